@@ -1,0 +1,35 @@
+# The words of this project. Each sets up what it needs.
+PY := .venv/bin/python
+QUESTION ?= What does heapq.merge do?
+
+.PHONY: setup demo check test bench lock clean
+
+setup:
+	@./setup
+
+# A real question over a real text that every machine has: the interpreter's own standard library.
+demo: setup
+	.venv/bin/rlm ask "$(QUESTION)" "$$($(PY) -c 'import sysconfig; print(sysconfig.get_path("stdlib"))')" \
+		--exclude site-packages --exclude dist-packages --exclude __pycache__
+
+check: setup
+	$(PY) -m ruff format --check .
+	$(PY) -m ruff check .
+	$(PY) -m mypy
+	.venv/bin/lint-imports
+
+test: setup
+	$(PY) -m pytest -n auto
+
+bench: setup
+	$(PY) -m pytest benchmarks/micro -p no:xdist --benchmark-columns=min,median,max,rounds --benchmark-sort=name
+
+# Rewrites the lock files (needs uv). They hold hashes and no addresses.
+LOCK := uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+	--no-emit-index-url --no-emit-find-links pyproject.toml
+lock:
+	$(LOCK) -o requirements/base.lock
+	$(LOCK) --extra dev -o requirements/dev.lock
+
+clean:
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks dist build

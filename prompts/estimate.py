@@ -1,0 +1,150 @@
+"""The default token counter: a weighted count of character kinds, without any dependency.
+
+A byte-pair tokenizer spends its tokens on few things: a word, a capital inside a word, a cluster of
+consonants that no vocabulary holds, a group of digits, a sign. The text is mapped to one letter a
+character naming its kind (`w` a Latin small letter, `D` a digit, …), and kinds and short sequences of
+kinds are counted and weighed. The weights are the smallest that stay at or above OpenAI's o200k on
+prose, code, JSON, logs, identifiers, random strings, emoji and some sixty languages; `docs/prompts.md`
+has the ratios.
+
+Weights are integers, hundredths of a token, so that the sum is the same on every machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+__all__ = ["VERSION", "estimate_each", "estimate_tokens"]
+
+VERSION = "1"
+
+_WINDOW = 1 << 20  # characters at a time: memory stays bounded, a border costs at most a few tokens
+
+# (characters, or leading bytes of their UTF-8) -> (kind, hundredths of a token for each character)
+_KINDS: tuple[tuple[bytes, bytes, int], ...] = (
+    (b"aeiouy", b"v", 0),
+    (b"bcdfghjklmnpqrstvwxz", b"c", 0),
+    (b"ABCDEFGHIJKLMNOPQRSTUVWXYZ", b"U", 57),
+    (b"0123456789", b"D", 0),  # weighed by groups of three, below
+    (b" ", b" ", 0),
+    (b"\r\n", b"n", 119),
+    (b"\t\v\f", b"t", 60),
+    (b"!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~", b"p", 73),
+    (bytes(range(0xC2, 0xCA)), b"l", 144),  # Latin letters with marks
+    (bytes(range(0xCA, 0xCE)), b"z", 255),  # phonetic letters, marks that stand alone
+    (bytes(range(0xCE, 0xD0)), b"g", 34),  # Greek
+    (bytes(range(0xD0, 0xD4)), b"y", 37),  # Cyrillic
+    (bytes(range(0xD4, 0xD8)), b"h", 38),  # Armenian, Hebrew
+    (bytes(range(0xD8, 0xDC)), b"a", 26),  # Arabic
+    (bytes(range(0xDC, 0xE0)), b"z", 255),  # Syriac, Thaana, N'Ko
+    (b"\xe0", b"i", 53),  # the scripts of India, Thai, Lao
+    (b"\xe1", b"o", 200),  # Ethiopic, Khmer, …; _CHEAPER names what costs less
+    (b"\xe2", b"s", 206),  # arrows, mathematics, boxes; _CHEAPER again
+    (b"\xe3", b"j", 119),  # kana, CJK punctuation
+    (bytes(range(0xE4, 0xEA)), b"H", 102),  # Han
+    (bytes(range(0xEA, 0xEE)), b"r", 84),  # Hangul (and lone surrogates)
+    (b"\xee\xef", b"f", 152),  # full-width forms, private use
+    (bytes(range(0xF0, 0xF8)), b"e", 243),  # emoji and the rare planes
+)
+_CONTROL = (b"k", 110)
+
+# First two bytes of what costs less than its first byte alone says, and how much less.
+_CHEAPER: tuple[tuple[bytes, int], ...] = (
+    (b"\xe2\x80", 128 - 206),  # typographic signs
+    (b"\xe1\xba", 20 - 200),  # Vietnamese
+    (b"\xe1\xbb", 20 - 200),
+    (b"\xe1\x83", 60 - 200),  # Georgian
+)
+
+# Lines drawn of one sign, for which vocabularies have long tokens of their own.
+_RULES = tuple(bytes([sign]) * 16 for sign in b"-=*_#.~")
+
+
+def _tables() -> tuple[bytes, bytes]:
+    kinds = bytearray(_CONTROL[0] * 256)
+    kinds[0] = 0  # a kind of its own, because it parts the texts of a batch
+    weights = bytearray(256)
+    weights[0] = weights[_CONTROL[0][0]] = _CONTROL[1]
+    for members, kind, weight in _KINDS:
+        weights[kind[0]] = weight
+        for byte in members:
+            kinds[byte] = kind[0]
+    return bytes(kinds), bytes(weights)
+
+
+_KIND_OF, _WEIGHT_OF = _tables()
+_CONTINUATION = bytes(range(0x80, 0xC0))  # every byte of a character but its first
+_MERGE = bytes.maketrans(b"vc", b"ww")
+_LETTERS_ONLY = bytes(ord("w") if kind in b"vcwUlgyhaioz" else 0x20 for kind in range(256))
+_LETTERS_OR_BORDER = b"\0" + _LETTERS_ONLY[1:]
+_SHORT = 4096
+_BATCH = 1024  # texts joined by U+0000 to be sorted into kinds at once
+
+
+def _kinds(data: bytes) -> bytes:
+    for rule in _RULES:
+        if rule in data:
+            data = data.replace(rule, rule[:2])
+    kinds = data.translate(_KIND_OF, _CONTINUATION)
+    if b"    " in kinds:  # indentation, however deep, is a token or two
+        kinds = kinds.replace(b" " * 16, b"  ").replace(b"    ", b"  ")
+    return kinds.replace(b"DDD", b"D")  # digits go by threes
+
+
+def _weigh(kinds: bytes, words: bytes, runs: bytes) -> int:
+    """Hundredths of a token; `words` and `runs` are `kinds` with less told apart."""
+    return (
+        sum(kinds.translate(_WEIGHT_OF))
+        + 82 * (runs.count(b" w") + (runs[:1] == b"w"))  # unbroken runs of letters
+        + 300 * kinds.count(b"cccc")
+        + 295 * kinds.count(b"vvv")
+        + 47 * words.count(b"wwww")
+        + 144 * words.count(b"wwwwww")
+        + 120 * words.count(b"wU")
+        + 44 * words.count(b"  ")
+        + 105 * words.count(b"D")
+        + 78 * words.count(b" D")
+    )
+
+
+def _hundredths(text: str) -> int:
+    data = text.encode("utf-8", "surrogatepass")
+    kinds = _kinds(data)
+    total = _weigh(kinds, kinds.translate(_MERGE), kinds.translate(_LETTERS_ONLY))
+    if not text.isascii():
+        for lead, difference in _CHEAPER:
+            total += difference * data.count(lead)
+    return total
+
+
+def estimate_tokens(text: str) -> int:
+    """Tokens `text` is likely to take, rounded up. 0 for "" alone; any string will do."""
+    if len(text) <= _WINDOW:
+        hundredths = _hundredths(text)
+    else:
+        hundredths = sum(_hundredths(text[at : at + _WINDOW]) for at in range(0, len(text), _WINDOW))
+    return _rounded(hundredths, text)
+
+
+def _rounded(hundredths: int, text: str) -> int:
+    return max(1, -(-hundredths // 100)) if text else 0
+
+
+def estimate_each(texts: Sequence[str]) -> list[int]:
+    """`estimate_tokens` of every text, in less time where there are thousands of short ones."""
+    tokens = [0] * len(texts)
+    plain = []
+    for place, text in enumerate(texts):
+        if len(text) < _SHORT and text.isascii() and "\0" not in text:
+            plain.append(place)
+        else:
+            tokens[place] = estimate_tokens(text)
+    for at in range(0, len(plain), _BATCH):
+        places = plain[at : at + _BATCH]
+        joined = _kinds("\0".join([texts[place] for place in places]).encode("ascii"))
+        kinds = joined.split(b"\0")
+        words = joined.translate(_MERGE).split(b"\0")
+        runs = joined.translate(_LETTERS_OR_BORDER).split(b"\0")
+        for place, hundredths in zip(places, map(_weigh, kinds, words, runs), strict=True):
+            tokens[place] = _rounded(hundredths, texts[place])
+    return tokens

@@ -1,0 +1,179 @@
+"""The root model's prompt: the system text, and the first message with the task and the handle's facts.
+
+Nothing of the context body enters but two previews of 500 characters.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Literal
+
+from prompts.assembler import AssembledPrompt, assemble
+from prompts.budget import Budget
+from prompts.policy import Skip
+from prompts.quoting import quoted
+from prompts.section import Item, Section
+from prompts.words import fill, table, words
+
+__all__ = ["PREVIEW_CHARS", "Contract", "HandleFacts", "HelperDoc", "RootInput", "RootPrompt"]
+
+PREVIEW_CHARS = 500
+_NAMES_SHOWN = 40
+_NAME_CHARS = 120
+
+Contract = Literal["one-block", "strict"]
+
+
+@dataclass(frozen=True, slots=True)
+class HelperDoc:
+    """A helper as the root is told of it: `search(pattern, max_hits=100)`, what it does, what it returns."""
+
+    signature: str
+    summary: str
+    fields: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class HandleFacts:
+    """What is known of the context body. `documents` counts them, `document_names` may be any number;
+    the previews are cut to 500 characters, whatever is given."""
+
+    chars: int
+    lines: int
+    documents: int = 0
+    document_names: tuple[str, ...] = ()
+    preview: str = ""
+    tail_preview: str = ""
+    sha256: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RootInput:
+    """What a run's first two messages are made of.
+
+    `limits` are (name, words for a reader); `output_limit` is how many characters of a cell's stdout are
+    fed back; `model` is the name the user gave and chooses words for its family.
+    """
+
+    task: str
+    helpers: tuple[HelperDoc, ...]
+    handle: HandleFacts
+    limits: tuple[tuple[str, str], ...] = ()
+    output_limit: int = 8000
+    contract: Contract = "one-block"
+    model: str = ""
+    budget: Budget = field(default_factory=lambda: Budget(total=16_000))
+
+
+class RootPrompt:
+    """Makes the root's prompt: one system message and one user message, both stable for the whole run."""
+
+    def assemble(self, given: RootInput) -> AssembledPrompt:
+        """Sections system, task, handle, limits. The handle's document names, then its previews, give way
+        when space is short; anything else that does not fit is BudgetExceeded."""
+        first = table("root.toml")["first"]
+        return assemble(
+            (
+                Section(
+                    "system",
+                    role="system",
+                    order=0,
+                    priority=100,
+                    required=True,
+                    stability="static",
+                    items=(Item("instructions", _instructions(given)),),
+                ),
+                Section(
+                    "task",
+                    role="user",
+                    order=1,
+                    priority=90,
+                    required=True,
+                    items=(Item("task", given.task),),
+                    prefix=f"{first['task']}\n",
+                ),
+                Section(
+                    "handle",
+                    role="user",
+                    order=2,
+                    priority=80,
+                    required=True,
+                    policy=Skip(),
+                    items=tuple(_handle_items(given.handle)),
+                    prefix=f"{first['handle']}\n",
+                    separator="\n",
+                ),
+                Section(
+                    "limits",
+                    role="user",
+                    order=3,
+                    priority=85,
+                    required=True,
+                    items=(Item("limits", _limits(given)),),
+                    prefix=f"{first['limits']}\n",
+                ),
+            ),
+            given.budget,
+            remedy="give long material as context and keep the task to what is asked",
+        )
+
+
+def _instructions(given: RootInput) -> str:
+    data = table("root.toml")
+    return fill(
+        words("root.md"),
+        {
+            "contract": data["contract"][given.contract],
+            "family": _family_words(given.model),
+            "helpers": "\n".join(_helper_lines(given.helpers)),
+        },
+    )
+
+
+def _family_words(model: str) -> str:
+    name = model.lower()
+    for family in table("root.toml")["family"]:
+        if any(fnmatchcase(name, pattern) for pattern in family["models"]):
+            return str(family["words"])
+    return ""
+
+
+def _helper_lines(helpers: tuple[HelperDoc, ...]) -> list[str]:
+    return [
+        f"- `{helper.signature}`: {helper.summary}"
+        + (f" [{', '.join(helper.fields)}]" if helper.fields else "")
+        for helper in helpers
+    ]
+
+
+def _handle_items(handle: HandleFacts) -> list[Item]:
+    first = table("root.toml")["first"]
+    count = "1 document" if handle.documents == 1 else f"{handle.documents:,} documents"
+    shape = first["shape"].format(
+        chars=f"{handle.chars:,}",
+        lines=f"{handle.lines:,}",
+        documents=count,
+        sha256=handle.sha256 or "unknown",
+    )
+    items = [Item("shape", shape, priority=3)]
+    head, tail = handle.preview[:PREVIEW_CHARS], handle.tail_preview[-PREVIEW_CHARS:]
+    previews = [
+        first[name].format(shown=f"{len(text):,}", text=quoted(text))
+        for name, text in (("head", head), ("tail", tail))
+        if text
+    ]
+    if previews:
+        items.append(Item("previews", "\n".join([first["previews"], *previews]), priority=2, order=1))
+    if handle.document_names:
+        shown = [f"- {quoted(name[:_NAME_CHARS])}" for name in handle.document_names[:_NAMES_SHOWN]]
+        more = max(handle.documents, len(handle.document_names)) - len(shown)
+        if more > 0:
+            shown.append(first["more"].format(more=f"{more:,}"))
+        items.append(Item("documents", "\n".join([first["names"], *shown]), priority=1, order=2))
+    return items
+
+
+def _limits(given: RootInput) -> str:
+    output = table("root.toml")["first"]["output"].format(limit=f"{given.output_limit:,}")
+    return "\n".join([f"- {name}: {text}" for name, text in given.limits] + [f"- {output}"])

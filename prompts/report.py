@@ -1,0 +1,101 @@
+"""What became of every item of a prompt, and why."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+__all__ = ["Decision", "DecisionStatus", "Report", "Totals"]
+
+DecisionStatus = Literal["included", "trimmed", "compressed", "summarized", "dropped"]
+
+
+class Decision(NamedTuple):
+    """The fate of one item. A tuple, because a prompt may have tens of thousands of them.
+
+    Tokens are the item's own, without frames and separators; `tokens_after` is 0 when it was dropped.
+    A summary counts under the first item it stands for.
+    """
+
+    section: str
+    id: str
+    status: DecisionStatus
+    reason: str
+    tokens_before: int
+    tokens_after: int
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Tokens. `prompt` is the rendered prompt measured whole; `items` is the sum of what went in, and
+    `framing` the rest: frames, separators, and what measuring apart counts differently (so it can be
+    below zero). `items + framing == prompt`."""
+
+    budget: int
+    headroom: int
+    allowed: int
+    items: int
+    framing: int
+    prompt: int
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """How a prompt came to be. Equal inputs give equal reports.
+
+    `order` holds the ids of the sections as rendered. `actions` are the changes made to sections that did
+    not fit, in order. `cache_borders` are the sections after which a provider's prefix cache pays (at
+    most four); `prefix_hash` is the SHA-256 of the text up to the first part that changes from turn to
+    turn. `counter` is name and version.
+    """
+
+    decisions: tuple[Decision, ...]
+    order: tuple[str, ...]
+    totals: Totals
+    actions: tuple[str, ...]
+    warnings: tuple[str, ...]
+    counter: str
+    prefix_hash: str
+    over_budget: bool = False
+    cache_borders: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON-safe mapping of everything in the report."""
+        return {
+            "decisions": [decision._asdict() for decision in self.decisions],
+            "order": list(self.order),
+            "totals": asdict(self.totals),
+            "actions": list(self.actions),
+            "warnings": list(self.warnings),
+            "counter": self.counter,
+            "prefix_hash": self.prefix_hash,
+            "over_budget": self.over_budget,
+            "cache_borders": list(self.cache_borders),
+        }
+
+    def __rich__(self) -> Table:
+        from rich.table import Table
+        from rich.text import Text
+
+        totals = self.totals
+        table = Table(
+            title=f"{totals.prompt:,} of {totals.allowed:,} tokens ({self.counter})",
+            caption=Text("\n".join((*self.actions, *self.warnings)))
+            if self.actions or self.warnings
+            else None,
+        )
+        for heading in ("section", "item", "fate", "before", "after", "why"):
+            table.add_column(heading, justify="right" if heading in ("before", "after") else "left")
+        for row in self.decisions:
+            table.add_row(
+                Text(row.section),
+                Text(row.id),
+                row.status,
+                f"{row.tokens_before:,}",
+                f"{row.tokens_after:,}",
+                Text(row.reason),
+            )
+        return table

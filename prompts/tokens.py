@@ -1,0 +1,81 @@
+"""Token counters by name. None of them reaches the network; every report names the one that was used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from prompts.errors import UnknownCounter
+from prompts.estimate import VERSION, estimate_each, estimate_tokens
+
+__all__ = ["Counter", "FunctionCounter", "counter_names", "get_counter"]
+
+
+class Counter(Protocol):
+    """Counts tokens. `count` is total, pure, never negative, and 0 for the empty string."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def version(self) -> str: ...
+
+    def count(self, text: str) -> int: ...
+
+    def count_each(self, texts: Sequence[str]) -> list[int]:
+        """`count` of every text, in whatever way is fastest."""
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionCounter:
+    """A counter made of a pure function, and of a faster one for many texts where there is one."""
+
+    name: str
+    version: str
+    function: Callable[[str], int]
+    each: Callable[[Sequence[str]], list[int]] | None = None
+
+    def count(self, text: str) -> int:
+        return self.function(text)
+
+    def count_each(self, texts: Sequence[str]) -> list[int]:
+        return self.each(texts) if self.each else [self.function(text) for text in texts]
+
+
+def _quarter_characters(text: str) -> int:
+    return -(-len(text) // 4)
+
+
+def _quarter_bytes(text: str) -> int:
+    return len(text.encode("utf-8", "surrogatepass")) // 4
+
+
+_COUNTERS: dict[str, Counter] = {
+    counter.name: counter
+    for counter in (
+        FunctionCounter("estimate", VERSION, estimate_tokens, estimate_each),
+        FunctionCounter("chars", "1", len),
+        FunctionCounter("chars4_ceil", "1", _quarter_characters),
+        FunctionCounter("bytes4_floor", "1", _quarter_bytes),
+    )
+}
+
+
+def counter_names() -> tuple[str, ...]:
+    """The names `get_counter` knows."""
+    return tuple(_COUNTERS)
+
+
+def get_counter(name: str = "estimate") -> Counter:
+    """The counter of that name.
+
+    `estimate` stays at or above o200k on real text (`prompts.estimate`); `chars` counts code points,
+    `chars4_ceil` a quarter of them rounded up, `bytes4_floor` a quarter of the UTF-8 bytes rounded down.
+    Raises UnknownCounter.
+    """
+    try:
+        return _COUNTERS[name]
+    except KeyError:
+        known = ", ".join(_COUNTERS)
+        raise UnknownCounter(f"no token counter is called {name!r}: use one of {known}") from None

@@ -1,0 +1,286 @@
+"""What a run may spend, and the one ledger in which the whole tree of calls accounts for it.
+
+Nothing is asked of a model before its cost is reserved: reserve, send, then settle with what the provider
+counted (or release, when nothing was sent). No method awaits, so on one event loop each is atomic; a ledger
+belongs to one event loop. Money is kept in whole nano-dollars, so that nothing drifts.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from types import MappingProxyType
+from typing import Literal
+
+from rlm.errors import BudgetExhausted, ConfigurationError
+from rlm.types import StopReason
+
+__all__ = ["STOP_REASONS", "Budget", "Limits", "Reservation"]
+
+_NANO = 1_000_000_000
+_LOW = 0.25
+
+_Kind = Literal["sub_calls", "tokens", "cost_usd"]
+_KINDS: tuple[_Kind, ...] = ("sub_calls", "tokens", "cost_usd")
+
+STOP_REASONS: Mapping[str, StopReason] = MappingProxyType(
+    {"rounds": "rounds", "sub_calls": "sub_calls", "tokens": "tokens", "cost_usd": "cost", "seconds": "time"}
+)
+"""Which stop reason a run gets when the limit of that name (`BudgetExhausted.limit`) ends it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one run may take, its whole tree of sub-RLMs and children included (`rounds`: each RLM of it).
+
+    `rounds` counts the last round, in which a root may only finalize. `depth` is how many levels of
+    sub-RLMs get a kernel of their own; `sub_calls` counts child calls; `tokens` are input and output;
+    `cost_usd` holds only where prices are known. `cell_seconds` is a cell's own computing, `seconds` the
+    whole run by the clock. `concurrency` is calls in flight a provider; `violations` in a row end the run.
+    Raises ConfigurationError naming the field that can't be.
+    """
+
+    rounds: int = 30
+    depth: int = 1
+    sub_calls: int = 1_000
+    tokens: int = 10_000_000
+    cost_usd: float = 5.0
+    seconds: float = 1_800.0
+    cell_seconds: float = 120.0
+    concurrency: int = 16
+    violations: int = 3
+
+    def __post_init__(self) -> None:
+        for item in fields(self):
+            value = getattr(self, item.name)
+            whole = isinstance(item.default, int)
+            least = 0 if item.name in {"depth", "sub_calls", "cost_usd"} else 1 if whole else None
+            wanted = "a whole number" if whole else "a number"
+            wanted += " above 0" if least is None else f" of at least {least}"
+            kinds = (int,) if whole else (int, float)
+            if (
+                isinstance(value, bool)
+                or not isinstance(value, kinds)
+                or not math.isfinite(value)
+                or (value <= 0 if least is None else value < least)
+            ):
+                raise ConfigurationError(f"limits.{item.name} is {value!r}; give {wanted}")
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """A share of the ledger held for one call. `cost_usd` is None when the call's price is not known."""
+
+    number: int
+    calls: int
+    tokens: int
+    cost_usd: float | None
+
+
+@dataclass(slots=True)
+class _Ledger:
+    """The sums of one tree, in calls, tokens and nano-dollars."""
+
+    limits: Mapping[_Kind, int]
+    started: float
+    clock: Callable[[], float]
+    used: dict[_Kind, int] = field(default_factory=lambda: dict.fromkeys(_KINDS, 0))
+    open: dict[int, dict[_Kind, int]] = field(default_factory=dict)
+    reserved: dict[_Kind, int] = field(default_factory=lambda: dict.fromkeys(_KINDS, 0))
+    held: dict[_Kind, int] = field(default_factory=lambda: dict.fromkeys(_KINDS, 0))
+    overrun: dict[_Kind, int] = field(default_factory=lambda: dict.fromkeys(_KINDS, 0))
+    numbers: int = 0
+    cost_known: bool = True
+
+    def left(self, kind: _Kind) -> int:
+        return self.limits[kind] - self.used[kind] - self.reserved[kind] - self.held[kind]
+
+    def margin(self, kind: _Kind) -> int:
+        """What calls in flight may yet cost beyond their estimates: each as much as the worst so far did.
+        With it, racing calls overspend a limit by no more than one call's estimate error."""
+        return self.overrun[kind] * len(self.open)
+
+    def enter(self, amounts: dict[_Kind, int]) -> int:
+        self.numbers += 1
+        self.open[self.numbers] = amounts
+        for kind in _KINDS:
+            self.reserved[kind] += amounts[kind]
+        return self.numbers
+
+    def leave(self, number: int) -> dict[_Kind, int] | None:
+        amounts = self.open.pop(number, None)
+        if amounts is not None:
+            for kind in _KINDS:
+                self.reserved[kind] -= amounts[kind]
+        return amounts
+
+
+class Budget:
+    """The ledger as one RLM of the tree sees it: its own rounds, everything else shared.
+
+    One last round of its root is held back: of the rounds from the start, of tokens and money as soon as
+    `hold_last_round` says how much (call it first, and again as the conversation grows). Ordinary reserves
+    can't eat it, so that whatever limit is reached the root can still be asked to finalize.
+    `clock` gives seconds, monotonic; the time limit counts from here.
+    """
+
+    def __init__(self, limits: Limits, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self.limits = limits
+        shared: dict[_Kind, int] = {
+            "sub_calls": limits.sub_calls,
+            "tokens": limits.tokens,
+            "cost_usd": _nano(limits.cost_usd),
+        }
+        self._ledger = _Ledger(shared, clock(), clock)
+        self._rounds = 0
+        self._last_taken = False
+        self._hold: dict[_Kind, int] = dict.fromkeys(_KINDS, 0)
+
+    def branch(self) -> Budget:
+        """The same ledger for a sub-RLM: rounds and last round of its own. Close it when that one ends."""
+        other = Budget(self.limits, clock=self._ledger.clock)
+        other._ledger = self._ledger
+        return other
+
+    def close(self) -> None:
+        """Give back the last round if it was not taken. Safe to call twice."""
+        self._set_hold(dict.fromkeys(_KINDS, 0))
+
+    @property
+    def cost_known(self) -> bool:
+        """False once a call had no known price: then `cost_usd` is a lower bound and the token cap holds."""
+        return self._ledger.cost_known
+
+    @property
+    def rounds(self) -> int:
+        """Rounds begun by this RLM, the last one included."""
+        return self._rounds
+
+    def begin_round(self) -> int:
+        """Count an ordinary round and return its number, from 1. Raises BudgetExhausted for `rounds` when
+        only the last one is left, for `seconds` when the time is up."""
+        self._check_time()
+        if self._last_taken or self._rounds >= self.limits.rounds - 1:
+            raise BudgetExhausted(
+                "rounds", f"{self._rounds} of {self.limits.rounds} rounds are used; raise limits.rounds"
+            )
+        self._rounds += 1
+        return self._rounds
+
+    def hold_last_round(self, *, tokens: int, cost_usd: float | None) -> None:
+        """Set what one last root round would take, in place of the former estimate. Raises BudgetExhausted,
+        and leaves the former hold, when there is no room for it: it is time for the last round now."""
+        amounts = self._amounts(0, tokens, cost_usd)
+        for kind in _KINDS:
+            if amounts[kind] - self._hold[kind] > self._ledger.left(kind):
+                raise self._exhausted(kind, amounts[kind], self._ledger.left(kind) + self._hold[kind])
+        self._set_hold(amounts)
+
+    def take_last_round(self) -> Reservation:
+        """Turn what is held into a reservation and count the round, whatever limit was reached. Settle it
+        like any other. Raises BudgetExhausted for `rounds` when it was taken before."""
+        if self._last_taken:
+            raise BudgetExhausted("rounds", "the last round was taken already; nothing more can be asked")
+        self._last_taken = True
+        self._rounds += 1
+        amounts = self._hold
+        self._set_hold(dict.fromkeys(_KINDS, 0))
+        number = self._ledger.enter(amounts)
+        return Reservation(number, 0, amounts["tokens"], amounts["cost_usd"] / _NANO)
+
+    def reserve(self, *, calls: int = 1, tokens: int, cost_usd: float | None) -> Reservation:
+        """Hold room for a call: `tokens` in and out at most, `cost_usd` or None when its price is unknown.
+
+        `calls` is 1 for a child and 0 for a root round. Raises BudgetExhausted naming the limit (or
+        `seconds`) that leaves no room; nothing is held then. ValueError for negative amounts.
+        """
+        self._check_time()
+        amounts = self._amounts(calls, tokens, cost_usd)
+        ledger = self._ledger
+        for kind in _KINDS:
+            room = ledger.left(kind) - ledger.margin(kind)
+            if amounts[kind] > 0 and amounts[kind] > room:
+                raise self._exhausted(kind, amounts[kind], room)
+        ledger.cost_known = ledger.cost_known and cost_usd is not None
+        return Reservation(ledger.enter(amounts), calls, tokens, cost_usd)
+
+    def settle(self, reservation: Reservation, *, tokens: int, cost_usd: float | None) -> None:
+        """Replace a reservation by what the call took. With `cost_usd` None (price unknown) what was
+        reserved is charged. Raises ValueError when it was settled or released before."""
+        ledger = self._ledger
+        charged = self._amounts(reservation.calls, tokens, cost_usd)
+        amounts = ledger.leave(reservation.number)
+        if amounts is None:
+            raise ValueError(f"reservation {reservation.number} was settled or released before")
+        if cost_usd is None:
+            ledger.cost_known = False
+            charged["cost_usd"] = amounts["cost_usd"]
+        for kind in _KINDS:
+            ledger.used[kind] += charged[kind]
+            if amounts[kind] > 0:  # without an estimate there is no estimate error to learn from
+                ledger.overrun[kind] = max(ledger.overrun[kind], charged[kind] - amounts[kind])
+
+    def release(self, reservation: Reservation) -> None:
+        """Give back a reservation of a call that was never made. Nothing happens if it is settled already,
+        so a `finally` may always release."""
+        self._ledger.leave(reservation.number)
+
+    def used(self) -> dict[str, dict[str, float]]:
+        """Every counted limit: name → `used` (settled), `limit`, `left` (free to reserve: without what is
+        in flight or held for the last round; never below 0). Rounds are this RLM's, `left` with the last."""
+        ledger = self._ledger
+        seconds = ledger.clock() - ledger.started
+        report = {
+            "rounds": _line(self._rounds, self.limits.rounds, self.limits.rounds - self._rounds),
+            "seconds": _line(seconds, self.limits.seconds, self.limits.seconds - seconds),
+        }
+        for kind in _KINDS:
+            unit = _NANO if kind == "cost_usd" else 1
+            used, limit, left = ledger.used[kind], ledger.limits[kind], ledger.left(kind)
+            report[kind] = _line(used / unit, limit / unit, left / unit)
+        return report
+
+    def remaining(self) -> dict[str, float]:
+        """What is left of each limit of `used()`, by name."""
+        return {name: line["left"] for name, line in self.used().items()}
+
+    def low(self) -> tuple[str, ...]:
+        """The limits of which less than a quarter is left, by name. A limit of zero is never low."""
+        return tuple(name for name, line in self.used().items() if line["left"] < _LOW * line["limit"])
+
+    def _set_hold(self, amounts: dict[_Kind, int]) -> None:
+        for kind in _KINDS:
+            self._ledger.held[kind] += amounts[kind] - self._hold[kind]
+        self._hold = amounts
+
+    def _check_time(self) -> None:
+        if self._ledger.clock() - self._ledger.started >= self.limits.seconds:
+            raise BudgetExhausted(
+                "seconds", f"the run's {self.limits.seconds:g} seconds are used up; raise limits.seconds"
+            )
+
+    def _exhausted(self, kind: _Kind, wanted: int, room: int) -> BudgetExhausted:
+        if kind == "cost_usd":
+            amounts = (
+                f"${wanted / _NANO:.4f} wanted, ${max(room, 0) / _NANO:.4f} of ${self.limits.cost_usd:g}"
+            )
+        else:
+            amounts = f"{wanted:,} wanted, {max(room, 0):,} of {self._ledger.limits[kind]:,}"
+        return BudgetExhausted(kind, f"not enough {kind} left ({amounts}); raise limits.{kind}")
+
+    @staticmethod
+    def _amounts(calls: int, tokens: int, cost_usd: float | None) -> dict[_Kind, int]:
+        if calls < 0 or tokens < 0 or not 0 <= (cost_usd or 0.0) < math.inf:
+            raise ValueError(f"amounts can't be negative: {calls} calls, {tokens} tokens, {cost_usd} USD")
+        return {"sub_calls": calls, "tokens": tokens, "cost_usd": _nano(cost_usd or 0.0)}
+
+
+def _nano(dollars: float) -> int:
+    # a billionth is rounded away first: 0.1 is a hair above one tenth and must not count as more
+    return math.ceil(round(dollars * _NANO, 3))
+
+
+def _line(used: float, limit: float, left: float) -> dict[str, float]:
+    return {"used": used, "limit": limit, "left": max(left, 0)}

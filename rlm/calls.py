@@ -1,0 +1,124 @@
+"""One call of a model, accounted for: reserved before, settled and journalled after."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from prompts.tokens import get_counter
+from rlm.budget import Budget
+from rlm.models.base import Message, Model, Reply, Request, TokenUsage
+from rlm.models.pricing import price
+from rlm.types import Usage
+
+if TYPE_CHECKING:
+    from rlm.journal import RunLog
+
+__all__ = ["Caller", "estimate"]
+
+_COUNTER = get_counter("estimate")
+
+
+def estimate(text: str) -> int:
+    """Tokens of `text`, never too few: what reserves are made with."""
+    return _COUNTER.count(text)
+
+
+@dataclass(slots=True)
+class _Sum:
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    cost_usd: float | None = 0.0
+
+
+class Caller:
+    """Sends requests within a run's budget, and keeps the run's usage by model."""
+
+    def __init__(self, budget: Budget, log: RunLog) -> None:
+        self._budget = budget
+        self._log = log
+        self._sums: dict[str, _Sum] = {}
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of all calls so far."""
+        return sum(one.input_tokens + one.output_tokens for one in self._sums.values())
+
+    @property
+    def cost_usd(self) -> float | None:
+        """Dollars of all calls so far; None once a price was not known."""
+        costs = [one.cost_usd for one in self._sums.values()]
+        return (
+            None if any(cost is None for cost in costs) else sum(cost for cost in costs if cost is not None)
+        )
+
+    def usage(self) -> tuple[Usage, ...]:
+        """What every model was asked for."""
+        return tuple(Usage(model=name, **asdict(one)) for name, one in self._sums.items())
+
+    def estimated(self, model: Model, prompt_tokens: int, output_tokens: int) -> float | None:
+        """Dollars a call may take at most; None when the price is not known."""
+        return price(model.name, TokenUsage(input_tokens=prompt_tokens, output_tokens=output_tokens))
+
+    async def ask(
+        self,
+        model: Model,
+        request: Request,
+        *,
+        prompt_tokens: int,
+        last_round: bool = False,
+        facts: dict[str, Any],
+    ) -> Reply:
+        """One reply. Raises BudgetExhausted before anything is sent, ModelError when the provider fails.
+
+        `facts` go into the journal's event beside the reply (the prompt's report, the slice's spans).
+        `last_round` takes what the budget holds back for it.
+        """
+        most = prompt_tokens + request.max_output_tokens
+        cost = self.estimated(model, prompt_tokens, request.max_output_tokens)
+        if last_round:
+            reservation = self._budget.take_last_round()
+        else:
+            calls = 0 if request.role == "root" else 1
+            reservation = self._budget.reserve(calls=calls, tokens=most, cost_usd=cost)
+        began = time.monotonic()
+        try:
+            reply = await model.generate(request)
+            paid = price(model.name, reply.usage)
+            self._budget.settle(
+                reservation, tokens=reply.usage.input_tokens + reply.usage.output_tokens, cost_usd=paid
+            )
+        finally:
+            self._budget.release(reservation)
+        self._note(model.name, reply.usage, paid)
+        await self._log.append(
+            "model_call" if request.role in ("root", "direct") else "child",
+            {
+                **facts,
+                "role": request.role,
+                "model": model.name,
+                "round": request.round,
+                "reply": reply.text,
+                "finish_reason": reply.finish_reason,
+                "usage": asdict(reply.usage),
+                "cost_usd": paid,
+                "seconds": round(time.monotonic() - began, 3),
+            },
+        )
+        return reply
+
+    def _note(self, name: str, usage: TokenUsage, paid: float | None) -> None:
+        one = self._sums.setdefault(name, _Sum())
+        one.calls += 1
+        one.input_tokens += usage.input_tokens
+        one.output_tokens += usage.output_tokens
+        one.cached_tokens += usage.cached_tokens
+        one.cost_usd = None if one.cost_usd is None or paid is None else one.cost_usd + paid
+
+
+def messages_of(system: str, user: str) -> tuple[Message, ...]:
+    """The two messages of a prompt that has a system part."""
+    return (Message("system", system, stable=True), Message("user", user))

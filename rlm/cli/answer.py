@@ -1,0 +1,78 @@
+"""An answer as a terminal shows it: the text, its sources, and the account of what was read."""
+
+from __future__ import annotations
+
+import json
+
+from rlm.types import Citation, RunResult
+
+__all__ = ["account", "answer_text", "printable"]
+
+_QUOTE_SHOWN = 160
+
+
+def printable(text: str) -> str:
+    """`text` without the control characters by which a document could talk to the terminal."""
+    return "".join(
+        character
+        for character in text
+        if character in "\n\t" or (character >= " " and not "\x7f" <= character <= "\x9f")
+    )
+
+
+def answer_text(result: RunResult) -> str:
+    """The answer, and a numbered list of where its citations stand."""
+    answer = result.answer
+    text = answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False, indent=2)
+    sources = "\n".join(f"  {_source(citation)}" for citation in result.citations)
+    return printable(text + (f"\n\nSources\n{sources}" if sources else ""))
+
+
+def _source(citation: Citation) -> str:
+    quote = " ".join(citation.quote.split())
+    shown = quote if len(quote) <= _QUOTE_SHOWN else quote[: _QUOTE_SHOWN - 1] + "…"
+    if not citation.verified:
+        return f"{citation.marker} NOT FOUND in the input: “{shown}”"
+    place = citation.document or "input"
+    if citation.page is not None:
+        place += f", page {citation.page}"
+    if citation.line is not None:
+        place += f":{citation.line}" if citation.page is None else f", line {citation.line}"
+    return f"{citation.marker} {place}  “{shown}”"
+
+
+def account(result: RunResult) -> str:
+    """What was read and what it took, in a few lines."""
+    coverage = result.coverage
+    verified = sum(citation.verified for citation in result.citations)
+    lines = [
+        f"{result.strategy}, {_plural(result.rounds, 'round')}, {_plural(result.sub_calls, 'child call')}, "
+        f"{result.seconds:.1f} s, {_cost(result)}"
+        + (f"; confidence {result.confidence}" if result.confidence is not None else "")
+        + ("; forced by a limit" if result.forced else ""),
+        f"input {coverage.input_chars:,} characters: {_share(coverage.scanned_chars, coverage.input_chars)} "
+        f"searched, {_share(coverage.read_chars, coverage.input_chars)} read, "
+        f"{_share(coverage.answered_chars, coverage.input_chars)} answered for by children; "
+        f"{verified} of {_plural(len(result.citations), 'citation')} verified",
+        *(f"note: {printable(warning)}" for warning in result.warnings),
+        f"run {result.run_id} (rlm show {result.run_id})",
+    ]
+    return "\n".join(lines)
+
+
+def _cost(result: RunResult) -> str:
+    costs = [usage.cost_usd for usage in result.usage]
+    if any(cost is None for cost in costs):
+        return "cost unknown"
+    return f"${sum(cost for cost in costs if cost is not None):.4f}"
+
+
+def _plural(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def _share(part: int, whole: int) -> str:
+    if whole == 0 or part >= whole:
+        return "100 %"
+    percent = 100 * part / whole
+    return "0 %" if part == 0 else f"{percent:.1f} %" if percent >= 0.1 else "< 0.1 %"

@@ -1,0 +1,106 @@
+"""The direct strategy: a context that fits one prompt is first answered by one call, with quotes.
+
+Recursion loses to a plain call on short inputs. The answer only stands when its quotes do.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from prompts import (
+    BudgetExceeded,
+    ChildInput,
+    ChildPrompt,
+    ChildSliceText,
+    SliceTooLarge,
+    is_not_found,
+)
+from rlm.calls import Caller, estimate, messages_of
+from rlm.coverage import CoverageLedger
+from rlm.evidence import cite
+from rlm.finalization import Answer
+from rlm.models.base import Model, Request, SliceText
+from sandbox.in_kernel.body import Body
+from sandbox.types import Span
+
+__all__ = ["DirectSettings", "answer_directly", "fits"]
+
+_EVIDENCE = re.compile(r"^\s*(?:\*\*|#+\s*)?evidence:?(?:\*\*)?:?\s*$", re.IGNORECASE | re.MULTILINE)
+_QUOTE = re.compile(r"^[\s*\-•\d.)]*[\"“«](.+?)[\"”»]\s*[.,;]?\s*$")
+
+_ASK = """{task}
+
+Answer from the text alone. After the answer write a line `Evidence:` and under it one to five short passages
+of the text that prove the answer, each copied word for word, in double quotes, on a line of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class DirectSettings:
+    """Up to how many tokens a context is answered directly, and how long the reply may be."""
+
+    below_tokens: int = 16_000
+    output_tokens: int = 8_000
+
+
+def fits(body: Body, settings: DirectSettings) -> bool:
+    """Whether the body is short enough, by the run's counter. Never counts more than could fit."""
+    if body.chars > settings.below_tokens * 8:
+        return False
+    return estimate(body.text(0, body.chars)) <= settings.below_tokens
+
+
+async def answer_directly(
+    model: Model, task: str, body: Body, *, caller: Caller, coverage: CoverageLedger, settings: DirectSettings
+) -> Answer | None:
+    """An answer whose quotes all stand in the body, or None when there is no such thing. Raises ModelError
+    and BudgetExhausted."""
+    whole = Span(0, body.chars)
+    pieces = tuple(
+        SliceText(body.text(document.start, document.end), Span(document.start, document.end), document.name)
+        for document in body.documents
+    )
+    output = min(settings.output_tokens, model.window.output)
+    try:
+        prompt = ChildPrompt().assemble(
+            ChildInput(
+                prompt=_ASK.format(task=task),
+                slices=tuple(
+                    ChildSliceText(piece.text, document.start, document.end, document.name)
+                    for piece, document in zip(pieces, body.documents, strict=True)
+                ),
+                window=model.window.context,
+                output_reserve=output,
+                child_tokens=model.window.context,
+            )
+        )
+    except (SliceTooLarge, BudgetExceeded):
+        return None
+    tokens = prompt.report.totals.prompt
+    request = Request(
+        role="direct",
+        messages=messages_of(prompt.system, prompt.user),
+        max_output_tokens=output,
+        task=task,
+        slices=pieces,
+    )
+    coverage.note_sent([whole])
+    reply = await caller.ask(model, request, prompt_tokens=tokens, facts={"prompt_tokens": tokens})
+    if reply.finish_reason != "stop" or is_not_found(reply.text):
+        return None
+    text, quotes = _parts(reply.text)
+    citations = cite(quotes, text, body)
+    if not text or not citations or not all(citation.verified for citation in citations):
+        return None
+    coverage.note_answered([whole])
+    return Answer(text, None, citations)
+
+
+def _parts(reply: str) -> tuple[str, list[str]]:
+    """The answer and the quotes under its last `Evidence:` line."""
+    headings = list(_EVIDENCE.finditer(reply))
+    if not headings:
+        return reply.strip(), []
+    heading = headings[-1]
+    quotes = [match[1] for line in reply[heading.end() :].splitlines() if (match := _QUOTE.match(line))]
+    return reply[: heading.start()].strip(), quotes

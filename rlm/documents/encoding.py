@@ -1,0 +1,121 @@
+"""Bytes of unknown encoding as text, in a stream: judged where it matters, at the first byte beyond ASCII."""
+
+from __future__ import annotations
+
+import codecs
+import re
+
+__all__ = ["HEAD", "Decoder", "looks_binary"]
+
+HEAD = 64 * 1024
+"""Bytes from which a file is judged to be text or not."""
+
+_SAMPLE = 16 * 1024
+_MOST_INVALID = 0.3
+_MOST_CONTROLS = 0.02
+_BROKEN_UTF8 = 0.1
+_CONTROLS = re.compile(rb"[\x01-\x08\x0e-\x1a\x1c-\x1f\x7f]")
+_WESTERN = re.compile("[\x00-\x7fÀ-ÖØ-öø-ÿŒœŠšŽžŸ“”‘’„‚–—…•€£°«»·¿¡§©®™´`ªº\xa0]*")
+_BEYOND_ASCII = bytes(range(0x80, 0x100))
+_MARKS = (
+    # The longer mark first: UTF-32's begins like UTF-16's.
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+
+
+def looks_binary(head: bytes) -> bool:
+    """Whether a file that begins with `head` (up to `HEAD` bytes) is no text: it holds NULs, many control
+    characters, or much that is not UTF-8 and no other encoding that can be told."""
+    if _encoding_by_mark(head):
+        return False
+    if b"\0" in head:
+        return True
+    if len(_CONTROLS.findall(head)) > _MOST_CONTROLS * len(head) + 1:
+        return True
+    if _invalid_share(head) <= _MOST_INVALID:
+        return False
+    return _guessed(head[:_SAMPLE]) is None
+
+
+class Decoder:
+    """Turns blocks of one file into UTF-8 bytes (perhaps invalid in places) or text.
+
+    `replaced` counts the characters that an encoding other than UTF-8 could not tell.
+    """
+
+    def __init__(self) -> None:
+        self.replaced = 0
+        self._started = False
+        self._decided = False
+        self._other: codecs.IncrementalDecoder | None = None
+
+    def feed(self, block: bytes) -> bytes | str:
+        """The next of the text."""
+        if not self._started:
+            self._started = True
+            encoding = _encoding_by_mark(block)
+            if encoding:
+                self._other = codecs.getincrementaldecoder(encoding)("replace")
+        if self._other is not None:
+            return self._decoded(block, final=False)
+        # As long as all was ASCII, every encoding is still open.
+        if self._decided or block.isascii():
+            return block
+        self._decided = True
+        encoding = _encoding_of(block)
+        if encoding is None:
+            return block
+        self._other = codecs.getincrementaldecoder(encoding)("replace")
+        return self._decoded(block, final=False)
+
+    def finish(self) -> str:
+        """What was left of a character cut off at the end."""
+        return "" if self._other is None else self._decoded(b"", final=True)
+
+    def _decoded(self, block: bytes, *, final: bool) -> str:
+        assert self._other is not None
+        text = self._other.decode(block, final)
+        self.replaced += text.count("\ufffd")
+        return text
+
+
+def _encoding_of(block: bytes) -> str | None:
+    """The encoding of a file that was ASCII up to `block`; None for UTF-8, damaged perhaps."""
+    first = re.search(rb"[\x80-\xff]", block)
+    start = max(0, first.start() - _SAMPLE // 2) if first else 0
+    sample = block[start : start + _SAMPLE]
+    invalid = _invalid_share(sample) * len(sample)
+    beyond = len(sample) - len(sample.translate(None, _BEYOND_ASCII))
+    # A few bad bytes among good ones: damaged UTF-8, not another encoding.
+    return _guessed(sample) if invalid > _BROKEN_UTF8 * beyond else None
+
+
+def _encoding_by_mark(head: bytes) -> str | None:
+    return next((encoding for mark, encoding in _MARKS if head.startswith(mark)), None)
+
+
+def _invalid_share(data: bytes) -> float:
+    """The share of bytes that are not UTF-8; a character cut off at either end is no fault."""
+    if data.isascii():
+        return 0.0
+    start = 0
+    while start < min(3, len(data)) and data[start] & 0xC0 == 0x80:
+        start += 1
+    data = data[start:]
+    valid = len(codecs.utf_8_decode(data, "ignore", False)[0].encode())
+    _, used = codecs.utf_8_decode(data, "replace", False)
+    return (used - valid) / max(1, len(data))
+
+
+def _guessed(data: bytes) -> str | None:
+    """The encoding that `data` is most likely in, None if it can't be told."""
+    # Tried first: short Western texts are often taken for Baltic or Central European ones.
+    if _WESTERN.fullmatch(data.decode("cp1252", "replace")):
+        return "cp1252"
+    from charset_normalizer import from_bytes
+
+    best = from_bytes(data).best()
+    return None if best is None or best.encoding in ("utf_8", "ascii") else best.encoding

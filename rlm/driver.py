@@ -1,0 +1,285 @@
+"""The root driver: one run, round by round, from the first prompt to the last word.
+
+A round asks the root for one block, runs it, and feeds back what came of it. Whatever limit is reached,
+one last round remains in which the root may finalize from what it has.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from prompts import RootInput, RootPrompt
+from prompts.recipes.corrections import correction, last_round_notice, soft_breach_reminder
+from rlm.budget import STOP_REASONS, Budget
+from rlm.calls import Caller, estimate, messages_of
+from rlm.contract import Contract, Violation, parse
+from rlm.coverage import CoverageLedger
+from rlm.errors import BudgetExhausted, ModelError
+from rlm.events import CellEnded, CellStarted, Observer, RoundStarted, Violated
+from rlm.feedback import Feedback, render
+from rlm.finalization import Answer, Finalizer
+from rlm.models.base import FinishReason, Message, Model, Request
+from rlm.subcalls import SubCalls
+from rlm.types import StopReason
+from sandbox.errors import KernelDied, KernelStartError
+from sandbox.sandbox import Sandbox
+from sandbox.types import CellResult
+
+if TYPE_CHECKING:
+    from rlm.journal import RunLog
+
+__all__ = ["Driver", "Outcome", "RootSettings"]
+
+MAX_DEATHS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class RootSettings:
+    """How a root is run: characters of stdout it is shown a round, tokens of one of its replies."""
+
+    contract: Contract = "one-block"
+    output_limit: int = 8_000
+    output_tokens: int = 8_000
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How the rounds ended. `answer` is None when they ended without one; `detail` says more then."""
+
+    answer: Answer | None
+    stop_reason: StopReason
+    forced: bool = False
+    detail: str = ""
+
+
+class _Over(Exception):
+    """No round is left to be had."""
+
+    def __init__(self, reason: StopReason, detail: str) -> None:
+        super().__init__(detail)
+        self.reason: StopReason = reason
+
+
+class Driver:
+    """Runs the root of one run. `new_sandbox` gives a kernel that is not yet open."""
+
+    def __init__(
+        self,
+        model: Model,
+        task: str,
+        *,
+        new_sandbox: Callable[[], Sandbox],
+        subcalls: SubCalls,
+        finalizer: Finalizer,
+        budget: Budget,
+        caller: Caller,
+        coverage: CoverageLedger,
+        log: RunLog,
+        observe: Observer,
+        settings: RootSettings,
+    ) -> None:
+        self._model = model
+        self._task = task
+        self._new_sandbox = new_sandbox
+        self._subcalls = subcalls
+        self._finalizer = finalizer
+        self._budget = budget
+        self._caller = caller
+        self._coverage = coverage
+        self._log = log
+        self._observe = observe
+        self._settings = settings
+        self._output = min(settings.output_tokens, model.window.output)
+        self._sandbox: Sandbox | None = None
+        self._deaths = 0
+        self._violations = 0
+        self._messages: list[Message] = []
+        self._tokens = 0
+        self._last_cell: CellResult | None = None
+
+    async def run(self, prompt: RootInput) -> Outcome:
+        """Rounds until an answer, or until none can be had. Raises BudgetExceeded (the task is too long),
+        SandboxRefused and KernelStartError before anything is spent; cancellation passes through, after
+        the kernel is gone."""
+        first = RootPrompt().assemble(prompt)
+        for message in messages_of(first.system, first.user):
+            self._add(message)
+        try:
+            await self._open()
+            return await self._rounds()
+        finally:
+            await self._close()
+
+    async def _rounds(self) -> Outcome:
+        try:
+            while True:
+                try:
+                    self._hold_last_round()
+                    round_ = self._budget.begin_round()
+                    await self._round(round_)
+                except BudgetExhausted as error:
+                    return await self._last_round(error)
+                if self._finalizer.answer is not None:
+                    return Outcome(self._finalizer.answer, "finalized")
+        except _Over as over:
+            return Outcome(None, over.reason, detail=str(over))
+
+    async def _round(self, round_: int, *, final: bool = False) -> None:
+        """Ask, check, run, feed back."""
+        self._observe(RoundStarted(round_, self._budget.limits.rounds, final))
+        request = Request(
+            role="root",
+            messages=tuple(self._messages),
+            max_output_tokens=self._output,
+            task=self._task,
+            round=round_,
+            last_cell=self._last_cell,
+            final=final,
+        )
+        try:
+            reply = await self._caller.ask(
+                self._model,
+                request,
+                prompt_tokens=self._tokens,
+                last_round=final,
+                facts={
+                    "prompt": [asdict(message) for message in self._messages[-1:]],
+                    "prompt_tokens": self._tokens,
+                },
+            )
+        except ModelError as error:
+            raise _Over("model", str(error)) from error
+        cell = parse(reply.text, finish_reason=reply.finish_reason, contract=self._settings.contract)
+        if isinstance(cell, Violation):
+            await self._violated(round_, cell, reply.finish_reason)
+            return
+        self._violations = 0
+        notes = [soft_breach_reminder()] if cell.prose else []
+        # What stands in the history teaches the format: the block alone, without the prose around it.
+        self._add(Message("assistant", f"```repl\n{cell.code}\n```" if cell.prose else reply.text.strip()))
+        self._observe(CellStarted(round_, cell.code))
+        result = await self._execute(cell.code, round_)
+        self._last_cell = result
+        self._coverage.note_read(result.report.read)
+        self._coverage.note_scanned(result.report.scanned)
+        self._observe(CellEnded(round_, result.status, result.seconds))
+        await self._log.append(
+            "cell", {"round": round_, "code": cell.code, "prose": cell.prose, "result": asdict(result)}
+        )
+        if self._finalizer.answer is not None:
+            return
+        if result.ename == "KernelDied":
+            notes.append(await self._reopen(result))
+        self._add(Message("user", self._feedback(round_, result, notes)))
+
+    def _feedback(self, round_: int, result: CellResult, notes: list[str]) -> str:
+        return render(
+            Feedback(
+                round=round_,
+                rounds=self._budget.limits.rounds,
+                cell=result,
+                children=self._subcalls.take_tally(),
+                coverage=self._coverage.report(),
+                low=self._low(),
+                notes=notes,
+                output_limit=self._settings.output_limit,
+            )
+        )
+
+    async def _violated(self, round_: int, violation: Violation, finish: FinishReason) -> None:
+        """The reply does not stay in the history; the correction stands in its place."""
+        self._observe(Violated(round_, violation.kind))
+        await self._log.append(
+            "limit", {"round": round_, "violation": violation.kind, "finish_reason": finish}
+        )
+        self._violations += 1
+        if self._violations >= self._budget.limits.violations:
+            raise _Over(
+                "contract_violation",
+                f"{self._violations} replies in a row were not one repl block (the last: {violation.kind})",
+            )
+        text = correction(violation.kind, violation.received)
+        if self._messages[-1].role == "user":
+            # Two user messages in a row are refused by some providers.
+            last = self._messages.pop()
+            self._tokens -= estimate(last.content)
+            text = f"{last.content}\n\n{text}"
+        self._add(Message("user", text))
+
+    async def _last_round(self, exhausted: BudgetExhausted) -> Outcome:
+        """The round that was held back: whatever was reached, the root may finalize from what it has."""
+        reason: StopReason = STOP_REASONS[exhausted.limit]
+        await self._log.append("limit", {"limit": exhausted.limit, "message": str(exhausted)})
+        self._finalizer.last_round = True
+        last = self._messages.pop()
+        self._tokens -= estimate(last.content)
+        self._add(Message("user", f"{last.content}\n\n{last_round_notice(str(exhausted))}"))
+        with suppress(BudgetExhausted):
+            await self._round(self._budget.rounds + 1, final=True)
+        answer = self._finalizer.answer
+        return Outcome(
+            answer, "finalized" if answer else reason, forced=answer is not None, detail=str(exhausted)
+        )
+
+    async def _execute(self, code: str, round_: int) -> CellResult:
+        """The cell's result, within the run's time too: past it the cell is interrupted, not the run lost."""
+        assert self._sandbox is not None
+        left = self._budget.limits.seconds - self._budget.used()["seconds"]["used"]
+        if self._finalizer.last_round:
+            left = self._budget.limits.cell_seconds
+        try:
+            async with asyncio.timeout(max(left, 1.0)):
+                return await self._sandbox.execute(
+                    code, round=round_, timeout=self._budget.limits.cell_seconds
+                )
+        except TimeoutError:
+            return CellResult(status="timeout", evalue="the run's time is up", seconds=left)
+        except KernelDied as error:
+            return CellResult(status="died", ename="KernelDied", evalue=str(error))
+
+    async def _reopen(self, result: CellResult) -> str:
+        """A new kernel for one that is gone; gives the note the root is told with."""
+        self._deaths += 1
+        if self._deaths >= MAX_DEATHS:
+            raise _Over("kernel", f"the kernel died {self._deaths} times (the last: {result.evalue})")
+        await self._close()
+        try:
+            await self._open()
+        except KernelStartError as error:
+            raise _Over("kernel", str(error)) from error
+        return (
+            "A new kernel was started: every variable is lost, and the same block would likely end it again. "
+            "Answers children gave are remembered: asking the same again costs nothing."
+        )
+
+    async def _open(self) -> None:
+        self._sandbox = self._new_sandbox()
+        await self._sandbox.open()
+
+    async def _close(self) -> None:
+        if self._sandbox is not None:
+            sandbox, self._sandbox = self._sandbox, None
+            await sandbox.close()
+
+    def _hold_last_round(self) -> None:
+        tokens = self._tokens + self._output
+        self._budget.hold_last_round(
+            tokens=tokens, cost_usd=self._caller.estimated(self._model, self._tokens, self._output)
+        )
+
+    def _low(self) -> list[str]:
+        """One line for each limit of which less than a quarter is left: constant reminders make models
+        finish early, so there is none before."""
+        used: dict[str, dict[str, Any]] = self._budget.used()
+        return [
+            f"Left of {name}: {used[name]['left']:g} of {used[name]['limit']:g}."
+            for name in self._budget.low()
+        ]
+
+    def _add(self, message: Message) -> None:
+        self._messages.append(message)
+        self._tokens += estimate(message.content)

@@ -1,0 +1,129 @@
+"""What a run says of itself while it goes on, for whoever watches: small frozen facts, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from rlm.types import Strategy
+
+__all__ = [
+    "CellEnded",
+    "CellStarted",
+    "ChildEnded",
+    "ChildrenStarted",
+    "ContextLoaded",
+    "Event",
+    "Observer",
+    "Retrying",
+    "RoundStarted",
+    "RunEnded",
+    "RunStarted",
+    "Violated",
+    "Warned",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class ContextLoaded:
+    """The sources are one body now; `skipped` of them were passed over."""
+
+    chars: int
+    documents: int
+    skipped: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class RunStarted:
+    run_id: str
+    strategy: Strategy
+    model: str
+
+
+@dataclass(frozen=True, slots=True)
+class RoundStarted:
+    """The root is being asked. `final` is its last round."""
+
+    round: int
+    limit: int
+    final: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Violated:
+    """A reply broke the contract; nothing of it was run."""
+
+    round: int
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class CellStarted:
+    round: int
+    code: str
+
+
+@dataclass(frozen=True, slots=True)
+class CellEnded:
+    round: int
+    status: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class ChildrenStarted:
+    """A batch of that many children was asked for."""
+
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class ChildEnded:
+    """One more child is done; the totals are of the whole run."""
+
+    ok: bool
+    cached: bool
+    done: int
+    asked: int
+    tokens: int
+    cost_usd: float | None
+    covered_chars: int
+    chars: int
+
+
+@dataclass(frozen=True, slots=True)
+class Retrying:
+    """A provider is asked again after `wait` seconds."""
+
+    attempt: int
+    wait: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Warned:
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnded:
+    stop_reason: str
+    seconds: float
+
+
+Event = (
+    ContextLoaded
+    | RunStarted
+    | RoundStarted
+    | Violated
+    | CellStarted
+    | CellEnded
+    | ChildrenStarted
+    | ChildEnded
+    | Retrying
+    | Warned
+    | RunEnded
+)
+Observer = Callable[[Event], None]
+"""Called from the event loop: it must not block, and what it raises is the caller's own affair."""

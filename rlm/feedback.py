@@ -1,0 +1,127 @@
+"""What the root is told of the cell it wrote: bounded, and only what it can use."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rlm.types import Coverage
+from sandbox.types import CellResult
+
+__all__ = ["ChildTally", "Feedback", "head_and_tail", "render"]
+
+MAX_VARIABLES = 40
+ERROR_LIMIT = 3_000
+RESULT_LIMIT = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class ChildTally:
+    """What the children of one cell came to. `cost_usd` is None when a price is not known."""
+
+    made: int = 0
+    failed: int = 0
+    cached: int = 0
+    seconds: float = 0.0
+    tokens: int = 0
+    cost_usd: float | None = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Feedback:
+    """Everything the message is made of. `low` are lines about limits that run out, `notes` come last."""
+
+    round: int
+    rounds: int
+    cell: CellResult
+    children: ChildTally
+    coverage: Coverage
+    low: Sequence[str] = ()
+    notes: Sequence[str] = ()
+    output_limit: int = 8_000
+
+
+def render(feedback: Feedback) -> str:
+    """The user message that answers a root's block."""
+    cell = feedback.cell
+    parts = [f"Output of your block, round {feedback.round} of {feedback.rounds}"]
+    if cell.stdout:
+        limit = feedback.output_limit
+        hint = f"output_of({feedback.round}) has all of it" if not cell.truncated else "the rest is not kept"
+        parts.append(head_and_tail(cell.stdout.rstrip("\n"), limit, hint, whole=cell.stdout_chars))
+    if cell.stderr:
+        parts.append("stderr:\n" + head_and_tail(cell.stderr, 1_000, "cut"))
+    if cell.result is not None:
+        parts.append("Result: " + head_and_tail(cell.result, RESULT_LIMIT, "print less of it"))
+    parts.extend(_error(cell))
+    if not (cell.stdout or cell.stderr or cell.result is not None or cell.status != "ok"):
+        parts.append("(It printed nothing.)")
+    parts.extend(_variables(cell))
+    parts.extend(_children(feedback))
+    parts.extend(feedback.low)
+    parts.extend(feedback.notes)
+    return "\n\n".join(parts)
+
+
+def head_and_tail(text: str, limit: int, hint: str, *, whole: int | None = None) -> str:
+    """`text` within `limit` characters: its first and last part, with the gap named in characters. `whole`
+    is its true size where `text` itself was cut before."""
+    if len(text) <= limit:
+        return text
+    head = limit * 2 // 3
+    tail = limit - head
+    gap = max(whole or 0, len(text)) - limit
+    return f"{text[:head]}\n[… {gap:,} characters not shown; {hint} …]\n{text[len(text) - tail :]}"
+
+
+def _error(cell: CellResult) -> list[str]:
+    match cell.status:
+        case "error":
+            text = cell.traceback or f"{cell.ename}: {cell.evalue}"
+            return [
+                "Your block raised; every variable it had assigned before that is kept:\n"
+                + head_and_tail(text, ERROR_LIMIT, "cut")
+            ]
+        case "timeout":
+            lost = "" if cell.ename != "KernelDied" else f" {cell.evalue}."
+            return [f"Your block ran over its time and was interrupted.{lost}"]
+        case "died":
+            return [f"The kernel is gone: {cell.evalue}."]
+        case _:
+            return []
+
+
+def _variables(cell: CellResult) -> list[str]:
+    parts = []
+    changed = cell.report.changed
+    if changed:
+        lines = [
+            f"{variable.name}: {variable.type}" + (f", {variable.size}" if variable.size else "")
+            for variable in changed[:MAX_VARIABLES]
+        ]
+        if len(changed) > MAX_VARIABLES:
+            lines.append(f"… and {len(changed) - MAX_VARIABLES} more (SHOW_VARS() lists all)")
+        parts.append("New or changed variables:\n" + "\n".join(lines))
+    if cell.report.rebound:
+        names = ", ".join(cell.report.rebound)
+        parts.append(f"You rebound {names}; the helper is still there as helpers.{cell.report.rebound[0]}.")
+    return parts
+
+
+def _children(feedback: Feedback) -> list[str]:
+    tally = feedback.children
+    if not tally.made:
+        return []
+    cost = "unknown cost" if tally.cost_usd is None else f"${tally.cost_usd:.4f}"
+    coverage = feedback.coverage
+    share = _share(coverage.answered_chars, coverage.input_chars)
+    return [
+        f"Children: {tally.made} asked, {tally.failed} failed, {tally.cached} from memory; "
+        f"{tally.seconds:.1f} s, {tally.tokens:,} tokens, {cost}. "
+        f"Answered for so far: {coverage.answered_chars:,} of {coverage.input_chars:,} characters ({share}); "
+        f"complete={coverage.complete}."
+    ]
+
+
+def _share(part: int, whole: int) -> str:
+    return "100 %" if whole == 0 or part >= whole else f"{100 * part / whole:.1f} %"

@@ -1,0 +1,40 @@
+"""What the kernel of a run may ask of its driver, answered by the run's own parts."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from rlm.budget import Budget
+from rlm.coverage import CoverageLedger
+from rlm.finalization import Finalizer
+from rlm.subcalls import SubCalls
+from sandbox.sandbox import AnswerSink
+from sandbox.types import ChildBatch, Finalization, FinalizeVerdict, Progress
+
+__all__ = ["RunHandler"]
+
+
+class RunHandler:
+    """Implements KernelHandler."""
+
+    def __init__(
+        self, subcalls: SubCalls, finalizer: Finalizer, budget: Budget, coverage: CoverageLedger
+    ) -> None:
+        self._subcalls = subcalls
+        self._finalizer = finalizer
+        self._budget = budget
+        self._coverage = coverage
+
+    async def children(self, batch: ChildBatch, answered: AnswerSink) -> None:
+        await self._subcalls.serve(batch, answered)
+
+    async def finalize(self, final: Finalization) -> FinalizeVerdict:
+        return await self._finalizer.judge(final)
+
+    async def progress(self) -> Progress:
+        return Progress(
+            has_final_answer=self._finalizer.answer is not None,
+            limits=self._budget.used(),
+            coverage=asdict(self._coverage.report()),
+            plan=self._subcalls.plan(),
+        )

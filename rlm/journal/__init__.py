@@ -1,0 +1,22 @@
+"""The journal: append-only events of every run, in one private store.
+
+It holds document text, so its file is readable by its owner only; it never holds a key (`Journal.redact`).
+"""
+
+from __future__ import annotations
+
+from rlm.journal.events import Event, EventKind, RunState, RunSummary
+from rlm.journal.location import default_store
+from rlm.journal.run_id import new_run_id
+from rlm.journal.store import Journal, RunLog
+
+__all__ = [
+    "Event",
+    "EventKind",
+    "Journal",
+    "RunLog",
+    "RunState",
+    "RunSummary",
+    "default_store",
+    "new_run_id",
+]

@@ -1,0 +1,171 @@
+"""One open database of a journal: connections, schema, and the translation of its errors."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sqlite3
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import URL, event, insert, select
+from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError, SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.schema import CreateIndex, CreateTable
+
+from rlm.errors import JournalError
+from rlm.journal.location import keep_private, make_private_file
+from rlm.journal.tables import SCHEMA_VERSION, metadata, schema_version
+
+__all__ = ["Database"]
+
+_BUSY_SECONDS = 15.0
+_WAL_ATTEMPTS = 50
+_WAL_PAUSE_SECONDS = 0.1
+
+
+class Database:
+    """An engine whose failures come out as JournalError: one line naming the store, and what to do.
+
+    Writers of this process queue here rather than on the database's own lock, where waiting is by polling.
+    """
+
+    def __init__(self, url: URL) -> None:
+        self._url = url
+        self._is_sqlite = url.get_backend_name() == "sqlite"
+        self._writing = asyncio.Lock()
+        self._engine: AsyncEngine | None = None
+        self.name = url.database if self._is_sqlite and url.database else url.render_as_string()
+
+    async def open(self) -> None:
+        """Connect, and make or check the schema. Raises JournalError."""
+        with self._translated("opened"):
+            if self._is_sqlite and self._url.database:
+                make_private_file(Path(self._url.database))
+            self._engine = self._make_engine()
+        try:
+            with self._translated("opened"):
+                if self._is_sqlite:
+                    await self._switch_to_wal()
+                await self._make_schema()
+                if self._is_sqlite and self._url.database:
+                    keep_private(Path(self._url.database))
+        except BaseException:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        """Let go of every connection. Safe to call twice."""
+        if self._engine is not None:
+            await self._engine.dispose()
+            self._engine = None
+
+    @contextlib.asynccontextmanager
+    async def write(self) -> AsyncIterator[AsyncConnection]:
+        """One transaction, committed at the end. Its first statement must write: a read first could not
+        be turned into a write while another process wrote."""
+        async with self._writing:
+            with self._translated("written"):
+                async with self._opened().begin() as connection:
+                    yield connection
+
+    @contextlib.asynccontextmanager
+    async def read(self) -> AsyncIterator[AsyncConnection]:
+        """One connection to read with: a single statement sees one state of the store."""
+        with self._translated("read"):
+            async with self._opened().connect() as connection:
+                yield connection
+
+    async def shrink(self) -> None:
+        """Give the space of removed rows back to the file system, where the database leaves it to us."""
+        if not self._is_sqlite:
+            return
+        async with self._writing:
+            with self._translated("shrunk"):
+                async with self._opened().connect() as connection:
+                    driver: Any = (await connection.get_raw_connection()).driver_connection
+                    # as a script: an ordinary execute would stop after the first freed page
+                    await driver.executescript("PRAGMA incremental_vacuum; PRAGMA wal_checkpoint(TRUNCATE);")
+
+    def _opened(self) -> AsyncEngine:
+        if self._engine is None:
+            raise JournalError(f"the journal {self.name} is closed; open it again")
+        return self._engine
+
+    def _make_engine(self) -> AsyncEngine:
+        arguments: dict[str, Any] = {"timeout": _BUSY_SECONDS} if self._is_sqlite else {}
+        # hide_parameters: the text of documents does not belong in an error's message
+        engine = create_async_engine(self._url, connect_args=arguments, hide_parameters=True)
+        if self._is_sqlite:
+            event.listen(engine.sync_engine, "connect", _configure_sqlite)
+        return engine
+
+    async def _switch_to_wal(self) -> None:
+        # SQLite does not wait for other processes here, whatever its busy timeout
+        for attempt in range(1, _WAL_ATTEMPTS + 1):
+            try:
+                async with self._opened().connect() as connection:
+                    await connection.exec_driver_sql("PRAGMA journal_mode=WAL")
+                return
+            except OperationalError as error:
+                if attempt == _WAL_ATTEMPTS or "locked" not in str(error.orig):
+                    raise
+                await asyncio.sleep(_WAL_PAUSE_SECONDS)
+
+    async def _make_schema(self) -> None:
+        async with self._opened().begin() as connection:
+            await connection.execute(CreateTable(schema_version, if_not_exists=True))
+        async with self._opened().connect() as connection:
+            version = await connection.scalar(select(schema_version.c.version))
+        if version is not None and version != SCHEMA_VERSION:
+            raise JournalError(
+                f"the journal {self.name} has schema {version}, this rlm writes {SCHEMA_VERSION}: "
+                "it belongs to another version of rlm; install that one or use another store"
+            )
+        if version is not None:
+            return
+        async with self._opened().begin() as connection:
+            for table in metadata.sorted_tables:
+                await connection.execute(CreateTable(table, if_not_exists=True))
+                for index in table.indexes:
+                    await connection.execute(CreateIndex(index, if_not_exists=True))
+        # last, so that a store with a version has everything; another process may have been as quick
+        with contextlib.suppress(IntegrityError):
+            async with self._opened().begin() as connection:
+                await connection.execute(insert(schema_version).values(version=SCHEMA_VERSION))
+
+    @contextlib.contextmanager
+    def _translated(self, action: str) -> Iterator[None]:
+        """The boundary to the database: its errors become ours. IntegrityError is left to those who know
+        which row they meant."""
+        try:
+            yield
+        except IntegrityError:
+            raise
+        except (SQLAlchemyError, sqlite3.Error, OSError, ModuleNotFoundError) as error:
+            cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
+            reason = " ".join(str(getattr(cause, "strerror", None) or cause).split())[:200]
+            raise JournalError(
+                f"the journal {self.name} can't be {action}: {reason}; {self._remedy(reason)}"
+            ) from error
+
+    def _remedy(self, reason: str) -> str:
+        reason = reason.casefold()
+        if not self._is_sqlite:
+            return "check its URL, that its driver is installed and that its server runs"
+        if "not a database" in reason or "malformed" in reason:
+            return "move the damaged file away, or use another store"
+        if "locked" in reason:
+            return "another process holds it: try again when that has ended"
+        if "full" in reason or "no space" in reason:
+            return "free some space on its disk, or use another store"
+        return "check that its folder exists and is yours to write, or use another store"
+
+
+def _configure_sqlite(connection: Any, _record: object) -> None:
+    cursor = connection.cursor()
+    # auto_vacuum counts only before the first table; secure_delete: a removed run's text is overwritten
+    for pragma in ("auto_vacuum=INCREMENTAL", "synchronous=NORMAL", "foreign_keys=ON", "secure_delete=ON"):
+        cursor.execute(f"PRAGMA {pragma}")
+    cursor.close()

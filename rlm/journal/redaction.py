@@ -1,0 +1,41 @@
+"""Blanking of secrets, wherever in a payload they hide."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+__all__ = ["BLANK", "Redaction"]
+
+BLANK = "[redacted]"
+# Local servers take any key, and people write `none`, `ollama`, `EMPTY`: blanking such words would maim
+# the journal and protect nothing.
+_SHORTEST = 8
+
+
+class Redaction:
+    """The values that must never be written. Values under 8 characters are no secrets and are ignored."""
+
+    def __init__(self) -> None:
+        self._values: set[str] = set()
+        self._pattern: re.Pattern[str] | None = None
+
+    def add(self, values: Iterable[str]) -> None:
+        """From now on each of `values` is blanked."""
+        self._values.update(value for value in map(str.strip, values) if len(value) >= _SHORTEST)
+        longest_first = sorted(self._values, key=len, reverse=True)  # one may be the head of another
+        self._pattern = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
+
+    def blank(self, value: Any) -> Any:
+        """`value`, a JSON-like structure, with every occurrence of a secret in any string or key replaced."""
+        pattern = self._pattern
+        if pattern is None:
+            return value
+        if isinstance(value, str):
+            return pattern.sub(BLANK, value)
+        if isinstance(value, Mapping):
+            return {self.blank(key): self.blank(item) for key, item in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [self.blank(item) for item in value]
+        return value

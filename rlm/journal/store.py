@@ -1,0 +1,251 @@
+"""The journal itself: runs and their events, appended, listed, read and removed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import time
+from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sqlalchemy import Row, delete, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from rlm.errors import JournalError
+from rlm.journal.database import Database
+from rlm.journal.events import EVENT_KINDS, Event, EventKind, RunState, RunSummary
+from rlm.journal.location import store_url
+from rlm.journal.process import WriterProcess
+from rlm.journal.redaction import Redaction
+from rlm.journal.tables import events, runs
+
+__all__ = ["Journal", "RunLog"]
+
+_LISTED = 5
+_T = TypeVar("_T")
+
+
+class RunLog:
+    """The open end of one run's events. Appending is in order, whoever calls; what was appended is
+    committed, and stays so if the process is killed."""
+
+    def __init__(self, journal: Journal, run_id: str) -> None:
+        self.run_id = run_id
+        self._journal = journal
+        self._seq = 0
+        self._order = asyncio.Lock()
+        self._finished = False
+
+    @property
+    def finished(self) -> bool:
+        """Whether the `finished` event is written."""
+        return self._finished
+
+    async def append(self, kind: EventKind, payload: Mapping[str, Any]) -> int:
+        """Write one event and return its `seq`, from 1.
+
+        `payload` is JSON-safe (else TypeError). That of `finished` must say `stop_reason` and may say
+        `rounds`, `sub_calls` and `cost_usd`, which become the run's; nothing can be appended after it.
+        A caller that is cancelled meanwhile does not undo the event. Raises JournalError.
+        """
+        if kind not in EVENT_KINDS:
+            raise ValueError(f"{kind!r} is no kind of event; use one of {', '.join(sorted(EVENT_KINDS))}")
+        if kind == "finished" and "stop_reason" not in payload:
+            raise ValueError("a finished event must say its stop_reason")
+        return await self._journal._finish_writing(self._append(kind, payload))
+
+    async def tally(self, *, rounds: int, sub_calls: int, cost_usd: float | None) -> None:
+        """Tell the list of runs how far this one is: totals so far."""
+        await self._journal._finish_writing(
+            self._update(rounds=rounds, sub_calls=sub_calls, cost_usd=cost_usd)
+        )
+
+    async def _append(self, kind: EventKind, payload: Mapping[str, Any]) -> int:
+        journal = self._journal
+        payload = journal._redaction.blank(payload)
+        row = {"run_id": self.run_id, "kind": kind, "data": _encoded(payload)}
+        async with self._order:
+            if self._finished:
+                raise JournalError(f"run {self.run_id} is finished; start a new run")
+            seq = self._seq + 1
+            now = time.time()
+            try:
+                async with journal._database.write() as connection:
+                    await connection.execute(insert(events).values(**row, seq=seq, at=now))
+                    if kind == "finished":
+                        kept = {
+                            key: payload[key]
+                            for key in ("stop_reason", "rounds", "sub_calls", "cost_usd")
+                            if key in payload
+                        }
+                        await connection.execute(
+                            update(runs)
+                            .where(runs.c.run_id == self.run_id)
+                            .values(state="finished", finished_at=now, **kept)
+                        )
+            except IntegrityError as error:
+                raise JournalError(
+                    f"run {self.run_id} was removed or is written by another process; start a new run"
+                ) from error
+            self._seq = seq
+            self._finished = kind == "finished"
+            return seq
+
+    async def _update(self, **values: Any) -> None:
+        async with self._journal._database.write() as connection:
+            await connection.execute(update(runs).where(runs.c.run_id == self.run_id).values(**values))
+
+
+class Journal:
+    """One store. Any number of runs, in any number of processes, may write to it at a time."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._redaction = Redaction()
+        self._pending: set[asyncio.Task[Any]] = set()
+
+    @classmethod
+    @contextlib.asynccontextmanager
+    async def open(cls, path_or_url: str | Path) -> AsyncIterator[Journal]:
+        """The store in a file (made, with private folders, if missing) or at a database URL. Leaving waits
+        for what is being written. Raises JournalError, one line with the remedy, if it can't be had."""
+        database = Database(store_url(path_or_url))
+        await database.open()
+        journal = cls(database)
+        try:
+            yield journal
+        finally:
+            await journal._close()
+
+    def redact(self, values: Iterable[str]) -> None:
+        """Never write any of `values` (keys, tokens): each is blanked wherever it occurs in a task,
+        settings or an event. Values under 8 characters are ignored."""
+        self._redaction.add(values)
+
+    @contextlib.asynccontextmanager
+    async def run(self, run_id: str, task: str, settings: Mapping[str, Any]) -> AsyncIterator[RunLog]:
+        """A new run, with `run_started` (holding `settings`) as its first event. Left without a `finished`
+        event it is marked interrupted. Raises JournalError if there is a run of that name already."""
+        log = RunLog(self, run_id)
+        await self._finish_writing(self._insert_run(run_id, task, settings))
+        try:
+            await log.append("run_started", {"task": task, "settings": settings})
+            yield log
+        finally:
+            if not log.finished:
+                await self._finish_writing(log._update(state="interrupted", finished_at=time.time()))
+
+    async def runs(self, limit: int = 20) -> tuple[RunSummary, ...]:
+        """The newest runs, newest first, at most `limit`."""
+        query = select(runs).order_by(runs.c.started_at.desc(), runs.c.run_id.desc()).limit(limit)
+        async with self._database.read() as connection:
+            rows = (await connection.execute(query)).all()
+        return tuple(map(_summary, rows))
+
+    async def get(self, run_id: str) -> RunSummary:
+        """One run, by its full name. Raises JournalError if it is not here."""
+        async with self._database.read() as connection:
+            row = (await connection.execute(select(runs).where(runs.c.run_id == run_id))).first()
+        if row is None:
+            raise JournalError(
+                f"there is no run {run_id!r} in {self._database.name}; list the runs to see their names"
+            )
+        return _summary(row)
+
+    async def events(self, run_id: str) -> tuple[Event, ...]:
+        """Every event of a run committed so far, in order. Raises JournalError if the run is not here."""
+        await self.get(run_id)
+        query = select(events).where(events.c.run_id == run_id).order_by(events.c.seq)
+        async with self._database.read() as connection:
+            rows = (await connection.execute(query)).all()
+        return tuple(Event(row.run_id, row.seq, row.at, row.kind, json.loads(row.data)) for row in rows)
+
+    async def resolve(self, prefix: str) -> str:
+        """The full name of the one run whose name is `prefix` or starts with it. Raises JournalError
+        listing the candidates when several do, or none does."""
+        query = (
+            select(runs.c.run_id)
+            .where(runs.c.run_id.startswith(prefix, autoescape=True))
+            .order_by(runs.c.started_at.desc(), runs.c.run_id.desc())
+            .limit(_LISTED + 1)
+        )
+        async with self._database.read() as connection:
+            exact = await connection.scalar(select(runs.c.run_id).where(runs.c.run_id == prefix))
+            names = [exact] if exact is not None else list(await connection.scalars(query))
+        if len(names) == 1:
+            return str(names[0])
+        if not names:
+            raise JournalError(
+                f"no run in {self._database.name} starts with {prefix!r}; list the runs to see their names"
+            )
+        listed = ", ".join(names[:_LISTED]) + (", …" if len(names) > _LISTED else "")
+        raise JournalError(f"several runs start with {prefix!r}: {listed}; give more of the name")
+
+    async def remove(self, run_id: str) -> None:
+        """Delete a run and its events, and overwrite their text in the file. Raises JournalError if it is
+        not here or still running."""
+        summary = await self.get(run_id)
+        if summary.state == "running":
+            raise JournalError(f"run {run_id} is still running; stop it first")
+        await self._finish_writing(self._delete(run_id))
+
+    async def _insert_run(self, run_id: str, task: str, settings: Mapping[str, Any]) -> None:
+        row = {
+            "run_id": run_id,
+            "task": _encoded(self._redaction.blank(task)),
+            "state": "running",
+            "started_at": time.time(),
+            "rounds": 0,
+            "sub_calls": 0,
+            "settings": _encoded(self._redaction.blank(settings)),
+            "process": _encoded(asdict(WriterProcess.here())),
+        }
+        try:
+            async with self._database.write() as connection:
+                await connection.execute(insert(runs).values(**row))
+        except IntegrityError as error:
+            raise JournalError(f"there is a run {run_id!r} already; give the new one another name") from error
+
+    async def _delete(self, run_id: str) -> None:
+        async with self._database.write() as connection:
+            await connection.execute(delete(events).where(events.c.run_id == run_id))
+            await connection.execute(delete(runs).where(runs.c.run_id == run_id))
+        await self._database.shrink()
+
+    async def _finish_writing(self, writing: Coroutine[Any, Any, _T]) -> _T:
+        """Carry a write through to its end even if the caller is cancelled: half of one is not to be had."""
+        task = asyncio.ensure_future(writing)
+        self._pending.add(task)
+        task.add_done_callback(self._pending.discard)
+        return await asyncio.shield(task)
+
+    async def _close(self) -> None:
+        try:
+            await asyncio.gather(*self._pending, return_exceptions=True)
+        finally:
+            await self._database.close()
+
+
+def _encoded(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=True, separators=(",", ":"))
+
+
+def _summary(row: Row[Any]) -> RunSummary:
+    state: RunState = row.state
+    if state == "running" and WriterProcess(**json.loads(row.process)).is_gone():
+        state = "interrupted"
+    return RunSummary(
+        run_id=row.run_id,
+        task=json.loads(row.task),
+        state=state,
+        stop_reason=row.stop_reason,
+        started_at=row.started_at,
+        finished_at=row.finished_at,
+        rounds=row.rounds,
+        sub_calls=row.sub_calls,
+        cost_usd=row.cost_usd,
+        settings=json.loads(row.settings),
+    )

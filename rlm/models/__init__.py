@@ -1,0 +1,25 @@
+"""Models: one protocol, a provider a file. SDKs are imported with the first call, not before."""
+
+from __future__ import annotations
+
+from rlm.models.base import Message, Model, ModelWindow, Reply, Request, SliceText, TokenUsage
+from rlm.models.options import ModelOptions, RetryPolicy
+from rlm.models.pricing import price
+from rlm.models.registry import default_model, resolve
+from rlm.models.windows import window_of
+
+__all__ = [
+    "Message",
+    "Model",
+    "ModelOptions",
+    "ModelWindow",
+    "Reply",
+    "Request",
+    "RetryPolicy",
+    "SliceText",
+    "TokenUsage",
+    "default_model",
+    "price",
+    "resolve",
+    "window_of",
+]

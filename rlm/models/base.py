@@ -1,0 +1,102 @@
+"""What the runtime asks of a model, and what it gets back: one protocol for every provider.
+
+Providers use `Request.messages`. The structure beside them (`task`, `slices`, `last_cell`) says the same
+without prose, for models that are programs; nothing parses our own prompts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from sandbox.types import CellResult, Span
+
+__all__ = [
+    "FinishReason",
+    "Message",
+    "Model",
+    "ModelWindow",
+    "Reply",
+    "Request",
+    "Role",
+    "SliceText",
+    "TokenUsage",
+]
+
+Role = Literal["root", "child", "summary", "direct"]
+FinishReason = Literal["stop", "length", "refusal", "other"]
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One chat message. `stable` marks the end of a prefix that later requests repeat (a cache border)."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+    stable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SliceText:
+    """A piece of text a child is to read. `span` is None when the text is not part of the body."""
+
+    text: str
+    span: Span | None = None
+    document: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One call. `round` counts from 1 for a root and is 0 for every other role. `final` says that this
+    is a root's last round: nothing but `finalize` is of use. Tokens are the model's own."""
+
+    role: Role
+    messages: tuple[Message, ...]
+    max_output_tokens: int
+    task: str
+    slices: tuple[SliceText, ...] = ()
+    round: int = 0
+    last_cell: CellResult | None = None
+    final: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TokenUsage:
+    """Tokens as the provider counted them. `input_tokens` includes `cached_tokens` (read from its cache)."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """`finish_reason` is `length` when the provider's output limit cut the text; `refusal` by policy."""
+
+    text: str
+    finish_reason: FinishReason = "stop"
+    usage: TokenUsage = field(default_factory=TokenUsage)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelWindow:
+    """How much a model takes and gives, in tokens. `known` is False when these are only the defaults."""
+
+    context: int
+    output: int
+    known: bool = True
+
+
+class Model(Protocol):
+    """A provider's model, ready to be asked. `name` is the name the user gave (`openai:gpt-5`)."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def window(self) -> ModelWindow: ...
+
+    async def generate(self, request: Request) -> Reply:
+        """One reply, after whatever retries. Raises ModelError, and nothing else of a provider's."""
+
+    async def aclose(self) -> None: ...

@@ -1,0 +1,139 @@
+"""SDK clients, shared: one for each event loop, endpoint and way to reach it, closed with its last user."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from weakref import WeakKeyDictionary
+
+from rlm.errors import ConfigurationError
+from rlm.models.endpoint import Endpoint
+from rlm.models.names import check_url
+from rlm.models.options import ModelOptions
+
+if TYPE_CHECKING:
+    import httpx2
+
+__all__ = ["ClientUser", "SharedClient", "SharedClients", "check_options", "http_client"]
+
+
+class _Closable(Protocol):
+    def close(self) -> Awaitable[None]: ...
+
+
+C = TypeVar("C", bound=_Closable)
+
+
+@dataclass(slots=True)
+class SharedClient(Generic[C]):
+    """One client. `reached` turns True with the endpoint's first HTTP response, of any status."""
+
+    client: C
+    users: int = 0
+    reached: bool = False
+
+
+_Key = tuple[Endpoint, float, float, str | None, str | None]
+_Loop = asyncio.AbstractEventLoop
+
+
+class SharedClients(Generic[C]):
+    """The clients of one SDK, named by its `module`, which is imported with the first client.
+
+    Connections belong to the event loop on which they were made, so a loop has clients of its own.
+    """
+
+    def __init__(self, module: str, make: Callable[[Endpoint, ModelOptions], C]) -> None:
+        self.module = module
+        self._make = make
+        self._open: WeakKeyDictionary[_Loop, dict[_Key, SharedClient[C]]] = WeakKeyDictionary()
+
+    def acquire(self, loop: _Loop, endpoint: Endpoint, options: ModelOptions) -> SharedClient[C]:
+        """The client for `endpoint`, made if there is none, with one user more."""
+        open_here = self._open.setdefault(loop, {})
+        key = _key(endpoint, options)
+        if key not in open_here:
+            open_here[key] = SharedClient(self._make(endpoint, options))
+        open_here[key].users += 1
+        return open_here[key]
+
+    async def release(self, loop: _Loop, endpoint: Endpoint, options: ModelOptions) -> None:
+        """One user less; the last closes the client."""
+        open_here = self._open[loop]
+        key = _key(endpoint, options)
+        shared = open_here[key]
+        shared.users -= 1
+        if shared.users == 0:
+            del open_here[key]
+            await shared.client.close()
+
+
+class ClientUser(Generic[C]):
+    """One model's use of a shared client."""
+
+    def __init__(self, clients: SharedClients[C], endpoint: Endpoint, options: ModelOptions) -> None:
+        check_options(options)
+        self._clients = clients
+        self._endpoint = endpoint
+        self._options = options
+        self._held: WeakKeyDictionary[_Loop, SharedClient[C]] = WeakKeyDictionary()
+
+    async def get(self) -> SharedClient[C]:
+        """The client for the running loop."""
+        loop = asyncio.get_running_loop()
+        if loop not in self._held:
+            # Importing an SDK takes seconds: in a thread, so that the loop goes on.
+            await asyncio.to_thread(import_module, self._clients.module)
+        # Another task may have been here during the import.
+        if loop not in self._held:
+            self._held[loop] = self._clients.acquire(loop, self._endpoint, self._options)
+        return self._held[loop]
+
+    async def aclose(self) -> None:
+        """Let go of the running loop's client. Safe to call twice; a later `get` takes a client anew."""
+        loop = asyncio.get_running_loop()
+        if self._held.pop(loop, None) is not None:
+            await self._clients.release(loop, self._endpoint, self._options)
+
+
+def http_client(options: ModelOptions) -> httpx2.AsyncClient:
+    """The HTTP client that an SDK's client stands on."""
+    import httpx2
+
+    return httpx2.AsyncClient(
+        timeout=httpx2.Timeout(options.idle_seconds, connect=options.connect_seconds),
+        limits=httpx2.Limits(max_connections=1000, max_keepalive_connections=100),
+        # A redirect would carry the text of documents to a host that nobody named.
+        follow_redirects=False,
+        proxy=options.proxy,
+        verify=True if options.ca_file is None else _trusting(options.ca_file),
+    )
+
+
+def check_options(options: ModelOptions) -> None:
+    """Raise ConfigurationError now for a proxy or certificate file that the first call would fail on."""
+    if options.proxy is not None:
+        check_url(options.proxy, "the proxy", ("http", "https"))
+    if options.ca_file is not None:
+        _trusting(options.ca_file)
+
+
+def _trusting(ca_file: str) -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    try:
+        context.load_verify_locations(cafile=ca_file)
+    except ssl.SSLError:
+        raise ConfigurationError(f"ca_file {ca_file} holds no certificate: give a PEM file") from None
+    except OSError as error:
+        raise ConfigurationError(
+            f"ca_file {ca_file} can't be read: {error.strerror}; check the path"
+        ) from None
+    return context
+
+
+def _key(endpoint: Endpoint, options: ModelOptions) -> _Key:
+    return (endpoint, options.connect_seconds, options.idle_seconds, options.proxy, options.ca_file)

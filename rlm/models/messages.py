@@ -1,0 +1,27 @@
+"""What providers need of messages beyond their text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rlm.models.base import Message
+
+__all__ = ["cache_borders", "encodable"]
+
+
+def encodable(text: str) -> str:
+    """`text` as UTF-8 can carry it: surrogate pairs joined, a lone surrogate replaced by U+FFFD."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def cache_borders(messages: Sequence[Message], most: int) -> frozenset[int]:
+    """Positions of the messages to mark as ends of a cached prefix, at most `most` of those that are
+    stable and not empty: the first (runs share it) and the latest (the next round repeats them)."""
+    stable = [index for index, message in enumerate(messages) if message.stable and message.content]
+    if len(stable) <= most:
+        return frozenset(stable)
+    return frozenset((stable[0], *stable[len(stable) - most + 1 :]))

@@ -1,0 +1,41 @@
+"""What a call cost, in US dollars, from price data shipped with genai-prices: no network."""
+
+from __future__ import annotations
+
+from rlm.errors import ConfigurationError
+from rlm.models.base import TokenUsage
+from rlm.models.names import parse_name
+
+__all__ = ["price"]
+
+
+def price(model_name: str, usage: TokenUsage) -> float | None:
+    """US dollars for one call's `usage` at today's list price of `model_name` (any form that `resolve`
+    takes). Sum the prices of calls, not their tokens: some models charge long prompts a higher rate.
+
+    0.0 for models that cost nothing (`extractive`, `scripted:`), None where the price is not known: a
+    local server, a model that the data lacks, a name of no known form. Writing to a provider's cache is
+    priced as plain input.
+    """
+    try:
+        name = parse_name(model_name)
+    except ConfigurationError:
+        return None
+    if name.provider in ("extractive", "scripted"):
+        return 0.0
+    # Half a second to import: nobody should pay it before the first priced call.
+    from genai_prices import Usage, calc_price
+
+    tokens = Usage(
+        input_tokens=usage.input_tokens,
+        cache_read_tokens=min(usage.cached_tokens, usage.input_tokens),
+        output_tokens=usage.output_tokens,
+    )
+    try:
+        if name.base_url is not None:
+            found = calc_price(tokens, name.model, provider_api_url=name.base_url)
+        else:
+            found = calc_price(tokens, name.model, provider_id=name.provider)
+    except LookupError:  # no such provider or model in the data
+        return None
+    return float(found.total_price)

@@ -1,0 +1,181 @@
+"""A model whose replies were written beforehand: for tests, demonstrations and teaching."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+from rlm.errors import ConfigurationError, ModelRejected
+from rlm.models.base import FinishReason, ModelWindow, Reply, Request, Role, TokenUsage
+
+__all__ = ["Answer", "ScriptedModel", "ScriptedReply"]
+
+Said = str | Reply | Exception
+Answer = Said | Callable[[Request], Said | Awaitable[Said]]
+"""What a script may hold: a text, a whole Reply, an exception to raise, or a function that makes one."""
+
+_FIELDS = {"role", "reply", "match", "finish_reason", "usage", "delay"}
+_USAGE_FIELDS = {"input_tokens", "output_tokens", "cached_tokens"}
+_WINDOW = ModelWindow(context=128_000, output=8_000)
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptedReply:
+    """One line of a script. With `match`, it answers every request of `role` whose last user message holds
+    that text; without, it answers once, in its turn. `delay` is seconds before the answer."""
+
+    role: Role
+    answer: Answer
+    match: str | None = None
+    delay: float = 0.0
+
+
+class ScriptedModel:
+    """A Model that plays a script. `requests` holds every request in order of arrival.
+
+    A request is answered by the first line of its role whose `match` it holds, else by the next line of
+    its role without one. When there is none, `generate` raises ModelRejected.
+    """
+
+    def __init__(
+        self,
+        replies: Sequence[ScriptedReply],
+        *,
+        name: str = "scripted:memory",
+        window: ModelWindow | None = None,
+    ) -> None:
+        self.requests: list[Request] = []
+        self._name = name
+        self._window = window or _WINDOW
+        self._matching = [reply for reply in replies if reply.match is not None]
+        self._turns: dict[Role, list[ScriptedReply]] = {role: [] for role in get_args(Role)}
+        for reply in replies:
+            if reply.match is None:
+                self._turns[reply.role].append(reply)
+        self._played: dict[Role, int] = dict.fromkeys(self._turns, 0)
+        self._always: dict[Role, Answer] = {}
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        root: Sequence[Answer] | Answer = (),
+        child: Sequence[Answer] | Answer = (),
+        summary: Sequence[Answer] | Answer = (),
+        direct: Sequence[Answer] | Answer = (),
+        window: ModelWindow | None = None,
+    ) -> ScriptedModel:
+        """A model from Python. A sequence is played in order, each once; a single answer (a text, a
+        function, ...) is given to every request of that role."""
+        given: dict[Role, Sequence[Answer] | Answer] = {
+            "root": root,
+            "child": child,
+            "summary": summary,
+            "direct": direct,
+        }
+        turns: list[ScriptedReply] = []
+        always: dict[Role, Answer] = {}
+        for role, answers in given.items():
+            if isinstance(answers, str | Reply | Exception) or callable(answers):
+                always[role] = answers
+            else:
+                turns.extend(ScriptedReply(role, answer) for answer in answers)
+        model = cls(turns, window=window)
+        model._always = always
+        return model
+
+    @classmethod
+    def from_file(cls, path: str | Path, *, window: ModelWindow | None = None) -> ScriptedModel:
+        """A model from a JSONL file of `{role, reply, match?, finish_reason?, usage?, delay?}`; blank lines
+        are skipped. Raises ConfigurationError that names the line."""
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+        except OSError as error:
+            raise ConfigurationError(
+                f"the script {path} can't be read: {error.strerror}; check the path"
+            ) from None
+        except UnicodeDecodeError:
+            raise ConfigurationError(f"the script {path} is not UTF-8 text: convert it") from None
+        lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+        replies = [_parse(line, f"{path}, line {number}") for number, line in lines]
+        return cls(replies, name=f"scripted:{path}", window=window)
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def window(self) -> ModelWindow:
+        return self._window
+
+    async def generate(self, request: Request) -> Reply:
+        """The next reply for the request's role. Raises ModelRejected when the script has none left, or
+        the exception that stands in its place."""
+        self.requests.append(request)
+        scripted = self._next(request)
+        if scripted.delay:
+            await asyncio.sleep(scripted.delay)
+        answer = scripted.answer
+        if callable(answer):
+            made = answer(request)
+            answer = await made if isinstance(made, Awaitable) else made
+        if isinstance(answer, Exception):
+            raise answer
+        return Reply(answer) if isinstance(answer, str) else answer
+
+    async def aclose(self) -> None:
+        """Nothing to close."""
+
+    def _next(self, request: Request) -> ScriptedReply:
+        asked = next(
+            (message.content for message in reversed(request.messages) if message.role == "user"), ""
+        )
+        for reply in self._matching:
+            if reply.role == request.role and reply.match is not None and reply.match in asked:
+                return reply
+        if request.role in self._always:
+            return ScriptedReply(request.role, self._always[request.role])
+        turn = self._played[request.role]
+        if turn >= len(self._turns[request.role]):
+            raise ModelRejected(
+                f"{self._name} has no reply left for the role {request.role} "
+                f"(request {turn + 1} of it without a match); add a line for it"
+            )
+        self._played[request.role] += 1
+        return self._turns[request.role][turn]
+
+
+def _parse(line: str, where: str) -> ScriptedReply:
+    def check(valid: bool, complaint: str) -> None:
+        if not valid:
+            raise ConfigurationError(f"{where}: {complaint}")
+
+    try:
+        entry: Any = json.loads(line)
+    except ValueError as error:
+        raise ConfigurationError(f"{where}: not JSON ({error}); write one object a line") from None
+    check(isinstance(entry, dict), "not a JSON object; write {role, reply, ...}")
+    unknown = sorted(entry.keys() - _FIELDS)
+    check(not unknown, f"unknown field {', '.join(unknown)}; there are {', '.join(sorted(_FIELDS))}")
+    role, reply = entry.get("role"), entry.get("reply")
+    roles, reasons = get_args(Role), get_args(FinishReason)
+    check(role in roles, f"role must be one of {', '.join(roles)}")
+    check(isinstance(reply, str), "reply must be a text")
+    match = entry.get("match")
+    check(match is None or (isinstance(match, str) and match != ""), "match must be a text that is not empty")
+    finish = entry.get("finish_reason", "stop")
+    check(finish in reasons, f"finish_reason must be one of {', '.join(reasons)}")
+    delay = entry.get("delay", 0)
+    check(type(delay) in (int, float) and 0 <= delay < float("inf"), "delay must be seconds, 0 or more")
+    usage = entry.get("usage", {})
+    check(
+        isinstance(usage, dict)
+        and usage.keys() <= _USAGE_FIELDS
+        and all(type(count) is int and count >= 0 for count in usage.values()),
+        f"usage must hold whole numbers, 0 or more, under {', '.join(sorted(_USAGE_FIELDS))}",
+    )
+    return ScriptedReply(role, Reply(reply, finish, TokenUsage(**usage)), match, float(delay))

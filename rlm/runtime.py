@@ -1,0 +1,371 @@
+"""RLM: the public class. It puts a run together from its parts, and gives back what came of it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from prompts import Budget as PromptBudget
+from prompts import HandleFacts, HelperDoc, RootInput
+from rlm.budget import STOP_REASONS, Budget, Limits
+from rlm.calls import Caller
+from rlm.coverage import CoverageLedger
+from rlm.direct import DirectSettings, answer_directly, fits
+from rlm.documents import Loaded, Source, load
+from rlm.driver import Driver, Outcome, RootSettings
+from rlm.errors import BudgetExhausted, ModelError, UsageError
+from rlm.events import ContextLoaded, Event, Observer, Retrying, RunEnded, RunStarted, Warned
+from rlm.finalization import Finalizer
+from rlm.handler import RunHandler
+from rlm.models import Model, ModelOptions, resolve
+from rlm.subcalls import ChildSettings, SubCalls
+from rlm.types import RunResult, Strategy
+from sandbox.in_kernel.body import Body
+from sandbox.in_kernel.registry import HELPERS
+from sandbox.kernel import JupyterSandbox, SandboxLevel
+from sandbox.sandbox import Sandbox
+from sandbox.types import KernelLimits
+
+if TYPE_CHECKING:
+    from rlm.journal import RunLog
+
+__all__ = ["RLM", "Context", "Settings"]
+
+Context: TypeAlias = str | Path | Source | Sequence[str | Path | Source]
+"""A text, a path (file or folder), or a list of these."""
+
+_PREVIEW = 500
+_SECRET_WORDS = ("KEY", "TOKEN", "SECRET", "PASSWORD", "AUTHORIZATION")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How runs go about their work. Each field's own type says what it holds.
+
+    sandbox: the isolation level, or "auto" for the strongest there is; store: the journal's file or URL
+    (None: the user's state folder).
+    """
+
+    strategy: Literal["auto", "rlm", "direct"] = "auto"
+    sandbox: SandboxLevel = "auto"
+    store: Path | str | None = None
+    root: RootSettings = field(default_factory=RootSettings)
+    child: ChildSettings = field(default_factory=ChildSettings)
+    direct: DirectSettings = field(default_factory=DirectSettings)
+    kernel: KernelLimits = field(default_factory=KernelLimits)
+    models: ModelOptions = field(default_factory=ModelOptions)
+
+
+class RLM:
+    """Answers questions over contexts of any size.
+
+    model and sub_model are names (`openai:gpt-5`, `extractive`, …) or models; None takes the one whose key
+    is set, else `extractive`, which needs none; sub_model None is the model. Raises ConfigurationError.
+    observe is called with every Event of every run, from the event loop.
+    """
+
+    def __init__(
+        self,
+        model: str | Model | None = None,
+        *,
+        sub_model: str | Model | None = None,
+        limits: Limits | None = None,
+        settings: Settings | None = None,
+        observe: Observer | None = None,
+    ) -> None:
+        self.limits = limits or Limits()
+        self.settings = settings or Settings()
+        self._observers: list[Observer] = [observe] if observe else []
+        self.model = self._resolved(model)
+        self.sub_model = self.model if sub_model is None else self._resolved(sub_model)
+
+    async def run(self, task: str, context: Context) -> RunResult:
+        """Answer `task` over `context`. Raises UsageError (sources, settings) and SandboxRefused before
+        anything is spent; limits, broken contracts and failing models end in a result that says so."""
+        if not task.strip():
+            raise UsageError("the question is empty: say what is to be answered")
+        # The database library takes a third of a second: `import rlm` must not.
+        from rlm.journal import Journal, default_store, new_run_id
+
+        async with AsyncExitStack() as stack:
+            folder = Path(tempfile.mkdtemp(prefix="rlm-context-"))
+            stack.callback(shutil.rmtree, folder, ignore_errors=True)
+            began = time.monotonic()
+            loaded = await _load(_sources(context), folder / "context")
+            self._tell(
+                ContextLoaded(
+                    loaded.context.chars,
+                    len(loaded.context.documents),
+                    len(loaded.skipped),
+                    time.monotonic() - began,
+                )
+            )
+            journal = await stack.enter_async_context(
+                Journal.open(self.settings.store or default_store(os.environ))
+            )
+            journal.redact(_secrets(os.environ))
+            log = await stack.enter_async_context(journal.run(new_run_id(), task, self._facts(loaded)))
+            body = stack.enter_context(Body.open(loaded.context.folder))
+            return await _Run(self, task, loaded, body, log).go()
+
+    def run_sync(self, task: str, context: Context) -> RunResult:
+        """`run` for callers without an event loop."""
+
+        async def whole() -> RunResult:
+            try:
+                return await self.run(task, context)
+            finally:
+                await self.aclose()
+
+        return asyncio.run(whole())
+
+    async def aclose(self) -> None:
+        """Close the models' connections. The object may be used again."""
+        for model in {id(model): model for model in (self.model, self.sub_model)}.values():
+            await model.aclose()
+
+    def _resolved(self, model: str | Model | None) -> Model:
+        if model is not None and not isinstance(model, str):
+            return model
+        options = replace(
+            self.settings.models,
+            on_retry=lambda attempt, wait, reason: self._tell(Retrying(attempt, wait, reason)),
+        )
+        return resolve(model, os.environ, options)
+
+    def _tell(self, event: Event) -> None:
+        for observer in self._observers:
+            observer(event)
+
+    def _facts(self, loaded: Loaded) -> dict[str, Any]:
+        """What the journal keeps of the settings: no secret is among them."""
+        return {
+            "model": self.model.name,
+            "sub_model": self.sub_model.name,
+            "limits": asdict(self.limits),
+            "strategy": self.settings.strategy,
+            "sandbox": self.settings.sandbox,
+            "contract": self.settings.root.contract,
+            "context_sha256": loaded.context.sha256,
+            "context_chars": loaded.context.chars,
+            "documents": len(loaded.context.documents),
+        }
+
+
+class _Run:
+    """One run: its parts, made for it alone."""
+
+    def __init__(self, rlm: RLM, task: str, loaded: Loaded, body: Body, log: RunLog) -> None:
+        self._rlm = rlm
+        self._task = task
+        self._loaded = loaded
+        self._body = body
+        self._log = log
+        self._began = time.monotonic()
+        self._warnings = (
+            [
+                f"{len(loaded.skipped)} of the sources were passed over (the first: "
+                f"{loaded.skipped[0].path}: {loaded.skipped[0].reason})"
+            ]
+            if loaded.skipped
+            else []
+        )
+        if loaded.replaced:
+            self._warnings.append(f"{loaded.replaced:,} bytes were no valid text and were replaced by U+FFFD")
+        self._budget = Budget(rlm.limits)
+        self._caller = Caller(self._budget, log)
+        self._coverage = CoverageLedger(body.chars)
+        self._finalizer = Finalizer(body, self._coverage)
+        self._subcalls = SubCalls(
+            rlm.sub_model,
+            body,
+            budget=self._budget,
+            caller=self._caller,
+            coverage=self._coverage,
+            log=log,
+            observe=rlm._tell,
+            settings=replace(rlm.settings.child, concurrency=rlm.limits.concurrency),
+        )
+
+    async def go(self) -> RunResult:
+        """Direct first where that suits, then rounds."""
+        settings = self._rlm.settings
+        try:
+            if settings.strategy == "direct" or (
+                settings.strategy == "auto" and fits(self._body, settings.direct)
+            ):
+                result = await self._direct()
+                if result is not None:
+                    return result
+            return await self._recursive()
+        except asyncio.CancelledError:
+            self._rlm._tell(RunEnded("cancelled", time.monotonic() - self._began))
+            await self._log.append("finished", {"stop_reason": "cancelled", **self._totals()})
+            raise
+
+    async def _direct(self) -> RunResult | None:
+        """None when the run goes on as an RLM."""
+        self._rlm._tell(RunStarted(self._log.run_id, "direct", self._rlm.model.name))
+        stop: Outcome
+        try:
+            answer = await answer_directly(
+                self._rlm.model,
+                self._task,
+                self._body,
+                caller=self._caller,
+                coverage=self._coverage,
+                settings=self._rlm.settings.direct,
+            )
+        except ModelError as error:
+            stop = Outcome(None, "model", detail=str(error))
+        except BudgetExhausted as error:
+            stop = Outcome(None, STOP_REASONS[error.limit], detail=str(error))
+        else:
+            if answer is not None:
+                return await self._finished(Outcome(answer, "finalized"), "direct")
+            if self._rlm.settings.strategy == "auto":
+                await self._warn("the direct answer abstained or its quotes did not stand: went on as an RLM")
+                return None
+            stop = Outcome(
+                None,
+                "finalized",
+                detail="the direct call gave no answer whose quotes stand in the input; try --strategy rlm",
+            )
+        return await self._finished(stop, "direct")
+
+    async def _recursive(self) -> RunResult:
+        rlm = self._rlm
+        rlm._tell(RunStarted(self._log.run_id, "rlm", rlm.model.name))
+        handler = RunHandler(self._subcalls, self._finalizer, self._budget, self._coverage)
+
+        def new_sandbox() -> Sandbox:
+            return JupyterSandbox(
+                self._loaded.context,
+                handler,
+                limits=rlm.settings.kernel,
+                level=rlm.settings.sandbox,
+                # Cells that this product wrote itself may run anywhere: the answer must come without set-up.
+                minimum=0 if rlm.model.name == "extractive" else 2,
+            )
+
+        driver = Driver(
+            rlm.model,
+            self._task,
+            new_sandbox=new_sandbox,
+            subcalls=self._subcalls,
+            finalizer=self._finalizer,
+            budget=self._budget,
+            caller=self._caller,
+            coverage=self._coverage,
+            log=self._log,
+            observe=rlm._tell,
+            settings=rlm.settings.root,
+        )
+        return await self._finished(await driver.run(self._root_input()), "rlm")
+
+    def _root_input(self) -> RootInput:
+        body = self._body
+        limits = self._rlm.limits
+        settings = self._rlm.settings.root
+        return RootInput(
+            task=self._task,
+            helpers=tuple(HelperDoc(helper.call, helper.summary, helper.fields) for helper in HELPERS),
+            handle=HandleFacts(
+                chars=body.chars,
+                lines=body.lines,
+                documents=len(body.documents),
+                document_names=tuple(document.name for document in body.documents[:20]),
+                preview=body.text(0, _PREVIEW),
+                tail_preview=body.text(max(0, body.chars - _PREVIEW), body.chars),
+            ),
+            limits=(
+                ("rounds", f"{limits.rounds} rounds, the last for finalize"),
+                (
+                    "children",
+                    f"{limits.sub_calls:,} child calls of {self._rlm.settings.child.prompt_tokens:,} tokens",
+                ),
+                ("cell", f"{limits.cell_seconds:g} s of computing a block"),
+                ("time", f"{limits.seconds:g} s in all"),
+            ),
+            output_limit=settings.output_limit,
+            contract=settings.contract,
+            model=self._rlm.model.name,
+            budget=PromptBudget(self._rlm.model.window.context - settings.output_tokens),
+        )
+
+    async def _finished(self, outcome: Outcome, strategy: Strategy) -> RunResult:
+        if not self._budget.cost_known:
+            await self._warn("a model's price is not known: the cost limit was not held, the token limit was")
+        if outcome.answer is None and outcome.detail:
+            await self._warn(outcome.detail)
+        answer = outcome.answer
+        result = RunResult(
+            run_id=self._log.run_id,
+            answer=None if answer is None else answer.value,
+            confidence=None if answer is None else answer.confidence,
+            stop_reason=outcome.stop_reason,
+            forced=outcome.forced,
+            strategy=strategy,
+            citations=() if answer is None else answer.citations,
+            coverage=self._coverage.report(),
+            usage=self._caller.usage(),
+            rounds=self._budget.rounds,
+            sub_calls=self._subcalls.calls,
+            seconds=round(time.monotonic() - self._began, 3),
+            warnings=tuple(self._warnings),
+        )
+        self._rlm._tell(RunEnded(result.stop_reason, result.seconds))
+        await self._log.append("finished", {**result.to_json(), **self._totals()})
+        return result
+
+    async def _warn(self, message: str) -> None:
+        self._warnings.append(message)
+        self._rlm._tell(Warned(message))
+        await self._log.append("warning", {"message": message})
+
+    def _totals(self) -> dict[str, Any]:
+        return {
+            "rounds": self._budget.rounds,
+            "sub_calls": self._subcalls.calls,
+            "cost_usd": self._caller.cost_usd,
+        }
+
+
+def _sources(context: Context) -> list[str | Path | Source]:
+    return [context] if isinstance(context, str | Path | Source) else list(context)
+
+
+async def _load(sources: Sequence[str | Path | Source], folder: Path) -> Loaded:
+    """`load` on a thread. When cancelled, the thread stops at the next document, and is waited for: it must
+    not write into a folder that is being removed."""
+    stopped = threading.Event()
+
+    def progress(_name: str, _bytes: int) -> None:
+        if stopped.is_set():
+            raise InterruptedError
+
+    loading = asyncio.ensure_future(asyncio.to_thread(load, sources, folder, progress))
+    try:
+        return await asyncio.shield(loading)
+    except asyncio.CancelledError:
+        stopped.set()
+        await asyncio.wait([loading])
+        raise
+
+
+def _secrets(environment: Mapping[str, str]) -> list[str]:
+    """The values that must never be written down: whatever looks like a key in the environment."""
+    return [
+        value
+        for name, value in environment.items()
+        if any(word in name.upper() for word in _SECRET_WORDS) and value.strip()
+    ]

@@ -1,0 +1,356 @@
+"""Serves a kernel's children: slice, assemble, reserve, send, check, record; answers in any order.
+
+Every child's prompt comes out of `prompts.recipes.child`. Identical calls of a run are sent once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from prompts import (
+    BudgetExceeded,
+    ChildInput,
+    ChildPrompt,
+    ChildSliceText,
+    SliceTooLarge,
+    is_not_found,
+)
+from rlm.budget import Budget
+from rlm.calls import Caller, estimate, messages_of
+from rlm.coverage import CoverageLedger
+from rlm.errors import BudgetExhausted, ModelError
+from rlm.events import ChildEnded, ChildrenStarted, Observer
+from rlm.feedback import ChildTally
+from rlm.models.base import Model, Request, SliceText
+from rlm.schema import AnswerSchema, SchemaError
+from sandbox.in_kernel.body import Body
+from sandbox.requests import BadCall
+from sandbox.sandbox import AnswerSink
+from sandbox.types import ChildAnswer, ChildBatch, ChildSlice, Span
+
+if TYPE_CHECKING:
+    from rlm.journal import RunLog
+
+__all__ = ["ChildSettings", "SubCalls"]
+
+
+@dataclass(frozen=True, slots=True)
+class ChildSettings:
+    """Tokens of a child's prompt and of its reply, and how many may be asked at once."""
+
+    prompt_tokens: int = 32_000
+    output_tokens: int = 8_000
+    concurrency: int = 16
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """One child before it is asked."""
+
+    prompt: str
+    pieces: tuple[SliceText, ...]
+    spans: tuple[Span, ...]
+    numbered: bool
+    part: tuple[int, int] | None
+    sample: int
+    schema: AnswerSchema | None
+
+
+class SubCalls:
+    """The children of one run."""
+
+    def __init__(
+        self,
+        model: Model,
+        body: Body,
+        *,
+        budget: Budget,
+        caller: Caller,
+        coverage: CoverageLedger,
+        log: RunLog,
+        observe: Observer,
+        settings: ChildSettings,
+    ) -> None:
+        self._model = model
+        self._body = body
+        self._budget = budget
+        self._caller = caller
+        self._coverage = coverage
+        self._log = log
+        self._observe = observe
+        self._settings = settings
+        self._output = min(settings.output_tokens, model.window.output)
+        self._room = asyncio.Semaphore(settings.concurrency)
+        self._memo: dict[str, asyncio.Future[ChildAnswer]] = {}
+        self._asked = 0
+        self._done = 0
+        self._tally = ChildTally()
+
+    @property
+    def calls(self) -> int:
+        """Children really sent so far."""
+        return int(self._budget.used()["sub_calls"]["used"])
+
+    def take_tally(self) -> ChildTally:
+        """What the children since the last call of this came to."""
+        tally, self._tally = self._tally, ChildTally()
+        return tally
+
+    async def serve(self, batch: ChildBatch, answered: AnswerSink) -> None:
+        """Ask every child of `batch`. Raises BadCall, before anything is spent, when that can't be done."""
+        schema = self._schema(batch)
+        self._refuse_what_cannot_be_done(batch)
+        count = len(batch.prompts)
+        self._asked += count
+        if batch.chunked:
+            self._coverage.note_chunks(_hull(one) for one in batch.slices if one is not None)
+        self._observe(ChildrenStarted(count))
+        positions = iter(range(count))
+        began = time.monotonic()
+
+        async def work() -> None:
+            # Each worker takes the next position: a batch of any size holds no more than these in memory.
+            for position in positions:
+                wanted = self._wanted(batch, position, schema)
+                answer = await self._answer(wanted)
+                self._record(answer)
+                answered(position, answer)
+
+        workers = [asyncio.ensure_future(work()) for _ in range(min(count, self._settings.concurrency))]
+        try:
+            await asyncio.gather(*workers)
+        finally:
+            for worker in workers:
+                worker.cancel()
+            await asyncio.gather(*workers, return_exceptions=True)
+            self._tally = replace(self._tally, seconds=self._tally.seconds + time.monotonic() - began)
+
+    def plan(self) -> dict[str, float | None]:
+        """What a full pass would take: `recommended_chunk` (characters a chunk), calls, cost_usd."""
+        chars = self._body.chars
+        if chars == 0:
+            return {"recommended_chunk": 0, "calls": 0, "cost_usd": 0.0}
+        left = self._budget.remaining()
+        # Half of the calls are for the pass, the rest for what it turns up.
+        calls = max(1, int(left["sub_calls"]) // 2)
+        per_token = max(1.0, self._chars_per_token())
+        fits = int((self._settings.prompt_tokens - 1_500) * per_token * 0.9)
+        recommended = max(1, min(fits, max(2_000, -(-chars // calls))))
+        passes = -(-chars // recommended)
+        prompt_tokens = int(min(recommended, chars) / per_token) + 500
+        cost = self._caller.estimated(self._model, prompt_tokens, 300)
+        return {
+            "recommended_chunk": recommended,
+            "calls": passes,
+            "cost_usd": None if cost is None else round(cost * passes, 4),
+        }
+
+    def _chars_per_token(self) -> float:
+        sample = self._body.text(0, min(self._body.chars, 20_000))
+        return len(sample) / max(1, estimate(sample))
+
+    def _schema(self, batch: ChildBatch) -> AnswerSchema | None:
+        if batch.schema is None:
+            return None
+        try:
+            return AnswerSchema.of(batch.schema)
+        except SchemaError as error:
+            raise BadCall("value", f"schema: {error}") from error
+
+    def _refuse_what_cannot_be_done(self, batch: ChildBatch) -> None:
+        left = int(self._budget.remaining()["sub_calls"])
+        if len(batch.prompts) > left:
+            covered = sum(_length(one) for one in batch.slices if one is not None)
+            advice = (
+                f"larger slices would do: max_chars={max(1, -(-covered // left)):,} makes {left:,} of them"
+                if left and covered
+                else "finalize from what you have"
+            )
+            raise BadCall(
+                "value", f"{len(batch.prompts):,} children, but only {left:,} calls are left; {advice}"
+            )
+        sizes = [(0 if one is None else _length(one), position) for position, one in enumerate(batch.slices)]
+        _, longest = max(sizes)
+        try:
+            self._assembled(self._wanted(batch, longest, None))
+        except SliceTooLarge as error:
+            raise BadCall("slice_too_large", f"slice {longest}: {error}") from error
+        except BudgetExceeded as error:
+            raise BadCall("value", f"the prompt of child {longest} is too long: {error}") from error
+
+    def _wanted(self, batch: ChildBatch, position: int, schema: AnswerSchema | None) -> _Wanted:
+        wanted = batch.slices[position]
+        pieces = () if wanted is None else tuple(self._text(piece) for piece in wanted.pieces)
+        return _Wanted(
+            prompt=batch.prompts[position],
+            pieces=pieces,
+            spans=tuple(piece.span for piece in pieces if piece.span is not None),
+            numbered=wanted is not None and wanted.numbered,
+            part=(position + 1, len(batch.prompts)) if batch.chunked else None,
+            sample=batch.sample,
+            schema=schema,
+        )
+
+    def _text(self, piece: Span | str) -> SliceText:
+        if isinstance(piece, str):
+            return SliceText(piece)
+        document = self._body.document_at(piece.start)
+        return SliceText(self._body.text(*piece), piece, document.name if document else None)
+
+    def _assembled(self, wanted: _Wanted, *, complaint: str = "") -> tuple[str, str, int]:
+        """System text, user text and tokens of a child's prompt."""
+        prompt = ChildPrompt().assemble(
+            ChildInput(
+                prompt=wanted.prompt + complaint,
+                slices=tuple(
+                    ChildSliceText(
+                        piece.text,
+                        piece.span.start if piece.span else None,
+                        piece.span.end if piece.span else None,
+                        piece.document,
+                        first_line=self._body.line_of(piece.span.start) if piece.span else 0,
+                    )
+                    for piece in wanted.pieces
+                ),
+                part=wanted.part,
+                numbered=wanted.numbered,
+                schema=wanted.schema.text if wanted.schema else None,
+                window=self._model.window.context,
+                output_reserve=self._output,
+                child_tokens=self._settings.prompt_tokens,
+            )
+        )
+        return prompt.system, prompt.user, prompt.report.totals.prompt
+
+    async def _answer(self, wanted: _Wanted) -> ChildAnswer:
+        """From memory, from the same call in flight, or from the model."""
+        try:
+            system, user, tokens = self._assembled(wanted)
+        except (SliceTooLarge, BudgetExceeded) as error:
+            return _failure("slice_too_large", str(error))
+        key = hashlib.sha256(
+            json.dumps([self._model.name, system, user, wanted.sample, self._output]).encode()
+        ).hexdigest()
+        known = self._memo.get(key)
+        if known is not None:
+            answer = await asyncio.shield(known)
+            if answer.error is None:
+                return replace(answer, cached=True, input_tokens=0, output_tokens=0)
+        future = self._memo[key] = asyncio.get_running_loop().create_future()
+        try:
+            answer = await self._ask(wanted, system, user, tokens)
+        except BaseException:
+            future.set_result(_failure("cancelled", "the call was cancelled"))
+            del self._memo[key]
+            raise
+        future.set_result(answer)
+        if answer.error is not None:
+            del self._memo[key]
+        return answer
+
+    async def _ask(self, wanted: _Wanted, system: str, user: str, tokens: int) -> ChildAnswer:
+        async with self._room:
+            self._coverage.note_sent(wanted.spans)
+            try:
+                answer = await self._send(wanted, system, user, tokens)
+                if answer.error_type == "schema" and wanted.schema is not None:
+                    # Asked once more, told what was wrong.
+                    system, user, tokens = self._assembled(wanted, complaint=f"\n\n{answer.error}")
+                    second = await self._send(wanted, system, user, tokens)
+                    answer = replace(
+                        second,
+                        input_tokens=second.input_tokens + answer.input_tokens,
+                        output_tokens=second.output_tokens + answer.output_tokens,
+                    )
+            except BudgetExhausted as error:
+                answer = _failure("limit", str(error))
+            except ModelError as error:
+                answer = _failure("model", str(error))
+            except (SliceTooLarge, BudgetExceeded) as error:
+                answer = _failure("slice_too_large", str(error))
+        if answer.error is None:
+            self._coverage.note_answered(wanted.spans)
+        else:
+            self._coverage.note_failed(wanted.spans)
+            await self._log.append(
+                "child", {"spans": wanted.spans, "error": answer.error, "error_type": answer.error_type}
+            )
+        return answer
+
+    async def _send(self, wanted: _Wanted, system: str, user: str, tokens: int) -> ChildAnswer:
+        request = Request(
+            role="child",
+            messages=messages_of(system, user),
+            max_output_tokens=self._output,
+            task=wanted.prompt,
+            slices=wanted.pieces,
+        )
+        reply = await self._caller.ask(
+            self._model,
+            request,
+            prompt_tokens=tokens,
+            facts={"prompt": wanted.prompt, "spans": wanted.spans, "prompt_tokens": tokens},
+        )
+        answer = ChildAnswer(
+            text=reply.text.strip(),
+            found=not is_not_found(reply.text),
+            input_tokens=reply.usage.input_tokens,
+            output_tokens=reply.usage.output_tokens,
+        )
+        if reply.finish_reason == "length":
+            return replace(
+                answer, text="", error="the reply was cut by the output limit", error_type="truncated"
+            )
+        if reply.finish_reason == "refusal":
+            return replace(answer, text="", error="the model refused to answer", error_type="refused")
+        if not answer.text:
+            return replace(answer, error="the reply was empty", error_type="empty")
+        if wanted.schema is None or not answer.found:
+            return answer
+        try:
+            return replace(answer, value=wanted.schema.read(answer.text))
+        except SchemaError as error:
+            return replace(answer, text="", error=str(error), error_type="schema")
+
+    def _record(self, answer: ChildAnswer) -> None:
+        self._done += 1
+        tally = self._tally
+        self._tally = replace(
+            tally,
+            made=tally.made + 1,
+            failed=tally.failed + (answer.error is not None),
+            cached=tally.cached + answer.cached,
+            tokens=tally.tokens + answer.input_tokens + answer.output_tokens,
+        )
+        coverage = self._coverage.report()
+        self._observe(
+            ChildEnded(
+                ok=answer.error is None,
+                cached=answer.cached,
+                done=self._done,
+                asked=self._asked,
+                tokens=self._caller.tokens,
+                cost_usd=self._caller.cost_usd,
+                covered_chars=coverage.answered_chars,
+                chars=coverage.input_chars,
+            )
+        )
+
+
+def _failure(type_: str, message: str) -> ChildAnswer:
+    return ChildAnswer(text="", error=message, error_type=type_, found=False)
+
+
+def _length(wanted: ChildSlice) -> int:
+    return sum(len(piece) if isinstance(piece, str) else piece.end - piece.start for piece in wanted.pieces)
+
+
+def _hull(wanted: ChildSlice) -> Span:
+    spans: Sequence[Span] = [piece for piece in wanted.pieces if not isinstance(piece, str)]
+    return Span(min(span.start for span in spans), max(span.end for span in spans)) if spans else Span(0, 0)

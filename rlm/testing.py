@@ -1,0 +1,55 @@
+"""Fakes that ship with the product: a scripted model, and a sandbox without a process.
+
+model = ScriptedModel.of(root=["```repl\\nfinalize(1)\\n```"])
+result = await RLM(model, settings=Settings(strategy="rlm")).run("How many?", "one")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from rlm.models.scripted import ScriptedModel
+from sandbox.errors import KernelDied
+from sandbox.sandbox import KernelHandler
+from sandbox.types import CellResult
+
+__all__ = ["FakeSandbox", "ScriptedModel"]
+
+Cell = CellResult | Callable[[str, KernelHandler], Awaitable[CellResult]]
+
+
+class FakeSandbox:
+    """Implements the Sandbox protocol: gives the results it was made with, in order. `codes` is what ran.
+
+    A result whose status is `died` ends the fake like a kernel; a coroutine function gets the code and the
+    handler, and may ask it for what a cell would.
+    """
+
+    def __init__(self, handler: KernelHandler, results: Sequence[Cell]) -> None:
+        self._handler = handler
+        self._results = list(results)
+        self.codes: list[str] = []
+        self.opened = 0
+        self.closed = 0
+        self._alive = False
+
+    async def open(self) -> None:
+        self.opened += 1
+        self._alive = True
+
+    async def execute(self, code: str, *, round: int, timeout: float) -> CellResult:
+        if not self._alive or not self._results:
+            raise KernelDied("the fake kernel has no more results")
+        self.codes.append(code)
+        result = self._results.pop(0)
+        if not isinstance(result, CellResult):
+            result = await result(code, self._handler)
+        self._alive = result.status != "died"
+        return result
+
+    async def interrupt(self) -> None:
+        """Nothing runs between two calls."""
+
+    async def close(self) -> None:
+        self.closed += 1
+        self._alive = False

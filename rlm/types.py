@@ -1,0 +1,125 @@
+"""What comes out of a run: frozen, plain, and the same in Python as in JSON.
+
+Offsets are characters of the context body, 0-based, end-exclusive; lines and pages count from 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from sandbox.types import Span
+
+__all__ = [
+    "Citation",
+    "Confidence",
+    "Coverage",
+    "RunResult",
+    "Span",
+    "StopReason",
+    "Strategy",
+    "Usage",
+]
+
+StopReason = Literal[
+    "finalized",
+    "rounds",
+    "sub_calls",
+    "tokens",
+    "cost",
+    "time",
+    "contract_violation",
+    "kernel",
+    "model",
+    "cancelled",
+]
+Strategy = Literal["rlm", "direct"]
+Confidence = Literal["low", "medium", "high"] | float
+
+
+@dataclass(frozen=True, slots=True)
+class Citation:
+    """A quote and where it stands. `verified` is False when the body does not hold the quote there."""
+
+    marker: str
+    quote: str
+    start: int | None
+    end: int | None
+    document: str | None
+    page: int | None
+    line: int | None
+    verified: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """How much of the body was seen, in characters, whatever the answer claims.
+
+    sent, answered and failed are the driver's own account of children; read (handed to a cell) and
+    scanned (searched by machine) are the kernel's word, bounds-checked. `complete` is true exactly when
+    every character was answered for or read. `gaps` are the first few stretches that were not.
+    """
+
+    input_chars: int
+    read_chars: int = 0
+    scanned_chars: int = 0
+    sent_chars: int = 0
+    answered_chars: int = 0
+    failed_chars: int = 0
+    chunks_processed: int = 0
+    chunks_total: int = 0
+    complete: bool = False
+    gaps: tuple[Span, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What one model was asked for. `cost_usd` is None when its price is not known."""
+
+    model: str
+    calls: int
+    input_tokens: int
+    output_tokens: int
+    cached_tokens: int
+    cost_usd: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """The outcome of a run. `answer` is None when it ended without one: `stop_reason` says why."""
+
+    run_id: str
+    answer: Any
+    confidence: Confidence | None
+    stop_reason: StopReason
+    forced: bool
+    strategy: Strategy
+    citations: tuple[Citation, ...]
+    coverage: Coverage
+    usage: tuple[Usage, ...]
+    rounds: int
+    sub_calls: int
+    seconds: float
+    warnings: tuple[str, ...] = ()
+    known: dict[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON-safe mapping; `from_json` reads it back to an equal result."""
+        data = asdict(self)
+        data["coverage"]["gaps"] = [list(gap) for gap in self.coverage.gaps]
+        return data
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> RunResult:
+        """The result that `to_json` wrote."""
+        coverage = dict(data["coverage"])
+        coverage["gaps"] = tuple(Span(*gap) for gap in coverage["gaps"])
+        return cls(
+            **{
+                **data,
+                "citations": tuple(Citation(**citation) for citation in data["citations"]),
+                "coverage": Coverage(**coverage),
+                "usage": tuple(Usage(**usage) for usage in data["usage"]),
+                "warnings": tuple(data["warnings"]),
+            }
+        )

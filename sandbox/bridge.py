@@ -1,0 +1,174 @@
+"""The driver's end of the helper channel: what a kernel asks for, checked, handed to the handler, answered.
+
+Every byte comes from a process that runs hostile code. A call that an honest cell could have got wrong is
+answered with an error; anything else that does not fit ends the kernel.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict
+from typing import Any
+
+from sandbox import requests
+from sandbox.errors import ProtocolError
+from sandbox.in_kernel import wire
+from sandbox.sandbox import KernelHandler
+from sandbox.types import CellReport, ChildAnswer
+
+__all__ = ["Bridge", "ComputeClock"]
+
+MAX_IN_FLIGHT = 64
+
+
+class ComputeClock:
+    """Seconds a cell has computed: the time in which it waited for children is not counted."""
+
+    def __init__(self) -> None:
+        self._waiting = 0
+        self._counted = 0.0
+        self._since = time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        return self._counted + (0.0 if self._waiting else time.monotonic() - self._since)
+
+    def pause(self) -> None:
+        if self._waiting == 0:
+            self._counted = self.seconds
+        self._waiting += 1
+
+    def resume(self) -> None:
+        self._waiting -= 1
+        if self._waiting == 0:
+            self._since = time.monotonic()
+
+
+class Bridge:
+    """Serves one kernel. `broken` is called once, with the reason, when the peer breaks the protocol.
+
+    chars is the size of the body, against which every span is checked.
+    """
+
+    def __init__(self, handler: KernelHandler, chars: int, broken: Callable[[ProtocolError], None]) -> None:
+        self._handler = handler
+        self._chars = chars
+        self._broken = broken
+        self._calls: dict[int, asyncio.Task[None]] = {}
+        self._room = asyncio.Semaphore(MAX_IN_FLIGHT)
+        self._serving: asyncio.Task[None] | None = None
+        self.clock = ComputeClock()
+        self._report = CellReport()
+
+    async def open(self, sock: socket.socket) -> None:
+        """Serve the kernel at the other end of `sock`."""
+        sock.setblocking(False)
+        self._reader, self._writer = await asyncio.open_connection(sock=sock)
+        self._serving = asyncio.get_running_loop().create_task(self._serve())
+
+    async def close(self) -> None:
+        """Stop serving; calls in flight are cancelled."""
+        tasks = [task for task in (self._serving, *self._calls.values()) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._serving is not None:
+            self._writer.close()
+            with suppress(OSError):
+                await self._writer.wait_closed()
+            self._serving = None
+
+    def begin_cell(self) -> None:
+        """Start a new cell's clock, and forget the last one's report."""
+        self.clock = ComputeClock()
+        self._report = CellReport()
+
+    def take_report(self) -> CellReport:
+        """What the kernel reported of the cell; empty when it did not come to that."""
+        return self._report
+
+    async def _serve(self) -> None:
+        try:
+            while True:
+                header = await self._reader.readexactly(wire.HEADER_SIZE)
+                message = wire.decode(await self._reader.readexactly(wire.body_size(header)))
+                await self._dispatch(message)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            for task in self._calls.values():
+                task.cancel()
+        except (wire.WireError, ValueError, KeyError, TypeError) as error:
+            self._broken(
+                ProtocolError(f"the kernel broke the helper protocol ({type(error).__name__}: {error})")
+            )
+
+    async def _dispatch(self, message: dict[str, Any]) -> None:
+        number, method, params = message["id"], message["method"], message["params"]
+        if not isinstance(number, int) or not isinstance(params, dict):
+            raise ValueError("frame")
+        if method == "cancel":
+            task = self._calls.get(number)
+            if task is not None:
+                task.cancel()
+            return
+        if method not in ("children", "finalize", "progress", "cell_report"):
+            raise ValueError("method")
+        if number in self._calls:
+            raise ValueError("id")
+        await self._room.acquire()
+        task = asyncio.get_running_loop().create_task(self._answer(number, method, params))
+        self._calls[number] = task
+        task.add_done_callback(lambda done: self._finished(number, done))
+
+    def _finished(self, number: int, task: asyncio.Task[None]) -> None:
+        self._calls.pop(number, None)
+        self._room.release()
+        if task.cancelled():
+            return
+        error = task.exception()
+        if isinstance(error, ValueError):
+            self._broken(ProtocolError(f"the kernel broke the helper protocol (bad {error})"))
+        elif error is not None and not isinstance(error, ConnectionError):
+            self._broken(ProtocolError(f"serving the kernel failed: {type(error).__name__}: {error}"))
+
+    async def _answer(self, number: int, method: str, params: dict[str, Any]) -> None:
+        try:
+            result = await self._carry_out(number, method, params)
+        except requests.BadCall as error:
+            await self._send({"id": number, "error": {"type": error.type, "message": str(error)}})
+        else:
+            await self._send({"id": number, "result": result})
+
+    async def _carry_out(self, number: int, method: str, params: dict[str, Any]) -> Any:
+        match method:
+            case "children":
+                return await self._children(number, params)
+            case "finalize":
+                verdict = await self._handler.finalize(requests.finalization(params, self._chars))
+                return asdict(verdict)
+            case "progress":
+                return asdict(await self._handler.progress())
+            case _:
+                self._report = requests.cell_report(params, self._chars)
+                return None
+
+    async def _children(self, number: int, params: dict[str, Any]) -> None:
+        batch = requests.child_batch(params, self._chars)
+
+        def answered(position: int, answer: ChildAnswer) -> None:
+            # Written, not drained: the transport's buffer holds what the kernel has not yet read, and a
+            # batch is bounded by its own answers.
+            self._writer.write(wire.encode({"id": number, "part": [position, asdict(answer)]}))
+
+        self.clock.pause()
+        try:
+            await self._handler.children(batch, answered)
+        finally:
+            self.clock.resume()
+
+    async def _send(self, message: dict[str, Any]) -> None:
+        self._writer.write(wire.encode(message))
+        await self._writer.drain()

@@ -1,0 +1,263 @@
+"""Writes a context folder (body, index, manifest) in one streaming pass, whatever the size."""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import hashlib
+import json
+import os
+import re
+import sys
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Self
+
+from sandbox.errors import ContextFileError
+from sandbox.in_kernel.body import (
+    BLOCK,
+    BODY_NAME,
+    FORMAT,
+    INDEX_NAME,
+    MANIFEST_NAME,
+    Body,
+    BodyError,
+    Document,
+    count_chars,
+)
+
+__all__ = ["ContextFile", "ContextFileWriter"]
+
+_PIECE = 1 << 20
+_BOM = codecs.BOM_UTF8
+_MARK = "\ufffd"
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+@dataclass(frozen=True, slots=True)
+class ContextFile:
+    """A finished context folder. `replaced` counts the U+FFFD marks that stand for invalid bytes or lone
+    surrogates of the sources; `sha256` is of the body's bytes."""
+
+    folder: Path
+    chars: int
+    bytes: int
+    lines: int
+    sha256: str
+    documents: tuple[Document, ...]
+    replaced: int = 0
+
+    def open(self) -> Body:
+        """The body, mapped for reading; the caller closes it. Raises ContextFileError."""
+        try:
+            return Body.open(self.folder)
+        except BodyError as error:
+            raise ContextFileError(str(error)) from error
+
+
+class ContextFileWriter:
+    """Streams documents into a new context folder (mode 0700, files 0600). Memory stays below 64 MB.
+
+    Bytes are read as UTF-8: invalid sequences become U+FFFD and are counted, as are lone surrogates of a
+    str; a leading byte order mark of a document is dropped. A document that does not end in a newline
+    gets one when a document with text follows it; it belongs to the document it ends.
+
+    Until `finish` returns, the folder can't be opened as a context. Used as a context manager, it aborts
+    unless it was finished. Every failure to write is a ContextFileError.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._documents: list[Document] = []
+        self._open: tuple[str, str, int] | None = None
+        self._pending = b""
+        self._fresh = False
+        self._last = b"\n"
+        self._bytes = self._chars = self._newlines = 0
+        self._replaced = 0
+        self._char_marks, self._line_marks = array("Q", [0]), array("Q", [0])
+        self._digest = hashlib.sha256()
+        self._finished = False
+        with self._writing("create"):
+            self._made = not folder.exists()
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            folder.chmod(0o700)
+            if (folder / BODY_NAME).exists():
+                raise ContextFileError(f"{folder} already holds a context: choose another folder")
+            self._body = self._create(BODY_NAME)
+
+    def begin_document(self, name: str, kind: str = "text") -> None:
+        """Start the next document, ending the one before it."""
+        if self._open is not None:
+            self.end_document()
+        self._open = (name, kind, self._chars)
+        self._fresh = True
+
+    def write(self, data: bytes | str) -> None:
+        """Add to the open document. A sequence of UTF-8 may be split between calls."""
+        if self._open is None:
+            raise ContextFileError("no document is open: call begin_document first")
+        with self._writing("write"):
+            for at in range(0, len(data), _PIECE):
+                piece = data[at : at + _PIECE]
+                if isinstance(piece, str):
+                    self._write_text(piece)
+                else:
+                    self._write_bytes(piece, final=False)
+
+    def end_document(self) -> None:
+        """Finish the open document; a sequence left incomplete becomes one U+FFFD."""
+        if self._open is None:
+            raise ContextFileError("no document is open: call begin_document first")
+        with self._writing("write"):
+            self._write_bytes(b"", final=True)
+        name, kind, start = self._open
+        self._documents.append(Document(len(self._documents), name, kind, start, self._chars))
+        self._open = None
+
+    def finish(self) -> ContextFile:
+        """Write index and manifest and return the finished context."""
+        if self._open is not None:
+            self.end_document()
+        done = ContextFile(
+            folder=self._folder,
+            chars=self._chars,
+            bytes=self._bytes,
+            lines=self._newlines + (self._last != b"\n"),
+            sha256=self._digest.hexdigest(),
+            documents=tuple(self._documents),
+            replaced=self._replaced,
+        )
+        with self._writing("finish"):
+            self._body.close()
+            with self._create(INDEX_NAME) as index:
+                for marks in (self._char_marks, self._line_marks):
+                    if sys.byteorder == "big":
+                        marks.byteswap()
+                    index.write(marks)
+            # Renamed into place last: a folder that was half written has no manifest.
+            with self._create(MANIFEST_NAME + ".part") as manifest:
+                manifest.write(json.dumps(_manifest(done)).encode())
+            (self._folder / (MANIFEST_NAME + ".part")).rename(self._folder / MANIFEST_NAME)
+        self._finished = True
+        return done
+
+    def abort(self) -> None:
+        """Remove what was written, and the folder if this writer made it. Safe to call twice."""
+        with contextlib.suppress(OSError):
+            # Closing flushes, which fails again on a full disk.
+            self._body.close()
+        with contextlib.suppress(OSError):
+            for name in (BODY_NAME, INDEX_NAME, MANIFEST_NAME + ".part", MANIFEST_NAME):
+                (self._folder / name).unlink(missing_ok=True)
+            if self._made:
+                self._folder.rmdir()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not self._finished:
+            self.abort()
+
+    def _write_text(self, text: str) -> None:
+        if self._pending:
+            self._write_bytes(b"", final=True)
+        if self._fresh:
+            text = text.removeprefix("\ufeff")
+        try:
+            self._append(text.encode())
+        except UnicodeEncodeError:
+            text, count = _SURROGATE.subn(_MARK, text)
+            self._replaced += count
+            self._append(text.encode())
+
+    def _write_bytes(self, data: bytes, *, final: bool) -> None:
+        data = self._pending + data
+        self._pending = b""
+        if self._fresh:
+            if len(data) < len(_BOM) and _BOM.startswith(data) and not final:
+                self._pending = data
+                return
+            data = data.removeprefix(_BOM)
+        if data.isascii():
+            self._append(data)
+            return
+        try:
+            _, used = codecs.utf_8_decode(data, "strict", final)
+            self._append(data[:used])
+        except UnicodeDecodeError:
+            text, used = codecs.utf_8_decode(data, "replace", final)
+            self._replaced += text.count(_MARK) - data[:used].count(_MARK.encode())
+            self._append(text.encode())
+        self._pending = data[used:]
+
+    def _append(self, data: bytes) -> None:
+        """Add valid UTF-8 to the body, keeping sizes, checkpoints and digest."""
+        if not data:
+            return
+        if self._fresh:
+            self._fresh = False
+            if self._last != b"\n":
+                self._count(b"\n")
+                self._close_line()
+        self._count(data)
+        self._last = data[-1:]
+
+    def _close_line(self) -> None:
+        """Give the newline just written to the last document that holds text; those after it move on."""
+        assert self._open is not None
+        name, kind, _ = self._open
+        self._open = (name, kind, self._chars)
+        for at in range(len(self._documents) - 1, -1, -1):
+            before = self._documents[at]
+            if before.start < before.end:
+                self._documents[at] = replace(before, end=self._chars)
+                break
+            self._documents[at] = replace(before, start=self._chars, end=self._chars)
+
+    def _count(self, data: bytes) -> None:
+        self._body.write(data)
+        self._digest.update(data)
+        plain = data.isascii()
+        at = 0
+        while at < len(data):
+            stop = min(len(data), at + BLOCK - self._bytes % BLOCK)
+            self._newlines += data.count(b"\n", at, stop)
+            self._chars += stop - at if plain else count_chars(data[at:stop])
+            self._bytes += stop - at
+            if self._bytes % BLOCK == 0:
+                self._char_marks.append(self._chars)
+                self._line_marks.append(self._newlines)
+            at = stop
+
+    def _create(self, name: str) -> IO[bytes]:
+        descriptor = os.open(self._folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        return os.fdopen(descriptor, "wb", buffering=_PIECE)
+
+    @contextlib.contextmanager
+    def _writing(self, action: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise ContextFileError(
+                f"can't {action} the context in {self._folder}: {reason}: free space or choose another folder"
+            ) from error
+
+
+def _manifest(done: ContextFile) -> dict[str, object]:
+    return {
+        "format": FORMAT,
+        "chars": done.chars,
+        "bytes": done.bytes,
+        "lines": done.lines,
+        "sha256": done.sha256,
+        "replaced": done.replaced,
+        "documents": [[d.name, d.kind, d.start, d.end, d.messages, d.pages] for d in done.documents],
+    }

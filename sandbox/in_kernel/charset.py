@@ -1,0 +1,60 @@
+"""Sets of characters as sorted, disjoint, inclusive ranges of code points, and their RE2 spelling."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+
+__all__ = ["ASCII_LIMIT", "UNICODE_LIMIT", "CharSet", "category", "complement", "holds", "spell", "union"]
+
+CharSet = tuple[tuple[int, int], ...]
+
+ASCII_LIMIT = 0x80
+UNICODE_LIMIT = 0x110000
+
+
+def union(ranges: Iterable[tuple[int, int]]) -> CharSet:
+    """The ranges, in any order and overlapping, as one set."""
+    merged: list[tuple[int, int]] = []
+    for low, high in sorted(ranges):
+        if merged and low <= merged[-1][1] + 1:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], high))
+        else:
+            merged.append((low, high))
+    return tuple(merged)
+
+
+def complement(chars: CharSet) -> CharSet:
+    """Every code point that is not in `chars`."""
+    gaps = []
+    at = 0
+    for low, high in chars:
+        if at < low:
+            gaps.append((at, low - 1))
+        at = high + 1
+    if at < UNICODE_LIMIT:
+        gaps.append((at, UNICODE_LIMIT - 1))
+    return tuple(gaps)
+
+
+def holds(chars: CharSet, code: int) -> bool:
+    """Whether `code` is in `chars`."""
+    return any(low <= code <= high for low, high in chars)
+
+
+@lru_cache(maxsize=16)
+def category(escape: str, limit: int, flags: int) -> CharSet:
+    """What `re` means by `escape` (\\d, \\s or \\w) below `limit`: `re` itself is asked."""
+    every = "".join(map(chr, range(limit)))
+    return tuple((found.start(), found.end() - 1) for found in re.finditer(f"{escape}+", every, flags))
+
+
+def spell(chars: CharSet, *, negated: bool = False) -> str:
+    """The set as an RE2 character class."""
+    if not chars:
+        return spell(((0, UNICODE_LIMIT - 1),), negated=not negated)
+    inside = "".join(
+        f"\\x{{{low:x}}}" if low == high else f"\\x{{{low:x}}}-\\x{{{high:x}}}" for low, high in chars
+    )
+    return f"[{'^' if negated else ''}{inside}]"

@@ -1,0 +1,263 @@
+"""The context handle: what a cell can do with the input, none of which puts the whole of it anywhere.
+
+Its methods become the globals of a cell. Their errors are read by a model: each says what to do instead.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from .access import AccessLog
+from .body import Body, Span
+from .chunks import Chunks, ChunkUnit, coverage_of, cut
+from .lines import Lines, resolve_range
+from .pattern import understand
+from .records import Hits, LazyRecord, Record, Records, Text, shown
+from .rows import Rows
+from .search import ENGINE, Scanner
+from .sections import section_of
+
+__all__ = ["MAX_PEEK", "MAX_READ_ALL", "Handle"]
+
+MAX_PEEK = 100_000
+MAX_READ_ALL = 20_000_000
+_PREVIEW = 500
+_USUAL_CHUNK = 20_000
+_MATCH = 500
+_LINE_TEXT = 1_000
+_MOST_CONTEXT = 10_000
+
+Plan = Callable[[], Mapping[str, Any]]
+"""Gives what a full pass would take now: recommended_chunk, calls, cost_usd."""
+
+
+class Handle:
+    """The helpers over one body. Offsets are characters and lines are counted from 0, both over the whole
+    body; ends are exclusive. Records are dicts whose keys are attributes too."""
+
+    def __init__(self, body: Body, plan: Plan | None = None) -> None:
+        self._body = body
+        self._plan = plan
+        self._log = AccessLog()
+        self._scanner = Scanner(body)
+
+    def context_meta(self) -> Record:
+        """Sizes, the first and last 500 characters, and what reading all of it by children would take:
+        chars, lines, bytes, documents, preview, tail_preview, sha256, recommended_chunk, calls, cost_usd."""
+        body = self._body
+        plan = self._plan() if self._plan is not None else {}
+        chunk = plan.get("recommended_chunk") or _USUAL_CHUNK
+        return Record(
+            chars=body.chars,
+            lines=body.lines,
+            bytes=body.bytes,
+            documents=len(body.documents),
+            preview=self._text(0, _PREVIEW),
+            tail_preview=self._text(max(0, body.chars - _PREVIEW), body.chars),
+            sha256=body.sha256,
+            recommended_chunk=chunk,
+            calls=plan.get("calls", -(-body.chars // chunk)),
+            cost_usd=plan.get("cost_usd"),
+        )
+
+    def documents(self) -> Records:
+        """The documents in order: index, name, kind, start, end, and messages or pages where known."""
+        return Records(
+            Record(
+                index=document.index,
+                name=document.name,
+                kind=document.kind,
+                start=document.start,
+                end=document.end,
+                **({} if document.messages is None else {"messages": document.messages}),
+                **({} if document.pages is None else {"pages": document.pages}),
+            )
+            for document in self._body.documents
+        )
+
+    def peek(self, start: int, end: int, unit: str = "chars") -> Text:
+        """The text from `start` to `end`, in characters or lines (whole, with their line ends).
+
+        Clamped; negative counts from the end; `start` beyond `end` gives "". The result's `.span` is where
+        it stands. ValueError for another unit, and for more than 100,000 characters.
+        """
+        first, last = _whole("start", start), _whole("end", end)
+        if unit == "chars":
+            low, high = resolve_range(first, last, self._body.chars)
+        elif unit == "lines":
+            low, high = (self._body.line_start(n) for n in resolve_range(first, last, self._body.lines))
+        else:
+            raise ValueError(f"unit={unit!r} is not a unit: use 'chars' or 'lines'")
+        return self._bounded(low, high)
+
+    def search(self, pattern: str | re.Pattern[str], max_hits: int = 100, context: int = 120) -> Hits:
+        """The first `max_hits` matches of a regular expression, in order, as `re.finditer` with MULTILINE
+        finds them (matches of nothing too).
+
+        A hit has index, start, end, line, match (at most 500 characters), snippet (the match with `context`
+        characters on both sides), line_text (at most 1,000 characters around it) and document. `.truncated`
+        says whether there are more, `.total` how many there are in all. Linear time; a pattern that needs
+        backtracking gets 30 seconds (then TimeoutError), and a match of such a pattern that runs over
+        line ends is followed for at most 1,000,000 characters.
+        """
+        most, around = _whole("max_hits", max_hits), _whole("context", context)
+        query = self._understood(pattern)
+        spans, more = self._scanner.first(query, max(0, most))
+        seen = spans[-1].end if spans else 0
+        self._log.scanned(0, seen if more else self._body.chars)
+        fields = _HitFields(self, min(max(0, around), _MOST_CONTEXT))
+        hits = [
+            LazyRecord({"index": index, "start": start, "end": end}, _HitFields.KEYS, fields)
+            for index, (start, end) in enumerate(spans)
+        ]
+        return Hits(hits, truncated=more, count=lambda: self.count(pattern))
+
+    def around(self, where: Any, lines: int = 3) -> Text:
+        """The whole lines of a hit, chunk, span or offset, with `lines` more above and below."""
+        span = self._place(where)
+        extra = max(0, _whole("lines", lines))
+        body = self._body
+        first = body.line_of(span.start) - extra
+        last = body.line_of(max(span.start, span.end - 1)) + extra + 1
+        return self._bounded(body.line_start(first), body.line_start(last))
+
+    def section_at(self, where: Any) -> Record:
+        """The heading, function or class that a hit, chunk, span or offset stands under, else its document:
+        title, kind ("heading", "code" or "document"), start, document."""
+        return section_of(self._body, self._place(where).start)
+
+    def count(self, pattern: str | re.Pattern[str]) -> int:
+        """How many matches `search` would find in the whole body: exact."""
+        found = self._scanner.count(self._understood(pattern))
+        self._log.scanned(0, self._body.chars)
+        return found
+
+    def read_lines(self, start: int = 0, end: int | None = None) -> Lines:
+        """Lines as records (number, start, end, text), lazily: iterate over all of them if need be."""
+        last = None if end is None else _whole("end", end)
+        return Lines(self._body, self._log, *resolve_range(_whole("start", start), last, self._body.lines))
+
+    def read_records(self) -> Rows:
+        """Rows of JSON Lines, a JSON array or CSV, lazily: value, start, end, error, document. Documents of
+        other kinds are passed over; ValueError if there is none with rows."""
+        return Rows(self._body, self._log)
+
+    def read_all(self) -> str:
+        """The whole body as one str. ValueError beyond 20,000,000 characters."""
+        if self._body.chars > MAX_READ_ALL:
+            raise ValueError(
+                f"the input has {self._body.chars:,} characters, read_all() gives at most {MAX_READ_ALL:,}: "
+                "go through it with read_lines() or chunk(), or use search() and count()"
+            )
+        return self._text(0, self._body.chars)
+
+    def chunk(self, max_chars: int = 20000, overlap: int = 0, by: ChunkUnit | None = None) -> Chunks:
+        """Chunks that cover the whole body, lazily: index, start, end, text, document (of its start).
+
+        At most `max_chars` characters each, the next beginning at most `overlap` before the end of the last.
+        With `by` ("lines", "paragraphs", "headings", "messages" or "documents") such units stay whole where
+        they fit; a longer one is cut, at a line end if possible. Small documents share a chunk.
+        """
+        return cut(self._body, self._log, _whole("max_chars", max_chars), _whole("overlap", overlap), by)
+
+    def chunk_coverage(self, chunks: Iterable[Any]) -> Record:
+        """What chunks, hits or (start, end) pairs cover: chunks, input_chars, covered_chars, gaps (the first
+        20) and complete."""
+        return coverage_of(self._body, chunks)
+
+    def document_name(self, char: int) -> str | None:
+        """The name of the document that holds a character; None outside the body."""
+        document = self._body.document_at(char)
+        return document.name if document else None
+
+    def drain_access(self) -> tuple[tuple[Span, ...], tuple[Span, ...]]:
+        """(read, scanned) since the last call: what a cell was handed, and what was searched for it."""
+        return self._log.drain()
+
+    def _understood(self, pattern: str | re.Pattern[str]) -> Any:
+        return understand(pattern, ascii_body=self._body.ascii, engine=ENGINE)
+
+    def _text(self, start: int, end: int) -> Text:
+        span = Span(start, max(start, min(end, self._body.chars)))
+        self._log.read(*span)
+        return Text(self._body.text(*span), span)
+
+    def _bounded(self, start: int, end: int) -> Text:
+        if end - start > MAX_PEEK:
+            raise ValueError(
+                f"that would be {end - start:,} characters, more than {MAX_PEEK:,} at once: "
+                "use chunk() or read_lines(), or ask for less"
+            )
+        return self._text(start, end)
+
+    def _place(self, where: Any) -> Span:
+        """The span that a hit, chunk, text, span or offset stands for, within the body."""
+        if isinstance(where, Mapping) and "start" in where:
+            where = Span(where["start"], where.get("end", where["start"]))
+        where = getattr(where, "span", where)
+        if isinstance(where, tuple) and len(where) == 2:
+            start, end = _whole("start", where[0]), _whole("end", where[1])
+        elif isinstance(where, str) or where is None:
+            raise TypeError(
+                "where is a hit, a chunk, (start, end) or an offset; search() finds the hit for a text"
+            )
+        else:
+            start = end = _whole("where", where)
+        start, _ = resolve_range(start, None, self._body.chars)
+        return Span(start, max(start, min(end, self._body.chars)))
+
+
+class _HitFields:
+    """The fields of a hit that are worked out when they are asked for."""
+
+    KEYS = ("line", "match", "snippet", "line_text", "document")
+
+    def __init__(self, handle: Handle, context: int) -> None:
+        self._handle = handle
+        self._context = context
+
+    def value(self, record: LazyRecord, key: str) -> Any:
+        start, end = record.start, record.end
+        handle = self._handle
+        cut = min(end, start + _MATCH)
+        match key:
+            case "line":
+                return handle._body.line_of(start)
+            case "match":
+                return handle._text(start, cut)
+            case "snippet":
+                return handle._text(max(0, start - self._context), cut + self._context)
+            case "line_text":
+                return handle._text(*self._line(start, end))
+            case _:
+                return handle.document_name(min(start, handle._body.chars - 1))
+
+    def shown(self, record: LazyRecord, key: str) -> str:
+        return shown(self.value(record, key))
+
+    def _line(self, start: int, end: int) -> tuple[int, int]:
+        """The line that the match begins on; of a longer one, what fits around the match."""
+        body = self._handle._body
+        low = max(0, start - _LINE_TEXT)
+        before = body.text(low, start)
+        after = body.text(start, start + _LINE_TEXT)
+        first = low + before.rfind("\n") + 1
+        line_end = after.find("\n")
+        last = start + (len(after) if line_end < 0 else line_end)
+        if last - first <= _LINE_TEXT:
+            return first, last
+        room = max(0, _LINE_TEXT - (min(end, last) - start)) // 2
+        first = max(first, min(start - room, last - _LINE_TEXT))
+        return first, min(last, first + _LINE_TEXT)
+
+
+def _whole(name: str, value: Any) -> int:
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(
+            f"{name} is a whole number, not {type(value).__name__}: use int(...) or // to make it one"
+        ) from None

@@ -1,0 +1,259 @@
+"""The helpers that reach beyond the handle: children, progress, the end of the run, the variables."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from .body import Span
+from .channel import Caller, CallError
+from .children import ChildResult, ChildResults, SliceTooLarge, SubQueryError, failure_line
+from .handle import Handle
+from .registry import HELPERS, NAMES
+
+__all__ = ["Finalized", "Helpers"]
+
+_ERRORS: Mapping[str, type[Exception]] = {
+    "slice_too_large": SliceTooLarge,
+    "limit": ValueError,
+    "value": ValueError,
+    "type": TypeError,
+}
+
+
+class Finalized(BaseException):
+    """Ends the cell that finalised. Not an Exception: `except Exception` in a cell must let it through."""
+
+
+class Helpers:
+    """Everything a cell can call, by the names of the registry (`helpers.NAME` in a cell).
+
+    variables gives the user's variables as {name: type}; outputs holds what earlier rounds printed.
+    """
+
+    def __init__(
+        self,
+        handle: Handle,
+        channel: Caller,
+        namespace: dict[str, Any],
+        variables: Callable[[], dict[str, str]],
+        outputs: Mapping[int, str],
+    ) -> None:
+        self._handle = handle
+        self._channel = channel
+        self._namespace = namespace
+        self._variables = variables
+        self._outputs = outputs
+        for helper in HELPERS:
+            if not hasattr(self, helper.name):
+                setattr(self, helper.name, getattr(handle, helper.name))
+
+    def namespace(self) -> dict[str, Any]:
+        """The globals of a cell: every helper by its name."""
+        return {name: getattr(self, name) for name in NAMES}
+
+    def sub_query(
+        self,
+        prompt: str,
+        slice: Any = None,
+        sample: int = 0,
+        numbered: bool = False,
+        schema: Mapping[str, Any] | None = None,
+    ) -> ChildResult:
+        _check_prompt(prompt)
+        result = self._ask([prompt], [slice], sample=sample, numbered=numbered, schema=schema)[0]
+        if not result.ok:
+            raise SubQueryError(result.error)
+        return result
+
+    def sub_query_batch(
+        self,
+        prompt: str,
+        slices: Any,
+        on_error: str = "keep",
+        numbered: bool = False,
+        schema: Mapping[str, Any] | None = None,
+    ) -> ChildResults:
+        _check_prompt(prompt)
+        if isinstance(slices, (str, Mapping)):
+            raise TypeError("slices must be a list of slices; for a single one call sub_query(prompt, slice)")
+        chosen = list(slices)
+        results = self._ask(
+            [prompt] * len(chosen), chosen, numbered=numbered, schema=schema, chunked=_is_chunks(slices)
+        )
+        return _judged(results, on_error)
+
+    def sub_query_map(
+        self,
+        prompts: Sequence[str],
+        slices: Any = None,
+        on_error: str = "keep",
+        numbered: bool = False,
+        schema: Mapping[str, Any] | None = None,
+    ) -> ChildResults:
+        if isinstance(prompts, str):
+            raise TypeError("prompts must be a list of str; for one prompt over many slices: sub_query_batch")
+        for prompt in prompts:
+            _check_prompt(prompt)
+        chosen = [None] * len(prompts) if slices is None else list(slices)
+        if len(chosen) != len(prompts):
+            raise ValueError(f"{len(prompts)} prompts but {len(chosen)} slices: they must pair up")
+        return _judged(self._ask(list(prompts), chosen, numbered=numbered, schema=schema), on_error)
+
+    def SHOW_VARS(self) -> dict[str, str]:  # noqa: N802 - the name models know
+        return self._variables()
+
+    def repl_set(self, name: str, value: Any) -> None:
+        if not isinstance(name, str) or not name.isidentifier():
+            raise ValueError(f"{name!r} can't be a variable's name")
+        self._namespace[name] = value
+
+    def repl_get(self, name: str, default: Any = None) -> Any:
+        return self._namespace.get(name, default)
+
+    def output_of(self, round: int) -> str:
+        try:
+            return self._outputs[round]
+        except KeyError:
+            known = ", ".join(map(str, self._outputs)) or "none yet"
+            raise ValueError(f"no block ran in round {round!r}; rounds that ran: {known}") from None
+
+    def evaluate_progress(self) -> dict[str, Any]:
+        result, _ = self._call("progress", {})
+        return {
+            "has_final_answer": result["has_final_answer"],
+            "variables": self._variables(),
+            "limits": result["limits"],
+            "coverage": result["coverage"],
+        }
+
+    def finalize(self, value: Any, confidence: Any = None, evidence: Any = None) -> None:
+        check_json(value)
+        if confidence is not None and confidence not in ("low", "medium", "high"):
+            numeric = isinstance(confidence, (int, float)) and not isinstance(confidence, bool)
+            if not numeric or not 0 <= confidence <= 1:
+                raise ValueError(
+                    f"confidence is 'low', 'medium', 'high' or a number from 0 to 1, not {confidence!r}"
+                )
+        read, scanned = self._handle.drain_access()
+        result, _ = self._call(
+            "finalize",
+            {
+                "value": value,
+                "confidence": confidence,
+                "evidence": [] if evidence is None else pieces_of(evidence),
+                "read": read,
+                "scanned": scanned,
+            },
+        )
+        if not result["accepted"]:
+            raise ValueError(f"not finalised: {result['reason']}")
+        raise Finalized
+
+    def _ask(
+        self,
+        prompts: list[str],
+        slices: list[Any],
+        *,
+        sample: int = 0,
+        numbered: bool = False,
+        schema: Mapping[str, Any] | None = None,
+        chunked: bool = False,
+    ) -> ChildResults:
+        if not prompts:
+            return ChildResults()
+        wanted = [None if one is None else pieces_of(one) for one in slices]
+        _, parts = self._call(
+            "children",
+            {
+                "prompts": prompts,
+                "slices": wanted,
+                "sample": sample,
+                "numbered": numbered,
+                "schema": None if schema is None else dict(schema),
+                "chunked": chunked,
+            },
+        )
+        replies = dict(parts)
+        missing = {"text": "", "error": "the driver sent no answer"}
+        results = ChildResults()
+        for position, pieces in enumerate(wanted):
+            span = _hull(pieces)
+            document = self._handle.document_name(span.start) if span else None
+            results.append(ChildResult.of(replies.get(position, missing), span, document))
+        return results
+
+    def _call(self, method: str, params: dict[str, Any]) -> tuple[Any, list[Any]]:
+        try:
+            return self._channel.call(method, params)
+        except CallError as error:
+            raise _ERRORS.get(error.type, SubQueryError)(str(error)) from None
+
+
+def pieces_of(slice: Any) -> list[Any]:
+    """A slice as it crosses the channel: spans as [start, end], text made in the cell as str, in order."""
+    span = slice if isinstance(slice, Span) else getattr(slice, "span", None)
+    if isinstance(span, tuple):
+        return [[int(span[0]), int(span[1])]]
+    if isinstance(slice, str):
+        return [str(slice)]
+    if isinstance(slice, Mapping) and "start" in slice and "end" in slice:
+        return [[int(slice["start"]), int(slice["end"])]]
+    if isinstance(slice, tuple) and len(slice) == 2 and all(isinstance(edge, int) for edge in slice):
+        return [[slice[0], slice[1]]]
+    if isinstance(slice, (list, tuple)) or hasattr(slice, "__iter__"):
+        return [piece for one in slice for piece in pieces_of(one)]
+    raise TypeError(
+        "a slice is a chunk, a hit, a peek, (start, end), a str, or a list of these, "
+        f"not {type(slice).__name__}"
+    )
+
+
+def check_json(value: Any, path: str = "value") -> None:
+    """TypeError, naming the path, unless `value` is made of dicts by str, lists, str, numbers, None."""
+    if value is None or isinstance(value, (str, bool, int)):
+        return
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise TypeError(f"{path} is {value}, which JSON can't hold")
+        return
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            if not isinstance(key, str):
+                raise TypeError(f"{path} has the key {key!r}; JSON keys are str")
+            check_json(inner, f"{path}[{json.dumps(key)}]")
+        return
+    if isinstance(value, (list, tuple)):
+        for position, inner in enumerate(value):
+            check_json(inner, f"{path}[{position}]")
+        return
+    raise TypeError(f"{path} is a {type(value).__name__}; finalize takes what JSON can hold")
+
+
+def _check_prompt(prompt: Any) -> None:
+    if not isinstance(prompt, str) or not prompt.strip():
+        raise TypeError("a prompt is a non-empty str that says what the child is to do")
+
+
+def _judged(results: ChildResults, on_error: str) -> ChildResults:
+    if on_error not in ("keep", "raise"):
+        raise ValueError(f"on_error is 'keep' or 'raise', not {on_error!r}")
+    line = failure_line(results)
+    if line is not None:
+        if on_error == "raise":
+            raise SubQueryError(line)
+        print(line)  # noqa: T201 - printing is how a cell speaks to the root
+    return results
+
+
+def _hull(pieces: list[Any] | None) -> Span | None:
+    spans = [piece for piece in pieces or () if not isinstance(piece, str)]
+    if not spans:
+        return None
+    return Span(min(start for start, _ in spans), max(end for _, end in spans))
+
+
+def _is_chunks(slices: Any) -> bool:
+    return type(slices).__name__ == "Chunks"

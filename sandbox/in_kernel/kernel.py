@@ -1,0 +1,130 @@
+"""The kernel process put together: the shell, the handle, the helpers, and what happens around every cell."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from pathlib import Path
+from typing import Any
+
+from ipykernel.iostream import IOPubThread
+from ipykernel.kernelapp import IPKernelApp
+from traitlets.config import Config
+
+from .body import Body
+from .channel import CallError, Channel
+from .handle import Handle
+from .helpers import Helpers
+from .output import BoundedStream
+from .shell import CellKernel
+from .variables import VariableWatch
+
+__all__ = ["run"]
+
+MAX_OUTPUTS = 64
+"""Rounds whose output `output_of` remembers; older ones are let go."""
+
+
+class KernelApp(IPKernelApp):
+    """ipykernel's application without a pipe for children's output, which would be a TCP port."""
+
+    kernel_class = CellKernel
+
+    def init_iopub(self, context: Any) -> None:
+        import zmq
+
+        socket_ = context.socket(zmq.XPUB)
+        socket_.linger = 1000
+        self.iopub_port = self._bind_socket(socket_, self.iopub_port)
+        self.configure_tornado_logger()
+        self.iopub_thread = IOPubThread(socket_, pipe=False, session=self.session)
+        self.iopub_thread.start()
+        self.iopub_socket = self.iopub_thread.background_socket
+
+    def init_gui_pylab(self) -> None:
+        """No windows here."""
+
+    def init_extensions(self) -> None:
+        """None are loaded."""
+
+
+class Cells:
+    """What happens before and after each cell: output is bounded, and the driver is told what changed."""
+
+    def __init__(self, channel: Channel, handle: Handle, namespace: dict[str, Any]) -> None:
+        self.outputs: dict[int, str] = {}
+        self._channel = channel
+        self._handle = handle
+        self._namespace = namespace
+        self._code = ""
+        self._round = 0
+        self._watch = VariableWatch(namespace, {})
+        self._stdout = BoundedStream(sys.stdout)
+        self._stderr = BoundedStream(sys.stderr)
+        sys.stdout = self._stdout
+        sys.stderr = self._stderr
+
+    def watch(self, ours: dict[str, Any]) -> None:
+        """Take the names in `ours` as the product's, everything bound so far as nobody's."""
+        self._watch = VariableWatch(self._namespace, ours)
+
+    def variables(self) -> dict[str, str]:
+        return self._watch.variables()
+
+    def before(self, info: Any) -> None:
+        self._code = info.raw_cell or ""
+        cell_id = str(getattr(info, "cell_id", None) or "")
+        self._round = int(cell_id) if cell_id.isdecimal() else self._round + 1
+        self._stdout.begin()
+        self._stderr.begin()
+
+    def after(self, _: Any) -> None:
+        self.outputs[self._round] = self._stdout.end()
+        self._stderr.end()
+        while len(self.outputs) > MAX_OUTPUTS:
+            del self.outputs[next(iter(self.outputs))]
+        read, scanned = self._handle.drain_access()
+        report = {
+            "read": read,
+            "scanned": scanned,
+            "changed": self._watch.changes(self._code),
+            "rebound": self._watch.rebound(),
+            "stdout_chars": self._stdout.written,
+        }
+        try:
+            self._channel.call("cell_report", report)
+        except CallError:
+            # The driver is gone: nobody is left to be told, and the kernel ends with its channel.
+            os._exit(0)
+
+
+def run(connection_file: str, channel_socket: socket.socket, context: Path) -> None:
+    """Serve cells until the broker or the driver goes away."""
+    config = Config()
+    config.HistoryManager.enabled = False
+    config.Completer.use_jedi = False
+    config.InteractiveShell.cache_size = 0
+    config.InteractiveShell.enable_tip = False
+    config.InteractiveShell.colors = "nocolor"
+    config.InteractiveShellApp.exec_PYTHONSTARTUP = False
+    config.IPKernelApp.log_level = 50
+    config.IPKernelApp.capture_fd_output = False
+    app = KernelApp.instance(config=config)
+    app.initialize(["-f", connection_file])
+    shell = app.shell
+    assert shell is not None
+    namespace = shell.user_ns
+    channel = Channel(channel_socket)
+    handle = Handle(Body.open(context), plan=lambda: channel.call("progress", {})[0]["plan"])
+    cells = Cells(channel, handle, namespace)
+    helpers = Helpers(handle, channel, namespace, cells.variables, cells.outputs)
+    names = {**helpers.namespace(), "helpers": helpers}
+    namespace.update(names)
+    cells.watch(names)
+    shell.events.register("pre_run_cell", cells.before)
+    shell.events.register("post_run_cell", cells.after)
+    quiet = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(quiet, 1)
+    os.dup2(quiet, 2)
+    app.start()

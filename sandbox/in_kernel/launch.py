@@ -1,0 +1,62 @@
+"""Starts the kernel: run by file path, never imported. `python -I launch.py CONFIG`, CONFIG being JSON:
+
+connection_file: Jupyter's, written by the broker. channel_fd: the inherited end of the helper channel.
+context: the folder of the context file.
+"""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.util
+import json
+import os
+import socket
+import sys
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+HIDDEN = frozenset({"rlm", "sandbox", "prompts"})
+
+
+class HiddenPackages(importlib.abc.MetaPathFinder):
+    """Our own packages are no business of a cell's. Where the file system shows them (no private root),
+    this keeps an honest cell from importing them by mistake; it is not a wall."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname.partition(".")[0] in HIDDEN:
+            raise ModuleNotFoundError(f"No module named {fullname!r}", name=fullname)
+        return None
+
+
+def load_package(folder: Path) -> str:
+    """Load this folder as the package `in_kernel`, wherever it lies; gives the package's name."""
+    name = "in_kernel"
+    spec = importlib.util.spec_from_file_location(
+        name, folder / "__init__.py", submodule_search_locations=[str(folder)]
+    )
+    if spec is None or spec.loader is None:
+        raise ImportError(f"no package at {folder}")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return name
+
+
+def main(arguments: Sequence[str]) -> None:
+    config: dict[str, Any] = json.loads(arguments[0])
+    sys.meta_path.insert(0, HiddenPackages())
+    package = load_package(Path(__file__).resolve().parent)
+    kernel = importlib.import_module(f"{package}.kernel")
+    channel = socket.socket(fileno=config["channel_fd"])
+    channel.setblocking(True)
+    os.set_inheritable(channel.fileno(), False)
+    kernel.run(config["connection_file"], channel, Path(config["context"]))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

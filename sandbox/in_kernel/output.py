@@ -1,0 +1,73 @@
+"""Output bounded where it is made: a cell that prints a gigabyte costs neither memory nor minutes."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any, TextIO
+
+SOURCE_LIMIT = 1_000_000
+"""Characters of one stream of one cell that are kept: the first part as it comes, the last at the end."""
+TAIL = 50_000
+
+
+class BoundedStream:
+    """Stands in for sys.stdout or sys.stderr: passes on a cell's first characters, keeps its last ones."""
+
+    def __init__(self, stream: TextIO, limit: int = SOURCE_LIMIT, tail: int = TAIL) -> None:
+        self._stream = stream
+        self._head_limit = limit - tail
+        self._tail_limit = tail
+        self.begin()
+
+    def begin(self) -> None:
+        """Start counting a new cell."""
+        self.written = 0
+        self.kept: list[str] = []
+        self._head = 0
+        self._tail: deque[str] = deque()
+        self._tail_size = 0
+
+    def write(self, text: str) -> int:
+        if not isinstance(text, str):
+            raise TypeError(f"write() argument must be str, not {type(text).__name__}")
+        size = len(text)
+        self.written += size
+        room = self._head_limit - self._head
+        if room > 0:
+            head = text[:room]
+            self._head += len(head)
+            self.kept.append(head)
+            self._stream.write(head)
+            text = text[room:]
+        if text:
+            self._keep_tail(text)
+        return size
+
+    def _keep_tail(self, text: str) -> None:
+        piece = text[-self._tail_limit :]
+        self._tail.append(piece)
+        self._tail_size += len(piece)
+        while self._tail_size - len(self._tail[0]) >= self._tail_limit:
+            self._tail_size -= len(self._tail.popleft())
+
+    def end(self) -> str:
+        """Pass on the tail, with the gap named, and return all that was kept of the cell."""
+        if self._tail:
+            tail = "".join(self._tail)[-self._tail_limit :]
+            gap = self.written - self._head - len(tail)
+            rest = (f"\n[… {gap:,} characters not kept …]\n" if gap else "") + tail
+            self.kept.append(rest)
+            self._stream.write(rest)
+            self._tail.clear()
+            self._tail_size = 0
+        self._stream.flush()
+        return "".join(self.kept)
+
+    def flush(self) -> None:
+        self._stream.flush()
+
+    def writable(self) -> bool:
+        return True
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)

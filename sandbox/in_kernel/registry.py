@@ -1,0 +1,132 @@
+"""The one list of helpers: it fills the kernel's namespace, the root's system prompt and the docs.
+
+Pure data. `signature` is exactly the callable's; `summary` is one line for the model; `fields` are the
+keys of the records it returns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Helper:
+    """One name a cell can call."""
+
+    name: str
+    signature: str
+    summary: str
+    fields: tuple[str, ...] = ()
+
+    @property
+    def call(self) -> str:
+        """Name and signature as the model reads them: `peek(start, end, unit='chars')`."""
+        return f"{self.name}{self.signature}"
+
+
+HELPERS: tuple[Helper, ...] = (
+    Helper(
+        "context_meta",
+        "()",
+        "bounded facts about the input, and the chunk size at which a full pass fits what is left",
+        (
+            "chars",
+            "lines",
+            "bytes",
+            "documents",
+            "preview",
+            "tail_preview",
+            "sha256",
+            "recommended_chunk",
+            "calls",
+            "cost_usd",
+        ),
+    ),
+    Helper(
+        "documents",
+        "()",
+        "the files or messages the input is made of",
+        ("index", "name", "kind", "start", "end"),
+    ),
+    Helper(
+        "peek",
+        "(start, end, unit='chars')",
+        "a slice by characters or by lines (unit='lines'); 0-based, end-exclusive, clamped, negative counts "
+        "from the end; up to 100,000 characters; a str that remembers its .span",
+    ),
+    Helper(
+        "search",
+        "(pattern, max_hits=100, context=120)",
+        "regex search, MULTILINE, in linear time; a list of hits; .total is the exact number of matches, "
+        ".truncated says whether the list was cut",
+        ("index", "start", "end", "line", "match", "snippet", "line_text", "document"),
+    ),
+    Helper("around", "(where, lines=3)", "the whole lines around a hit or an offset, as peek returns them"),
+    Helper(
+        "section_at",
+        "(where)",
+        "the heading, function or document that a hit or an offset stands under",
+        ("title", "kind", "start", "document"),
+    ),
+    Helper("count", "(pattern)", "the exact number of matches of a regex in the whole input"),
+    Helper(
+        "read_lines",
+        "(start=0, end=None)",
+        "lines one after another, lazily, over the whole input if need be",
+        ("number", "start", "end", "text"),
+    ),
+    Helper(
+        "read_records",
+        "()",
+        "rows of JSONL, JSON arrays or CSV one after another, lazily",
+        ("value", "start", "end"),
+    ),
+    Helper("read_all", "()", "the whole input as one str, up to 20,000,000 characters"),
+    Helper(
+        "chunk",
+        "(max_chars=20000, overlap=0, by=None)",
+        "full-coverage chunks, lazily; by='lines', 'paragraphs', 'headings', 'messages' or 'documents' "
+        "keeps such units whole where they fit",
+        ("index", "start", "end", "text", "document"),
+    ),
+    Helper(
+        "chunk_coverage",
+        "(chunks)",
+        "what the chunks cover",
+        ("chunks", "input_chars", "covered_chars", "gaps", "complete"),
+    ),
+    Helper(
+        "sub_query",
+        "(prompt, slice=None, sample=0, numbered=False, schema=None)",
+        "one child reads one slice and answers: a str with .ok .found .error .span .usage .cached .value",
+    ),
+    Helper(
+        "sub_query_batch",
+        "(prompt, slices, on_error='keep', numbered=False, schema=None)",
+        "one prompt over many independent slices, concurrently; a list in order, with .failed, .found "
+        "and .joined()",
+    ),
+    Helper(
+        "sub_query_map",
+        "(prompts, slices=None, on_error='keep', numbered=False, schema=None)",
+        "many prompts, each with its own slice if given, concurrently; a list like sub_query_batch's",
+    ),
+    Helper("SHOW_VARS", "()", "your variables and their types"),
+    Helper("repl_set", "(name, value)", "set a variable by name"),
+    Helper("repl_get", "(name, default=None)", "get a variable by name"),
+    Helper("output_of", "(round)", "the whole of what an earlier round's block printed"),
+    Helper(
+        "evaluate_progress",
+        "()",
+        "what is used and left of every limit, and what of the input was covered",
+        ("has_final_answer", "variables", "limits", "coverage"),
+    ),
+    Helper(
+        "finalize",
+        "(value, confidence=None, evidence=None)",
+        "end the run with value (JSON-safe); confidence 'low', 'medium', 'high' or 0 to 1; evidence is a "
+        "list of hits, chunks, spans or verbatim quotes",
+    ),
+)
+
+NAMES: tuple[str, ...] = tuple(helper.name for helper in HELPERS)

@@ -1,0 +1,85 @@
+"""Which variables a cell made or changed, in words a model knows."""
+
+from __future__ import annotations
+
+import ast
+import types
+from collections.abc import Mapping
+from typing import Any
+
+_UNITS: Mapping[str, str] = {"ChildResults": "answers", "Hits": "hits", "Chunks": "chunks"}
+_SILENT = (types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.MethodType, type)
+_SCALARS = (int, float, str, bytes, bool, type(None))
+
+
+def describe(value: Any) -> tuple[str, str]:
+    """Type and size of a value: `("str", "1,204 chars")`, `("list", "11 answers")`, `("float", "")`."""
+    unit = _UNITS.get(type(value).__name__)
+    if unit is not None:
+        return "list", f"{len(value):,} {unit}"
+    if isinstance(value, str):
+        return "str", f"{len(value):,} chars"
+    if isinstance(value, (bytes, bytearray)):
+        return type(value).__name__, f"{len(value):,} bytes"
+    if isinstance(value, dict):
+        return "dict", f"{len(value):,} keys"
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return type(value).__name__, f"{len(value):,} items"
+    shape = getattr(value, "shape", None)
+    if isinstance(shape, tuple) and all(isinstance(size, int) for size in shape):
+        return type(value).__name__, " x ".join(map(str, shape))
+    return type(value).__name__, ""
+
+
+def loop_names(code: str) -> frozenset[str]:
+    """The names that `for` and `with` bind in a cell: what they hold afterwards is rarely of interest."""
+    try:
+        tree = ast.parse(code)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return frozenset()
+    targets = [node.target for node in ast.walk(tree) if isinstance(node, (ast.For, ast.AsyncFor))]
+    return frozenset(name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name))
+
+
+class VariableWatch:
+    """Compares the namespace before and after a cell. Names in `ours` are never the user's variables,
+    unless a cell bound something else to them."""
+
+    def __init__(self, namespace: dict[str, Any], ours: Mapping[str, Any]) -> None:
+        self._namespace = namespace
+        self._ours = dict(ours)
+        self._seen: dict[str, tuple[int, str, str]] = {}
+        self._hidden: frozenset[str] = frozenset(namespace)
+
+    def variables(self) -> dict[str, str]:
+        """Every user variable and its type."""
+        return {name: ": ".join(filter(None, describe(value))) for name, value in self._mine()}
+
+    def changes(self, code: str) -> list[tuple[str, str, str]]:
+        """(name, type, size) of what is new or has changed since the last call."""
+        loops = loop_names(code)
+        changed = []
+        seen = {}
+        for name, value in self._mine():
+            kind, size = describe(value)
+            seen[name] = (id(value), kind, size)
+            if seen[name] == self._seen.get(name) or (name in loops and isinstance(value, _SCALARS)):
+                continue
+            changed.append((name, kind, size))
+        self._seen = seen
+        return changed
+
+    def rebound(self) -> list[str]:
+        """The helpers whose names a cell has bound to something else."""
+        return [name for name, value in self._ours.items() if self._namespace.get(name, value) is not value]
+
+    def _mine(self) -> list[tuple[str, Any]]:
+        return [
+            (name, value)
+            for name, value in list(self._namespace.items())
+            if isinstance(name, str)
+            and not name.startswith("_")
+            and (name not in self._hidden or name in self._ours)
+            and self._ours.get(name) is not value
+            and not isinstance(value, _SILENT)
+        ]

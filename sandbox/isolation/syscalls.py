@@ -1,0 +1,122 @@
+"""System calls that Python does not wrap, by name.
+
+Numbers are of the kernel's own tables (`arch/x86/entry/syscalls/syscall_64.tbl` and
+`include/uapi/asm-generic/unistd.h`). The aarch64 column has not been tried on such a machine.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import platform
+import sys
+from collections.abc import Mapping
+
+__all__ = ["MACHINES", "Unsupported", "libc", "number", "syscall"]
+
+
+class Unsupported(OSError):
+    """This machine or operating system does not have the mechanism."""
+
+
+#                          x86_64  aarch64 (None: that machine has no such call)
+_TABLE: Mapping[str, tuple[int, int | None]] = {
+    "acct": (163, 89),
+    "add_key": (248, 217),
+    "adjtimex": (159, 171),
+    "bpf": (321, 280),
+    "capset": (126, 91),
+    "chroot": (161, 51),
+    "clock_adjtime": (305, 266),
+    "clock_settime": (227, 112),
+    "clone": (56, 220),
+    "clone3": (435, 435),
+    "delete_module": (176, 106),
+    "fanotify_init": (300, 262),
+    "finit_module": (313, 273),
+    "fsconfig": (431, 431),
+    "fsmount": (432, 432),
+    "fsopen": (430, 430),
+    "fspick": (433, 433),
+    "init_module": (175, 105),
+    "io_uring_enter": (426, 426),
+    "io_uring_register": (427, 427),
+    "io_uring_setup": (425, 425),
+    "ioperm": (173, None),
+    "iopl": (172, None),
+    "kcmp": (312, 272),
+    "kexec_file_load": (320, 294),
+    "kexec_load": (246, 104),
+    "keyctl": (250, 219),
+    "landlock_add_rule": (445, 445),
+    "landlock_create_ruleset": (444, 444),
+    "landlock_restrict_self": (446, 446),
+    "lookup_dcookie": (212, 18),
+    "mount": (165, 40),
+    "mount_setattr": (442, 442),
+    "move_mount": (429, 429),
+    "name_to_handle_at": (303, 264),
+    "open_by_handle_at": (304, 265),
+    "open_tree": (428, 428),
+    "perf_event_open": (298, 241),
+    "personality": (135, 92),
+    "pidfd_getfd": (438, 438),
+    "pivot_root": (155, 41),
+    "process_madvise": (440, 440),
+    "process_vm_readv": (310, 270),
+    "process_vm_writev": (311, 271),
+    "ptrace": (101, 117),
+    "quotactl": (179, 60),
+    "quotactl_fd": (443, 443),
+    "reboot": (169, 142),
+    "request_key": (249, 218),
+    "setdomainname": (171, 162),
+    "sethostname": (170, 161),
+    "setns": (308, 268),
+    "settimeofday": (164, 170),
+    "socket": (41, 198),
+    "socketpair": (53, 199),
+    "swapoff": (168, 225),
+    "swapon": (167, 224),
+    "syslog": (103, 116),
+    "umount2": (166, 39),
+    "unshare": (272, 97),
+    "userfaultfd": (323, 282),
+    "uselib": (134, None),
+    "vhangup": (153, 58),
+}
+
+MACHINES: tuple[str, ...] = ("x86_64", "aarch64")
+
+
+def number(name: str, machine: str | None = None) -> int | None:
+    """The number of a system call on this machine (or on `machine`); None where it has no such call."""
+    machine = machine or platform.machine()
+    if machine not in MACHINES:
+        raise Unsupported(errno.ENOSYS, f"no table of system calls for {machine}")
+    return _TABLE[name][MACHINES.index(machine)]
+
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+def syscall(name: str, *arguments: object) -> int:
+    """Call it; OSError naming the call when it fails."""
+    if not sys.platform.startswith("linux"):
+        raise Unsupported(errno.ENOSYS, f"{name} is a Linux system call")
+    wanted = number(name)
+    if wanted is None:
+        raise Unsupported(errno.ENOSYS, f"no {name} on this machine")
+    # ctypes would pass a Python int as a 32-bit C int.
+    converted = [ctypes.c_long(value) if isinstance(value, int) else value for value in arguments]
+    result: int = libc.syscall(ctypes.c_long(wanted), *converted)
+    return checked(result, name)
+
+
+def checked(result: int, what: str) -> int:
+    """`result`, or OSError naming `what` when it is negative."""
+    if result < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, f"{what}: {os.strerror(code)}")
+    return result

@@ -1,0 +1,66 @@
+"""What a kernel sends on IOPub, made into the pieces of a CellResult and never larger than they may be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+__all__ = ["MESSAGE_LIMIT", "RESULT_LIMIT", "STREAM_LIMIT", "TRACEBACK_LIMIT", "OutputCollector"]
+
+STREAM_LIMIT = 1_010_000
+"""Characters of one stream of one cell: the kernel's own bound, and room for its note of a gap."""
+RESULT_LIMIT = 21_000
+MESSAGE_LIMIT = 2_100
+TRACEBACK_LIMIT = 8_200
+
+
+class OutputCollector:
+    """Takes IOPub messages of one cell. The kernel bounds what it sends; a hostile one may not, so all is
+    bounded again here, and anything of a wrong type is passed over."""
+
+    def __init__(self) -> None:
+        self._streams: dict[str, list[str]] = {"stdout": [], "stderr": []}
+        self._sizes = {"stdout": 0, "stderr": 0}
+        self._results: list[str] = []
+
+    def add(self, kind: str, content: Mapping[str, Any]) -> None:
+        """One message's type and content."""
+        if kind == "stream":
+            self._add_stream(content.get("name"), content.get("text"))
+        elif kind in ("execute_result", "display_data"):
+            data = content.get("data")
+            text = data.get("text/plain") if isinstance(data, dict) else None
+            if isinstance(text, str) and len(self._results) < 20:
+                self._results.append(text[:RESULT_LIMIT])
+
+    def _add_stream(self, name: object, text: object) -> None:
+        if name not in ("stdout", "stderr") or not isinstance(name, str) or not isinstance(text, str):
+            return
+        room = STREAM_LIMIT - self._sizes[name]
+        self._sizes[name] += len(text)
+        if room > 0:
+            self._streams[name].append(text[:room])
+
+    def stream(self, name: str) -> str:
+        """What was kept of `stdout` or `stderr`."""
+        return "".join(self._streams[name])
+
+    @property
+    def result(self) -> str | None:
+        """The last expression's text, and whatever was displayed."""
+        return "\n".join(self._results)[:RESULT_LIMIT] if self._results else None
+
+
+def error_of(reply: Mapping[str, Any]) -> dict[str, str]:
+    """ename, evalue and traceback of an execute reply, bounded; empty strings where it has none."""
+    lines = reply.get("traceback")
+    joined = "\n".join(line for line in lines[:8] if isinstance(line, str)) if isinstance(lines, list) else ""
+    return {
+        "ename": _text(reply.get("ename"), 200),
+        "evalue": _text(reply.get("evalue"), MESSAGE_LIMIT),
+        "traceback": joined[:TRACEBACK_LIMIT],
+    }
+
+
+def _text(value: object, limit: int) -> str:
+    return value[:limit] if isinstance(value, str) else ""

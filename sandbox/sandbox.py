@@ -1,0 +1,54 @@
+"""The two protocols on which the border between driver and kernel rests.
+
+`Sandbox` is what the driver needs of a kernel; `KernelHandler` is everything a kernel may ask of the
+driver. The sandbox calls the handler and never knows who stands behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from sandbox.types import (
+    CellResult,
+    ChildAnswer,
+    ChildBatch,
+    Finalization,
+    FinalizeVerdict,
+    Progress,
+)
+
+__all__ = ["AnswerSink", "KernelHandler", "Sandbox"]
+
+AnswerSink = Callable[[int, ChildAnswer], None]
+"""Takes (position in the batch, answer), once for every position, in any order."""
+
+
+class KernelHandler(Protocol):
+    """Whatever a cell asks for. Arguments have been checked for type, size and bounds; none is trusted."""
+
+    async def children(self, batch: ChildBatch, answered: AnswerSink) -> None:
+        """Ask the children of `batch` and hand each answer on. Raises BadCall, with the remedy, before any
+        is paid for, when the batch can't be carried out."""
+
+    async def finalize(self, final: Finalization) -> FinalizeVerdict: ...
+
+    async def progress(self) -> Progress: ...
+
+
+class Sandbox(Protocol):
+    """One kernel with one context handle. Variables live from cell to cell."""
+
+    async def open(self) -> None:
+        """Start the kernel. Raises KernelStartError or SandboxRefused."""
+
+    async def execute(self, code: str, *, round: int, timeout: float) -> CellResult:
+        """Run one cell; `round` names it for `output_of`, `timeout` is seconds of its own computing: waiting
+        for children does not count. A cell that fails, times out or kills its kernel is a result, not an
+        exception; KernelDied is raised only when there was no kernel to run it."""
+
+    async def interrupt(self) -> None:
+        """Stop the running cell; its variables stay."""
+
+    async def close(self) -> None:
+        """End the kernel and every process it started. Safe to call twice."""

@@ -1,0 +1,116 @@
+"""Guards that hold for every test, and the provider server."""
+
+from __future__ import annotations
+
+import importlib.util
+import ipaddress
+import socket
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+_SECRETS = (
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_AUTH_TOKEN",
+    "ANTHROPIC_BASE_URL",
+    "ANTHROPIC_CUSTOM_HEADERS",
+    "OPENAI_API_KEY",
+    "OPENAI_ADMIN_KEY",
+    "OPENAI_BASE_URL",
+    "OPENAI_CUSTOM_HEADERS",
+    "OPENAI_ORG_ID",
+    "OPENAI_PROJECT_ID",
+    "RLM_OPENAI_COMPATIBLE_KEY",
+)
+_PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
+
+
+def _load_provider_server() -> ModuleType:
+    """tests/ is no package (one would shadow the real ones), so its one shared module is loaded by path."""
+    spec = importlib.util.spec_from_file_location(
+        "provider_server", Path(__file__).with_name("provider_server.py")
+    )
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+_provider_server = _load_provider_server()
+
+
+def _is_this_machine(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+@pytest.fixture(autouse=True)
+def no_paid_api(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No test has a key, a home of its own making, or a way off this machine (child processes inherit the
+    first two)."""
+    for variable in (*_SECRETS, *_PROXIES):
+        monkeypatch.delenv(variable, raising=False)
+    home = tmp_path / "home"
+    for variable, folder in {
+        "HOME": "",
+        "XDG_CONFIG_HOME": ".config",
+        "XDG_CACHE_HOME": ".cache",
+        "XDG_DATA_HOME": ".local/share",
+        "XDG_STATE_HOME": ".local/state",
+    }.items():
+        monkeypatch.setenv(variable, str(home / folder))
+    home.mkdir()
+    connect = socket.socket.connect
+
+    def connect_here(self: socket.socket, address: Any) -> None:
+        if self.family in (socket.AF_INET, socket.AF_INET6) and not _is_this_machine(address[0]):
+            raise PermissionError(f"a test tried to reach {address[0]}: tests stay on this machine")
+        connect(self, address)
+
+    monkeypatch.setattr(socket.socket, "connect", connect_here)
+
+
+@pytest.fixture
+def providers() -> ModuleType:
+    """The module tests/provider_server.py: `ProviderServer` and its behaviours."""
+    return _provider_server
+
+
+@pytest.fixture
+def provider_server() -> Iterator[Any]:
+    """A running ProviderServer that answers `ok`, for both protocols."""
+    with _provider_server.ProviderServer() as server:
+        yield server
+
+
+@pytest.fixture(params=["anthropic", "openai"])
+async def make_model(request: pytest.FixtureRequest) -> AsyncIterator[Callable[..., Any]]:
+    """`make_model(url, key=..., **options)`: a provider's Model for the server at `url`, once for each
+    protocol. Its retries wait hardly at all. Closed after the test."""
+    from rlm.models.anthropic import AnthropicModel
+    from rlm.models.endpoint import Endpoint
+    from rlm.models.openai import OpenAIModel
+    from rlm.models.options import ModelOptions, RetryPolicy
+
+    made: list[AnthropicModel | OpenAIModel] = []
+
+    def make(url: str, *, key: str = "sk-test-0123456789", **options: Any) -> AnthropicModel | OpenAIModel:
+        chosen = ModelOptions(**{"retry": RetryPolicy(base=0.001, cap=0.002), **options})
+        if request.param == "anthropic":
+            made.append(AnthropicModel("m", Endpoint(url, key, "ANTHROPIC_API_KEY"), options=chosen))
+        else:
+            made.append(OpenAIModel("m", Endpoint(f"{url}/v1", key, "OPENAI_API_KEY"), options=chosen))
+        return made[-1]
+
+    make.protocol = request.param  # type: ignore[attr-defined]
+    yield make
+    for model in made:
+        await model.aclose()

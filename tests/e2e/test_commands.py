@@ -1,0 +1,119 @@
+"""The commands beside `ask`."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+
+def test_help_of_each_command_shows_an_example(rlm) -> None:
+    """surface.md: --help of each command shows an example."""
+    assert "Commands:" in rlm("--help").stdout
+    for command in (["ask"], ["show"], ["doctor"], ["runs"], ["runs", "rm"], ["sandbox", "exec"]):
+        ran = rlm(*command, "--help")
+        assert ran.code == 0
+        assert "Example" in ran.stdout
+        assert "rlm " in ran.stdout
+
+
+def test_version_and_usage(rlm) -> None:
+    assert rlm("--version").stdout.startswith("rlm 0.")
+    unknown = rlm("ask")
+    assert unknown.code == 2
+    assert "Traceback" not in unknown.stderr
+
+
+def test_help_imports_nothing_heavy() -> None:
+    """architecture.md: importing an SDK costs seconds; the command line's start must not pay it."""
+    code = (
+        "import sys\nfrom rlm.cli.app import app\n"
+        "heavy = {'anthropic', 'openai', 'jupyter_client', 'zmq', 'sqlalchemy', 'IPython', 'tenacity'}\n"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_a_cell_in_the_sandbox(rlm, tmp_path) -> None:
+    """surface.md: rlm sandbox exec prints the CellResult; exit 0, or 1 when it failed."""
+    (tmp_path / "log.txt").write_text("ok\nERROR one\nERROR two\n")
+    (tmp_path / "work" / "cell.py").write_text("print(count('ERROR'))\nhits = search('one')\nhits[0].line")
+    ran = rlm("sandbox", "exec", "cell.py", "--context", str(tmp_path / "log.txt"), "--json")
+    assert ran.code == 0
+    assert (ran.json["status"], ran.json["stdout"], ran.json["result"]) == ("ok", "2\n", "1")
+    assert set(ran.json) >= {
+        "status", "stdout", "stderr", "ename", "evalue", "traceback", "seconds", "truncated",
+        "level", "layers",
+    }  # fmt: skip
+    failed = rlm("sandbox", "exec", "-", "--json", stdin="1 / 0")
+    assert (failed.code, failed.json["status"], failed.json["ename"]) == (1, "error", "ZeroDivisionError")
+    slow = rlm("sandbox", "exec", "-", "--json", "--cell-seconds", "0.3", stdin="while True: pass")
+    assert (slow.code, slow.json["status"]) == (1, "timeout")
+    dead = rlm("sandbox", "exec", "-", "--json", stdin="import os; os._exit(1)")
+    assert (dead.code, dead.json["status"]) == (1, "died")
+    child = rlm("sandbox", "exec", "-", stdin="sub_query('q')")
+    assert child.code == 1
+    assert "there is no model here" in child.stderr
+
+
+def test_a_cell_that_cannot_be_read(rlm) -> None:
+    ran = rlm("sandbox", "exec", "nowhere.py")
+    assert ran.code == 2
+    assert "nowhere.py can't be read" in ran.one_line
+
+
+def test_runs_can_be_listed_shown_and_removed(rlm, tmp_path) -> None:
+    """surface.md: rlm runs, rlm show; driver.md 6.1: rlm runs rm."""
+    (tmp_path / "a.txt").write_text("The supplier is Acme.\n" * 9_000)
+    run_id = rlm("ask", "Who is the supplier?", str(tmp_path / "a.txt"), "--json", "-q").json["run_id"]
+    (listed,) = rlm("runs", "--json").json
+    assert listed["run_id"] == run_id
+    assert set(listed) == {
+        "run_id", "task", "state", "stop_reason", "started_at", "rounds", "sub_calls", "cost_usd",
+    }  # fmt: skip
+    assert run_id in rlm("runs").stdout
+    shown = rlm("show", run_id[:15]).stdout
+    assert "round 1: ok" in shown
+    assert "finalized: Extracts" in shown
+    events = [json.loads(line) for line in rlm("show", run_id, "--json").stdout.splitlines()]
+    assert [events[0]["kind"], events[-1]["kind"]] == ["run_started", "finished"]
+    assert rlm("runs", "rm", run_id).code == 0
+    assert rlm("runs", "--json").json == []
+    gone = rlm("show", run_id)
+    assert gone.code == 2
+    assert run_id in gone.one_line
+
+
+@pytest.mark.parametrize("key", ["sk-planted-0123456789abcdef"])
+def test_a_key_is_nowhere(rlm, provider_server, tmp_path, key) -> None:
+    """driver.md 6.4: a key is in no journal, even where a document or a model says it."""
+    (tmp_path / "a.txt").write_text(f"The key is {key}.\n" * 9_000)
+    provider_server.always = f"```repl\nprint({key!r})\npeek(0, 1)\nfinalize('done')\n```"
+    ran = rlm(
+        "ask", "What?", str(tmp_path / "a.txt"), "--json", "--model", f"openai:m@{provider_server.url}/v1",
+        env={"RLM_OPENAI_COMPATIBLE_KEY": key},
+    )  # fmt: skip
+    assert ran.code == 0
+    assert provider_server.requests[0].headers["authorization"] == f"Bearer {key}"
+    shown = rlm("show", ran.json["run_id"], "--json").stdout
+    assert "done" in shown
+    assert key not in shown
+    for path in (tmp_path / "home").rglob("*"):
+        if path.is_file():
+            assert key.encode() not in path.read_bytes(), path
+
+
+def test_the_doctor_examines(rlm, sandbox_flag) -> None:
+    """surface.md: rlm doctor says what is active, what is missing, what to do."""
+    ran = rlm("doctor")
+    assert "python" in ran.stdout
+    assert "no key is set" in ran.stdout
+    if sandbox_flag == "auto":
+        assert ran.code == 0
+        assert "level 2: namespaces" in ran.stdout
+        assert "none got through" in ran.stdout
+    else:
+        assert ran.code == 3

@@ -1,0 +1,71 @@
+"""The package as others see it."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import pkgutil
+import subprocess
+import sys
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+import prompts
+
+MODULES = sorted(
+    name
+    for _, name, _ in pkgutil.walk_packages(prompts.__path__, "prompts.")
+    if not name.startswith("prompts.segments")
+)
+
+
+def test_all_names_exactly_what_is_visible() -> None:
+    visible = {
+        name
+        for name, value in vars(prompts).items()
+        if not name.startswith("_") and not isinstance(value, type(prompts))
+    }
+    assert set(prompts.__all__) == visible
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_every_module_exports_what_it_says(name: str) -> None:
+    module = importlib.import_module(name)
+    for exported in getattr(module, "__all__", ()):
+        assert hasattr(module, exported)
+
+
+def test_importing_prompts_loads_neither_its_neighbours_nor_a_provider_nor_the_network() -> None:
+    """prompts imports neither rlm nor sandbox, no SDK, and stays light."""
+    code = (
+        "import sys, prompts\n"
+        "bad = {'rlm', 'sandbox', 'anthropic', 'openai', 'rich', 'socket', 'ssl', 'asyncio'}\n"
+        "print(sorted(bad & set(sys.modules)))"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"
+
+
+def test_no_module_reads_a_clock_or_draws_at_random() -> None:
+    """Pure: none of the modules that would make it otherwise is imported anywhere."""
+    for path in Path(prompts.__path__[0]).rglob("*.py"):
+        if "segments" in path.parts:
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            assert not {name.partition(".")[0] for name in names} & {
+                "time",
+                "datetime",
+                "random",
+                "secrets",
+                "os",
+            }
+
+
+def test_the_words_travel_with_the_package() -> None:
+    """Read through importlib.resources, so that an installed wheel has them."""
+    texts = {entry.name for entry in files("prompts").joinpath("text").iterdir()}
+    assert {"root.md", "root.toml", "child_system.md", "child.toml", "corrections.toml"} <= texts

@@ -1,0 +1,103 @@
+"""prompts.md §8: counters by name."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from prompts.errors import UnknownCounter
+from prompts.tokens import counter_names, get_counter
+
+SAMPLES = json.loads(Path(__file__).with_name("token_samples.json").read_text(encoding="utf-8"))
+ANY_TEXT = st.text(st.characters(exclude_categories=()))
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample["name"])
+def test_estimate_is_never_under_o200k_and_at_most_twice_it(sample: dict[str, object]) -> None:
+    """§8: never under on prose, code, JSON, logs, UUIDs, CJK, Cyrillic, Arabic, base64, emoji; the true
+    counts are o200k's, taken once with its own tokenizer."""
+    ratio = get_counter("estimate").count(str(sample["text"])) / int(str(sample["o200k"]))
+    assert ratio >= 1.0
+    if sample["common"]:
+        assert ratio <= 2.0
+
+
+def test_every_class_the_estimate_promises_has_a_sample() -> None:
+    """§8: the table of true counts can't lose a class unnoticed."""
+    names = {sample["name"] for sample in SAMPLES}
+    promised = "prose code json logs uuids chinese japanese korean russian arabic base64 emoji"
+    assert names >= set(promised.split())
+
+
+def test_a_quarter_of_the_characters_would_undercount_what_an_rlm_reads() -> None:
+    """§8: chars/4 undercounts JSON, logs, CJK and base64, which is why it is not the default."""
+    quarter = get_counter("chars4_ceil")
+    under = {sample["name"] for sample in SAMPLES if quarter.count(sample["text"]) < sample["o200k"]}
+    assert {"json", "logs", "uuids", "base64", "chinese", "emoji"} <= under
+
+
+def test_estimate_counts_five_megabytes_a_second() -> None:
+    """§8: ≥ 5 MB/s, on the slowest common class (prose)."""
+    prose = next(sample["text"] for sample in SAMPLES if sample["name"] == "prose")
+    text = (prose + "\n") * (2_000_000 // len(prose))
+    counter = get_counter("estimate")
+    best = float("inf")
+    for _ in range(3):
+        begun = time.perf_counter()
+        counter.count(text)
+        best = min(best, time.perf_counter() - begun)
+    assert len(text) / best > 5_000_000
+
+
+@given(ANY_TEXT)
+def test_every_counter_takes_any_string(text: str) -> None:
+    """§8: lone surrogates, U+0000 and whatever else."""
+    for name in counter_names():
+        assert get_counter(name).count(text) >= 0
+    assert (get_counter("estimate").count(text) == 0) == (text == "")
+    assert get_counter("chars").count(text) == len(text)
+
+
+@given(st.lists(ANY_TEXT | st.text("aeXYZ019 .-\n\0", max_size=80), max_size=12))
+def test_counting_many_texts_at_once_is_counting_each(texts: list[str]) -> None:
+    """The fast way for thousands of items gives the same numbers as `count`."""
+    for name in counter_names():
+        counter = get_counter(name)
+        assert counter.count_each(texts) == [counter.count(text) for text in texts]
+
+
+@given(ANY_TEXT, ANY_TEXT)
+def test_texts_joined_by_a_blank_line_take_no_more_than_apart(first: str, second: str) -> None:
+    """Reserving each part and measuring the whole agree: no kind of text crosses a line break."""
+    count = get_counter("estimate").count
+    assert count(f"{first}\n\n{second}") <= count(first) + count("\n\n") + count(second)
+
+
+def test_counters_of_the_seeds() -> None:
+    """§8: code points, ceil(chars / 4), floor(bytes / 4)."""
+    text = "naïve 中文 😀!"  # 11 characters, 19 bytes
+    assert len(text) == 11
+    assert len(text.encode()) == 19
+    assert get_counter("chars").count(text) == 11
+    assert get_counter("chars4_ceil").count(text) == 3
+    assert get_counter("bytes4_floor").count(text) == 4
+    assert [get_counter(name).count("") for name in counter_names()] == [0, 0, 0, 0]
+
+
+def test_a_large_text_is_counted_in_windows_without_losing_tokens() -> None:
+    """A border between windows may add a token, and takes none away that a sum of parts would have."""
+    count = get_counter("estimate").count
+    line = "status=ok id=4711 The quick brown fox\n"
+    many = (2 << 20) // len(line) + 1
+    whole = count(line * many)
+    assert abs(whole - many * count(line * 1000) / 1000) < whole * 0.001
+
+
+def test_an_unknown_counter_names_those_there_are() -> None:
+    with pytest.raises(UnknownCounter, match=r"'tiktoken'.*estimate, chars, chars4_ceil, bytes4_floor"):
+        get_counter("tiktoken")

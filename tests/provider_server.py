@@ -1,0 +1,301 @@
+"""A provider on this machine: a real HTTP server that speaks Anthropic Messages and OpenAI Chat
+Completions, streamed, in the bytes of their protocols, and misbehaves on demand.
+
+It runs on a thread of its own, so that a test may talk to it from its event loop, from a thread or from
+another process. Every request is answered by the next behaviour of `play(...)`, else by `always`, which is
+a behaviour, a text, or a function of the request that makes one of these.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A whole reply, streamed in pieces of `piece` characters. `usage` is (input, output, cached) tokens,
+    input including cached; None for a server that counts none. `finish` is in OpenAI's words."""
+
+    text: str = "ok"
+    finish: str = "stop"
+    usage: tuple[int, int, int] | None = (10, 5, 0)
+    piece: int = 7
+    reasoning: str = ""
+
+
+@dataclass(frozen=True)
+class Status:
+    """An error before any stream."""
+
+    code: int
+    message: str = "no"
+    kind: str = "some_error"
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """The connection is cut after `text`. With `politely` the stream ends as HTTP wants it, too soon."""
+
+    text: str = "half a re"
+    politely: bool = False
+
+
+@dataclass(frozen=True)
+class StreamError:
+    """An error event after `text`."""
+
+    kind: str = "overloaded_error"
+    message: str = "Overloaded"
+    text: str = "half a re"
+
+
+@dataclass(frozen=True)
+class Silence:
+    """Nothing more after `text`, until the other side hangs up."""
+
+    text: str = "half a re"
+
+
+@dataclass(frozen=True)
+class Raw:
+    """Any body under any type and status."""
+
+    body: bytes
+    content_type: str = "text/event-stream"
+    code: int = 200
+
+
+Behaviour = Answer | Status | Dropped | StreamError | Silence | Raw
+Always = Behaviour | str | Callable[["Received"], Behaviour | str]
+
+
+@dataclass(frozen=True)
+class Received:
+    """One request as it came over the wire. `at` is in seconds of the monotonic clock."""
+
+    path: str
+    headers: dict[str, str]
+    body: dict[str, Any]
+    at: float
+
+    @property
+    def system(self) -> str:
+        """The system text, of either protocol."""
+        blocks = self.body.get("system") or [m for m in self.body["messages"] if m["role"] == "system"]
+        return "\n".join(block.get("text") or block.get("content") for block in blocks)
+
+    @property
+    def prompt(self) -> str:
+        """The text of the last user message, of either protocol."""
+        content = [m for m in self.body["messages"] if m["role"] == "user"][-1]["content"]
+        return content if isinstance(content, str) else "".join(block["text"] for block in content)
+
+
+class ProviderServer:
+    """Use as a context manager. `url` has no `/v1`; `hung_up` is set when a client leaves a Silence."""
+
+    def __init__(self, always: Always = "ok", *, tls: ssl.SSLContext | None = None) -> None:
+        self.always = always
+        self.requests: list[Received] = []
+        self.connections = 0
+        self.hung_up = threading.Event()
+        self._tls = tls
+        self._playing: deque[Behaviour] = deque()
+        self._loop = asyncio.new_event_loop()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="provider-server", daemon=True)
+
+    def __enter__(self) -> ProviderServer:
+        self._thread.start()
+        serving = asyncio.start_server(self._connected, "127.0.0.1", 0, ssl=self._tls, backlog=1000)
+        self._server = asyncio.run_coroutine_threadsafe(serving, self._loop).result(10)
+        self.port: int = self._server.sockets[0].getsockname()[1]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(10)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10)
+        self._loop.close()
+
+    @property
+    def url(self) -> str:
+        scheme, host = ("https", "localhost") if self._tls else ("http", "127.0.0.1")
+        return f"{scheme}://{host}:{self.port}"
+
+    def play(self, *behaviours: Behaviour) -> None:
+        """Answer the next requests so, in order."""
+        self._playing.extend(behaviours)
+
+    async def _close(self) -> None:
+        self._server.close()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        self.connections += 1
+        try:
+            while await self._serve(reader, writer):
+                pass
+        except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError, ssl.SSLError):
+            pass
+        finally:
+            writer.close()
+            try:
+                await asyncio.wait_for(writer.wait_closed(), 0.5)
+            except (OSError, TimeoutError, asyncio.CancelledError):
+                writer.transport.abort()
+                await asyncio.sleep(0)
+            self._tasks.discard(task)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        """One request and its answer. False when the connection is over."""
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+        headers = {
+            name.lower(): value for name, _, value in (line.partition(": ") for line in head[1:] if line)
+        }
+        body = await reader.readexactly(int(headers.get("content-length", "0")))
+        path = head[0].split(" ")[1]
+        received = Received(path, headers, json.loads(body or b"{}"), time.monotonic())
+        self.requests.append(received)
+        behaviour = self._playing.popleft() if self._playing else self._usual(received)
+        stream = anthropic_events if path.endswith("/messages") else openai_events
+        return await self._behave(behaviour, stream, reader, writer)
+
+    def _usual(self, received: Received) -> Behaviour:
+        made = self.always(received) if callable(self.always) else self.always
+        return Answer(made) if isinstance(made, str) else made
+
+    async def _behave(
+        self,
+        behaviour: Behaviour,
+        events: Callable[[Answer | Dropped | StreamError | Silence], list[bytes]],
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+    ) -> bool:
+        if isinstance(behaviour, Status):
+            error = {"type": behaviour.kind, "message": behaviour.message, "code": behaviour.kind}
+            body = json.dumps({"type": "error", "error": error}).encode()
+            extra = "".join(f"{name}: {value}\r\n" for name, value in behaviour.headers.items())
+            head = f"HTTP/1.1 {behaviour.code} X\r\ncontent-type: application/json\r\n{extra}"
+            writer.write(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
+            await writer.drain()
+            return True
+        if isinstance(behaviour, Raw):
+            head = f"HTTP/1.1 {behaviour.code} X\r\ncontent-type: {behaviour.content_type}\r\n"
+            writer.write(f"{head}content-length: {len(behaviour.body)}\r\n\r\n".encode() + behaviour.body)
+            await writer.drain()
+            return True
+        writer.write(
+            b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+        )
+        for event in events(behaviour):
+            writer.write(f"{len(event):x}\r\n".encode() + event + b"\r\n")
+            await writer.drain()
+        if isinstance(behaviour, Silence):
+            await reader.read(1)
+            self.hung_up.set()
+            return False
+        if isinstance(behaviour, Dropped) and not behaviour.politely:
+            writer.transport.abort()
+            return False
+        writer.write(b"0\r\n\r\n")
+        await writer.drain()
+        return True
+
+
+def _pieces(text: str, size: int) -> list[str]:
+    return [text[start : start + size] for start in range(0, len(text), size)]
+
+
+def anthropic_events(behaviour: Answer | Dropped | StreamError | Silence) -> list[bytes]:
+    """The stream of the Messages API."""
+
+    def event(kind: str, **fields: Any) -> bytes:
+        return f"event: {kind}\ndata: {json.dumps({'type': kind, **fields})}\n\n".encode()
+
+    answer = behaviour if isinstance(behaviour, Answer) else Answer(behaviour.text)
+    tokens_in, tokens_out, cached = answer.usage or (0, 0, 0)
+    usage = {
+        "input_tokens": tokens_in - cached,
+        "cache_read_input_tokens": cached // 2,
+        "cache_creation_input_tokens": cached - cached // 2,
+        "output_tokens": 1,
+    }
+    message = {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "content": [],
+        "model": "m",
+        "usage": usage,
+    }
+    events = [event("message_start", message={**message, "stop_reason": None}), event("ping")]
+    if answer.reasoning:
+        events.append(
+            event("content_block_start", index=0, content_block={"type": "thinking", "thinking": ""})
+        )
+        delta = {"type": "thinking_delta", "thinking": answer.reasoning}
+        events.append(event("content_block_delta", index=0, delta=delta))
+        events.append(event("content_block_stop", index=0))
+    events.append(event("content_block_start", index=1, content_block={"type": "text", "text": ""}))
+    events += [
+        event("content_block_delta", index=1, delta={"type": "text_delta", "text": piece})
+        for piece in _pieces(answer.text, answer.piece)
+    ]
+    if isinstance(behaviour, StreamError):
+        error = {"type": behaviour.kind, "message": behaviour.message}
+        return [*events, event("error", error=error)]
+    if not isinstance(behaviour, Answer):
+        return events
+    stop = {"stop": "end_turn", "length": "max_tokens", "content_filter": "refusal"}
+    delta = {"stop_reason": stop.get(answer.finish, answer.finish), "stop_sequence": None}
+    events.append(event("content_block_stop", index=1))
+    events.append(event("message_delta", delta=delta, usage={"output_tokens": tokens_out}))
+    return [*events, event("message_stop")]
+
+
+def openai_events(behaviour: Answer | Dropped | StreamError | Silence) -> list[bytes]:
+    """The stream of Chat Completions."""
+
+    def chunk(**fields: Any) -> bytes:
+        base = {"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+        return f"data: {json.dumps({**base, **fields})}\n\n".encode()
+
+    def choice(delta: dict[str, Any], finish: str | None = None) -> bytes:
+        return chunk(choices=[{"index": 0, "delta": delta, "finish_reason": finish}])
+
+    answer = behaviour if isinstance(behaviour, Answer) else Answer(behaviour.text)
+    events = [choice({"role": "assistant", "content": ""})]
+    if answer.reasoning:
+        events.append(choice({"reasoning_content": answer.reasoning}))
+    events += [choice({"content": piece}) for piece in _pieces(answer.text, answer.piece)]
+    if isinstance(behaviour, StreamError):
+        error = {"type": behaviour.kind, "code": behaviour.kind, "message": behaviour.message}
+        return [*events, f"data: {json.dumps({'error': error})}\n\n".encode()]
+    if not isinstance(behaviour, Answer):
+        return events
+    events.append(choice({}, answer.finish))
+    if answer.usage is not None:
+        tokens_in, tokens_out, cached = answer.usage
+        usage = {
+            "prompt_tokens": tokens_in,
+            "completion_tokens": tokens_out,
+            "total_tokens": tokens_in + tokens_out,
+            "prompt_tokens_details": {"cached_tokens": cached},
+        }
+        events.append(chunk(choices=[], usage=usage))
+    return [*events, b"data: [DONE]\n\n"]

@@ -1,0 +1,84 @@
+"""Whole runs in the tests' process: a scripted model, a real kernel, a real journal."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from rlm import RLM, Limits, RunResult, Settings
+from rlm.events import Event
+from rlm.testing import ScriptedModel
+from sandbox.context_file import ContextFileWriter
+from sandbox.errors import SandboxRefused
+from sandbox.kernel import JupyterSandbox
+from sandbox.types import KernelLimits
+
+
+@pytest.fixture(scope="session")
+def sandbox_level(tmp_path_factory: pytest.TempPathFactory) -> int:
+    """The strongest isolation that this machine has: runs of model-written code are tested at it."""
+
+    async def probe() -> int:
+        with ContextFileWriter(tmp_path_factory.mktemp("probe") / "context") as writer:
+            context = writer.finish()
+        kernel = JupyterSandbox(context, None, level=2, limits=KernelLimits())  # type: ignore[arg-type]
+        try:
+            await kernel.open()
+        except SandboxRefused:
+            return 0
+        finally:
+            await kernel.close()
+        return 2
+
+    return asyncio.run(probe())
+
+
+class Runner:
+    """Runs a script over a context and remembers everything of it."""
+
+    def __init__(self, level: int, folder: Path) -> None:
+        self.store = folder / "rlm.db"
+        self.level = level
+        self.events: list[Event] = []
+
+    async def __call__(
+        self,
+        model: ScriptedModel | str,
+        context: object = "one two three\n",
+        *,
+        task: str = "How many?",
+        limits: Limits | None = None,
+        settings: Settings | None = None,
+        **options: object,
+    ) -> RunResult:
+        chosen = replace(settings or Settings(strategy="rlm"), sandbox=self.level, store=self.store)
+        rlm = RLM(model, limits=limits, settings=chosen, observe=self.events.append, **options)
+        try:
+            return await rlm.run(task, context)
+        finally:
+            await rlm.aclose()
+
+    def seen(self, kind: type) -> list[Event]:
+        return [event for event in self.events if isinstance(event, kind)]
+
+
+Run = Callable[..., Awaitable[RunResult]]
+
+
+@pytest.fixture
+def run(sandbox_level: int, tmp_path: Path) -> Runner:
+    return Runner(sandbox_level, tmp_path)
+
+
+def block(code: str) -> str:
+    """A reply that obeys the contract."""
+    return f"```repl\n{code}\n```"
+
+
+@pytest.fixture(name="block")
+def _block() -> Callable[[str], str]:
+    return block

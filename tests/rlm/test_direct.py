@@ -1,0 +1,48 @@
+"""The direct strategy: one cited call for a short context, and the way on when it does not stand."""
+
+from __future__ import annotations
+
+import pytest
+
+from rlm import Settings
+from rlm.testing import ScriptedModel
+
+BODY = "The lease began on 1 May 2019.\nEither party may end it with ninety days' notice.\n"
+GOOD = 'Ninety days.\n\nEvidence:\n- "Either party may end it with ninety days\' notice."\n'
+
+
+async def test_a_short_context_is_answered_by_one_call(run) -> None:
+    """driver.md 2.5: under direct_below_tokens, one direct, cited call without a kernel."""
+    model = ScriptedModel.of(direct=[GOOD])
+    result = await run(model, BODY, settings=Settings())
+    assert (result.answer, result.strategy, result.rounds) == ("Ninety days.", "direct", 0)
+    (citation,) = result.citations
+    assert (citation.verified, citation.line) == (True, 2)
+    assert result.coverage.complete
+    assert BODY.splitlines()[1] in model.requests[0].messages[-1].content
+
+
+@pytest.mark.parametrize(
+    "reply",
+    ["NOT_FOUND", "Ninety days.", 'Sixty.\n\nEvidence:\n"Either party may end it with sixty days\' notice."'],
+)
+async def test_an_answer_whose_quotes_do_not_stand_goes_on_as_an_rlm(run, block, reply) -> None:
+    """driver.md 2.5: when it abstains or its citations don't verify, the run goes on as an RLM."""
+    model = ScriptedModel.of(direct=[reply], root=[block("peek(0, 9)\nfinalize('from the rlm')")])
+    result = await run(model, BODY, settings=Settings())
+    assert (result.answer, result.strategy) == ("from the rlm", "rlm")
+    assert any("went on as an RLM" in warning for warning in result.warnings)
+
+
+async def test_direct_can_be_forced_and_then_does_not_go_on(run) -> None:
+    """driver.md 2.5: `rlm` and `direct` force either."""
+    result = await run(ScriptedModel.of(direct=["NOT_FOUND"]), BODY, settings=Settings(strategy="direct"))
+    assert (result.answer, result.strategy) == (None, "direct")
+    assert "--strategy rlm" in result.warnings[-1]
+
+
+async def test_a_long_context_is_not_tried_directly(run, block) -> None:
+    model = ScriptedModel.of(root=[block("peek(0, 1)\nfinalize(1)")])
+    result = await run(model, BODY * 1_000, settings=Settings())
+    assert result.strategy == "rlm"
+    assert [request.role for request in model.requests] == ["root"]

@@ -1,0 +1,200 @@
+"""The journal's store as others find it: who may read it, what is never in it, and how it refuses."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlm.errors import JournalError
+from rlm.journal import Journal
+from rlm.journal.redaction import Redaction
+
+KEY = "sk-planted-0123456789abcdef"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    return tmp_path / "state" / "rlm" / "rlm.db"
+
+
+def one_line(error: pytest.ExceptionInfo[JournalError]) -> str:
+    message = str(error.value)
+    assert "\n" not in message
+    assert len(message) < 500
+    return message
+
+
+async def write_run(journal: Journal, run_id: str) -> None:
+    async with journal.run(run_id, "a task", {}) as log:
+        await log.append("finished", {"stop_reason": "finalized"})
+
+
+async def test_no_planted_key_is_anywhere_in_the_store(store: Path) -> None:
+    """driver.md 6.4: not in a task, a setting, an event, a key of a mapping, nor in the files' bytes."""
+    with pytest.raises(JournalError) as caught:  # noqa: PT012
+        async with Journal.open(store) as journal:
+            journal.redact([KEY, KEY + "-longer", "", "ollama"])
+            async with journal.run("r1", f"use {KEY}", {"env": {"OPENAI_API_KEY": KEY}}) as log:
+                await log.append("model_call", {"headers": [("Authorization", f"Bearer {KEY}-longer")]})
+                await log.append("helper", {KEY: {"deep": [f"a{KEY}b{KEY}c"]}, "host": "ollama"})
+                await log.append("finished", {"stop_reason": f"{KEY}", "error": f"401 for {KEY}"})
+            events = await journal.events("r1")
+            raw = b"".join(file.read_bytes() for file in store.parent.iterdir())
+            await write_run(journal, "r1")
+    assert KEY not in str(caught.value)
+    assert b"planted" not in raw
+    assert b"Bearer" in raw
+    assert events[1].data == {"headers": [["Authorization", "Bearer [redacted]"]]}
+    assert events[2].data == {"[redacted]": {"deep": ["a[redacted]b[redacted]c"]}, "host": "ollama"}
+
+
+@given(st.recursive(st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)), st.text())
+def test_redaction_leaves_no_secret_in_any_structure(payload: object, around: str) -> None:
+    """driver.md 6.4: and changes nothing else."""
+    redaction = Redaction()
+    assert redaction.blank({"a": payload, "b": (KEY,)}) == {"a": payload, "b": (KEY,)}
+    redaction.add([KEY])
+    assert redaction.blank(payload) == payload
+    assert redaction.blank([payload, {around + KEY: around + KEY + around}]) == [
+        payload,
+        {around + "[redacted]": around + "[redacted]" + around},
+    ]
+
+
+async def test_the_store_is_its_owner_s_alone(tmp_path: Path, store: Path) -> None:
+    """driver.md 6.1: 0600 files in a 0700 folder, whatever the umask; laxer files are tightened."""
+    before = os.umask(0)
+    try:
+        async with Journal.open(store) as journal:
+            await write_run(journal, "r1")
+            modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in store.parent.iterdir()}
+    finally:
+        os.umask(before)
+    assert modes == {"rlm.db": 0o600, "rlm.db-wal": 0o600, "rlm.db-shm": 0o600}
+    assert stat.S_IMODE(store.parent.stat().st_mode) == 0o700
+    assert stat.S_IMODE((tmp_path / "state").stat().st_mode) == 0o700
+    store.chmod(0o644)
+    async with Journal.open(store):
+        assert stat.S_IMODE(store.stat().st_mode) == 0o600
+
+
+def a_folder(path: Path) -> Path:
+    path.mkdir()
+    return path
+
+
+def below_a_file(path: Path) -> Path:
+    path.write_text("a file")
+    return path / "rlm.db"
+
+
+def garbage(path: Path) -> Path:
+    path.write_bytes(b"these are no tables" * 1_000)
+    path.chmod(0o644)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (a_folder, "check that its folder exists and is yours to write"),
+        (below_a_file, "check that its folder exists and is yours to write"),
+        (lambda _: Path("/proc/none/rlm.db"), "check that its folder exists and is yours to write"),
+        (garbage, "move the damaged file away"),
+    ],
+)
+async def test_a_store_that_cannot_be_opened_says_what_to_do(
+    tmp_path: Path, make: Callable[[Path], Path], told: str
+) -> None:
+    """driver.md 6.1: one line with the store and the remedy; what is no store is left as it is."""
+    path = make(tmp_path / "x")
+    before = (path.read_bytes(), path.stat().st_mode) if path.is_file() else None
+    with pytest.raises(JournalError) as caught:
+        async with Journal.open(path):
+            pass
+    assert told in one_line(caught)
+    assert str(path) in one_line(caught)
+    assert before == ((path.read_bytes(), path.stat().st_mode) if path.is_file() else None)
+
+
+@pytest.fixture
+def nobody() -> Iterator[None]:
+    """Root may write anywhere, so a test that runs as root steps down."""
+    was = os.geteuid()
+    if was == 0:
+        os.seteuid(65534)
+    yield
+    os.seteuid(was)
+
+
+@pytest.mark.parametrize("mode", [0o500, 0o000])
+async def test_a_folder_without_permission_says_what_to_do(
+    store: Path, mode: int, request: pytest.FixtureRequest
+) -> None:
+    """driver.md 6.1: a folder that can't be written, or not even looked into."""
+    async with Journal.open(store):
+        pass  # whatever is imported late is imported now, before stepping down
+    folder = store.parent
+    folder.chmod(mode)
+    request.getfixturevalue("nobody")
+    with pytest.raises(JournalError) as caught:
+        async with Journal.open(folder / "another.db"):
+            pass
+    assert "Permission denied; check that its folder exists and is yours to write" in one_line(caught)
+
+
+@pytest.mark.parametrize(
+    "url", ["nonesuch://user:secretword@host/db", "postgresql://user:secretword@host/db"]
+)
+async def test_a_database_that_cannot_be_reached_is_named_without_its_password(url: str) -> None:
+    """driver.md 6.4: credentials are in no exception."""
+    with pytest.raises(JournalError) as caught:
+        async with Journal.open(url):
+            pass
+    assert "check its URL" in one_line(caught)
+    assert "host/db" in one_line(caught)
+    assert "secretword" not in one_line(caught)
+
+
+async def test_a_store_of_another_version_is_refused_and_left_alone(store: Path) -> None:
+    """driver.md 6.1: a newer rlm's store is not written by an older one."""
+    async with Journal.open(store) as journal:
+        await write_run(journal, "r1")
+    with sqlite3.connect(store) as database:
+        database.execute("UPDATE schema_version SET version = 99")
+    database.close()
+    with pytest.raises(JournalError) as caught:
+        async with Journal.open(store):
+            pass
+    assert "schema 99" in one_line(caught)
+
+
+async def test_a_store_damaged_in_use_is_an_error_of_the_journal(store: Path) -> None:
+    """driver.md 6.1: never a bare database error, and never the text of a document in it."""
+    async with Journal.open(store) as journal, journal.run("r1", "t", {}) as log:
+        with sqlite3.connect(store) as database:
+            database.execute("DROP TABLE events")
+        database.close()
+        words = ["text", "of", "a", "document"]
+        with pytest.raises(JournalError, match="can't be written") as caught:
+            await log.append("cell", {"stdout": " ".join(words)})
+        assert one_line(caught)
+        assert " ".join(words) not in "".join(traceback.format_exception(caught.value))
+        with pytest.raises(JournalError, match="can't be read"):
+            await journal.events("r1")
+
+
+async def test_a_closed_journal_says_so(store: Path) -> None:
+    """driver.md 6.1."""
+    async with Journal.open(store) as journal:
+        pass
+    with pytest.raises(JournalError, match="is closed"):
+        await journal.runs()

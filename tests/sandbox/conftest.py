@@ -1,0 +1,105 @@
+"""Real kernels over small contexts."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+
+from sandbox.context_file import ContextFile, ContextFileWriter
+from sandbox.errors import SandboxRefused
+from sandbox.kernel import JupyterSandbox
+from sandbox.requests import BadCall
+from sandbox.sandbox import AnswerSink
+from sandbox.types import ChildAnswer, ChildBatch, Finalization, FinalizeVerdict, KernelLimits, Progress
+
+
+class RecordingHandler:
+    """Answers every child with its prompt and slice, and remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.batches: list[ChildBatch] = []
+        self.finals: list[Finalization] = []
+        self.refuse: str = ""
+        self.before_answer: Callable[[], Awaitable[None]] | None = None
+
+    async def children(self, batch: ChildBatch, answered: AnswerSink) -> None:
+        self.batches.append(batch)
+        if batch.prompts[0] == "refuse":
+            raise BadCall("value", "only 3 calls are left")
+        if self.before_answer is not None:
+            await self.before_answer()
+        for position in reversed(range(len(batch.prompts))):
+            prompt = batch.prompts[position]
+            if prompt == "fail" or (prompt == "fail odd" and position % 2):
+                answered(
+                    position, ChildAnswer("", error="the model is away", error_type="model", found=False)
+                )
+            elif prompt == "absent":
+                answered(position, ChildAnswer("NOT_FOUND", found=False))
+            else:
+                answered(position, ChildAnswer(f"{prompt} {position}", input_tokens=7, output_tokens=2))
+
+    async def finalize(self, final: Finalization) -> FinalizeVerdict:
+        self.finals.append(final)
+        return FinalizeVerdict(accepted=not self.refuse, reason=self.refuse)
+
+    async def progress(self) -> Progress:
+        return Progress(
+            has_final_answer=bool(self.finals),
+            limits={"rounds": {"used": 1, "limit": 30, "left": 29}},
+            coverage={"complete": False},
+            plan={"recommended_chunk": 1_234, "calls": 2, "cost_usd": 0.5},
+        )
+
+
+@pytest.fixture
+def handler() -> RecordingHandler:
+    return RecordingHandler()
+
+
+@pytest.fixture
+def make_context(tmp_path: Path) -> Callable[..., ContextFile]:
+    """A context of one document, or of several given by name."""
+
+    def make(text: str = "", **documents: str) -> ContextFile:
+        with ContextFileWriter(tmp_path / f"context-{len(list(tmp_path.iterdir()))}") as writer:
+            for name, content in (documents or {"text": text}).items():
+                writer.begin_document(name)
+                writer.write(content)
+                writer.end_document()
+            return writer.finish()
+
+    return make
+
+
+Opener = Callable[..., Awaitable[JupyterSandbox]]
+
+
+@pytest.fixture
+async def open_kernel(
+    make_context: Callable[..., ContextFile], handler: RecordingHandler
+) -> AsyncIterator[Opener]:
+    """Opens kernels at the strongest level this machine has (or at `level`) and closes them afterwards."""
+    async with AsyncExitStack() as stack:
+
+        async def open_(
+            text: str = "one\ntwo\nthree\n", *, level: int | None = None, limits: KernelLimits | None = None
+        ) -> JupyterSandbox:
+            kernel = JupyterSandbox(
+                make_context(text),
+                handler,
+                limits=limits,
+                level="auto" if level is None else level,
+                minimum=0,
+            )
+            stack.push_async_callback(kernel.close)
+            try:
+                await kernel.open()
+            except SandboxRefused as error:
+                pytest.skip(f"level {level} can't be had on this machine: {error}")
+            return kernel
+
+        yield open_

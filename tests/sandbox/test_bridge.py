@@ -1,0 +1,192 @@
+"""The driver's end of the helper channel against a kernel that lies."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import struct
+from contextlib import asynccontextmanager
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from sandbox.bridge import MAX_IN_FLIGHT, Bridge, ComputeClock
+from sandbox.errors import ProtocolError
+from sandbox.in_kernel import wire
+
+CHARS = 100
+
+
+class Peer:
+    """What a hostile kernel holds: the other end of the socket."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.socket = sock
+        sock.setblocking(False)
+
+    async def send(self, data: bytes) -> None:
+        await asyncio.get_running_loop().sock_sendall(self.socket, data)
+
+    async def call(self, method: str, params: object, number: int = 1) -> dict:
+        await self.send(wire.encode({"id": number, "method": method, "params": params}))
+        return await self.receive()
+
+    async def receive(self) -> dict:
+        loop = asyncio.get_running_loop()
+        header = b""
+        while len(header) < wire.HEADER_SIZE:
+            data = await loop.sock_recv(self.socket, wire.HEADER_SIZE - len(header))
+            if not data:
+                raise EOFError
+            header += data
+        body = b""
+        while len(body) < wire.body_size(header):
+            body += await loop.sock_recv(self.socket, wire.body_size(header) - len(body))
+        return wire.decode(body)
+
+
+@asynccontextmanager
+async def bridge_to(handler):
+    ours, theirs = socket.socketpair()
+    broken: list[ProtocolError] = []
+    bridge = Bridge(handler, CHARS, broken.append)
+    await bridge.open(ours)
+    try:
+        yield bridge, Peer(theirs), broken
+    finally:
+        await bridge.close()
+        theirs.close()
+
+
+async def settled(condition) -> None:
+    for _ in range(500):
+        if condition():
+            return
+        await asyncio.sleep(0.002)
+    pytest.fail("nothing came of it")
+
+
+EMPTY_BATCH = {"prompts": ["q"], "slices": [None], "sample": 0, "numbered": False, "schema": None}
+
+
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        ("open", {}),
+        ("__class__", {}),
+        ("children", []),
+        ("children", {**EMPTY_BATCH, "prompts": "q"}),
+        ("children", {**EMPTY_BATCH, "prompts": [1]}),
+        ("children", {**EMPTY_BATCH, "slices": []}),
+        ("children", {**EMPTY_BATCH, "slices": [[[0, 1]] * 10_001]}),
+        ("finalize", {"value": 1, "confidence": True, "evidence": [], "read": [], "scanned": []}),
+        ("finalize", {"value": 1, "confidence": "certain", "evidence": [], "read": [], "scanned": []}),
+        ("finalize", {"value": 1, "confidence": None, "evidence": [], "read": [[5, 1]], "scanned": []}),
+        ("cell_report", {"read": [[0, CHARS + 1]], "scanned": [], "changed": [], "rebound": []}),
+        ("cell_report", {"read": [], "scanned": [[True, 2]], "changed": [], "rebound": []}),
+        ("cell_report", {"read": [], "scanned": [], "changed": [["name"]], "rebound": []}),
+        ("cell_report", {"read": [], "scanned": [], "changed": [], "rebound": [], "stdout_chars": -1}),
+    ],
+)
+async def test_a_call_no_honest_kernel_sends_breaks_the_bridge_once(handler, method, params) -> None:
+    """sandbox.md 5: methods on an allow-list, arguments validated against types, spans checked."""
+    async with bridge_to(handler) as (_, peer, broken):
+        await peer.send(wire.encode({"id": 1, "method": method, "params": params}))
+        await settled(lambda: broken)
+        assert len(broken) == 1
+        assert handler.batches == handler.finals == []
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        struct.pack("<I", 2**31),
+        struct.pack("<I", 3) + b"{}x",
+        struct.pack("<I", 2) + b"[]",
+        struct.pack("<I", 100_000) + b"[" * 100_000,
+        struct.pack("<I", 2) + b"{}",
+        struct.pack("<I", 12) + b'{"id":"one"}',
+    ],
+)
+async def test_malformed_frames_break_the_bridge(handler, data) -> None:
+    """sandbox.md 5: malformed frame, kernel killed, run told."""
+    async with bridge_to(handler) as (_, peer, broken):
+        await peer.send(data)
+        await settled(lambda: broken)
+
+
+FRAMES = st.binary(max_size=60) | st.dictionaries(
+    st.sampled_from(["id", "method", "params", "x"]),
+    st.none()
+    | st.integers()
+    | st.text(max_size=4)
+    | st.sampled_from(["children", "progress", "cancel"])
+    | st.dictionaries(
+        st.sampled_from(["prompts", "slices", "read"]), st.lists(st.text(max_size=2), max_size=2)
+    ),
+).map(lambda message: json.dumps(message).encode())
+
+
+@given(frames=st.lists(FRAMES, max_size=5))
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+async def test_whatever_a_kernel_sends_the_driver_goes_on(handler, frames) -> None:
+    """sandbox.md 5 (fuzz): any bytes at all end in a broken bridge or an answer, never in an exception."""
+    async with bridge_to(handler) as (_, peer, broken):
+        for frame in frames:
+            await peer.send(struct.pack("<I", len(frame)) + frame)
+        peer.socket.shutdown(socket.SHUT_WR)
+        await asyncio.sleep(0.005)
+        assert len(broken) <= 1
+
+
+async def test_a_mistake_of_an_honest_cell_is_only_told(handler) -> None:
+    async with bridge_to(handler) as (_, peer, broken):
+        reply = await peer.call("children", {**EMPTY_BATCH, "slices": [[[0, CHARS + 1]]]})
+        assert reply["error"]["type"] == "value"
+        assert "100 characters" in reply["error"]["message"]
+        assert (await peer.call("progress", {}, number=2))["result"]["has_final_answer"] is False
+        assert broken == []
+
+
+async def test_calls_in_flight_are_bounded(handler) -> None:
+    """sandbox.md 5: in-flight bounded."""
+    gate = asyncio.Event()
+    handler.before_answer = gate.wait
+    async with bridge_to(handler) as (_, peer, broken):
+        for number in range(1, 2 * MAX_IN_FLIGHT + 1):
+            await peer.send(wire.encode({"id": number, "method": "children", "params": EMPTY_BATCH}))
+        await settled(lambda: len(handler.batches) == MAX_IN_FLIGHT)
+        await asyncio.sleep(0.05)
+        assert len(handler.batches) == MAX_IN_FLIGHT
+        gate.set()
+        await settled(lambda: len(handler.batches) == 2 * MAX_IN_FLIGHT)
+        assert broken == []
+
+
+async def test_a_cancelled_call_is_not_answered(handler) -> None:
+    gate = asyncio.Event()
+    handler.before_answer = gate.wait
+    async with bridge_to(handler) as (bridge, peer, broken):
+        await peer.send(wire.encode({"id": 1, "method": "children", "params": EMPTY_BATCH}))
+        await settled(lambda: handler.batches)
+        await peer.send(wire.encode({"id": 1, "method": "cancel", "params": {}}))
+        assert (await peer.call("progress", {}, number=2))["id"] == 2
+        assert broken == []
+        assert bridge.clock.seconds < 5
+
+
+def test_a_compute_clock_stands_still_while_paused(monkeypatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    clock = ComputeClock()
+    now[0] = 103.0
+    clock.pause()
+    clock.pause()
+    now[0] = 150.0
+    clock.resume()
+    assert clock.seconds == 3.0
+    clock.resume()
+    now[0] = 151.0
+    assert clock.seconds == 4.0

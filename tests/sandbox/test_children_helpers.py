@@ -1,0 +1,210 @@
+"""The helpers that ask children, progress and the end, through a real kernel and a real channel."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from sandbox.types import ChildSlice, Span
+
+
+async def run(kernel, code, *, round=1, timeout=20.0):
+    return await kernel.execute(code, round=round, timeout=timeout)
+
+
+async def test_a_child_result_is_a_string_that_knows_more(open_kernel) -> None:
+    """driver.md 3.9: ChildResult is a str with .ok .found .error .span .usage .cached."""
+    kernel = await open_kernel()
+    result = await run(
+        kernel,
+        "r = sub_query('read', (4, 7))\n"
+        "print(isinstance(r, str), r, r[:4], r.ok, r.found, r.error, r.span, r.usage, r.cached)",
+    )
+    assert result.stdout == (
+        "True read 0 read True True None Span(start=4, end=7) {'input_tokens': 7, 'output_tokens': 2} False\n"
+    )
+    absent = await run(kernel, "r = sub_query('absent', (0, 3)); print(r.ok, r.found)", round=2)
+    assert absent.stdout == "True False\n"
+
+
+async def test_a_failed_child_raises(open_kernel) -> None:
+    """driver.md 3.9: failure raises SubQueryError."""
+    kernel = await open_kernel()
+    result = await run(kernel, "sub_query('fail', (0, 3))")
+    assert (result.ename, result.evalue) == ("SubQueryError", "the model is away")
+
+
+async def test_spans_cross_the_channel_not_text(open_kernel, handler) -> None:
+    """driver.md 3.13: chunk, hit, peek, (start, end), a str, a list of these."""
+    kernel = await open_kernel("one\ntwo\nthree\n")
+    await run(
+        kernel,
+        "sub_query_batch('q', [chunk(5)[1], search('two')[0], peek(0, 3), (1, 2), 'made here', "
+        "[peek(0, 1), 'and', (2, 3)], peek(0, 8)[2:4]])",
+    )
+    (batch,) = handler.batches
+    assert [one.pieces for one in batch.slices] == [
+        (Span(5, 10),),
+        (Span(4, 7),),
+        (Span(0, 3),),
+        (Span(1, 2),),
+        ("made here",),
+        (Span(0, 1), "and", Span(2, 3)),
+        ("e\n",),
+    ]
+
+
+@pytest.mark.parametrize("slice_", ["(5, 99)", "(-1, 3)", "{'start': 3, 'end': 1}"])
+async def test_a_span_outside_the_input_is_refused(open_kernel, handler, slice_) -> None:
+    kernel = await open_kernel()
+    result = await run(kernel, f"sub_query('q', {slice_})")
+    assert result.ename == "ValueError"
+    assert "14 characters" in result.evalue
+    assert handler.batches == []
+    assert kernel.alive
+
+
+async def test_a_batch_keeps_its_order_and_its_failures(open_kernel) -> None:
+    """driver.md 3.10: failed slots are empty strings with .ok false, one loud line is printed."""
+    kernel = await open_kernel()
+    result = await run(
+        kernel, "b = sub_query_batch('fail odd', [(0, 1), (1, 2), (2, 3), (3, 4)])\nprint(list(b), b.failed)"
+    )
+    assert result.stdout.splitlines() == [
+        "2 of 4 failed: [1, 3] (first: the model is away); the same call again asks only those",
+        "['fail odd 0', '', 'fail odd 2', ''] [1, 3]",
+    ]
+    raised = await run(kernel, "sub_query_batch('fail odd', [(0, 1), (1, 2)], on_error='raise')", round=2)
+    assert raised.ename == "SubQueryError"
+
+
+async def test_joined_findings_can_be_cited(open_kernel) -> None:
+    """driver.md 3.10: .joined() gives the found ones, each under its span and document."""
+    kernel = await open_kernel()
+    result = await run(kernel, "print(sub_query_batch('q', [(0, 3), (4, 7)]).joined())")
+    assert result.stdout == "[text, characters 0-3]\nq 0\n\n[text, characters 4-7]\nq 1\n"
+    none = await run(kernel, "sub_query_batch('absent', [(0, 3)]).joined()", round=2)
+    assert none.result == "''"
+
+
+async def test_prompts_pair_with_slices(open_kernel, handler) -> None:
+    """driver.md 3.10: a length mismatch is a ValueError before any spend."""
+    kernel = await open_kernel()
+    good = await run(kernel, "list(sub_query_map(['a', 'b'], [(0, 1), (1, 2)])), list(sub_query_map(['c']))")
+    assert good.result == "(['a 0', 'b 1'], ['c 0'])"
+    asked = len(handler.batches)
+    bad = await run(kernel, "sub_query_map(['a', 'b'], [(0, 1)])", round=2)
+    assert (bad.ename, len(handler.batches)) == ("ValueError", asked)
+
+
+async def test_a_refused_batch_is_a_value_error(open_kernel) -> None:
+    kernel = await open_kernel()
+    result = await run(kernel, "sub_query_batch('refuse', [(0, 1)])")
+    assert (result.ename, result.evalue) == ("ValueError", "only 3 calls are left")
+
+
+async def test_options_reach_the_driver(open_kernel, handler) -> None:
+    kernel = await open_kernel()
+    await run(kernel, "sub_query('q', (0, 3), sample=2, numbered=True, schema={'name': 'str'})")
+    await run(kernel, "sub_query_batch('q', chunk(5))", round=2)
+    first, second = handler.batches
+    assert (first.sample, first.schema, first.chunked) == (2, {"name": "str"}, False)
+    assert first.slices == (ChildSlice((Span(0, 3),), numbered=True),)
+    assert (second.chunked, len(second.slices)) == (True, 3)
+
+
+async def test_children_can_be_asked_from_threads(open_kernel) -> None:
+    """sandbox.md 5: calls work from threads."""
+    kernel = await open_kernel()
+    code = (
+        "from concurrent.futures import ThreadPoolExecutor\n"
+        "with ThreadPoolExecutor(8) as pool:\n"
+        "    found = list(pool.map(lambda n: sub_query(f'q{n}', (0, 1)), range(40)))\n"
+        "print(found == [f'q{n} 0' for n in range(40)])"
+    )
+    assert (await run(kernel, code)).stdout == "True\n"
+
+
+async def test_an_interrupt_cancels_children_in_flight(open_kernel, handler) -> None:
+    cancelled = asyncio.Event()
+
+    async def never() -> None:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+
+    handler.before_answer = never
+    kernel = await open_kernel()
+    running = asyncio.ensure_future(run(kernel, "sub_query('q', (0, 3))"))
+    while not handler.batches:
+        await asyncio.sleep(0.01)
+    await kernel.interrupt()
+    assert (await running).ename == "KeyboardInterrupt"
+    await asyncio.wait_for(cancelled.wait(), 5)
+    assert (await run(kernel, "1 + 1", round=2)).result == "2"
+
+
+async def test_finalize_ends_the_cell_there(open_kernel, handler) -> None:
+    """driver.md 3.16: finalize ends the cell; spans, hits and quotes are evidence."""
+    kernel = await open_kernel("one\ntwo\nthree\n")
+    result = await run(
+        kernel,
+        "try:\n    finalize({'n': [1, None]}, confidence=0.5,\n"
+        "             evidence=[search('two')[0], 'three', (0, 3)])\n"
+        "except Exception:\n    print('caught')\nprint('after')",
+    )
+    assert (result.status, result.stdout) == ("ok", "")
+    (final,) = handler.finals
+    assert final.value == {"n": [1, None]}
+    assert final.confidence == 0.5
+    assert final.evidence == (Span(4, 7), "three", Span(0, 3))
+    assert final.access.scanned == (Span(0, 14),)
+
+
+@pytest.mark.parametrize(
+    ("call", "ename", "words"),
+    [
+        ("finalize({'a': [1, {2}]})", "TypeError", 'value["a"][1] is a set'),
+        ("finalize({1: 2})", "TypeError", "the key 1"),
+        ("finalize(float('nan'))", "TypeError", "nan"),
+        ("finalize(1, confidence='sure')", "ValueError", "'sure'"),
+        ("finalize(1, confidence=2)", "ValueError", "0 to 1"),
+    ],
+)
+async def test_what_cannot_be_an_answer_is_named(open_kernel, handler, call, ename, words) -> None:
+    """driver.md 3.16: a value must be JSON-safe, else TypeError naming the path."""
+    kernel = await open_kernel()
+    result = await run(kernel, call)
+    assert result.ename == ename
+    assert words in result.evalue
+    assert handler.finals == []
+
+
+async def test_a_refused_final_answer_goes_on(open_kernel, handler) -> None:
+    handler.refuse = "nothing was read"
+    kernel = await open_kernel()
+    result = await run(kernel, "finalize('x')")
+    assert (result.ename, result.evalue) == ("ValueError", "not finalised: nothing was read")
+
+
+async def test_progress_and_the_plan_come_from_the_driver(open_kernel) -> None:
+    """driver.md 3.15 and 3.1: evaluate_progress, and the chunk size a full pass would take."""
+    kernel = await open_kernel()
+    result = await run(kernel, "x = 1\np = evaluate_progress(); print(p)\ncontext_meta().recommended_chunk")
+    assert result.stdout == (
+        "{'has_final_answer': False, 'variables': {'x': 'int'}, "
+        "'limits': {'rounds': {'used': 1, 'limit': 30, 'left': 29}}, 'coverage': {'complete': False}}\n"
+    )
+    assert result.result == "1234"
+
+
+async def test_what_was_read_and_scanned_is_reported(open_kernel) -> None:
+    """driver.md 5.2: read and scanned are reported by the kernel once a cell."""
+    kernel = await open_kernel("one\ntwo\nthree\n")
+    result = await run(kernel, "peek(0, 3); peek(2, 5); count('t')")
+    assert result.report.read == (Span(0, 5),)
+    assert result.report.scanned == (Span(0, 14),)
+    assert (await run(kernel, "1", round=2)).report.read == ()

@@ -1,0 +1,480 @@
+from __future__ import annotations
+
+import copy
+import inspect
+import itertools
+import json
+import pickle
+import random
+import re
+import tracemalloc
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from sandbox.context_file import ContextFileWriter
+from sandbox.in_kernel.access import MOST_SPANS, AccessLog
+from sandbox.in_kernel.body import Span
+from sandbox.in_kernel.handle import Handle
+from sandbox.in_kernel.records import Text
+from sandbox.in_kernel.registry import HELPERS
+
+STORY = "Call me Ishmael.\r\nSome years ago — never mind how long — 世界 🙂\n\nThe needle is 4711.\nlast line"
+CODE = """import os
+
+
+class Whale:
+    size = 1
+
+    def dive(self):
+        if deep:
+            return 2
+
+
+x = 1
+"""
+GUIDE = "# Guide\nintro\n\n## Setup\nrun it\n### Notes\nbeware\n## Use\nthe end\n"
+
+
+@pytest.fixture(scope="module")
+def make_handle(tmp_path_factory: pytest.TempPathFactory):
+    opened = []
+
+    def make(*documents: str | tuple[str, str, str], plan=None) -> Handle:
+        with ContextFileWriter(tmp_path_factory.mktemp("context") / "c") as writer:
+            for number, document in enumerate(documents):
+                name, kind, text = (
+                    document if isinstance(document, tuple) else (f"d{number}.txt", "text", document)
+                )
+                writer.begin_document(name, kind)
+                writer.write(text)
+            body = writer.finish().open()
+        opened.append(body)
+        return Handle(body, plan)
+
+    yield make
+    for body in opened:
+        body.close()
+
+
+@pytest.fixture
+def story(make_handle) -> Handle:
+    return make_handle(STORY)
+
+
+def test_the_helpers_have_the_signatures_of_the_registry() -> None:
+    signatures = {helper.name: helper.signature for helper in HELPERS}
+    for name in [
+        "context_meta",
+        "documents",
+        "peek",
+        "search",
+        "around",
+        "section_at",
+        "count",
+        "read_lines",
+        "read_records",
+        "read_all",
+        "chunk",
+        "chunk_coverage",
+    ]:
+        parameters = list(inspect.signature(getattr(Handle, name)).parameters.values())[1:]
+        bare = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in parameters]
+        assert str(inspect.Signature(bare)) == signatures[name]
+
+
+def test_context_meta_is_bounded_and_says_what_a_full_pass_takes(make_handle) -> None:
+    """driver.md 3.1"""
+    text = "word " * 10_000
+    plain = make_handle(text).context_meta()
+    assert (plain.chars, plain.bytes, plain.lines, plain.documents) == (50_000, 50_000, 1, 1)
+    assert (plain.preview, plain.tail_preview) == (text[:500], text[-500:])
+    assert (plain.recommended_chunk, plain.calls, plain.cost_usd) == (20_000, 3, None)
+    planned = make_handle(text, plan=lambda: {"recommended_chunk": 9_000, "calls": 6, "cost_usd": 0.5})
+    meta = planned.context_meta()
+    assert (meta["recommended_chunk"], meta.calls, meta.cost_usd) == (9_000, 6, 0.5)
+    assert len(repr(meta)) < 1_000
+    assert set(meta) == set(next(helper.fields for helper in HELPERS if helper.name == "context_meta"))
+
+
+def test_documents_are_listed(make_handle) -> None:
+    """driver.md 3.2"""
+    handle = make_handle(("a.md", "markdown", "one\n"), ("b.py", "code", "two"))
+    assert handle.documents() == [
+        {"index": 0, "name": "a.md", "kind": "markdown", "start": 0, "end": 4},
+        {"index": 1, "name": "b.py", "kind": "code", "start": 4, "end": 7},
+    ]
+    assert len(repr(make_handle(*["x"] * 2000).documents())) < 1_000
+
+
+@pytest.mark.parametrize("start", [0, 3, 17, 40, -1, -20, 10_000, -10_000])
+@pytest.mark.parametrize("end", [0, 9, 18, 50, -3, 10_000, -10_000])
+def test_peek_is_a_clamped_slice_that_knows_its_span(story: Handle, start: int, end: int) -> None:
+    """driver.md 3.3"""
+    found = story.peek(start, end)
+    assert found == STORY[start:end]
+    assert isinstance(found, str)
+    assert isinstance(found.span, Span)
+    assert STORY[found.span.start : found.span.end] == found
+    lines = STORY.splitlines(keepends=True)
+    by_line = story.peek(start, end, unit="lines")
+    assert by_line == "".join(lines[start:end])
+    assert STORY[by_line.span.start : by_line.span.end] == by_line
+
+
+def test_peek_refuses_with_advice(story: Handle, make_handle) -> None:
+    """driver.md 3.3: any other unit is a ValueError; more than max_peek says to use chunk."""
+    with pytest.raises(ValueError, match=r"unit='words' is not a unit: use 'chars' or 'lines'"):
+        story.peek(0, 5, "words")
+    with pytest.raises(TypeError, match="start is a whole number, not float"):
+        story.peek(1.5, 5)
+    with pytest.raises(TypeError, match="end is a whole number, not NoneType"):
+        story.peek(0, None)
+    big = make_handle("é" * 100_001)
+    assert len(big.peek(0, 100_000)) == 100_000
+    for unit in ("chars", "lines"):
+        with pytest.raises(
+            ValueError, match=r"100,001 characters, more than 100,000 .*use chunk\(\) or read_lines"
+        ):
+            big.peek(0, 100_001, unit)
+
+
+def test_hits_say_where_and_what(story: Handle) -> None:
+    """driver.md 3.4"""
+    [hit] = story.search(r"needle is (\d+)", context=6)
+    start = STORY.index("needle")
+    assert hit == {
+        "index": 0,
+        "start": start,
+        "end": start + 14,
+        "line": 3,
+        "match": "needle is 4711",
+        "snippet": STORY[start - 6 : start + 20],
+        "line_text": "The needle is 4711.",
+        "document": "d0.txt",
+    }
+    assert list(hit) == list(next(helper.fields for helper in HELPERS if helper.name == "search"))
+    assert story.peek(hit.start, hit["end"]) == hit.match == hit["match"]
+    assert story.peek(hit.line, hit.line + 1, "lines") == hit.line_text + "\n"
+    assert hit.snippet.span == (start - 6, start + 20)
+
+
+def test_search_is_multiline_and_folds_case_beyond_ascii(make_handle) -> None:
+    """driver.md 3.4: MULTILINE; sandbox.md 13: case-folding of Russian text is right."""
+    handle = make_handle("ЁЛКА\nёлка\nи Ёлка\n")
+    assert [hit.match for hit in handle.search("(?i)^ёлка$")] == ["ЁЛКА", "ёлка"]
+    assert handle.count(re.compile("ёлка", re.IGNORECASE)) == 3
+
+
+def test_a_cut_list_of_hits_says_so(make_handle) -> None:
+    """driver.md 3.4: `len(hits)` must never be mistaken for a count."""
+    handle = make_handle("ab\n" * 1000)
+    hits = handle.search("ab", max_hits=7)
+    assert (len(hits), hits.truncated) == (7, True)
+    assert "7 of at least 8 hits" in repr(hits)
+    assert hits.total == 1000
+    assert "7 of 1,000 hits" in repr(hits)
+    assert len(repr(hits)) < 3_000
+    whole = handle.search("ab", max_hits=1000)
+    assert (len(whole), whole.truncated, whole.total) == (1000, False, 1000)
+    assert repr(whole).startswith("1,000 hits\n")
+    assert [hit.start for hit in whole[2:5]] == [6, 9, 12]
+    assert len(repr(whole[2:])) < 3_000
+
+
+@pytest.mark.parametrize("most", [0, -1])
+def test_no_hits_wanted_none_given(story: Handle, most: int) -> None:
+    """driver.md 3.4: `max_hits<=0` → empty."""
+    hits = story.search("e", max_hits=most)
+    assert (list(hits), hits.truncated, hits.total) == ([], True, STORY.count("e"))
+
+
+def test_hits_are_bounded_whatever_the_text(make_handle) -> None:
+    """driver.md 3.4: match ≤ 500, line_text ≤ 1,000 around the match, snippet ± context."""
+    text = "a" * 5000 + "NEEDLE" + "é" * 5000
+    handle = make_handle(text)
+    [hit] = handle.search("NEEDLE", context=10**9)
+    assert len(hit.line_text) == 1000
+    assert "NEEDLE" in hit.line_text
+    assert text[slice(*hit.line_text.span)] == hit.line_text
+    assert len(hit.snippet) <= 20_500
+    [long] = handle.search("a+NEEDLEé+")
+    assert (long.end - long.start, len(long.match)) == (len(text), 500)
+    assert len(repr(long)) < 2_000
+    for text in (
+        "x" * 999 + "N",
+        "x" * 1000 + "N",
+        "N" + "x" * 1000,
+        "\n" + "x" * 400 + "N" + "x" * 400 + "\n",
+    ):
+        [hit] = make_handle(text).search("N")
+        assert "N" in hit.line_text
+        assert len(hit.line_text) == min(1000, len(text.strip()))
+
+
+def test_hits_that_match_nothing_are_hits(make_handle) -> None:
+    handle = make_handle("a\n\nb\n")
+    assert [(hit.start, hit.end, hit.line) for hit in handle.search("^$")] == [(2, 2, 1), (5, 5, 3)]
+    assert [hit.document for hit in handle.search(r"\Z")] == ["d0.txt"]
+    assert list(make_handle("").search("a")) == []
+    assert [hit.document for hit in make_handle("").search("")] == [None]
+
+
+def test_many_hits_are_cheap_in_memory(make_handle) -> None:
+    handle = make_handle("some line with a hit in it, and quite a lot of other words around\n" * 50_000)
+    tracemalloc.start()
+    hits = handle.search("hit", max_hits=50_000)
+    used, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(hits) == 50_000
+    assert used < 50_000 * 800
+
+
+def fields_of(**fields: object) -> dict[str, object]:
+    return fields
+
+
+def test_records_are_dicts_and_attributes(story: Handle) -> None:
+    """driver.md 3: records are dict-like and attribute-like."""
+    hit = story.search("needle")[0]
+    chunk = story.chunk(40)[1]
+    for record in (hit, chunk, story.context_meta(), story.read_lines()[0], story.documents()[0]):
+        plain = {key: record[key] for key in record}
+        assert isinstance(record, Mapping)
+        assert {**record} == dict(record) == dict(record.items()) == plain
+        assert dict(zip(record.keys(), record.values(), strict=True)) == plain
+        assert json.loads(json.dumps(record)) == plain
+        assert json.loads(json.dumps([record], indent=1)) == [plain]
+        assert record.get("start") == plain.get("start")
+        assert record.get("nothing", 5) == 5
+        assert "nothing" not in record
+        assert copy.deepcopy(record) == copy.copy(record) == record.copy() == plain
+        assert pickle.loads(pickle.dumps(record)) == plain
+        assert (record | {"x": 1}) == {**plain, "x": 1}
+        assert ({"x": 1} | record) == {"x": 1, **plain}
+        assert (record == plain) is not (record != plain)
+        for key, value in plain.items():
+            assert getattr(record, key) == value
+        with pytest.raises(AttributeError, match="no field 'nothing' here; there are "):
+            _ = record.nothing
+        with pytest.raises(KeyError):
+            record["nothing"]
+        assert fields_of(**record) == plain
+    assert hit.pop("match") == "needle"
+    assert "match" not in hit
+    hit["mine"] = 1
+    assert (hit.mine, hit.pop("no", 2)) == (1, 2)
+
+
+def test_a_text_is_an_ordinary_str(story: Handle) -> None:
+    text = story.peek(0, 16)
+    assert (text + "!", text.upper(), type(text[2:])) == ("Call me Ishmael.!", "CALL ME ISHMAEL.", str)
+    assert json.dumps(text) == '"Call me Ishmael."'
+    assert pickle.loads(pickle.dumps(text)).span == text.span == (0, 16)
+    assert Text("free").span is None
+
+
+def test_records_print_short(make_handle) -> None:
+    """driver.md 3: everything a model prints of them is short."""
+    handle = make_handle("word " * 100_000)
+    for shown in (
+        handle.chunk()[0],
+        handle.chunk(),
+        handle.chunk()[3:],
+        handle.read_lines(),
+        handle.read_lines()[0],
+        handle.search("word", context=5000),
+        list(handle.chunk()[:2]),
+        handle.chunk_coverage([]),
+    ):
+        assert len(repr(shown)) < 4_000, shown
+    assert "(20,000 characters)" in repr(handle.chunk()[0])
+
+
+def test_around_gives_whole_lines(story: Handle, make_handle) -> None:
+    """driver.md 3.4: `around(hit_or_offset, lines=3)` → whole lines."""
+    lines = STORY.splitlines(keepends=True)
+    [hit] = story.search("needle")
+    assert story.around(hit, lines=0) == lines[3]
+    assert story.around(hit, lines=1) == "".join(lines[2:5])
+    for where in (hit.start, (hit.start, hit.end), hit.match, Span(hit.start, hit.end), story.around(hit, 0)):
+        assert story.around(where) == "".join(lines[0:])
+    assert story.around(story.chunk(40)[1], lines=0) == "".join(lines[1:4])
+    assert story.around(-1, 0) == story.around(10**9, 0) == "last line"
+    assert story.around(hit, -5) == lines[3]
+    assert make_handle("").around(0) == ""
+    with pytest.raises(TypeError, match=r"search\(\) finds the hit for a text"):
+        story.around("needle")
+    with pytest.raises(ValueError, match="more than 100,000 at once"):
+        make_handle("x" * 100_001).around(5)
+
+
+@pytest.mark.parametrize(
+    ("text", "title", "kind"),
+    [
+        ("intro", "Guide", "heading"),
+        ("# Guide", "Guide", "heading"),
+        ("run it", "Setup", "heading"),
+        ("beware", "Notes", "heading"),
+        ("## Use", "Use", "heading"),
+        ("the end", "Use", "heading"),
+        ("import os", "whale.py", "document"),
+        ("size = 1", "class Whale:", "code"),
+        ("class Whale", "class Whale:", "code"),
+        ("return 2", "def dive(self):", "code"),
+        ("x = 1", "whale.py", "document"),
+        ("a,b", "t.csv", "document"),
+        ("before any", "late.md", "document"),
+    ],
+)
+def test_section_at_is_what_a_place_stands_under(make_handle, text: str, title: str, kind: str) -> None:
+    """driver.md 3.4: `section_at(hit_or_offset)` → the heading, message or document it stands under."""
+    handle = make_handle(
+        ("guide.md", "markdown", GUIDE),
+        ("whale.py", "code", CODE),
+        ("t.csv", "csv", "a,b\n"),
+        ("late.md", "markdown", "before any\n# Late\n"),
+    )
+    hit = handle.search(re.escape(text))[0]
+    if text == "x = 1":
+        hit = handle.search("^x = 1")[0]
+    section = handle.section_at(hit)
+    assert (section.title, section.kind, section.document) == (title, kind, handle.document_name(hit.start))
+    assert title in handle.peek(section.start, section.start + 40) or kind == "document"
+
+
+def test_section_at_looks_far_up_and_never_into_another_document(make_handle) -> None:
+    filler = ("#no heading, " * 30 + "é\n") * 900
+    handle = make_handle(
+        ("a.md", "markdown", "# Far\n" + filler + "x" * 300_000 + "# not\n"), ("b.md", "markdown", filler)
+    )
+    end = handle.documents()[0].end
+    assert handle.section_at(end - 1).title == "Far"
+    assert handle.section_at(end + len(filler) - 1).kind == "document"
+    with pytest.raises(ValueError, match="empty"):
+        make_handle("").section_at(0)
+
+
+def test_lines_are_read_lazily_and_exactly(make_handle) -> None:
+    """driver.md 3.5: `read_lines` → lazy line records."""
+    text = "".join(f"линия {number}{' x' * (number % 50)}\r\n\n" for number in range(40_000)) + "tail"
+    handle = make_handle(text)
+    lines = text.split("\n")
+    all_lines = handle.read_lines()
+    assert len(all_lines) == len(lines)
+    at = 0
+    for number, (record, line) in enumerate(zip(all_lines, lines, strict=True)):
+        assert (record.number, record.start, record.end, record.text) == (number, at, at + len(line), line)
+        at += len(line) + 1
+    chooser = random.Random(3)
+    for _ in range(200):
+        number = chooser.randrange(-len(lines), len(lines))
+        assert all_lines[number].text == lines[number]
+        assert all_lines[number].text.span == (all_lines[number].start, all_lines[number].end)
+        assert [r.text for r in all_lines[number : number + 3]] == lines[number : number + 3]
+        assert [r.text for r in handle.read_lines(number, number + 3)] == lines[number : number + 3]
+    assert [record.number for record in all_lines[10:20][3:5]] == [13, 14]
+    assert [record.number for record in all_lines[8:2:-3]] == [8, 5]
+    with pytest.raises(IndexError, match="there is no such line"):
+        all_lines[len(lines)]
+    assert list(handle.read_lines(5, 5)) == list(make_handle("").read_lines()) == []
+
+
+def test_a_line_longer_than_a_window_is_one_line(make_handle) -> None:
+    text = "é" * 3_000_000 + "\n" + "b" * 1_500_000
+    assert [len(record.text) for record in make_handle(text).read_lines()] == [3_000_000, 1_500_000]
+
+
+def test_read_all_is_bounded(story: Handle, make_handle) -> None:
+    """driver.md 3.5: `read_all()` up to 20,000,000 characters, beyond that an error naming the lazy ones."""
+    assert story.read_all() == STORY
+    assert make_handle("").read_all() == ""
+    big = make_handle("x" * 20_000_001)
+    with pytest.raises(ValueError, match=r"20,000,001 characters.*read_lines\(\) or chunk\(\).*count\(\)"):
+        big.read_all()
+
+
+def test_count_is_exact(make_handle) -> None:
+    """driver.md 3.5"""
+    handle = make_handle("the cat\nThe dog — the bird\n" * 700)
+    assert [handle.count(p) for p in ("the", "(?i)the", r"\bthe\b", "^", "zebra")] == [
+        1400,
+        2100,
+        1400,
+        1401,
+        0,
+    ]
+
+
+def test_what_was_handed_out_is_logged(make_handle) -> None:
+    """driver.md 5.2: read (text handed to the cell), scanned (looked through by machine)."""
+    handle = make_handle("line\n" * 1000)
+    assert handle.drain_access() == ((), ())
+    handle.peek(10, 20)
+    handle.peek(15, 30)
+    handle.chunk(100)
+    handle.read_lines()
+    assert handle.drain_access() == ((Span(10, 30),), ())
+    hits = handle.search("line", max_hits=3)
+    assert handle.drain_access() == ((), (Span(0, 14),))
+    _ = hits[2].match
+    assert handle.drain_access() == ((Span(10, 14),), ())
+    handle.count("nothing")
+    assert handle.drain_access() == ((), (Span(0, 5000),))
+    for _ in handle.read_lines(2, 4):
+        pass
+    _ = handle.chunk(100)[20].text
+    assert handle.drain_access() == ((Span(10, 20), Span(2000, 2100)), ())
+    repr(handle.chunk(5000))
+    repr(handle.chunk(5000)[0])
+    assert handle.drain_access() == ((Span(0, 200),), ())
+    assert sum(1 for _ in handle.read_lines()) == 1000
+    assert handle.drain_access() == ((Span(0, 5000),), ())
+
+
+def test_the_log_is_bounded_and_forgets_no_reading() -> None:
+    log = AccessLog()
+    for at in range(0, 1_000_000, 10):
+        log.read(at, at + 10)
+    assert log._read == [Span(0, 1_000_000)]
+    log.drain()
+    places = list(range(0, 600_000, 10))
+    random.Random(1).shuffle(places)
+    for at in places:
+        log.scanned(at, at + 1 + at % 5)
+    _, scanned = log.drain()
+    assert len(scanned) <= MOST_SPANS
+    assert all(before.end < after.start for before, after in itertools.pairwise(scanned))
+    held = iter(scanned)
+    span = next(held)
+    for at in sorted(places):
+        while span.end <= at:
+            span = next(held)
+        assert span.start <= at
+        assert at + 1 + at % 5 <= span.end
+
+
+def test_the_reading_side_runs_without_the_host(make_handle, tmp_path: Path) -> None:
+    """sandbox.md 3: `in_kernel/` is loaded by file path as its own package."""
+    import subprocess
+    import sys
+
+    import sandbox.in_kernel
+
+    with ContextFileWriter(tmp_path / "c") as writer:
+        writer.begin_document("a")
+        writer.write("слово needle\n")
+        writer.finish()
+    package = Path(sandbox.in_kernel.__file__).parent
+    code = (
+        "import importlib.util, sys\n"
+        f"spec = importlib.util.spec_from_file_location('k', {str(package / '__init__.py')!r}, "
+        f"submodule_search_locations=[{str(package)!r}])\n"
+        "module = sys.modules['k'] = importlib.util.module_from_spec(spec); spec.loader.exec_module(module)\n"
+        "from k.body import Body; from k.handle import Handle\n"
+        f"print(Handle(Body.open({str(tmp_path / 'c')!r})).search(r'\\bneedle\\b')[0].start)\n"
+        "assert not any(name.split('.')[0] in ('sandbox', 'rlm', 'prompts') for name in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd="/", check=True)
+    assert done.stdout == "6\n"
