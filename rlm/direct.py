@@ -85,7 +85,12 @@ async def answer_directly(
         slices=pieces,
     )
     coverage.note_sent([whole])
-    reply = await caller.ask(model, request, prompt_tokens=tokens, facts={"prompt_tokens": tokens})
+    reply = await caller.ask(
+        model,
+        request,
+        prompt_tokens=tokens,
+        facts={"prompt_tokens": tokens, "report": prompt.report.to_json()},
+    )
     if reply.finish_reason != "stop" or is_not_found(reply.text):
         return None
     text, quotes = _parts(reply.text)

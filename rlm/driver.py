@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from prompts import RootInput, RootPrompt
 from prompts.recipes.corrections import correction, last_round_notice, soft_breach_reminder
 from rlm.budget import STOP_REASONS, Budget
-from rlm.calls import Caller, estimate, messages_of
+from rlm.calls import Caller, estimate
 from rlm.contract import Contract, Violation, parse
 from rlm.coverage import CoverageLedger
 from rlm.errors import BudgetExhausted, ModelError
@@ -48,12 +48,14 @@ class RootSettings:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How the rounds ended. `answer` is None when they ended without one; `detail` says more then."""
+    """How the rounds ended. `answer` is None when they ended without one: `detail` says more then, and
+    `variables` what the kernel held."""
 
     answer: Answer | None
     stop_reason: StopReason
     forced: bool = False
     detail: str = ""
+    variables: tuple[str, ...] = ()
 
 
 class _Over(Exception):
@@ -97,20 +99,27 @@ class Driver:
         self._sandbox: Sandbox | None = None
         self._deaths = 0
         self._violations = 0
+        # Append-only, and each marked as a border of what the next round repeats: provider caches live.
         self._messages: list[Message] = []
+        self._report: dict[str, Any] = {}
         self._tokens = 0
         self._last_cell: CellResult | None = None
+        self._variables: dict[str, str] = {}
 
     async def run(self, prompt: RootInput) -> Outcome:
         """Rounds until an answer, or until none can be had. Raises BudgetExceeded (the task is too long),
         SandboxRefused and KernelStartError before anything is spent; cancellation passes through, after
         the kernel is gone."""
         first = RootPrompt().assemble(prompt)
-        for message in messages_of(first.system, first.user):
-            self._add(message)
+        self._report = first.report.to_json()
+        self._add(Message("system", first.system, stable=True))
+        self._add(Message("user", first.user, stable=True))
         try:
             await self._open()
-            return await self._rounds()
+            outcome = await self._rounds()
+            if outcome.answer is None:
+                return replace(outcome, variables=tuple(self._variables.values()))
+            return outcome
         finally:
             await self._close()
 
@@ -146,10 +155,7 @@ class Driver:
                 request,
                 prompt_tokens=self._tokens,
                 last_round=final,
-                facts={
-                    "prompt": [asdict(message) for message in self._messages[-1:]],
-                    "prompt_tokens": self._tokens,
-                },
+                facts=self._facts(),
             )
         except ModelError as error:
             raise _Over("model", str(error)) from error
@@ -164,6 +170,7 @@ class Driver:
         self._observe(CellStarted(round_, cell.code))
         result = await self._execute(cell.code, round_)
         self._last_cell = result
+        self._variables.update((variable.name, str(variable)) for variable in result.report.changed)
         self._coverage.note_read(result.report.read)
         self._coverage.note_scanned(result.report.scanned)
         self._observe(CellEnded(round_, result.status, result.seconds))
@@ -174,7 +181,7 @@ class Driver:
             return
         if result.ename == "KernelDied":
             notes.append(await self._reopen(result))
-        self._add(Message("user", self._feedback(round_, result, notes)))
+        self._add(Message("user", self._feedback(round_, result, notes), stable=True))
 
     def _feedback(self, round_: int, result: CellResult, notes: list[str]) -> str:
         return render(
@@ -208,7 +215,7 @@ class Driver:
             last = self._messages.pop()
             self._tokens -= estimate(last.content)
             text = f"{last.content}\n\n{text}"
-        self._add(Message("user", text))
+        self._add(Message("user", text, stable=True))
 
     async def _last_round(self, exhausted: BudgetExhausted) -> Outcome:
         """The round that was held back: whatever was reached, the root may finalize from what it has."""
@@ -217,7 +224,8 @@ class Driver:
         self._finalizer.last_round = True
         last = self._messages.pop()
         self._tokens -= estimate(last.content)
-        self._add(Message("user", f"{last.content}\n\n{last_round_notice(str(exhausted))}"))
+        notice = last_round_notice(str(exhausted))
+        self._add(Message("user", f"{last.content}\n\n{notice}", stable=True))
         with suppress(BudgetExhausted):
             await self._round(self._budget.rounds + 1, final=True)
         answer = self._finalizer.answer
@@ -247,6 +255,7 @@ class Driver:
         if self._deaths >= MAX_DEATHS:
             raise _Over("kernel", f"the kernel died {self._deaths} times (the last: {result.evalue})")
         await self._close()
+        self._variables.clear()
         try:
             await self._open()
         except KernelStartError as error:
@@ -264,6 +273,11 @@ class Driver:
         if self._sandbox is not None:
             sandbox, self._sandbox = self._sandbox, None
             await sandbox.close()
+
+    def _facts(self) -> dict[str, Any]:
+        """What the journal keeps of a prompt: what is new in it, and of the first how it was assembled."""
+        facts: dict[str, Any] = {"prompt": self._messages[-1].content, "prompt_tokens": self._tokens}
+        return facts if len(self._messages) > 2 else {**facts, "report": self._report}
 
     def _hold_last_round(self) -> None:
         tokens = self._tokens + self._output

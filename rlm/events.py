@@ -14,6 +14,7 @@ __all__ = [
     "ChildrenStarted",
     "ContextLoaded",
     "Event",
+    "KernelOpened",
     "Observer",
     "Retrying",
     "RoundStarted",
@@ -39,6 +40,14 @@ class RunStarted:
     run_id: str
     strategy: Strategy
     model: str
+
+
+@dataclass(frozen=True, slots=True)
+class KernelOpened:
+    """A kernel is ready. `level` is its isolation; `missing` says what a stronger one failed for."""
+
+    level: int
+    missing: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +124,7 @@ class RunEnded:
 Event = (
     ContextLoaded
     | RunStarted
+    | KernelOpened
     | RoundStarted
     | Violated
     | CellStarted

@@ -95,10 +95,7 @@ def _variables(cell: CellResult) -> list[str]:
     parts = []
     changed = cell.report.changed
     if changed:
-        lines = [
-            f"{variable.name}: {variable.type}" + (f", {variable.size}" if variable.size else "")
-            for variable in changed[:MAX_VARIABLES]
-        ]
+        lines = [str(variable) for variable in changed[:MAX_VARIABLES]]
         if len(changed) > MAX_VARIABLES:
             lines.append(f"… and {len(changed) - MAX_VARIABLES} more (SHOW_VARS() lists all)")
         parts.append("New or changed variables:\n" + "\n".join(lines))

@@ -23,7 +23,7 @@ from rlm.direct import DirectSettings, answer_directly, fits
 from rlm.documents import Loaded, Source, load
 from rlm.driver import Driver, Outcome, RootSettings
 from rlm.errors import BudgetExhausted, ModelError, UsageError
-from rlm.events import ContextLoaded, Event, Observer, Retrying, RunEnded, RunStarted, Warned
+from rlm.events import ContextLoaded, Event, KernelOpened, Observer, Retrying, RunEnded, RunStarted, Warned
 from rlm.finalization import Finalizer
 from rlm.handler import RunHandler
 from rlm.models import Model, ModelOptions, resolve
@@ -31,6 +31,7 @@ from rlm.subcalls import ChildSettings, SubCalls
 from rlm.types import RunResult, Strategy
 from sandbox.in_kernel.body import Body
 from sandbox.in_kernel.registry import HELPERS
+from sandbox.isolation.policy import IsolationReport
 from sandbox.kernel import JupyterSandbox, SandboxLevel
 from sandbox.sandbox import Sandbox
 from sandbox.types import KernelLimits
@@ -118,15 +119,18 @@ class RLM:
             return await _Run(self, task, loaded, body, log).go()
 
     def run_sync(self, task: str, context: Context) -> RunResult:
-        """`run` for callers without an event loop."""
+        """`run` for callers without an event loop. In one (a notebook) raises UsageError: await `run`."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return asyncio.run(self._run_and_close(task, context))
+        raise UsageError("run_sync was called inside an event loop (a notebook?): use `await rlm.run(...)`")
 
-        async def whole() -> RunResult:
-            try:
-                return await self.run(task, context)
-            finally:
-                await self.aclose()
-
-        return asyncio.run(whole())
+    async def _run_and_close(self, task: str, context: Context) -> RunResult:
+        try:
+            return await self.run(task, context)
+        finally:
+            await self.aclose()
 
     async def aclose(self) -> None:
         """Close the models' connections. The object may be used again."""
@@ -255,6 +259,7 @@ class _Run:
                 level=rlm.settings.sandbox,
                 # Cells that this product wrote itself may run anywhere: the answer must come without set-up.
                 minimum=0 if rlm.model.name == "extractive" else 2,
+                opened=self._kernel_opened,
             )
 
         driver = Driver(
@@ -271,6 +276,13 @@ class _Run:
             settings=rlm.settings.root,
         )
         return await self._finished(await driver.run(self._root_input()), "rlm")
+
+    def _kernel_opened(self, isolation: IsolationReport) -> None:
+        missing = "; ".join(f"{layer} ({reason})" for layer, reason in isolation.failed.items())
+        self._rlm._tell(KernelOpened(isolation.level, missing))
+        if isolation.level < 2:
+            why = f": this machine refuses {missing}" if missing else ""
+            self._warnings.append(f"the code of this run was not isolated (level {isolation.level}){why}")
 
     def _root_input(self) -> RootInput:
         body = self._body
@@ -322,6 +334,7 @@ class _Run:
             sub_calls=self._subcalls.calls,
             seconds=round(time.monotonic() - self._began, 3),
             warnings=tuple(self._warnings),
+            variables=outcome.variables,
         )
         self._rlm._tell(RunEnded(result.stop_reason, result.seconds))
         await self._log.append("finished", {**result.to_json(), **self._totals()})

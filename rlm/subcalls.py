@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from prompts import (
+    AssembledPrompt,
     BudgetExceeded,
     ChildInput,
     ChildPrompt,
@@ -203,9 +204,9 @@ class SubCalls:
         document = self._body.document_at(piece.start)
         return SliceText(self._body.text(*piece), piece, document.name if document else None)
 
-    def _assembled(self, wanted: _Wanted, *, complaint: str = "") -> tuple[str, str, int]:
-        """System text, user text and tokens of a child's prompt."""
-        prompt = ChildPrompt().assemble(
+    def _assembled(self, wanted: _Wanted, *, complaint: str = "") -> AssembledPrompt:
+        """A child's prompt. Raises SliceTooLarge or BudgetExceeded."""
+        return ChildPrompt().assemble(
             ChildInput(
                 prompt=wanted.prompt + complaint,
                 slices=tuple(
@@ -226,16 +227,15 @@ class SubCalls:
                 child_tokens=self._settings.prompt_tokens,
             )
         )
-        return prompt.system, prompt.user, prompt.report.totals.prompt
 
     async def _answer(self, wanted: _Wanted) -> ChildAnswer:
         """From memory, from the same call in flight, or from the model."""
         try:
-            system, user, tokens = self._assembled(wanted)
+            prompt = self._assembled(wanted)
         except (SliceTooLarge, BudgetExceeded) as error:
             return _failure("slice_too_large", str(error))
         key = hashlib.sha256(
-            json.dumps([self._model.name, system, user, wanted.sample, self._output]).encode()
+            json.dumps([self._model.name, prompt.system, prompt.user, wanted.sample, self._output]).encode()
         ).hexdigest()
         known = self._memo.get(key)
         if known is not None:
@@ -244,7 +244,7 @@ class SubCalls:
                 return replace(answer, cached=True, input_tokens=0, output_tokens=0)
         future = self._memo[key] = asyncio.get_running_loop().create_future()
         try:
-            answer = await self._ask(wanted, system, user, tokens)
+            answer = await self._ask(wanted, prompt)
         except BaseException:
             future.set_result(_failure("cancelled", "the call was cancelled"))
             del self._memo[key]
@@ -254,15 +254,15 @@ class SubCalls:
             del self._memo[key]
         return answer
 
-    async def _ask(self, wanted: _Wanted, system: str, user: str, tokens: int) -> ChildAnswer:
+    async def _ask(self, wanted: _Wanted, prompt: AssembledPrompt) -> ChildAnswer:
         async with self._room:
             self._coverage.note_sent(wanted.spans)
             try:
-                answer = await self._send(wanted, system, user, tokens)
+                answer = await self._send(wanted, prompt)
                 if answer.error_type == "schema" and wanted.schema is not None:
                     # Asked once more, told what was wrong.
-                    system, user, tokens = self._assembled(wanted, complaint=f"\n\n{answer.error}")
-                    second = await self._send(wanted, system, user, tokens)
+                    again = self._assembled(wanted, complaint=f"\n\n{answer.error}")
+                    second = await self._send(wanted, again)
                     answer = replace(
                         second,
                         input_tokens=second.input_tokens + answer.input_tokens,
@@ -283,10 +283,10 @@ class SubCalls:
             )
         return answer
 
-    async def _send(self, wanted: _Wanted, system: str, user: str, tokens: int) -> ChildAnswer:
+    async def _send(self, wanted: _Wanted, prompt: AssembledPrompt) -> ChildAnswer:
         request = Request(
             role="child",
-            messages=messages_of(system, user),
+            messages=messages_of(prompt.system, prompt.user),
             max_output_tokens=self._output,
             task=wanted.prompt,
             slices=wanted.pieces,
@@ -294,8 +294,8 @@ class SubCalls:
         reply = await self._caller.ask(
             self._model,
             request,
-            prompt_tokens=tokens,
-            facts={"prompt": wanted.prompt, "spans": wanted.spans, "prompt_tokens": tokens},
+            prompt_tokens=prompt.report.totals.prompt,
+            facts={"prompt": wanted.prompt, "spans": wanted.spans, "report": prompt.report.to_json()},
         )
         answer = ChildAnswer(
             text=reply.text.strip(),

@@ -5,7 +5,7 @@ Offsets are characters of the context body, 0-based, end-exclusive; lines and pa
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from sandbox.types import Span
@@ -86,7 +86,8 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """The outcome of a run. `answer` is None when it ended without one: `stop_reason` says why."""
+    """The outcome of a run. `answer` is None when it ended without one: `stop_reason` says why, and
+    `variables` what the kernel held then (`name: type, size`)."""
 
     run_id: str
     answer: Any
@@ -101,7 +102,7 @@ class RunResult:
     sub_calls: int
     seconds: float
     warnings: tuple[str, ...] = ()
-    known: dict[str, Any] = field(default_factory=dict)
+    variables: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """A JSON-safe mapping; `from_json` reads it back to an equal result."""
@@ -121,5 +122,6 @@ class RunResult:
                 "coverage": Coverage(**coverage),
                 "usage": tuple(Usage(**usage) for usage in data["usage"]),
                 "warnings": tuple(data["warnings"]),
+                "variables": tuple(data["variables"]),
             }
         )

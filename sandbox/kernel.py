@@ -13,7 +13,7 @@ import socket
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
@@ -46,6 +46,7 @@ class JupyterSandbox:
     """One kernel over one context. Implements the Sandbox protocol.
 
     level is the isolation wanted; "auto" takes the strongest that works and is at least `minimum`.
+    opened is told, each time, what holds the kernel.
     """
 
     def __init__(
@@ -56,11 +57,13 @@ class JupyterSandbox:
         limits: KernelLimits | None = None,
         level: SandboxLevel = "auto",
         minimum: int = 2,
+        opened: Callable[[IsolationReport], None] | None = None,
     ) -> None:
         self._context = context
         self._handler = handler
         self._limits = limits or KernelLimits()
         self._levels = [wanted for wanted in (2, 0) if wanted >= minimum] if level == "auto" else [level]
+        self._opened = opened
         self._bridge: Bridge | None = None
         self._broker: asyncio.subprocess.Process | None = None
         self._folder: Path | None = None
@@ -86,6 +89,8 @@ class JupyterSandbox:
                 raise
             if answer["event"] == "started":
                 self.isolation = IsolationReport(int(answer["level"]), dict(answer["layers"]), refused)
+                if self._opened is not None:
+                    self._opened(self.isolation)
                 return
             await self.close()
             if answer["event"] != "refused":

@@ -48,6 +48,9 @@ class VariableInfo:
     type: str
     size: str = ""
 
+    def __str__(self) -> str:
+        return f"{self.name}: {self.type}" + (f", {self.size}" if self.size else "")
+
 
 @dataclass(frozen=True, slots=True)
 class CellReport:

@@ -60,6 +60,8 @@ class Progress:
             case events.RunStarted(run_id, strategy, model):
                 self.run_id = run_id
                 self._line(f"run {run_id}: {strategy}, {model}")
+            case events.KernelOpened(level, missing) if level < 2:
+                self._alarm(f"NO ISOLATION (level {level}): {missing or 'as asked for'}")
             case events.RoundStarted(number, limit, final):
                 self._round = f"round {number} of {limit}" + (" (the last)" if final else "")
                 self._children = ""
@@ -85,6 +87,15 @@ class Progress:
         if self._live or event.done == event.asked or time.monotonic() - self._last_line > _LINE_SECONDS:
             self._last_line = time.monotonic()
             (self._show if self._live else self._line)(text)
+
+    def _alarm(self, text: str) -> None:
+        """A line that is not to be missed, also where nothing else is said."""
+        if self._status is not None:
+            from rich.text import Text
+
+            self._status.console.print(Text(text, style="bold red"))
+        else:
+            print(text, file=sys.stderr, flush=True)  # noqa: T201
 
     def _show(self, text: str) -> None:
         if self._status is not None:

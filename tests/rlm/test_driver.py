@@ -156,7 +156,8 @@ async def test_the_last_round_is_reserved(run, block) -> None:
 
 async def test_a_root_that_never_finalises_ends_without_an_answer(run, block) -> None:
     """driver.md 2.4: answer=None and the reason, never a guess."""
-    result = await run(ScriptedModel.of(root=block("1")), limits=Limits(rounds=4))
+    result = await run(ScriptedModel.of(root=block("found = ['a', 'b']")), limits=Limits(rounds=4))
+    assert result.variables == ("found: list, 2 items",)
     assert (result.answer, result.stop_reason, result.forced, result.rounds) == (None, "rounds", False, 4)
 
 

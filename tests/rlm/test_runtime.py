@@ -1,0 +1,86 @@
+"""The public class: what a caller in Python sees."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import rlm
+from rlm import RLM, RLMError, Settings
+from rlm.errors import ConfigurationError
+from rlm.events import ContextLoaded, KernelOpened, RunEnded, RunStarted
+from rlm.testing import ScriptedModel
+from sandbox.errors import SandboxRefused
+
+
+def test_the_visible_names_are_the_public_ones() -> None:
+    visible = {
+        name for name in vars(rlm) if not name.startswith("_") and isinstance(getattr(rlm, name), type)
+    }
+    assert visible == set(rlm.__all__) - {"__version__"}
+
+
+def test_run_sync_answers_a_path(tmp_path: Path) -> None:
+    """surface.md: RLM(...).run_sync(question, context=Path(...))."""
+    (tmp_path / "a.txt").write_text("The lease ends in 2031.\n")
+    settings = Settings(store=tmp_path / "rlm.db")
+    result = RLM("extractive", settings=settings).run_sync("When does the lease end?", tmp_path / "a.txt")
+    assert "2031" in result.answer
+
+
+async def test_run_sync_says_what_to_do_inside_an_event_loop(tmp_path: Path) -> None:
+    with pytest.raises(RLMError, match=r"await rlm\.run"):
+        RLM("extractive").run_sync("What?", "x")
+
+
+async def test_a_context_is_a_text_a_path_or_a_list_of_these(run, block, tmp_path: Path) -> None:
+    """surface.md: context=[Path("a.txt"), "some text"]."""
+    (tmp_path / "a.txt").write_text("from a file\n")
+    model = ScriptedModel.of(root=[block("finalize([d.name for d in documents()] + [read_all()])")])
+    result = await run(model, [tmp_path / "a.txt", "from a string"])
+    assert result.answer == ["a.txt", "text", "from a file\nfrom a string"]
+
+
+async def test_the_events_of_a_run_come_in_order(run, block) -> None:
+    await run(ScriptedModel.of(root=[block("peek(0, 1)\nfinalize(1)")]))
+    kinds = [type(event) for event in run.events]
+    assert kinds[:2] == [ContextLoaded, RunStarted]
+    assert kinds[-1] is RunEnded
+    (opened,) = run.seen(KernelOpened)
+    assert opened.level == run.level
+
+
+async def test_a_run_without_isolation_says_so(run, block) -> None:
+    """sandbox.md: below level 2 nothing runs quietly."""
+    run.level = 0
+    result = await run(ScriptedModel.of(root=[block("peek(0, 1)\nfinalize(1)")]))
+    assert any("not isolated" in warning for warning in result.warnings)
+
+
+async def test_model_written_code_is_refused_without_isolation(run, block, monkeypatch) -> None:
+    """sandbox.md: below 2 model-written code does not run unasked; our own cells do, and it is said."""
+    monkeypatch.setattr("sandbox.kernel._interpreter_paths", lambda: ["/nowhere-at-all"])
+    run.level = "auto"
+    model = ScriptedModel.of(root=[block("finalize(1)")])
+    with pytest.raises(SandboxRefused):
+        await run(model)
+    assert model.requests == []
+    result = await run("extractive", "The zeppelin landed.\n" * 9_000, task="Where did the zeppelin land?")
+    assert "zeppelin" in result.answer
+    assert any("not isolated (level 0)" in warning for warning in result.warnings)
+
+
+def test_a_model_that_is_none_is_refused_at_once() -> None:
+    with pytest.raises(ConfigurationError, match="gtp-5"):
+        RLM("gtp-5")
+
+
+def test_importing_is_light() -> None:
+    """architecture.md: SDKs, databases and Jupyter are imported by those who use them."""
+    heavy = "{'anthropic', 'openai', 'sqlalchemy', 'zmq', 'IPython'}"
+    code = f"import sys, rlm; print(sorted({heavy} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
