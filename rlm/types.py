@@ -6,6 +6,7 @@ Offsets are characters of the context body, 0-based, end-exclusive; lines and pa
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from html import escape
 from typing import Any, Literal
 
 from sandbox.types import Span
@@ -109,6 +110,28 @@ class RunResult:
         data = asdict(self)
         data["coverage"]["gaps"] = [list(gap) for gap in self.coverage.gaps]
         return data
+
+    def _repr_html_(self) -> str:
+        """How a notebook shows it: the answer, its sources, what was read. Everything in it is escaped."""
+        if self.answer is None:
+            answer = f"<em>No answer ({self.stop_reason}).</em>"
+        else:
+            answer = escape(self.answer if isinstance(self.answer, str) else str(self.answer))
+        sources = "".join(
+            f"<li>{escape(citation.marker)} {escape(citation.document or 'input')}"
+            f"{'' if citation.line is None else f':{citation.line}'} "
+            f"{'' if citation.verified else '<strong>not found in the input</strong> '}"
+            f"<q>{escape(citation.quote)}</q></li>"
+            for citation in self.citations
+        )
+        coverage = self.coverage
+        return (
+            f"<div><p style='white-space: pre-wrap'>{answer}</p><ul>{sources}</ul>"
+            f"<p><small>{self.strategy}, {self.rounds} rounds, {self.sub_calls} child calls, "
+            f"{self.seconds:.1f} s; {coverage.input_chars:,} characters, {coverage.read_chars:,} read, "
+            f"{coverage.answered_chars:,} answered for by children; run {escape(self.run_id)}"
+            "</small></p></div>"
+        )
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> RunResult:

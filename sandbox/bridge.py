@@ -163,11 +163,12 @@ class Bridge:
             # batch is bounded by its own answers.
             self._writer.write(wire.encode({"id": number, "part": [position, asdict(answer)]}))
 
-        self.clock.pause()
+        clock = self.clock  # a call may outlive its cell: the next one has a clock of its own
+        clock.pause()
         try:
             await self._handler.children(batch, answered)
         finally:
-            self.clock.resume()
+            clock.resume()
 
     async def _send(self, message: dict[str, Any]) -> None:
         self._writer.write(wire.encode(message))

@@ -6,7 +6,7 @@ import json
 
 from rlm.types import Citation, RunResult
 
-__all__ = ["account", "answer_text", "printable"]
+__all__ = ["account", "answer_text", "plural", "printable"]
 
 _QUOTE_SHOWN = 160
 
@@ -46,14 +46,14 @@ def account(result: RunResult) -> str:
     coverage = result.coverage
     verified = sum(citation.verified for citation in result.citations)
     lines = [
-        f"{result.strategy}, {_plural(result.rounds, 'round')}, {_plural(result.sub_calls, 'child call')}, "
+        f"{result.strategy}, {plural(result.rounds, 'round')}, {plural(result.sub_calls, 'child call')}, "
         f"{result.seconds:.1f} s, {_cost(result)}"
         + (f"; confidence {result.confidence}" if result.confidence is not None else "")
         + ("; forced by a limit" if result.forced else ""),
         f"input {coverage.input_chars:,} characters: {_share(coverage.scanned_chars, coverage.input_chars)} "
         f"searched, {_share(coverage.read_chars, coverage.input_chars)} read, "
         f"{_share(coverage.answered_chars, coverage.input_chars)} answered for by children; "
-        f"{verified} of {_plural(len(result.citations), 'citation')} verified",
+        f"{verified} of {plural(len(result.citations), 'citation')} verified",
         *(f"note: {printable(warning)}" for warning in result.warnings),
         f"run {result.run_id} (rlm show {result.run_id})",
     ]
@@ -67,7 +67,8 @@ def _cost(result: RunResult) -> str:
     return f"${sum(cost for cost in costs if cost is not None):.4f}"
 
 
-def _plural(count: int, noun: str) -> str:
+def plural(count: int, noun: str) -> str:
+    """`1 round`, `1,200 rounds`."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from rlm import events
-from rlm.cli.answer import printable
+from rlm.cli.answer import plural, printable
 
 if TYPE_CHECKING:
     from rich.status import Status
@@ -56,7 +56,9 @@ class Progress:
         match event:
             case events.ContextLoaded(chars, documents, skipped, seconds):
                 passed = f", {skipped} passed over" if skipped else ""
-                self._line(f"loaded {documents:,} documents, {chars:,} characters in {seconds:.1f} s{passed}")
+                self._line(
+                    f"loaded {plural(documents, 'document')}, {chars:,} characters in {seconds:.1f} s{passed}"
+                )
             case events.RunStarted(run_id, strategy, model):
                 self.run_id = run_id
                 self._line(f"run {run_id}: {strategy}, {model}")

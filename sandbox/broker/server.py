@@ -142,7 +142,8 @@ class BrokerServer:
             "store_history": True,
             "user_expressions": {},
             "allow_stdin": False,
-            "stop_on_error": True,
+            # A cell may be waiting behind one that was just interrupted: it must not be thrown away with it.
+            "stop_on_error": False,
         }
         # The cell's id tells the kernel which round it is.
         message = client.session.msg("execute_request", content, metadata={"cellId": str(round_)})

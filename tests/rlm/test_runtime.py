@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import rlm
-from rlm import RLM, RLMError, Settings
+from rlm import RLM, Limits, RLMError, Settings
 from rlm.errors import ConfigurationError
 from rlm.events import ContextLoaded, KernelOpened, RunEnded, RunStarted
 from rlm.testing import ScriptedModel
@@ -84,3 +84,36 @@ def test_importing_is_light() -> None:
     code = f"import sys, rlm; print(sorted({heavy} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+async def test_a_notebook_shows_the_answer_escaped(run, block) -> None:
+    """driver.md 5.1: _repr_html_ for notebooks; document text is never markup."""
+    model = ScriptedModel.of(
+        root=[block("x = peek(0, 9)\nfinalize(x + '<script>', evidence=[x, x])"), block("finalize('no')")]
+    )
+    result = await run(model, "<b>bold</b> text\n")
+    html = result._repr_html_()
+    assert "&lt;b&gt;bold&lt;/&lt;script&gt;" in html
+    assert "<b>" not in html
+    assert "<script>" not in html
+    assert "text:1" in html
+
+
+async def test_children_may_have_another_model(run, block) -> None:
+    """driver.md 4.6: root and child models can differ; a cell has no say in it."""
+    root = ScriptedModel.of(root=[block("finalize(sub_query('q', (0, 3)))")], child="from the root's model")
+    child = ScriptedModel.of(child="from the child's model")
+    result = await run(root, sub_model=child)
+    assert result.answer == "from the child's model"
+    assert [request.role for request in root.requests] == ["root"]
+    assert [request.role for request in child.requests] == ["child"]
+
+
+async def test_time_ends_a_run_with_a_last_round(run, block) -> None:
+    """driver.md 2.4: the cell is interrupted, its variables stay, the root may still finalize."""
+    model = ScriptedModel.of(
+        root=[block("kept = peek(0, 3)\nimport time; time.sleep(60)"), block("finalize(kept)")]
+    )
+    result = await run(model, limits=Limits(seconds=2.0))
+    assert (result.answer, result.forced, result.stop_reason) == ("one", True, "finalized")
+    assert result.seconds < 15

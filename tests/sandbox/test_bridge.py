@@ -177,6 +177,23 @@ async def test_a_cancelled_call_is_not_answered(handler) -> None:
         assert bridge.clock.seconds < 5
 
 
+async def test_a_call_that_outlives_its_cell_leaves_the_next_clock_alone(handler) -> None:
+    gate = asyncio.Event()
+    handler.before_answer = gate.wait
+    async with bridge_to(handler) as (bridge, peer, _):
+        await peer.send(wire.encode({"id": 1, "method": "children", "params": EMPTY_BATCH}))
+        await settled(lambda: handler.batches)
+        bridge.begin_cell()
+        gate.set()
+        await peer.receive()
+        handler.before_answer = asyncio.Event().wait
+        await peer.send(wire.encode({"id": 2, "method": "children", "params": EMPTY_BATCH}))
+        await settled(lambda: len(handler.batches) == 2)
+        standing = bridge.clock.seconds
+        await asyncio.sleep(0.02)
+        assert bridge.clock.seconds == standing
+
+
 def test_a_compute_clock_stands_still_while_paused(monkeypatch) -> None:
     now = [100.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])
