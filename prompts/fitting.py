@@ -64,7 +64,7 @@ class _Part:
 
 
 class Fitting:
-    """A section being fitted. After `fit`, `standing` and `decisions` say what became of it.
+    """A section being fitted. After `fit`, `texts` and `decisions` say what became of it.
 
     `cost` is what it takes now, 0 when nothing is left: items, separators and frame, each measured alone.
     `whole` is what it took before anything was done.

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rlm.models.base import FinishReason
+from rlm.reasoning import without_reasoning
 
-__all__ = ["Cell", "Contract", "Violation", "ViolationKind", "parse"]
+__all__ = ["Cell", "Contract", "Violation", "ViolationKind", "fenced", "parse"]
 
 Contract = Literal["one-block", "strict"]
 ViolationKind = Literal[
@@ -36,9 +37,6 @@ _RECEIVED_CHARS = 200
 _PARSE_CHARS = 300_000
 
 _FENCE = re.compile(r"( {0,3})(`{3,}|~{3,})([^\n]*)")
-_THINK_OPEN = re.compile(r"\s*<(think|thinking)>", re.IGNORECASE)
-_THINK_CLOSE = {tag: re.compile(f"</{tag}>", re.IGNORECASE) for tag in ("think", "thinking")}
-_THINK_BARE_CLOSE = re.compile(r"</(?:think|thinking)>[ \t]*\r?$", re.IGNORECASE | re.MULTILINE)
 _MAGIC = re.compile(r"^([ \t]*)[%!?].*$", re.MULTILINE)
 
 
@@ -91,6 +89,17 @@ class _Block:
     code: str
 
 
+def _holds_a_block(text: str) -> bool:
+    return any(fence.is_repl for fence in _fences(text.split("\n")))
+
+
+def fenced(code: str) -> str:
+    """`code` as the reply that obeys the contract: its fence is longer than any run of backticks in it."""
+    longest = max((len(run) for run in re.findall("`+", code)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}repl\n{code}\n{fence}"
+
+
 def parse(
     reply: str,
     *,
@@ -106,7 +115,7 @@ def parse(
     """
     if finish_reason == "length":
         return Violation("truncated_reply", _excerpt(reply))
-    lines = _without_reasoning(reply).split("\n")
+    lines = without_reasoning(reply, is_reply=_holds_a_block).split("\n")
     fences = _fences(lines)
     blocks, others = _blocks(lines, fences)
     if not blocks:
@@ -127,23 +136,6 @@ def parse(
     if prose and contract == "strict":
         return Violation("prose_around", _excerpt(prose))
     return Cell(block.code, prose)
-
-
-def _without_reasoning(reply: str) -> str:
-    """The reply after its leading reasoning. An unclosed `<think>` is prose like any other: a model that
-    forgot to close it still means its one block."""
-    start = 0
-    while (opened := _THINK_OPEN.match(reply, start)) is not None:
-        closed = _THINK_CLOSE[opened[1].casefold()].search(reply, opened.end())
-        if closed is None:
-            return reply[start:]
-        start = closed.end()
-    if start == 0 and (bare := _THINK_BARE_CLOSE.search(reply)) is not None:
-        # Some chat templates write the opening tag themselves, so that a reply begins in mid-thought.
-        rest = reply[bare.end() :]
-        if any(fence.is_repl for fence in _fences(rest.split("\n"))):
-            return rest
-    return reply[start:]
 
 
 def _fences(lines: Sequence[str]) -> list[_Fence]:
@@ -264,9 +256,8 @@ def _compiles(code: str) -> bool:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             compile(code, "<reply>", "exec", flags=flags, dont_inherit=True)
-    except (
-        Exception
-    ):  # the boundary to CPython's parser: SyntaxError, ValueError, RecursionError, MemoryError
+    except Exception:
+        # The boundary to CPython's parser: SyntaxError, ValueError, RecursionError, MemoryError.
         return False
     return True
 

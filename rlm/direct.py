@@ -21,6 +21,7 @@ from rlm.coverage import CoverageLedger
 from rlm.evidence import cite
 from rlm.finalization import Answer
 from rlm.models.base import Model, Request, SliceText
+from rlm.reasoning import without_reasoning
 from sandbox.in_kernel.body import Body
 from sandbox.types import Span
 
@@ -91,9 +92,10 @@ async def answer_directly(
         prompt_tokens=tokens,
         facts={"prompt_tokens": tokens, "report": prompt.report.to_json()},
     )
-    if reply.finish_reason != "stop" or is_not_found(reply.text):
+    said = without_reasoning(reply.text)
+    if reply.finish_reason != "stop" or is_not_found(said):
         return None
-    text, quotes = _parts(reply.text)
+    text, quotes = _parts(said)
     citations = cite(quotes, text, body)
     if not text or not citations or not all(citation.verified for citation in citations):
         return None

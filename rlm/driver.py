@@ -16,7 +16,7 @@ from prompts import RootInput, RootPrompt
 from prompts.recipes.corrections import correction, last_round_notice, soft_breach_reminder
 from rlm.budget import STOP_REASONS, Budget
 from rlm.calls import Caller, estimate
-from rlm.contract import Contract, Violation, parse
+from rlm.contract import Contract, Violation, fenced, parse
 from rlm.coverage import CoverageLedger
 from rlm.errors import BudgetExhausted, ModelError
 from rlm.events import CellEnded, CellStarted, Observer, RoundStarted, Violated
@@ -165,8 +165,8 @@ class Driver:
             return
         self._violations = 0
         notes = [soft_breach_reminder()] if cell.prose else []
-        # What stands in the history teaches the format: the block alone, without the prose around it.
-        self._add(Message("assistant", f"```repl\n{cell.code}\n```" if cell.prose else reply.text.strip()))
+        # What stands in the history teaches the format: the block alone, without prose and reasoning.
+        self._add(Message("assistant", fenced(cell.code)))
         self._observe(CellStarted(round_, cell.code))
         result = await self._execute(cell.code, round_)
         self._last_cell = result

@@ -29,6 +29,7 @@ from rlm.errors import BudgetExhausted, ModelError
 from rlm.events import ChildEnded, ChildrenStarted, Observer
 from rlm.feedback import ChildTally
 from rlm.models.base import Model, Request, SliceText
+from rlm.reasoning import without_reasoning
 from rlm.schema import AnswerSchema, SchemaError
 from sandbox.in_kernel.body import Body
 from sandbox.requests import BadCall
@@ -297,9 +298,10 @@ class SubCalls:
             prompt_tokens=prompt.report.totals.prompt,
             facts={"prompt": wanted.prompt, "spans": wanted.spans, "report": prompt.report.to_json()},
         )
+        text = without_reasoning(reply.text).strip()
         answer = ChildAnswer(
-            text=reply.text.strip(),
-            found=not is_not_found(reply.text),
+            text=text,
+            found=not is_not_found(text),
             input_tokens=reply.usage.input_tokens,
             output_tokens=reply.usage.output_tokens,
         )

@@ -55,6 +55,9 @@ def test_a_slice_that_knows_the_boundary_of_another_can_not_use_it() -> None:
     begin, fake, end = BOUNDARY.finditer(user)
     assert fake[1] == first[1]
     assert begin[1] == end[1] != first[1]
+    other = BOUNDARY.search(ChildPrompt().assemble(child("List every refund.", ChildSliceText("x"))).user)
+    assert other is not None
+    assert other[1] != first[1]  # nor does the task alone give it away
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=())), min_size=1, max_size=3), st.text())

@@ -88,6 +88,7 @@ def test_items_that_matter_most_enter_first_and_stand_by_order() -> None:
     assert only(items, Skip(), total=9).text == "3333|4444"
     assert only(items, Skip(), total=14).text == "2222|3333|4444"
     assert only(items, Skip(), total=19).text == "1111|2222|3333|4444"
+    assert only(items[::-1], Skip(), total=19).text == "1111|2222|3333|4444"
 
 
 def test_a_group_goes_in_or_out_together() -> None:

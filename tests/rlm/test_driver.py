@@ -8,6 +8,7 @@ import re
 import pytest
 
 from rlm import Limits, Settings
+from rlm.contract import Cell, parse
 from rlm.driver import RootSettings
 from rlm.errors import ModelUnavailable, UsageError
 from rlm.events import CellEnded, RoundStarted, Violated
@@ -122,6 +123,15 @@ async def test_prose_around_one_block_is_stripped_and_reminded(run, block) -> No
     history = model.requests[1].messages
     assert history[2].content == block("x = peek(0, 3)")
     assert history[3].content.splitlines()[-1].startswith("Reminder")
+
+
+async def test_what_stays_in_the_history_obeys_the_contract(run, block) -> None:
+    """driver.md 1.3, 1.5: reasoning and prose leave it; code that holds fences keeps a longer fence."""
+    code = "text = '''\n```\n'''"
+    reply = f"<think>Hm.</think>\nLook:\n````repl\n{code}\n````"
+    model = ScriptedModel.of(root=[reply, block("peek(0, 1)\nfinalize(text)")])
+    assert (await run(model)).answer == "\n```\n"
+    assert parse(model.requests[1].messages[2].content, contract="strict") == Cell(code)
 
 
 async def test_strict_refuses_prose(run, block) -> None:

@@ -165,6 +165,20 @@ async def test_a_child_that_finds_nothing_says_so(run, block) -> None:
     assert (await run(model, BODY)).answer == [True, False]
 
 
+async def test_a_childs_reasoning_is_no_part_of_its_answer(run, block) -> None:
+    model = ScriptedModel.of(
+        root=[
+            block("b = sub_query_batch('q', [(0, 9), (9, 20)])\nfinalize([list(b), [r.found for r in b]])")
+        ],
+        child=lambda request: (
+            "<think>Is it there?</think>\nyes"
+            if request.slices[0].span.start == 0
+            else f"<think>No.</think>{NOT_FOUND}"
+        ),
+    )
+    assert (await run(model, BODY)).answer == [["yes", NOT_FOUND], [True, False]]
+
+
 async def test_answers_of_a_schema_are_checked_and_asked_once_more(run, block) -> None:
     """driver.md 3.10: schema= makes children answer JSON, checked and re-asked once, parsed in .value."""
     model = ScriptedModel.of(

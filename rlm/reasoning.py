@@ -1,0 +1,32 @@
+"""The reasoning that some models put before their reply, in tags: no part of what they say."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+__all__ = ["without_reasoning"]
+
+_THINK_OPEN = re.compile(r"\s*<(think|thinking)>", re.IGNORECASE)
+_THINK_CLOSE = {tag: re.compile(f"</{tag}>", re.IGNORECASE) for tag in ("think", "thinking")}
+_THINK_BARE_CLOSE = re.compile(r"</(?:think|thinking)>[ \t]*\r?$", re.IGNORECASE | re.MULTILINE)
+
+
+def without_reasoning(
+    reply: str, *, is_reply: Callable[[str], bool] = lambda rest: bool(rest.strip())
+) -> str:
+    """The reply after its leading `<think>…</think>`, or what `thinking` calls itself. An unclosed one is
+    text like any other: a model that forgot to close it still means what it said. A closing tag alone ends
+    reasoning too, where `is_reply` says that what follows is a reply."""
+    start = 0
+    while (opened := _THINK_OPEN.match(reply, start)) is not None:
+        closed = _THINK_CLOSE[opened[1].casefold()].search(reply, opened.end())
+        if closed is None:
+            break
+        start = closed.end()
+    if start == 0 and (bare := _THINK_BARE_CLOSE.search(reply)) is not None:
+        # Some chat templates write the opening tag themselves, so that a reply begins in mid-thought.
+        rest = reply[bare.end() :]
+        if is_reply(rest):
+            return rest
+    return reply[start:]
