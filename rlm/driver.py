@@ -10,16 +10,16 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from prompts import RootInput, RootPrompt
 from prompts.recipes.corrections import correction, last_round_notice, soft_breach_reminder
-from rlm.budget import STOP_REASONS, Budget
-from rlm.calls import Caller, estimate
+from rlm.accounts import Accounts
+from rlm.budget import STOP_REASONS
+from rlm.calls import estimate
 from rlm.contract import Contract, Violation, fenced, parse
-from rlm.coverage import CoverageLedger
 from rlm.errors import BudgetExhausted, ModelError
-from rlm.events import CellEnded, CellStarted, Observer, RoundStarted, Violated
+from rlm.events import CellEnded, CellStarted, RoundStarted, Violated
 from rlm.feedback import Feedback, render
 from rlm.finalization import Answer, Finalizer
 from rlm.models.base import FinishReason, Message, Model, Request
@@ -28,9 +28,6 @@ from rlm.types import StopReason
 from sandbox.errors import KernelDied, KernelStartError
 from sandbox.sandbox import Sandbox
 from sandbox.types import CellResult
-
-if TYPE_CHECKING:
-    from rlm.journal import RunLog
 
 __all__ = ["Driver", "Outcome", "RootSettings"]
 
@@ -77,11 +74,7 @@ class Driver:
         new_sandbox: Callable[[], Sandbox],
         subcalls: SubCalls,
         finalizer: Finalizer,
-        budget: Budget,
-        caller: Caller,
-        coverage: CoverageLedger,
-        log: RunLog,
-        observe: Observer,
+        accounts: Accounts,
         settings: RootSettings,
     ) -> None:
         self._model = model
@@ -89,11 +82,11 @@ class Driver:
         self._new_sandbox = new_sandbox
         self._subcalls = subcalls
         self._finalizer = finalizer
-        self._budget = budget
-        self._caller = caller
-        self._coverage = coverage
-        self._log = log
-        self._observe = observe
+        self._budget = accounts.budget
+        self._caller = accounts.caller
+        self._coverage = accounts.coverage
+        self._log = accounts.log
+        self._observe = accounts.observe
         self._settings = settings
         self._output = min(settings.output_tokens, model.window.output)
         self._sandbox: Sandbox | None = None

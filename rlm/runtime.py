@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from prompts import Budget as PromptBudget
 from prompts import HandleFacts, HelperDoc, RootInput
+from rlm.accounts import Accounts
 from rlm.budget import STOP_REASONS, Budget, Limits
 from rlm.calls import Caller
 from rlm.coverage import CoverageLedger
@@ -188,15 +189,12 @@ class _Run:
         self._budget = Budget(rlm.limits)
         self._caller = Caller(self._budget, log)
         self._coverage = CoverageLedger(body.chars)
+        self._accounts = Accounts(self._budget, self._caller, self._coverage, log, rlm._tell)
         self._finalizer = Finalizer(body, self._coverage)
         self._subcalls = SubCalls(
             rlm.sub_model,
             body,
-            budget=self._budget,
-            caller=self._caller,
-            coverage=self._coverage,
-            log=log,
-            observe=rlm._tell,
+            accounts=self._accounts,
             settings=replace(rlm.settings.child, concurrency=rlm.limits.concurrency),
         )
 
@@ -268,11 +266,7 @@ class _Run:
             new_sandbox=new_sandbox,
             subcalls=self._subcalls,
             finalizer=self._finalizer,
-            budget=self._budget,
-            caller=self._caller,
-            coverage=self._coverage,
-            log=self._log,
-            observe=rlm._tell,
+            accounts=self._accounts,
             settings=rlm.settings.root,
         )
         return await self._finished(await driver.run(self._root_input()), "rlm")

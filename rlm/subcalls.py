@@ -11,7 +11,6 @@ import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from prompts import (
     AssembledPrompt,
@@ -22,11 +21,10 @@ from prompts import (
     SliceTooLarge,
     is_not_found,
 )
-from rlm.budget import Budget
-from rlm.calls import Caller, estimate, messages_of
-from rlm.coverage import CoverageLedger
+from rlm.accounts import Accounts
+from rlm.calls import estimate, messages_of
 from rlm.errors import BudgetExhausted, ModelError
-from rlm.events import ChildEnded, ChildrenStarted, Observer
+from rlm.events import ChildEnded, ChildrenStarted
 from rlm.feedback import ChildTally
 from rlm.models.base import Model, Request, SliceText
 from rlm.reasoning import without_reasoning
@@ -35,9 +33,6 @@ from sandbox.in_kernel.body import Body
 from sandbox.requests import BadCall
 from sandbox.sandbox import AnswerSink
 from sandbox.types import ChildAnswer, ChildBatch, ChildSlice, Span
-
-if TYPE_CHECKING:
-    from rlm.journal import RunLog
 
 __all__ = ["ChildSettings", "SubCalls"]
 
@@ -72,20 +67,16 @@ class SubCalls:
         model: Model,
         body: Body,
         *,
-        budget: Budget,
-        caller: Caller,
-        coverage: CoverageLedger,
-        log: RunLog,
-        observe: Observer,
+        accounts: Accounts,
         settings: ChildSettings,
     ) -> None:
         self._model = model
         self._body = body
-        self._budget = budget
-        self._caller = caller
-        self._coverage = coverage
-        self._log = log
-        self._observe = observe
+        self._budget = accounts.budget
+        self._caller = accounts.caller
+        self._coverage = accounts.coverage
+        self._log = accounts.log
+        self._observe = accounts.observe
         self._settings = settings
         self._output = min(settings.output_tokens, model.window.output)
         self._room = asyncio.Semaphore(settings.concurrency)
