@@ -176,16 +176,7 @@ class _Run:
         self._body = body
         self._log = log
         self._began = time.monotonic()
-        self._warnings = (
-            [
-                f"{len(loaded.skipped)} of the sources were passed over (the first: "
-                f"{loaded.skipped[0].path}: {loaded.skipped[0].reason})"
-            ]
-            if loaded.skipped
-            else []
-        )
-        if loaded.replaced:
-            self._warnings.append(f"{loaded.replaced:,} bytes were no valid text and were replaced by U+FFFD")
+        self._warnings = _warnings_of(loaded)
         self._budget = Budget(rlm.limits)
         self._caller = Caller(self._budget, log)
         self._coverage = CoverageLedger(body.chars)
@@ -367,6 +358,21 @@ async def _load(sources: Sequence[str | Path | Source], folder: Path) -> Loaded:
         stopped.set()
         await asyncio.wait([loading])
         raise
+
+
+def _warnings_of(loaded: Loaded) -> list[str]:
+    """What is to be said of the sources: what was left out of them, what could not be decoded."""
+    warnings = []
+    if loaded.skipped:
+        first = loaded.skipped[0]
+        count = len(loaded.skipped)
+        warnings.append(
+            f"{count:,} {'source was' if count == 1 else 'sources were'} passed over "
+            f"({Path(first.path).name} is {first.reason}{', …' if count > 1 else ''})"
+        )
+    if loaded.replaced:
+        warnings.append(f"{loaded.replaced:,} bytes were no valid text and were replaced by U+FFFD")
+    return warnings
 
 
 def _secrets(environment: Mapping[str, str]) -> list[str]:

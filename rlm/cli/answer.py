@@ -6,7 +6,7 @@ import json
 
 from rlm.types import Citation, RunResult
 
-__all__ = ["account", "answer_text", "plural", "printable"]
+__all__ = ["account", "answer_text", "dollars", "plural", "printable"]
 
 _QUOTE_SHOWN = 160
 
@@ -64,7 +64,12 @@ def _cost(result: RunResult) -> str:
     costs = [usage.cost_usd for usage in result.usage]
     if any(cost is None for cost in costs):
         return "cost unknown"
-    return f"${sum(cost for cost in costs if cost is not None):.4f}"
+    return dollars(sum(cost for cost in costs if cost is not None))
+
+
+def dollars(amount: float) -> str:
+    """`$0`, `$0.0123`, `$12.34`."""
+    return "$0" if amount == 0 else f"${amount:.4f}" if amount < 1 else f"${amount:,.2f}"
 
 
 def plural(count: int, noun: str) -> str:

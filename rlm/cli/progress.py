@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from rlm import events
-from rlm.cli.answer import plural, printable
+from rlm.cli.answer import dollars, plural, printable
 
 if TYPE_CHECKING:
     from rich.status import Status
@@ -29,7 +29,7 @@ class Progress:
         self._status: Status | None = None
         self._round = ""
         self._children = ""
-        self._last_line = 0.0
+        self._last_line = time.monotonic()
 
     def __enter__(self) -> Self:
         if self._live:
@@ -80,7 +80,7 @@ class Progress:
                 pass
 
     def _child(self, event: events.ChildEnded) -> None:
-        cost = "cost unknown" if event.cost_usd is None else f"${event.cost_usd:.4f}"
+        cost = "cost unknown" if event.cost_usd is None else dollars(event.cost_usd)
         share = 100 * event.covered_chars / event.chars if event.chars else 100
         self._children = (
             f"{event.done} of {event.asked} children, {event.tokens:,} tokens, {cost}, {share:.1f} % covered"
