@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from prompts.tokens import get_counter
-from rlm.budget import Budget
+from rlm.budget import Budget, Reservation
+from rlm.errors import ModelError
 from rlm.models.base import Message, Model, Reply, Request, TokenUsage
 from rlm.models.pricing import price
 from rlm.types import Usage
@@ -15,7 +18,7 @@ from rlm.types import Usage
 if TYPE_CHECKING:
     from rlm.journal import RunLog
 
-__all__ = ["Caller", "estimate"]
+__all__ = ["Call", "Caller", "estimate", "messages_of"]
 
 _COUNTER = get_counter("estimate")
 
@@ -23,6 +26,14 @@ _COUNTER = get_counter("estimate")
 def estimate(text: str) -> int:
     """Tokens of `text`, never too few: what reserves are made with."""
     return _COUNTER.count(text)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A reply and what it cost; None when the price is not known."""
+
+    reply: Reply
+    cost_usd: float | None
 
 
 @dataclass(slots=True)
@@ -70,12 +81,14 @@ class Caller:
         *,
         prompt_tokens: int,
         last_round: bool = False,
+        sent: Callable[[], None] = lambda: None,
         facts: dict[str, Any],
-    ) -> Reply:
+    ) -> Call:
         """One reply. Raises BudgetExhausted before anything is sent, ModelError when the provider fails.
 
         `facts` go into the journal's event beside the reply (the prompt's report, the slice's spans).
-        `last_round` takes what the budget holds back for it.
+        `last_round` takes what the budget holds back for it. `sent` is called once the request goes out.
+        A call that is cancelled under way is charged its prompt: the provider will.
         """
         most = prompt_tokens + request.max_output_tokens
         cost = self.estimated(model, prompt_tokens, request.max_output_tokens)
@@ -85,15 +98,16 @@ class Caller:
             calls = 0 if request.role == "root" else 1
             reservation = self._budget.reserve(calls=calls, tokens=most, cost_usd=cost)
         began = time.monotonic()
+        sent()
         try:
             reply = await model.generate(request)
-            paid = price(model.name, reply.usage)
-            self._budget.settle(
-                reservation, tokens=reply.usage.input_tokens + reply.usage.output_tokens, cost_usd=paid
-            )
-        finally:
+        except asyncio.CancelledError:
+            self._settle(model, reservation, TokenUsage(input_tokens=prompt_tokens))
+            raise
+        except ModelError:
             self._budget.release(reservation)
-        self._note(model.name, reply.usage, paid)
+            raise
+        paid = self._settle(model, reservation, reply.usage)
         await self._log.append(
             "model_call" if request.role in ("root", "direct") else "child",
             {
@@ -108,15 +122,18 @@ class Caller:
                 "seconds": round(time.monotonic() - began, 3),
             },
         )
-        return reply
+        return Call(reply, paid)
 
-    def _note(self, name: str, usage: TokenUsage, paid: float | None) -> None:
-        one = self._sums.setdefault(name, _Sum())
+    def _settle(self, model: Model, reservation: Reservation, usage: TokenUsage) -> float | None:
+        paid = price(model.name, usage)
+        self._budget.settle(reservation, tokens=usage.input_tokens + usage.output_tokens, cost_usd=paid)
+        one = self._sums.setdefault(model.name, _Sum())
         one.calls += 1
         one.input_tokens += usage.input_tokens
         one.output_tokens += usage.output_tokens
         one.cached_tokens += usage.cached_tokens
         one.cost_usd = None if one.cost_usd is None or paid is None else one.cost_usd + paid
+        return paid
 
 
 def messages_of(system: str, user: str) -> tuple[Message, ...]:

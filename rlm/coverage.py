@@ -98,6 +98,11 @@ class CoverageLedger:
         self._failed = IntervalSet()
         self._chunks: set[Span] = set()
 
+    @property
+    def answered_chars(self) -> int:
+        """Characters that children answered about."""
+        return self._answered.total()
+
     def note_read(self, spans: Iterable[Span]) -> None:
         """Text handed to a cell (the kernel's word)."""
         self._note(self._read, spans)

@@ -16,8 +16,10 @@ from prompts import (
     SliceTooLarge,
     is_not_found,
 )
-from rlm.calls import Caller, estimate, messages_of
-from rlm.coverage import CoverageLedger
+from rlm.accounts import Accounts
+from rlm.calls import estimate, messages_of
+from rlm.deadline import seconds_left
+from rlm.errors import UsageError
 from rlm.evidence import cite
 from rlm.finalization import Answer
 from rlm.models.base import Model, Request, SliceText
@@ -26,6 +28,9 @@ from sandbox.in_kernel.body import Body
 from sandbox.types import Span
 
 __all__ = ["DirectSettings", "answer_directly", "fits"]
+
+_FRAMING = 1_500
+"""Tokens of a direct prompt beside the body and the question."""
 
 _EVIDENCE = re.compile(r"^\s*(?:\*\*|#+\s*)?evidence:?(?:\*\*)?:?\s*$", re.IGNORECASE | re.MULTILINE)
 _QUOTE = re.compile(r"^[\s*\-•\d.)]*[\"“«](.+?)[\"”»]\s*[.,;]?\s*$")
@@ -44,18 +49,19 @@ class DirectSettings:
     output_tokens: int = 8_000
 
 
-def fits(body: Body, settings: DirectSettings) -> bool:
-    """Whether the body is short enough, by the run's counter. Never counts more than could fit."""
-    if body.chars > settings.below_tokens * 8:
+def fits(model: Model, body: Body, settings: DirectSettings) -> bool:
+    """Whether the body is short enough, by the run's counter, and leaves the model room to answer."""
+    room = min(settings.below_tokens, model.window.context - settings.output_tokens - _FRAMING)
+    if body.chars > room * 8:
         return False
-    return estimate(body.text(0, body.chars)) <= settings.below_tokens
+    return estimate(body.text(0, body.chars)) <= room
 
 
 async def answer_directly(
-    model: Model, task: str, body: Body, *, caller: Caller, coverage: CoverageLedger, settings: DirectSettings
+    model: Model, task: str, body: Body, *, accounts: Accounts, settings: DirectSettings
 ) -> Answer | None:
-    """An answer whose quotes all stand in the body, or None when there is no such thing. Raises ModelError
-    and BudgetExhausted."""
+    """An answer whose quotes all stand in the body, or None when there is no such thing. Raises UsageError
+    when the body does not fit one prompt, ModelError and BudgetExhausted."""
     whole = Span(0, body.chars)
     pieces = tuple(
         SliceText(body.text(document.start, document.end), Span(document.start, document.end), document.name)
@@ -75,8 +81,11 @@ async def answer_directly(
                 child_tokens=model.window.context,
             )
         )
-    except (SliceTooLarge, BudgetExceeded):
-        return None
+    except (SliceTooLarge, BudgetExceeded) as error:
+        raise UsageError(
+            f"{body.chars:,} characters do not fit one prompt of {model.name} (its window has "
+            f"{model.window.context:,} tokens): leave the strategy to auto, or ask for rlm"
+        ) from error
     tokens = prompt.report.totals.prompt
     request = Request(
         role="direct",
@@ -85,13 +94,15 @@ async def answer_directly(
         task=task,
         slices=pieces,
     )
-    coverage.note_sent([whole])
-    reply = await caller.ask(
-        model,
-        request,
-        prompt_tokens=tokens,
-        facts={"prompt_tokens": tokens, "report": prompt.report.to_json()},
-    )
+    async with seconds_left(accounts.budget):
+        call = await accounts.caller.ask(
+            model,
+            request,
+            prompt_tokens=tokens,
+            sent=lambda: accounts.coverage.note_sent([whole]),
+            facts={"report": prompt.report.to_json()},
+        )
+    reply = call.reply
     said = without_reasoning(reply.text)
     if reply.finish_reason != "stop" or is_not_found(said):
         return None
@@ -99,7 +110,7 @@ async def answer_directly(
     citations = cite(quotes, text, body)
     if not text or not citations or not all(citation.verified for citation in citations):
         return None
-    coverage.note_answered([whole])
+    accounts.coverage.note_answered([whole])
     return Answer(text, None, citations)
 
 

@@ -18,6 +18,7 @@ from rlm.accounts import Accounts
 from rlm.budget import STOP_REASONS
 from rlm.calls import estimate
 from rlm.contract import Contract, Violation, fenced, parse
+from rlm.deadline import seconds_left
 from rlm.errors import BudgetExhausted, ModelError
 from rlm.events import CellEnded, CellStarted, RoundStarted, Violated
 from rlm.feedback import Feedback, render
@@ -32,6 +33,8 @@ from sandbox.types import CellResult
 __all__ = ["Driver", "Outcome", "RootSettings"]
 
 MAX_DEATHS = 3
+LAST_ROUND_SECONDS = 120.0
+"""For the reply of the last round, which may begin when the run's time is up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,18 +146,23 @@ class Driver:
             final=final,
         )
         try:
-            reply = await self._caller.ask(
-                self._model,
-                request,
-                prompt_tokens=self._tokens,
-                last_round=final,
-                facts=self._facts(),
-            )
+            async with asyncio.timeout(LAST_ROUND_SECONDS) if final else seconds_left(self._budget):
+                call = await self._caller.ask(
+                    self._model,
+                    request,
+                    prompt_tokens=self._tokens,
+                    last_round=final,
+                    facts=self._facts(),
+                )
         except ModelError as error:
             raise _Over("model", str(error)) from error
-        cell = parse(reply.text, finish_reason=reply.finish_reason, contract=self._settings.contract)
+        reply = call.reply
+        # A server may not hold itself to the output limit: what it sent would fill the window for ever.
+        overlong = estimate(reply.text) > 4 * self._output
+        finish: FinishReason = "length" if overlong else reply.finish_reason
+        cell = parse(reply.text, finish_reason=finish, contract=self._settings.contract)
         if isinstance(cell, Violation):
-            await self._violated(round_, cell, reply.finish_reason)
+            await self._violated(round_, cell, finish)
             return
         self._violations = 0
         notes = [soft_breach_reminder()] if cell.prose else []
@@ -202,24 +210,15 @@ class Driver:
                 "contract_violation",
                 f"{self._violations} replies in a row were not one repl block (the last: {violation.kind})",
             )
-        text = correction(violation.kind, violation.received)
-        if self._messages[-1].role == "user":
-            # Two user messages in a row are refused by some providers.
-            last = self._messages.pop()
-            self._tokens -= estimate(last.content)
-            text = f"{last.content}\n\n{text}"
-        self._add(Message("user", text, stable=True))
+        self._add(Message("user", correction(violation.kind, violation.received), stable=True))
 
     async def _last_round(self, exhausted: BudgetExhausted) -> Outcome:
         """The round that was held back: whatever was reached, the root may finalize from what it has."""
         reason: StopReason = STOP_REASONS[exhausted.limit]
         await self._log.append("limit", {"limit": exhausted.limit, "message": str(exhausted)})
         self._finalizer.last_round = True
-        last = self._messages.pop()
-        self._tokens -= estimate(last.content)
-        notice = last_round_notice(str(exhausted))
-        self._add(Message("user", f"{last.content}\n\n{notice}", stable=True))
-        with suppress(BudgetExhausted):
+        self._add(Message("user", last_round_notice(str(exhausted)), stable=True))
+        with suppress(BudgetExhausted, TimeoutError):
             await self._round(self._budget.rounds + 1, final=True)
         answer = self._finalizer.answer
         return Outcome(

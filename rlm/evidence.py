@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from itertools import accumulate
 from typing import Protocol
 
 from rlm.types import Citation
@@ -13,8 +16,9 @@ __all__ = ["CitableBody", "CitableDocument", "cite", "locate", "quotes_in"]
 
 _WINDOW = 1 << 20
 _NEIGHBOURHOOD = 500
-_MAX_QUOTE = 100_000  # longer ones can't be evidence of anything and are not looked for
+_MAX_QUOTE = 5_000  # longer ones prove nothing that a span would not, and are not looked for
 _MIN_ANSWER_QUOTE = 20
+_WORD = re.compile(r"\S+")
 _SHOWN = 600
 _SUPERSCRIPT = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 _SENTENCE_END = " \t\n.,;:!?…"
@@ -122,6 +126,30 @@ def _citation(number: int, body: CitableBody, quote: str, place: Span | None, ve
     )
 
 
+class _Folded:
+    """A window with every run of white space made one blank, and the way back to its own offsets."""
+
+    def __init__(self, window: str) -> None:
+        self._window = window
+
+    @cached_property
+    def text(self) -> str:
+        return " ".join(self._window.split())
+
+    @cached_property
+    def _words(self) -> tuple[list[int], list[int]]:
+        """Where each word starts, in the folded text and in the window. Only made once there is a hit."""
+        starts = [word.span() for word in _WORD.finditer(self._window)]
+        lengths = accumulate((end - start + 1 for start, end in starts), initial=0)
+        return list(lengths)[:-1], [start for start, _ in starts]
+
+    def origin(self, position: int) -> int:
+        """Where in the window the character at `position` of the folded text stands."""
+        folded, own = self._words
+        index = bisect_right(folded, position) - 1
+        return own[index] + position - folded[index]
+
+
 class _Wanted:
     """A quote being looked for: its verbatim place ends the search, a folded one is kept for the end."""
 
@@ -129,23 +157,21 @@ class _Wanted:
         self.quote = quote.strip()
         words = self.quote.split() if len(self.quote) <= _MAX_QUOTE else []
         self.sought = bool(words)
-        self.reach = 0
-        self.pattern = None
-        if words:
-            self.reach = 2 * len(self.quote) + 64 * len(words)
-        if len(words) > 1:
-            self.pattern = re.compile(r"\s++".join(map(re.escape, words)))
+        self.words = " ".join(words)
+        self.longest = max(words, key=len, default="")
+        self.reach = 2 * len(self.quote) + 64 * len(words) if words else 0
         self.exact: Span | None = None
         self.folded: Span | None = None
 
-    def look(self, window: str, offset: int) -> None:
+    def look(self, window: str, folded: _Folded, offset: int) -> None:
         at = window.find(self.quote)
         if at >= 0:
             self.exact = Span(offset + at, offset + at + len(self.quote))
-        elif self.folded is None and self.pattern is not None:
-            match = self.pattern.search(window)
-            if match is not None:
-                self.folded = Span(offset + match.start(), offset + match.end())
+        elif self.folded is None and " " in self.words and self.longest in window:
+            at = folded.text.find(self.words)
+            if at >= 0:
+                end = folded.origin(at + len(self.words) - 1) + 1
+                self.folded = Span(offset + folded.origin(at), offset + end)
 
 
 def _search(quotes: Iterable[str], body: CitableBody, start: int, end: int) -> list[Span | None]:
@@ -154,8 +180,9 @@ def _search(quotes: Iterable[str], body: CitableBody, start: int, end: int) -> l
     sought = [item for item in wanted if item.sought]
     overlap = max((item.reach for item in sought), default=0)
     for window, offset in _windows(body, start, end, overlap) if sought else ():
+        folded = _Folded(window)
         for item in sought:
-            item.look(window, offset)
+            item.look(window, folded, offset)
         sought = [item for item in sought if item.exact is None]
         if not sought:
             break

@@ -15,6 +15,9 @@ from sandbox.types import Finalization, FinalizeVerdict
 __all__ = ["Answer", "Finalizer"]
 
 _SHOWN = 3
+MAX_ATTEMPTS = 200
+MAX_QUOTES = 50
+"""Each may have to be looked for in the whole body."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,21 +38,36 @@ class Finalizer:
         self._told_of_evidence = False
         self.last_round = False
         self.answer: Answer | None = None
+        self._judged = 0
 
     async def judge(self, final: Finalization) -> FinalizeVerdict:
-        """Accept or refuse, saying what to do about it. The last round is not refused for want of proof."""
+        """Accept or refuse, saying what to do about it. In the last round nothing is refused for evidence
+        that does not stand; what was never looked at is refused to the end."""
         self._coverage.note_read(final.access.read)
         self._coverage.note_scanned(final.access.scanned)
-        if self.answer is not None:
+        if self._done():
             return FinalizeVerdict(accepted=True)
-        if self._body.chars and not self._looked() and not self.last_round:
+        self._judged += 1
+        if self._judged > MAX_ATTEMPTS:
+            return FinalizeVerdict(accepted=False, reason="too many attempts to finalize in this run")
+        if self._body.chars and not self._looked():
             return FinalizeVerdict(
                 accepted=False,
                 reason="nothing of the input was read, searched or given to a child yet; look at it first",
             )
+        quotes = sum(isinstance(piece, str) for piece in final.evidence)
+        if quotes > MAX_QUOTES:
+            return FinalizeVerdict(
+                accepted=False,
+                reason=f"{quotes} quotes are given as evidence; give spans or hits instead, or the "
+                f"{MAX_QUOTES} that matter",
+            )
         text = final.value if isinstance(final.value, str) else ""
         # Locating quotes may search the whole body.
         citations = await asyncio.to_thread(cite, final.evidence, text, self._body)
+        if self._done():
+            # Another call of the same cell was faster: the first accepted answer stands.
+            return FinalizeVerdict(accepted=True)
         unverified = [citation for citation in citations if not citation.verified]
         if unverified and not self._told_of_evidence and not self.last_round:
             self._told_of_evidence = True
@@ -62,6 +80,9 @@ class Finalizer:
             )
         self.answer = Answer(final.value, final.confidence, citations)
         return FinalizeVerdict(accepted=True)
+
+    def _done(self) -> bool:
+        return self.answer is not None
 
     def _looked(self) -> bool:
         seen = self._coverage.report()

@@ -27,6 +27,14 @@ _PLAIN_TYPES: Mapping[str, str] = {
 _FENCED = re.compile(r"```(?:json)?[ \t]*\n(.*?)\n[ \t]*```", re.DOTALL | re.IGNORECASE)
 
 
+_MAX_TEXT = 20_000
+"""Characters of a schema: it stands in every child's prompt."""
+
+# A schema comes from a cell, and it is applied in the driver: what would make it fetch, or search with a
+# pattern of its own, is refused. References may also make a small schema endless.
+_REFUSED = ("$ref", "$dynamicRef", "$recursiveRef", "pattern", "patternProperties", "format")
+
+
 class SchemaError(Exception):
     """A schema that is none, or an answer that does not match: one line, written for a model to read."""
 
@@ -47,10 +55,16 @@ class AnswerSchema:
 
         schema = _from_plain(given) or dict(given)
         try:
+            text = json.dumps(schema, ensure_ascii=False)
+            if len(text) > _MAX_TEXT:
+                raise SchemaError(f"it has {len(text):,} characters; {_MAX_TEXT:,} are the limit")
+            _refuse(schema)
             Draft202012Validator.check_schema(schema)
         except Invalid as error:
-            raise SchemaError(f"it is no JSON Schema: {error.message}") from error
-        return cls(schema, json.dumps(schema, ensure_ascii=False))
+            raise SchemaError(f"it is no JSON Schema: {error.message[:300]}") from error
+        except RecursionError as error:
+            raise SchemaError("it is nested too deeply") from error
+        return cls(schema, text)
 
     def read(self, reply: str) -> Any:
         """The value in a reply: all of it, or its one fenced block, as JSON. Raises SchemaError."""
@@ -65,13 +79,39 @@ class AnswerSchema:
         return value
 
     def check(self, value: Any) -> None:
-        """Raises SchemaError, naming the place, unless `value` matches."""
+        """Raises SchemaError, naming the place, unless `value` matches. Fetches nothing."""
         from jsonschema import Draft202012Validator
+        from referencing import Registry
 
-        fault = next(iter(Draft202012Validator(self.schema).iter_errors(value)), None)
+        try:
+            # Left to itself, jsonschema fetches what a `$ref` names.
+            fault = next(
+                iter(Draft202012Validator(self.schema, registry=Registry()).iter_errors(value)), None
+            )
+        except RecursionError as error:
+            raise SchemaError("Your last answer is nested too deeply.") from error
         if fault is not None:
             place = "".join(f"[{step!r}]" for step in fault.absolute_path) or "the value"
             raise SchemaError(f"Your last answer does not match the schema at {place}: {fault.message[:300]}")
+
+
+def _refuse(schema: Any) -> None:
+    """SchemaError for a keyword that this product does not take from a cell."""
+    if isinstance(schema, Mapping):
+        for key, value in schema.items():
+            if key == "properties" and isinstance(value, Mapping):
+                # Under it stand names, not keywords.
+                for inner in value.values():
+                    _refuse(inner)
+            elif key in _REFUSED:
+                raise SchemaError(
+                    f"{key} is not supported; describe the shape without it and check in Python"
+                )
+            elif key not in ("const", "enum", "default", "examples"):
+                _refuse(value)
+    elif isinstance(schema, list):
+        for value in schema:
+            _refuse(value)
 
 
 def _from_plain(given: Mapping[str, Any]) -> dict[str, Any] | None:

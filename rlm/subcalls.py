@@ -37,6 +37,16 @@ from sandbox.types import ChildAnswer, ChildBatch, ChildSlice, Span
 __all__ = ["ChildSettings", "SubCalls"]
 
 
+_USUAL_CHUNK = 20_000
+_USUAL_ANSWER = 300
+_FRAMING = 1_500
+"""Tokens of a child's prompt beside its slice and question."""
+_CHARS_A_TOKEN = 20
+"""No text that is worth reading packs more characters into a token."""
+_TOKENS_A_CHAR = 4
+"""Nor more tokens into a character, which outside ASCII may be as many."""
+
+
 @dataclass(frozen=True, slots=True)
 class ChildSettings:
     """Tokens of a child's prompt and of its reply, and how many may be asked at once."""
@@ -84,6 +94,7 @@ class SubCalls:
         self._asked = 0
         self._done = 0
         self._tally = ChildTally()
+        self._spent: float | None = 0.0
 
     @property
     def calls(self) -> int:
@@ -92,13 +103,14 @@ class SubCalls:
 
     def take_tally(self) -> ChildTally:
         """What the children since the last call of this came to."""
-        tally, self._tally = self._tally, ChildTally()
+        tally, self._tally = replace(self._tally, cost_usd=self._spent), ChildTally()
+        self._spent = 0.0
         return tally
 
     async def serve(self, batch: ChildBatch, answered: AnswerSink) -> None:
         """Ask every child of `batch`. Raises BadCall, before anything is spent, when that can't be done."""
         schema = self._schema(batch)
-        self._refuse_what_cannot_be_done(batch)
+        await self._refuse_what_cannot_be_done(batch)
         count = len(batch.prompts)
         self._asked += count
         if batch.chunked:
@@ -114,6 +126,8 @@ class SubCalls:
                 answer = await self._answer(wanted)
                 self._record(answer)
                 answered(position, answer)
+                # An answer from memory takes no time at all: a long row of them must let others run.
+                await asyncio.sleep(0)
 
         workers = [asyncio.ensure_future(work()) for _ in range(min(count, self._settings.concurrency))]
         try:
@@ -129,15 +143,14 @@ class SubCalls:
         chars = self._body.chars
         if chars == 0:
             return {"recommended_chunk": 0, "calls": 0, "cost_usd": 0.0}
-        left = self._budget.remaining()
-        # Half of the calls are for the pass, the rest for what it turns up.
-        calls = max(1, int(left["sub_calls"]) // 2)
-        per_token = max(1.0, self._chars_per_token())
-        fits = int((self._settings.prompt_tokens - 1_500) * per_token * 0.9)
-        recommended = max(1, min(fits, max(2_000, -(-chars // calls))))
+        # A tenth of the calls is kept for what the pass turns up.
+        calls = max(1, int(self._budget.remaining()["sub_calls"] * 0.9))
+        per_token = self._chars_per_token()
+        fits = max(1, int((self._settings.prompt_tokens - _FRAMING) * per_token * 0.9))
+        recommended = min(fits, max(_USUAL_CHUNK, -(-chars // calls)))
         passes = -(-chars // recommended)
-        prompt_tokens = int(min(recommended, chars) / per_token) + 500
-        cost = self._caller.estimated(self._model, prompt_tokens, 300)
+        prompt_tokens = int(min(recommended, chars) / per_token) + _FRAMING
+        cost = self._caller.estimated(self._model, prompt_tokens, _USUAL_ANSWER)
         return {
             "recommended_chunk": recommended,
             "calls": passes,
@@ -146,7 +159,7 @@ class SubCalls:
 
     def _chars_per_token(self) -> float:
         sample = self._body.text(0, min(self._body.chars, 20_000))
-        return len(sample) / max(1, estimate(sample))
+        return max(0.5, len(sample) / max(1, estimate(sample)))
 
     def _schema(self, batch: ChildBatch) -> AnswerSchema | None:
         if batch.schema is None:
@@ -156,7 +169,9 @@ class SubCalls:
         except SchemaError as error:
             raise BadCall("value", f"schema: {error}") from error
 
-    def _refuse_what_cannot_be_done(self, batch: ChildBatch) -> None:
+    async def _refuse_what_cannot_be_done(self, batch: ChildBatch) -> None:
+        """BadCall unless every child of the batch can be asked. Only slices that could be too large are
+        measured."""
         left = int(self._budget.remaining()["sub_calls"])
         if len(batch.prompts) > left:
             covered = sum(_length(one) for one in batch.slices if one is not None)
@@ -166,16 +181,32 @@ class SubCalls:
                 else "finalize from what you have"
             )
             raise BadCall(
-                "value", f"{len(batch.prompts):,} children, but only {left:,} calls are left; {advice}"
+                "value", f"{len(batch.prompts):,} wanted, but only {left:,} child calls are left; {advice}"
             )
-        sizes = [(0 if one is None else _length(one), position) for position, one in enumerate(batch.slices)]
-        _, longest = max(sizes)
+        most = self._settings.prompt_tokens * _CHARS_A_TOKEN
+        for position, one in enumerate(batch.slices):
+            size = len(batch.prompts[position]) + (0 if one is None else _length(one))
+            if size > most:
+                # Nobody needs to read that much to know.
+                fits = int(self._settings.prompt_tokens * self._chars_per_token() * 0.9)
+                raise BadCall(
+                    "slice_too_large",
+                    f"slice {position}: {size:,} characters can't fit a child's prompt of "
+                    f"{self._settings.prompt_tokens:,} tokens; nothing was sent: give slices of at most "
+                    f"{fits:,} characters, chunk(max_chars={fits})",
+                )
+            if size > self._settings.prompt_tokens // (1 if self._body.ascii else _TOKENS_A_CHAR):
+                self._refuse_if_too_large(batch, position)
+            if position % 50 == 49:
+                await asyncio.sleep(0)
+
+    def _refuse_if_too_large(self, batch: ChildBatch, position: int) -> None:
         try:
-            self._assembled(self._wanted(batch, longest, None))
+            self._assembled(self._wanted(batch, position, None))
         except SliceTooLarge as error:
-            raise BadCall("slice_too_large", f"slice {longest}: {error}") from error
+            raise BadCall("slice_too_large", f"slice {position}: {error}") from error
         except BudgetExceeded as error:
-            raise BadCall("value", f"the prompt of child {longest} is too long: {error}") from error
+            raise BadCall("value", f"the prompt of child {position} is too long: {error}") from error
 
     def _wanted(self, batch: ChildBatch, position: int, schema: AnswerSchema | None) -> _Wanted:
         wanted = batch.slices[position]
@@ -229,26 +260,23 @@ class SubCalls:
         key = hashlib.sha256(
             json.dumps([self._model.name, prompt.system, prompt.user, wanted.sample, self._output]).encode()
         ).hexdigest()
-        known = self._memo.get(key)
-        if known is not None:
+        while (known := self._memo.get(key)) is not None:
             answer = await asyncio.shield(known)
             if answer.error is None:
                 return replace(answer, cached=True, input_tokens=0, output_tokens=0)
+            # It failed for another; whoever of those that waited comes first asks again.
         future = self._memo[key] = asyncio.get_running_loop().create_future()
+        answer = _failure("cancelled", "the call was cancelled")
         try:
             answer = await self._ask(wanted, prompt)
-        except BaseException:
-            future.set_result(_failure("cancelled", "the call was cancelled"))
-            del self._memo[key]
-            raise
-        future.set_result(answer)
-        if answer.error is not None:
-            del self._memo[key]
+        finally:
+            if answer.error is not None:
+                del self._memo[key]
+            future.set_result(answer)
         return answer
 
     async def _ask(self, wanted: _Wanted, prompt: AssembledPrompt) -> ChildAnswer:
         async with self._room:
-            self._coverage.note_sent(wanted.spans)
             try:
                 answer = await self._send(wanted, prompt)
                 if answer.error_type == "schema" and wanted.schema is not None:
@@ -283,12 +311,15 @@ class SubCalls:
             task=wanted.prompt,
             slices=wanted.pieces,
         )
-        reply = await self._caller.ask(
+        call = await self._caller.ask(
             self._model,
             request,
+            sent=lambda: self._coverage.note_sent(wanted.spans),
             prompt_tokens=prompt.report.totals.prompt,
             facts={"prompt": wanted.prompt, "spans": wanted.spans, "report": prompt.report.to_json()},
         )
+        reply = call.reply
+        self._spent = None if self._spent is None or call.cost_usd is None else self._spent + call.cost_usd
         text = without_reasoning(reply.text).strip()
         answer = ChildAnswer(
             text=text,
@@ -321,7 +352,6 @@ class SubCalls:
             cached=tally.cached + answer.cached,
             tokens=tally.tokens + answer.input_tokens + answer.output_tokens,
         )
-        coverage = self._coverage.report()
         self._observe(
             ChildEnded(
                 ok=answer.error is None,
@@ -330,8 +360,8 @@ class SubCalls:
                 asked=self._asked,
                 tokens=self._caller.tokens,
                 cost_usd=self._caller.cost_usd,
-                covered_chars=coverage.answered_chars,
-                chars=coverage.input_chars,
+                covered_chars=self._coverage.answered_chars,
+                chars=self._body.chars,
             )
         )
 

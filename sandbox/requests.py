@@ -19,6 +19,8 @@ MAX_PIECES = 10_000
 MAX_SPANS = 10_000
 MAX_VARIABLES = 500
 MAX_EVIDENCE = 1_000
+MAX_OFFSET = 2**53
+MAX_DEPTH = 100
 
 
 class BadCall(Exception):
@@ -60,10 +62,13 @@ def finalization(params: Mapping[str, Any], chars: int) -> Finalization:
         ):
             raise ValueError("confidence")
         confidence = float(confidence)
+    value = params.get("value")
+    if _deeper_than(value, MAX_DEPTH):
+        raise BadCall("value", f"the value is nested deeper than {MAX_DEPTH} levels; flatten it")
     return Finalization(
-        value=params.get("value"),
+        value=value,
         confidence=confidence,
-        evidence=tuple(_piece(one, chars) for one in raw),
+        evidence=tuple(_evidence(one) for one in raw),
         access=CellReport(
             read=_spans(params.get("read"), chars), scanned=_spans(params.get("scanned"), chars)
         ),
@@ -114,6 +119,25 @@ def _span(value: object, chars: int) -> Span:
     ):
         return Span(value[0], value[1])
     raise ValueError("span")
+
+
+def _deeper_than(value: object, depth: int) -> bool:
+    level = [value]
+    for _ in range(depth):
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, dict | list)
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+    return bool(level)
+
+
+def _evidence(value: object) -> Span | str:
+    """A span that lies outside the body is evidence that does not stand: for the run to judge."""
+    if isinstance(value, str):
+        return value
+    return _span(value, MAX_OFFSET)
 
 
 def _pieces(value: object, chars: int) -> tuple[Span | str, ...]:

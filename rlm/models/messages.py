@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rlm.models.base import Message
 
-__all__ = ["cache_borders", "encodable"]
+__all__ = ["alternating", "cache_borders", "encodable"]
 
 
 def encodable(text: str) -> str:
@@ -25,3 +25,16 @@ def cache_borders(messages: Sequence[Message], most: int) -> frozenset[int]:
     if len(stable) <= most:
         return frozenset(stable)
     return frozenset((stable[0], *stable[len(stable) - most + 1 :]))
+
+
+def alternating(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """The messages with neighbours of one role made one: many servers' templates insist that roles take
+    turns, while a run's own history keeps a correction apart from what it corrects."""
+    merged: list[Message] = []
+    for message in messages:
+        if merged and merged[-1].role == message.role:
+            joined = f"{merged[-1].content}\n\n{message.content}"
+            merged[-1] = Message(message.role, joined, message.stable)
+        else:
+            merged.append(message)
+    return tuple(merged)

@@ -59,11 +59,13 @@ class Channel:
             self._send({"id": number, "method": method, "params": params})
             if self._closed:
                 raise CallError("closed", "the driver has gone away")
-            try:
-                pending.done.wait()
-            except BaseException:
-                self._send({"id": number, "method": "cancel", "params": {}})
-                raise
+            pending.done.wait()
+        except CallError:
+            raise
+        except BaseException:
+            # An interrupt, wherever it struck; a cancel of what was never sent does no harm.
+            self._send({"id": number, "method": "cancel", "params": {}})
+            raise
         finally:
             self._pending.pop(number, None)
         reply = pending.reply

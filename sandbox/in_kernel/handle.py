@@ -177,6 +177,17 @@ class Handle:
         """(read, scanned) since the last call: what a cell was handed, and what was searched for it."""
         return self._log.drain()
 
+    def restore_access(self, read: Iterable[Span], scanned: Iterable[Span]) -> None:
+        """Put back what was drained but could not be told."""
+        for span in read:
+            self._log.read(*span)
+        for span in scanned:
+            self._log.scanned(*span)
+
+    def resolved(self, start: int, end: int) -> Span:
+        """The span of the input that two offsets mean: clamped, negative ones counting from the end."""
+        return Span(*resolve_range(start, end, self._body.chars))
+
     def _understood(self, pattern: str | re.Pattern[str]) -> Any:
         return understand(pattern, ascii_body=self._body.ascii, engine=ENGINE)
 

@@ -20,6 +20,7 @@ _ERRORS: Mapping[str, type[Exception]] = {
     "limit": ValueError,
     "value": ValueError,
     "type": TypeError,
+    "too_large": ValueError,
 }
 
 
@@ -137,17 +138,23 @@ class Helpers:
                 raise ValueError(
                     f"confidence is 'low', 'medium', 'high' or a number from 0 to 1, not {confidence!r}"
                 )
+        pieces = [] if evidence is None else pieces_of(evidence)
         read, scanned = self._handle.drain_access()
-        result, _ = self._call(
-            "finalize",
-            {
-                "value": value,
-                "confidence": confidence,
-                "evidence": [] if evidence is None else pieces_of(evidence),
-                "read": read,
-                "scanned": scanned,
-            },
-        )
+        try:
+            result, _ = self._call(
+                "finalize",
+                {
+                    "value": value,
+                    "confidence": confidence,
+                    "evidence": pieces,
+                    "read": read,
+                    "scanned": scanned,
+                },
+            )
+        except BaseException:
+            # The driver may not have come to note it.
+            self._handle.restore_access(read, scanned)
+            raise
         if not result["accepted"]:
             raise ValueError(f"not finalised: {result['reason']}")
         raise Finalized
@@ -164,7 +171,7 @@ class Helpers:
     ) -> ChildResults:
         if not prompts:
             return ChildResults()
-        wanted = [None if one is None else pieces_of(one) for one in slices]
+        wanted = [None if one is None else self._slice(one) for one in slices]
         _, parts = self._call(
             "children",
             {
@@ -185,6 +192,20 @@ class Helpers:
             results.append(ChildResult.of(replies.get(position, missing), span, document))
         return results
 
+    def _slice(self, slice: Any) -> list[Any]:
+        """The pieces of a slice. An answer of a child is text like any other; offsets count and are clamped
+        as everywhere."""
+        pieces: list[Any] = []
+        for piece in pieces_of(slice, answers_are_text=True):
+            if isinstance(piece, str):
+                pieces.append(piece)
+                continue
+            span = self._handle.resolved(*piece)
+            if span.end <= span.start:
+                raise ValueError(f"the span ({piece[0]}, {piece[1]}) holds nothing of this input")
+            pieces.append(list(span))
+        return pieces
+
     def _call(self, method: str, params: dict[str, Any]) -> tuple[Any, list[Any]]:
         try:
             return self._channel.call(method, params)
@@ -192,8 +213,11 @@ class Helpers:
             raise _ERRORS.get(error.type, SubQueryError)(str(error)) from None
 
 
-def pieces_of(slice: Any) -> list[Any]:
-    """A slice as it crosses the channel: spans as [start, end], text made in the cell as str, in order."""
+def pieces_of(slice: Any, *, answers_are_text: bool = False) -> list[Any]:
+    """What was given as it crosses the channel: spans as [start, end], text made in the cell as str, in
+    order. A child's answer stands for the span it was read from, or for its text."""
+    if answers_are_text and isinstance(slice, ChildResult):
+        return [str(slice)]
     span = slice if isinstance(slice, Span) else getattr(slice, "span", None)
     if isinstance(span, tuple):
         return [[int(span[0]), int(span[1])]]
@@ -203,10 +227,10 @@ def pieces_of(slice: Any) -> list[Any]:
         return [[int(slice["start"]), int(slice["end"])]]
     if isinstance(slice, tuple) and len(slice) == 2 and all(isinstance(edge, int) for edge in slice):
         return [[slice[0], slice[1]]]
-    if isinstance(slice, (list, tuple)) or hasattr(slice, "__iter__"):
-        return [piece for one in slice for piece in pieces_of(one)]
+    if not isinstance(slice, Mapping) and hasattr(slice, "__iter__"):
+        return [piece for one in slice for piece in pieces_of(one, answers_are_text=answers_are_text)]
     raise TypeError(
-        "a slice is a chunk, a hit, a peek, (start, end), a str, or a list of these, "
+        "a slice or a piece of evidence is a chunk, a hit, a peek, (start, end), a str, or a list of these, "
         f"not {type(slice).__name__}"
     )
 

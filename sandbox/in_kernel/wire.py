@@ -43,10 +43,14 @@ def body_size(header: bytes) -> int:
     return int(size)
 
 
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is not JSON")
+
+
 def decode(data: bytes) -> dict[str, Any]:
     """The message in a frame's body. Always a mapping with string keys."""
     try:
-        message = json.loads(data)
+        message = json.loads(data, parse_constant=_refuse)
     except (ValueError, RecursionError) as error:
         raise WireError(f"not JSON: {type(error).__name__}") from error
     if not isinstance(message, dict):

@@ -212,3 +212,12 @@ def test_a_place_is_found_exactly_when_the_folded_body_holds_the_quote(
     if found is not None:
         assert text[found.start : found.end].split() == quote
     assert locate(" ".join(quote), body, Span(0, 1)) is None or found is not None
+
+
+def test_a_quote_made_to_be_searched_for_long_is_not(make_body) -> None:
+    """The search is linear in the body, whatever the quote: a document's author may choose both."""
+    body = make_body("a " * 300_000)
+    (citation,) = cite(["a " * 2_000 + "b"], "", body)
+    assert not citation.verified
+    (citation,) = cite(["a  " * 1_000 + "a"], "", body)
+    assert (citation.start, citation.end) == (0, 2_001)

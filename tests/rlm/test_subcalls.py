@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 
 import pytest
@@ -91,7 +92,7 @@ async def test_a_batch_the_limits_cannot_carry_is_refused_before_any_spend(run, 
     result = await run(model, BODY, limits=Limits(sub_calls=10))
     assert (result.answer, children(model)) == ("no", [])
     told = model.requests[-1].messages[-1].content
-    assert "only 10 calls are left" in told
+    assert "only 10 child calls are left" in told
     advised = int(re.search(r"max_chars=([\d,]+)", told)[1].replace(",", ""))
     assert -(-len(BODY) // advised) <= 10
 
@@ -203,6 +204,44 @@ async def test_answers_of_a_schema_are_checked_and_asked_once_more(run, block) -
     assert len(children(model)) == 4
 
 
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$ref": "URL/steal?one%20two"},
+        {"properties": {"a": {"items": {"$ref": "URL/steal"}}}},
+        {"$ref": "file:///etc/hostname"},
+        {"$dynamicRef": "URL/steal"},
+        {"type": "string", "pattern": "(a+)+$"},
+        {"allOf": [{"patternProperties": {"(a+)+$": {}}}]},
+        {"$schema": "URL/meta", "type": "string"},
+    ],
+)
+async def test_a_schema_fetches_nothing_and_searches_with_no_pattern(
+    run, block, provider_server, schema
+) -> None:
+    """sandbox.md 2: a schema is applied in the driver; it must not be a way out of the sandbox."""
+    given = json.loads(json.dumps(schema).replace("URL", provider_server.url))
+    code = f"a = sub_query_batch('q', [(0, 9)], schema={given!r})"
+    model = ScriptedModel.of(
+        root=[block(code), block("peek(0, 1)\nfinalize('end')")], child=json.dumps("a" * 40 + "b")
+    )
+    result = await run(model, BODY)
+    assert (result.answer, provider_server.requests) == ("end", [])
+    told = model.requests[-1].messages[-1].content
+    assert ("is not supported" in told) != ("$schema" in schema)
+    assert result.seconds < 10
+
+
+async def test_a_property_may_be_named_like_a_keyword(run, block) -> None:
+    model = ScriptedModel.of(
+        root=[
+            block("a = sub_query('q', (0, 9), schema={'pattern': 'str', 'format': 'int'})\nfinalize(a.value)")
+        ],
+        child='{"pattern": "x", "format": 1}',
+    )
+    assert (await run(model, BODY)).answer == {"pattern": "x", "format": 1}
+
+
 async def test_a_schema_that_is_none_is_a_value_error(run, block) -> None:
     model = ScriptedModel.of(
         root=[block("sub_query('q', (0, 9), schema={'type': 'nonsense'})"), block("peek(0, 1)\nfinalize(0)")]
@@ -278,3 +317,77 @@ async def test_the_plan_names_a_chunk_size_that_fits(run, block) -> None:
     assert made == planned <= 60
     assert failed == 0
     assert result.coverage.complete
+
+
+async def test_feedback_tells_what_children_cost(run, block) -> None:
+    """driver.md 2.2: children with seconds and cost, at the price of their model."""
+    root = ScriptedModel.of(
+        root=[block("b = sub_query_batch('q', [(0, 9), (20, 29)])"), block("finalize(1)")]
+    )
+
+    async def slow(_request):
+        await asyncio.sleep(0.2)
+        return Reply("x", usage=TokenUsage(100_000, 0))
+
+    child = ScriptedModel.of(child=slow)
+    child._name = "openai:gpt-4o"
+    result = await run(root, BODY, sub_model=child)
+    told = root.requests[-1].messages[-1].content
+    paid = sum(one.cost_usd for one in result.usage)
+    assert paid > 0.1
+    assert f"${paid:.4f}" in told
+    assert float(re.search(r"([\d.]+) s, 200,000 tokens", told)[1]) >= 0.2
+
+
+async def test_identical_children_that_fail_do_not_harm_the_kernel(run, block) -> None:
+    """driver.md 3.10: failed slots are data, however many of them asked the same."""
+    model = ScriptedModel.of(
+        root=[block("b = sub_query_batch('q', ['same row'] * 4)\npeek(0, 1)\nfinalize(b.failed)")],
+        child=lambda request: ModelUnavailable("away"),
+    )
+    assert (await run(model, BODY)).answer == [0, 1, 2, 3]
+
+
+async def test_cancelled_calls_are_charged(run, block) -> None:
+    """driver.md 4.2: an interrupted batch does not escape its accounts."""
+    started = asyncio.Event()
+
+    async def never(_request):
+        started.set()
+        await asyncio.sleep(60)
+
+    model = ScriptedModel.of(
+        root=[block("sub_query_batch('q', [(0, 9), (9, 20)])"), block("peek(0, 1)\nfinalize(1)")], child=never
+    )
+    result = await run(model, BODY, limits=Limits(seconds=1.5))
+    assert result.sub_calls == 2
+    assert sum(one.input_tokens for one in result.usage) > 500
+
+
+async def test_a_slice_is_refused_without_being_read(run, block) -> None:
+    """driver.md 3.13: nobody reads a hundred copies of the body to know that they are too much."""
+    model = ScriptedModel.of(
+        root=[
+            block(f"n = {len(BODY)}\nsub_query('q', [(0, n)] * 5_000)"),
+            block("peek(0, 1)\nfinalize('no')"),
+        ]
+    )
+    result = await run(model, BODY)
+    assert (result.answer, result.sub_calls) == ("no", 0)
+    assert "nothing was sent" in model.requests[-1].messages[-1].content
+
+
+async def test_every_slice_of_a_batch_is_looked_at_before_any_is_sent(run, block) -> None:
+    """driver.md 3.10, 3.13: also a shorter slice may be the larger one, in tokens."""
+    body = "a" * 30_000 + "語" * 25_000
+    model = ScriptedModel.of(
+        root=[
+            block("sub_query_batch('q', [(0, 30_000), (30_000, 55_000)])"),
+            block("sub_query_map(['short', 'long ' * 40_000], [(0, 9), (0, 9)])"),
+            block("peek(0, 1)\nfinalize('no')"),
+        ],
+        child="x",
+    )
+    settings = Settings(strategy="rlm", child=ChildSettings(prompt_tokens=20_000))
+    result = await run(model, body, settings=settings)
+    assert (result.answer, children(model)) == ("no", [])

@@ -84,6 +84,10 @@ EMPTY_BATCH = {"prompts": ["q"], "slices": [None], "sample": 0, "numbered": Fals
         ("finalize", {"value": 1, "confidence": True, "evidence": [], "read": [], "scanned": []}),
         ("finalize", {"value": 1, "confidence": "certain", "evidence": [], "read": [], "scanned": []}),
         ("finalize", {"value": 1, "confidence": None, "evidence": [], "read": [[5, 1]], "scanned": []}),
+        (
+            "finalize",
+            {"value": 1, "confidence": None, "evidence": [[2**60, 2**61]], "read": [], "scanned": []},
+        ),
         ("cell_report", {"read": [[0, CHARS + 1]], "scanned": [], "changed": [], "rebound": []}),
         ("cell_report", {"read": [], "scanned": [[True, 2]], "changed": [], "rebound": []}),
         ("cell_report", {"read": [], "scanned": [], "changed": [["name"]], "rebound": []}),
@@ -148,6 +152,19 @@ async def test_a_mistake_of_an_honest_cell_is_only_told(handler) -> None:
         assert "100 characters" in reply["error"]["message"]
         assert (await peer.call("progress", {}, number=2))["result"]["has_final_answer"] is False
         assert broken == []
+
+
+async def test_an_answer_nested_without_end_is_refused(handler) -> None:
+    """sandbox.md 5: what a kernel sends must not recurse in the driver."""
+    value: object = 1
+    for _ in range(700):
+        value = [value]
+    async with bridge_to(handler) as (_, peer, broken):
+        reply = await peer.call(
+            "finalize", {"value": value, "confidence": None, "evidence": [], "read": [], "scanned": []}
+        )
+        assert "nested deeper" in reply["error"]["message"]
+        assert handler.finals == broken == []
 
 
 async def test_calls_in_flight_are_bounded(handler) -> None:

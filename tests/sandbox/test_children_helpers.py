@@ -55,14 +55,55 @@ async def test_spans_cross_the_channel_not_text(open_kernel, handler) -> None:
     ]
 
 
-@pytest.mark.parametrize("slice_", ["(5, 99)", "(-1, 3)", "{'start': 3, 'end': 1}"])
-async def test_a_span_outside_the_input_is_refused(open_kernel, handler, slice_) -> None:
+@pytest.mark.parametrize(
+    ("slice_", "wanted"),
+    [("(5, 99)", Span(5, 14)), ("(-4, 99)", Span(10, 14)), ("{'start': 3, 'end': 9}", Span(3, 9))],
+)
+async def test_offsets_of_a_slice_are_clamped_as_everywhere(open_kernel, handler, slice_, wanted) -> None:
+    """driver.md 3.3 and 3.13: clamped; negative ones count from the end."""
+    kernel = await open_kernel()
+    assert (await run(kernel, f"sub_query('q', {slice_})")).status == "ok"
+    assert handler.batches[0].slices[0].pieces == (wanted,)
+
+
+@pytest.mark.parametrize("slice_", ["(50, 99)", "(-1, 3)", "{'start': 3, 'end': 1}"])
+async def test_a_slice_of_nothing_is_refused(open_kernel, handler, slice_) -> None:
     kernel = await open_kernel()
     result = await run(kernel, f"sub_query('q', {slice_})")
-    assert result.ename == "ValueError"
-    assert "14 characters" in result.evalue
-    assert handler.batches == []
-    assert kernel.alive
+    assert (result.ename, handler.batches) == ("ValueError", [])
+    assert "holds nothing of this input" in result.evalue
+
+
+async def test_a_childs_answer_is_text_to_the_next_child(open_kernel, handler) -> None:
+    """driver.md 3.13: a synthesis reads what children answered, not the text they read."""
+    kernel = await open_kernel()
+    await run(
+        kernel, "a = sub_query_batch('q', [(0, 3), (4, 7)])\nsub_query('merge', a)\nfinalize(1, evidence=a)"
+    )
+    assert handler.batches[1].slices[0].pieces == ("q 0", "q 1")
+    assert handler.finals[0].evidence == (Span(0, 3), Span(4, 7))
+
+
+@pytest.mark.parametrize("evidence", ["[5]", "[{'quote': 'one', 'line': 1}]", "[None]"])
+async def test_a_failing_finalize_loses_no_account_of_what_was_read(open_kernel, handler, evidence) -> None:
+    """driver.md 3.16, 5.2: evidence of no known kind is a TypeError, and what was read stays read."""
+    kernel = await open_kernel()
+    result = await run(kernel, f"peek(0, 3)\ncount('t')\nfinalize('a', evidence={evidence})")
+    assert (result.ename, handler.finals) == ("TypeError", [])
+    assert (result.report.read, result.report.scanned) == ((Span(0, 3),), (Span(0, 14),))
+
+
+async def test_evidence_outside_the_input_is_for_the_run_to_judge(open_kernel, handler) -> None:
+    """driver.md 3.16: what can't be verified is told once, then marked; it is no reason to fail."""
+    kernel = await open_kernel()
+    assert (await run(kernel, "finalize('a', evidence=[(5, 10**9), 'never said'])")).status == "ok"
+    assert handler.finals[0].evidence == (Span(5, 10**9), "never said")
+
+
+async def test_an_answer_that_is_too_large_is_a_value_error(open_kernel, handler) -> None:
+    kernel = await open_kernel()
+    result = await run(kernel, "finalize('x' * 50_000_000)")
+    assert (result.ename, handler.finals) == ("ValueError", [])
 
 
 async def test_a_batch_keeps_its_order_and_its_failures(open_kernel) -> None:

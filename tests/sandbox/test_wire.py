@@ -65,3 +65,9 @@ def test_what_json_cannot_hold_is_refused(value: object) -> None:
 def test_what_does_not_fit_a_frame_is_refused() -> None:
     with pytest.raises(wire.WireError, match="do not fit"):
         wire.encode({"value": "x" * (wire.MAX_FRAME + 1)})
+
+
+@pytest.mark.parametrize("constant", ["NaN", "Infinity", "-Infinity"])
+def test_numbers_that_json_lacks_are_refused(constant) -> None:
+    with pytest.raises(wire.WireError):
+        wire.decode(b'{"value": ' + constant.encode() + b"}")
