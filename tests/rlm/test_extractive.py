@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlm import Settings
+from rlm import Limits, Settings
 from rlm.models.extractive.reader import best_sentences
 from rlm.models.extractive.words import terms
 
@@ -59,6 +59,29 @@ async def test_what_is_not_there_is_said(run) -> None:
     result = await run("extractive", haystack([], 300_000), task="Which zeppelin landed in Reykjavik?")
     assert result.answer.startswith("No passage of the input")
     assert result.citations == ()
+
+
+@pytest.mark.parametrize("limits", [Limits(rounds=n) for n in range(1, 5)] + [Limits(seconds=0.01)])
+async def test_a_run_that_a_limit_ends_early_claims_nothing(run, limits) -> None:
+    """driver.md 2.4: no answer rather than an untrue one."""
+    text = haystack(["The hidden code of Zanzibar is 7788."], 500_000)
+    result = await run("extractive", text, task="What is the hidden code of Zanzibar?", limits=limits)
+    assert result.answer is None
+    assert result.stop_reason in ("rounds", "time")
+
+
+async def test_without_children_the_lines_themselves_are_the_extracts(run) -> None:
+    text = haystack(["The hidden code of Zanzibar is 7788."], 500_000)
+    result = await run(
+        "extractive", text, task="What is the hidden code of Zanzibar?", limits=Limits(sub_calls=0)
+    )
+    assert "7788" in result.answer
+    assert [citation.verified for citation in result.citations] == [True]
+
+
+async def test_a_question_without_words_is_said(run) -> None:
+    result = await run("extractive", haystack([], 300_000), task="What is it?")
+    assert "holds no word" in result.answer
 
 
 async def test_a_short_text_is_answered_directly(run) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 
+from rlm.errors import ModelRejected
 from rlm.models.base import Request
 from rlm.models.extractive.words import parts, terms
 
@@ -65,29 +66,34 @@ windows = []
 for start, end, bonus in sorted(places):
     left, right = max(0, start - 300), min(meta.chars, end + 700)
     if windows and left < windows[-1][1] and right - windows[-1][0] < 4_000:
-        windows[-1] = (windows[-1][0], right, max(windows[-1][2], bonus))
+        windows[-1] = (windows[-1][0], right, max(windows[-1][2], bonus), windows[-1][3])
     else:
-        windows.append((left, right, bonus))
+        windows.append((left, right, bonus, start))
 weighed = sorted(
-    ((fit(peek(left, right)) + bonus, left, right) for left, right, bonus in windows[:4_000]),
+    ((fit(peek(left, right)) + bonus, left, right, start) for left, right, bonus, start in windows[:4_000]),
     key=lambda window: (-window[0], window[1]),
 )
 best = [window for window in weighed[:8] if window[0] >= 0.5 * weighed[0][0]]
-print({{"windows": len(windows), "kept": [(left, right) for _, left, right in best]}})
+print({{"windows": len(windows), "kept": [window[1:3] for window in best]}})
 """
 
 _RECURSE = """
 # Recurse: a child reads each window and returns the sentences that fit.
-findings = sub_query_batch(question, [(left, right) for _, left, right in best])
+try:
+    findings = sub_query_batch(question, [window[1:3] for window in best])
+except ValueError as error:
+    # No calls are left: the lines that hold the words stand in for what children would pick.
+    findings = [around(window[3], lines=0).strip() for window in best]
+    print("without children:", error)
 print(findings)
 """
 
 _CONVERGE = """
 # Converge: the best sentences of the best windows, each with the place it stands at.
 candidates = {{}}
-for finding, (weight, left, right) in zip(findings, best):
+for finding, (weight, left, right, _) in zip(findings, best):
     text = peek(left, right)
-    for order, sentence in enumerate(finding.splitlines() if finding.found else []):
+    for order, sentence in enumerate(finding.splitlines() if getattr(finding, "found", True) else []):
         at = text.find(sentence)
         if at >= 0:
             score = fit(sentence) + 1.5 * weight - order
@@ -105,12 +111,30 @@ else:
     finalize({not_found}, confidence="low")
 """
 
-_GIVE_UP = """
-# Converge: nothing more can be looked for.
+_NOT_THERE = """
+# Converge: the whole input was searched, and there is nothing to read.
 finalize({not_found}, confidence="low")
 """
 
+_STOPPED = """
+# A limit ended the run before there was anything to answer with: no answer is better than a wrong one.
+print("stopped before the words of the question could be looked up and read")
+"""
+
+_LOAD_ONLY = """
+# Load: the question holds no word that could be looked for.
+print(context_meta().chars)
+finalize({not_found}, confidence="low")
+"""
+
+_SEARCHED_BY = 3
+"""The round in which the search of the whole input has been reported."""
+
 _PHASES = (_LOAD, _ORIENT, _COMPUTE, _RECURSE, _CONVERGE)
+_NO_WORDS = (
+    "The question holds no word that could be looked for (no language model was asked: only its own words "
+    "can be)."
+)
 _NOTHING = (
     "No passage of the input holds the words of the question (no language model was asked: only its own "
     "words were looked for)."
@@ -118,27 +142,30 @@ _NOTHING = (
 
 
 def next_block(request: Request) -> str:
-    """The reply of this round: one repl block."""
+    """The reply of this round: one repl block. Raises ModelRejected when a cell of its own failed."""
     words = terms(request.task)
     names = sorted({piece for word in words for piece in (word, *parts(word))})
-    code = _GIVE_UP if _must_end(request, words) else _PHASES[request.round - 1]
-    filled = code.format(
+    filled = _chosen(request, words).format(
         question=json.dumps(request.task),
         terms=json.dumps(words),
         names=json.dumps([name.casefold() for name in names]),
         definitions=json.dumps([name for name in names if name.isidentifier()]),
-        not_found=json.dumps(_NOTHING),
+        not_found=json.dumps(_NOTHING if words else _NO_WORDS),
     )
     return f"```repl\n{filled.strip()}\n```"
 
 
-def _must_end(request: Request, words: list[str]) -> bool:
-    if not words or request.round > len(_PHASES):
-        return True
-    if request.final and request.round < len(_PHASES):
-        return True
+def _chosen(request: Request, words: list[str]) -> str:
     cell = request.last_cell
-    if cell is None:
-        return False
-    nothing_left = "'kept': []" in cell.stdout or "'places': 0" in cell.stdout
-    return cell.status != "ok" or nothing_left
+    if cell is not None and cell.status != "ok" and not request.final:
+        raise ModelRejected(
+            f"extractive can't go on: its block of round {request.round - 1} failed "
+            f"({cell.ename}: {cell.evalue}); ask again, or use a model"
+        )
+    if request.round > 1 and cell is not None and cell.status == "ok":
+        searched = request.round >= _SEARCHED_BY
+        if searched and ("'kept': []" in cell.stdout or "'places': 0" in cell.stdout):
+            return _NOT_THERE
+    if request.round > len(_PHASES) or (request.final and request.round < len(_PHASES)):
+        return _STOPPED
+    return _LOAD_ONLY if not words else _PHASES[request.round - 1]
