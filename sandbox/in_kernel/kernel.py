@@ -5,19 +5,20 @@ from __future__ import annotations
 import os
 import socket
 import sys
-from pathlib import Path
 from typing import Any
 
 from ipykernel.iostream import IOPubThread
 from ipykernel.kernelapp import IPKernelApp
+from tornado.ioloop import IOLoop
 from traitlets.config import Config
 
+from .attachment import attach_context
 from .body import Body
 from .channel import CallError, Channel
 from .handle import Handle
 from .helpers import Helpers
 from .output import BoundedStream
-from .shell import CellKernel
+from .shell import CellKernel, CellShell
 from .variables import VariableWatch
 
 __all__ = ["run"]
@@ -99,8 +100,9 @@ class Cells:
             os._exit(0)
 
 
-def run(connection_file: str, channel_socket: socket.socket, context: Path) -> None:
-    """Serve cells until the broker or the driver goes away."""
+def run(connection_file: str, channel_socket: socket.socket) -> None:
+    """Serve cells until the broker or the driver goes away. The context comes over the channel, before the
+    first cell: a kernel can be kept ready for one that is not known yet."""
     config = Config()
     config.HistoryManager.enabled = False
     config.Completer.use_jedi = False
@@ -114,9 +116,24 @@ def run(connection_file: str, channel_socket: socket.socket, context: Path) -> N
     app.initialize(["-f", connection_file])
     shell = app.shell
     assert shell is not None
+    loop = IOLoop.current()
+
+    def attach(*_: object) -> None:
+        loop.remove_handler(channel_socket)
+        attach_context(channel_socket, lambda body: furnish(shell, Channel(channel_socket), body))
+
+    loop.add_handler(channel_socket, attach, IOLoop.READ)
+    quiet = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(quiet, 1)
+    os.dup2(quiet, 2)
+    os.close(quiet)
+    app.start()
+
+
+def furnish(shell: CellShell, channel: Channel, body: Body) -> None:
+    """Put the handle and the helpers into the shell."""
     namespace = shell.user_ns
-    channel = Channel(channel_socket)
-    handle = Handle(Body.open(context), plan=lambda: channel.call("progress", {})[0]["plan"])
+    handle = Handle(body, plan=lambda: channel.call("progress", {})[0]["plan"])
     cells = Cells(channel, handle, namespace)
     helpers = Helpers(handle, channel, namespace, cells.variables, cells.outputs)
     names = {**helpers.namespace(), "helpers": helpers}
@@ -124,7 +141,3 @@ def run(connection_file: str, channel_socket: socket.socket, context: Path) -> N
     cells.watch(names)
     shell.events.register("pre_run_cell", cells.before)
     shell.events.register("post_run_cell", cells.after)
-    quiet = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(quiet, 1)
-    os.dup2(quiet, 2)
-    app.start()
