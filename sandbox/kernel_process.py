@@ -47,6 +47,7 @@ class KernelProcess:
         self._folder: Path | None = None
         self._reading: asyncio.Task[None] | None = None
         self._events: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self._closing = asyncio.Lock()
         self.death: str | None = None
         self.isolation = IsolationReport(0)
 
@@ -129,6 +130,11 @@ class KernelProcess:
 
     async def close(self) -> None:
         """End the kernel, all that it started and every file that it made. Safe to call twice."""
+        # A pool may be closed while the one who uses the kernel closes it, too.
+        async with self._closing:
+            await self._end()
+
+    async def _end(self) -> None:
         if self._link is not None:
             link = self._link
             # Its end of the channel closes with ours; without a reader task ours is still a bare socket.

@@ -57,13 +57,19 @@ class Forkserver:
         asked: subprocess.Popen[bytes] | None = None
         try:
             with channel_theirs, helper_theirs, log.open("ab") as complaints:
-                asked = self._ask([channel_theirs.fileno(), helper_theirs.fileno(), complaints.fileno()])
+                with self._lock:
+                    requests, asked = self._ensure()
+                # One message of a sequenced socket: whole or not at all, whoever else asks.
+                given = [channel_theirs.fileno(), helper_theirs.fileno(), complaints.fileno()]
+                socket.send_fds(requests, [b"b"], given)
             pidfd = await asyncio.wait_for(_hello(channel), _HELLO_SECONDS)
         except BaseException as error:
             channel.close()
             helper.close()
             if isinstance(error, OSError | TimeoutError):
-                reason = self._failed(asked) or str(error) or "it did not answer"
+                # One that is only behind with its work is no worse for it.
+                said = "" if isinstance(error, BlockingIOError) else self._failed(asked)
+                reason = said or str(error) or "it did not answer"
                 raise BrokerUnavailable(f"the forkserver gave no broker: {reason}") from error
             raise
         self._failures = 0
@@ -84,16 +90,9 @@ class Forkserver:
             self._requests.close()
             self._requests = None
 
-    def _ask(self, descriptors: list[int]) -> subprocess.Popen[bytes] | None:
-        with self._lock:
-            requests = self._ensure()
-            # One message of a sequenced socket: whole or not at all, whoever else asks.
-            socket.send_fds(requests, [b"b"], descriptors)
-            return self._process
-
-    def _ensure(self) -> socket.socket:
-        if self._requests is not None and self.pid is not None:
-            return self._requests
+    def _ensure(self) -> tuple[socket.socket, subprocess.Popen[bytes]]:
+        if self._requests is not None and self._process is not None and self._process.poll() is None:
+            return self._requests, self._process
         if self._failures >= MAX_FAILURES:
             raise BrokerUnavailable(f"the forkserver failed {self._failures} times in a row")
         self._forget()
@@ -102,7 +101,7 @@ class Forkserver:
         complaints = tempfile.TemporaryFile()  # noqa: SIM115 - closed by _forget
         with theirs:
             try:
-                self._process = subprocess.Popen(
+                process = subprocess.Popen(
                     [sys.executable, "-I", "-m", "sandbox.forkserver", str(theirs.fileno())],
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
@@ -116,8 +115,8 @@ class Forkserver:
                 complaints.close()
                 self._failures += 1
                 raise BrokerUnavailable(f"no forkserver could be started: {error}") from error
-        self._requests, self._complaints = ours, complaints
-        return ours
+        self._requests, self._process, self._complaints = ours, process, complaints
+        return ours, process
 
     def _forget(self) -> None:
         if self._requests is not None:
