@@ -58,11 +58,16 @@ async def forked(kernel) -> bool:
     return "sandbox.forkserver" in await printed(kernel, "print(open('/proc/self/cmdline').read())")
 
 
-def gone(pid: int) -> bool:
+def state(pid: int) -> str:
+    """The letter of proc(5); X for one that is not there."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except FileNotFoundError:
-        return True
+        return "X"
+
+
+def gone(pid: int) -> bool:
+    return state(pid) in "XZ"
 
 
 async def until_gone(*pids: int) -> None:
@@ -196,6 +201,9 @@ async def test_a_forkserver_that_dies_over_a_request_is_replaced(open_forked, fo
     """sandbox.md 10: plain launch is the fallback."""
     await open_forked()
     os.kill(forkserver.pid, signal.SIGSTOP)
+    async with asyncio.timeout(5):
+        while state(forkserver.pid) != "T":
+            await asyncio.sleep(0.001)
     opening = asyncio.ensure_future(open_forked())
     while not opening.done() and not _has_request(forkserver):
         await asyncio.sleep(0.001)
