@@ -23,6 +23,16 @@ __all__ = ["fork_kernel", "preload"]
 
 _PACKAGE_FOLDER = Path(launch.__file__).resolve().parent
 _REFUSED = 3
+_LOADED_LATE = (
+    "IPython.core.completerlib",
+    "IPython.core.debugger",
+    "IPython.core.logger",
+    "IPython.core.oinspect",
+    "faulthandler",
+    "tornado.platform.asyncio",
+    "unicodedata",
+)
+"""What ipykernel and IPython would load only while a kernel starts."""
 
 
 def preload() -> None:
@@ -31,6 +41,8 @@ def preload() -> None:
     for path in sorted(_PACKAGE_FOLDER.glob("*.py")):
         if path.stem not in ("__init__", "launch"):
             importlib.import_module(f"{package}.{path.stem}")
+    for name in _LOADED_LATE:
+        importlib.import_module(name)
 
 
 def fork_kernel(confinement: Confinement, config: Mapping[str, Any], package: str, log: Path) -> Launched:

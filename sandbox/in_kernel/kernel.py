@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import socket
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from ipykernel.iostream import IOPubThread
@@ -22,6 +24,21 @@ from .shell import CellKernel, CellShell
 from .variables import VariableWatch
 
 __all__ = ["run"]
+
+
+@contextmanager
+def _absent(package: str) -> Iterator[None]:
+    """Within, `package` can't be imported."""
+    sys.modules[package] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        del sys.modules[package]
+
+
+# Nobody debugs a cell: ipykernel, which finds no debugger, goes without the largest thing it would load.
+with _absent("debugpy"):
+    import ipykernel.debugger  # noqa: F401
 
 MAX_OUTPUTS = 64
 """Rounds whose output `output_of` remembers; older ones are let go."""
@@ -42,6 +59,9 @@ class KernelApp(IPKernelApp):
         self.iopub_thread = IOPubThread(socket_, pipe=False, session=self.session)
         self.iopub_thread.start()
         self.iopub_socket = self.iopub_thread.background_socket
+
+    def parse_command_line(self, argv: Any = None) -> None:
+        """All is configured: making the parser of it takes longer than anything else at the start."""
 
     def init_gui_pylab(self) -> None:
         """No windows here."""
@@ -110,10 +130,11 @@ def run(connection_file: str, channel_socket: socket.socket) -> None:
     config.InteractiveShell.enable_tip = False
     config.InteractiveShell.colors = "nocolor"
     config.InteractiveShellApp.exec_PYTHONSTARTUP = False
+    config.IPKernelApp.connection_file = connection_file
     config.IPKernelApp.log_level = 50
     config.IPKernelApp.capture_fd_output = False
     app = KernelApp.instance(config=config)
-    app.initialize(["-f", connection_file])
+    app.initialize([])
     shell = app.shell
     assert shell is not None
     loop = IOLoop.current()
