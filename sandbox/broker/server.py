@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import shutil
 import signal
 import socket
@@ -13,6 +14,7 @@ from typing import Any
 
 import zmq
 from jupyter_client.asynchronous.client import AsyncKernelClient
+from jupyter_client.connect import write_connection_file
 from jupyter_client.kernelspec import KernelSpec
 from jupyter_client.manager import AsyncKernelManager
 
@@ -36,22 +38,29 @@ class BrokerServer:
     def __init__(self, channel: socket.socket, folder: Path) -> None:
         self._channel = channel
         self._folder = folder
-        self._manager = AsyncKernelManager(transport="ipc", connection_file=str(folder / "k.json"))
-        self._manager.ip = str(folder / "s")
-        spec = KernelSpec(argv=[], display_name="rlm", language="python", interrupt_mode="signal")
-        self._manager._kernel_spec = spec
-        self._provisioner = ConfinedProvisioner(kernel_id="rlm", kernel_spec=spec, parent=self._manager)
-        self._manager.provisioner = self._provisioner
         self._client: AsyncKernelClient | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
     def launch(self, launch: Launch, confinement: Confinement, package: str) -> None:
         """Start the kernel's process. Before `serve`, and without a loop."""
-        self._manager.write_connection_file()
+        connection_file, info = write_connection_file(
+            str(self._folder / "k.json"),
+            transport="ipc",
+            ip=str(self._folder / "s"),
+            key=secrets.token_hex(32).encode(),
+        )
         (helper,) = confinement.keep_fds
-        config = {"connection_file": self._manager.connection_file, "channel_fd": helper}
+        config = {"connection_file": connection_file, "channel_fd": helper}
         log = self._folder / "kernel.log"
-        self._provisioner.adopt(launch(confinement, config, package, log), confinement, log)
+        launched = launch(confinement, config, package, log)
+        # What Jupyter needs is made while the kernel is starting.
+        manager = self._manager = AsyncKernelManager(connection_file=connection_file)
+        manager.load_connection_info(info)
+        spec = KernelSpec(argv=[], display_name="rlm", language="python", interrupt_mode="signal")
+        manager._kernel_spec = spec
+        self._provisioner = ConfinedProvisioner(kernel_id="rlm", kernel_spec=spec, parent=manager)
+        self._provisioner.adopt(launched, confinement, log)
+        manager.provisioner = self._provisioner
 
     async def serve(self, start_seconds: float) -> None:
         """Until the driver closes its end. The kernel must answer within `start_seconds`."""
