@@ -68,7 +68,11 @@ class JupyterSandbox:
         try:
             helper = await kernel.attach(self._context)
             bridge = self._bridge = Bridge(self._handler, self._context.chars, kernel.condemn)
-            await bridge.open(helper)
+            try:
+                await bridge.open(helper)
+            except BaseException:
+                helper.close()
+                raise
         except BaseException:
             await self.close()
             raise

@@ -48,6 +48,7 @@ class KernelProcess:
         self._reading: asyncio.Task[None] | None = None
         self._events: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self._closing = asyncio.Lock()
+        self._helper_given = False
         self.death: str | None = None
         self.isolation = IsolationReport(0)
 
@@ -101,6 +102,7 @@ class KernelProcess:
             raise KernelStartError(f"the kernel ended before it had its context ({error})") from error
         if answer.get("attached") is not True:
             raise KernelStartError(f"the kernel could not read its context: {answer.get('detail')}")
+        self._helper_given = True
         return helper
 
     async def tell(self, message: Mapping[str, Any]) -> None:
@@ -142,7 +144,8 @@ class KernelProcess:
                 self._writer.close()
             else:
                 link.channel.close()
-            link.helper.close()
+            if not self._helper_given:
+                link.helper.close()
             try:
                 await asyncio.wait_for(link.process.wait(), _END_SECONDS)
             except TimeoutError:

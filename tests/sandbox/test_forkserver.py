@@ -165,7 +165,7 @@ async def test_the_layers_are_those_of_a_plain_launch(open_forked, make_context,
         "status = dict(l.split(':', 1) for l in open('/proc/self/status'))\n"
         "print([status[k].strip() for k in ('CapInh','CapPrm','CapEff','CapBnd','CapAmb','NoNewPrivs',"
         "'Seccomp',"
-        "'Seccomp_filters','Uid','Gid','SigBlk','SigIgn','SigCgt') if k in status])\n"
+        "'Seccomp_filters','Uid','Gid','SigBlk','SigCgt') if k in status])\n"
         "print([resource.getrlimit(getattr(resource, n)) for n in "
         "('RLIMIT_AS','RLIMIT_DATA','RLIMIT_FSIZE','RLIMIT_NOFILE','RLIMIT_NPROC','RLIMIT_CORE')])\n"
         "print(sorted(l.split()[4] for l in open('/proc/self/mountinfo') if '/rlm-' not in l.split()[4]))\n"
