@@ -1,4 +1,4 @@
-"""How Jupyter launches a kernel here: through the launcher that confines it first."""
+"""How Jupyter launches a kernel here: confined before its first cell, as a program or by a fork."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import asyncio
 import json
 import os
 import signal
+import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +18,58 @@ from jupyter_client.provisioning.provisioner_base import KernelProvisionerBase
 
 from sandbox.errors import KernelStartError
 from sandbox.isolation.policy import Confinement, IsolationReport, required_layers
+from sandbox.readiness import readable
 
-__all__ = ["ConfinedProvisioner", "LayerRefused"]
+__all__ = ["ConfinedProvisioner", "Launch", "Launched", "LayerRefused", "run_kernel"]
 
 _LOG_LIMIT = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Launched:
+    """A child of this process that is to become a kernel. What confines it is told, line by line, on
+    `report`, which ends when it is confined. `program` is set where it was started as one."""
+
+    pid: int
+    report: int
+    program: subprocess.Popen[bytes] | None = None
+
+    def reap(self) -> int:
+        """Its exit status, as of subprocess. It must have ended."""
+        if self.program is not None:
+            return self.program.wait()
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+
+Launch = Callable[[Confinement, Mapping[str, Any], str, Path], Launched]
+"""Takes how the kernel is held, its configuration, the folder of its code as it will see it, and the file
+for its complaints. Called before this process has a second thread."""
+
+
+def run_kernel(confinement: Confinement, config: Mapping[str, Any], package: str, log: Path) -> Launched:
+    """Start a kernel as a program of its own, by the launcher that confines it. Works everywhere."""
+    reading, writing = os.pipe()
+    try:
+        with log.open("ab") as complaints:
+            program = subprocess.Popen(
+                [
+                    *(sys.executable, "-I", "-m", "sandbox.isolation.launcher"),
+                    *(confinement.to_json(), str(writing), "--"),
+                    *(sys.executable, "-I", f"{package}/launch.py", json.dumps(config)),
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=complaints,
+                env=dict(confinement.environment),
+                pass_fds=(writing, *confinement.keep_fds),
+                start_new_session=True,
+            )
+    except BaseException:
+        os.close(reading)
+        raise
+    finally:
+        os.close(writing)
+    return Launched(program.pid, reading, program)
 
 
 class LayerRefused(KernelStartError):
@@ -31,17 +81,20 @@ class LayerRefused(KernelStartError):
 
 
 class ConfinedProvisioner(KernelProvisionerBase):
-    """Launches one kernel. `configure` must be called first."""
+    """Holds one kernel, which `adopt` must have been given first: it is launched before Jupyter's machinery
+    runs, because that starts threads."""
 
     _confinement: Confinement
     _log: Path
-    _process: asyncio.subprocess.Process | None = None
+    _launched: Launched | None = None
+    _status: int | None = None
     _init: int | None = None
     _kernel_pidfd: int | None = None
     _report: IsolationReport | None = None
 
-    def configure(self, confinement: Confinement, log: Path) -> None:
-        """What to do at launch, and the file that takes the interpreter's own complaints until cells run."""
+    def adopt(self, launched: Launched, confinement: Confinement, log: Path) -> None:
+        """The kernel, how it is to be held, and the file that takes its complaints until cells run."""
+        self._launched = launched
         self._confinement = confinement
         self._log = log
 
@@ -54,31 +107,12 @@ class ConfinedProvisioner(KernelProvisionerBase):
     async def pre_launch(self, **kwargs: Any) -> dict[str, Any]:
         manager = self.parent
         assert manager is not None
-        manager.write_connection_file()
         self.connection_info = manager.get_connection_info()
-        return {"cmd": list(self.kernel_spec.argv), "env": dict(self._confinement.environment)}
+        return {"cmd": [], "env": {}}
 
     async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> KernelConnectionInfo:
-        reading, writing = os.pipe()
-        with self._log.open("ab") as log:
-            self._process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-I",
-                "-m",
-                "sandbox.isolation.launcher",
-                self._confinement.to_json(),
-                str(writing),
-                "--",
-                *cmd,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.DEVNULL,
-                stderr=log,
-                env=dict(self._confinement.environment),
-                pass_fds=(writing, *self._confinement.keep_fds),
-                start_new_session=True,
-            )
-        os.close(writing)
-        self._report = self._judge(await _read_to_end(reading))
+        assert self._launched is not None
+        self._report = self._judge(await _read_to_end(self._launched.report))
         if self._report.failed:
             await self.kill()
             raise LayerRefused(self._report.failed)
@@ -114,20 +148,26 @@ class ConfinedProvisioner(KernelProvisionerBase):
 
     @property
     def has_process(self) -> bool:
-        return self._process is not None
+        return self._launched is not None
 
     async def poll(self) -> int | None:
-        return self._process.returncode if self._process else 0
+        return self._status
 
     async def wait(self) -> int | None:
-        if self._process is None:
-            return 0
-        status = await self._process.wait()
+        if self._launched is None:
+            return self._status
+        pidfd = os.pidfd_open(self._launched.pid)
+        try:
+            await readable(pidfd)
+        finally:
+            os.close(pidfd)
+        if self._launched is not None:
+            self._status = self._launched.reap()
+            self._launched = None
         if self._kernel_pidfd is not None:
             os.close(self._kernel_pidfd)
             self._kernel_pidfd = None
-        self._process = None
-        return status
+        return self._status
 
     async def send_signal(self, signum: int) -> None:
         if signum == signal.SIGKILL:
@@ -140,8 +180,8 @@ class ConfinedProvisioner(KernelProvisionerBase):
 
     async def kill(self, restart: bool = False) -> None:
         """End the kernel and all it started: namespaces die with their first process."""
-        for pid in (self._init, self._process.pid if self._process else None):
-            if pid is not None:
+        for pid in (self._init, self._launched.pid if self._launched else None):
+            if pid is not None and self._launched is not None:
                 try:
                     os.kill(pid, signal.SIGKILL)
                 except ProcessLookupError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
+import secrets
 import shutil
 import signal
 import socket
@@ -12,37 +12,61 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import zmq
 from jupyter_client.asynchronous.client import AsyncKernelClient
+from jupyter_client.connect import write_connection_file
 from jupyter_client.kernelspec import KernelSpec
 from jupyter_client.manager import AsyncKernelManager
 
 from sandbox.errors import KernelStartError
 from sandbox.in_kernel import wire
-from sandbox.isolation.policy import Confinement
+from sandbox.isolation.policy import Confinement, IsolationReport
 from sandbox.outputs import OutputCollector, error_of
-from sandbox.provisioner import ConfinedProvisioner, LayerRefused
+from sandbox.provisioner import ConfinedProvisioner, Launch, LayerRefused
 
 __all__ = ["BrokerServer"]
 
 _DRAIN_SECONDS = 1.0
-_POLL_SECONDS = 0.005
+_POLL_SECONDS = 0.002
+_RECONNECT_MILLISECONDS = 2
 
 
 class BrokerServer:
-    """Serves one kernel. Ends, with everything it started and every file it made, when the driver goes."""
+    """Serves one kernel, whose connection file and sockets are in `folder`. Ends, with everything it started
+    and every file it made, when the driver goes."""
 
-    def __init__(self, channel: socket.socket) -> None:
+    def __init__(self, channel: socket.socket, folder: Path) -> None:
         self._channel = channel
-        self._folder: Path | None = None
-        self._manager: AsyncKernelManager | None = None
+        self._folder = folder
         self._client: AsyncKernelClient | None = None
-        self._provisioner: ConfinedProvisioner | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def serve(self) -> None:
-        """Until the driver closes its end."""
+    def launch(self, launch: Launch, confinement: Confinement, package: str) -> None:
+        """Start the kernel's process. Before `serve`, and without a loop."""
+        connection_file, info = write_connection_file(
+            str(self._folder / "k.json"),
+            transport="ipc",
+            ip=str(self._folder / "s"),
+            key=secrets.token_hex(32).encode(),
+        )
+        (helper,) = confinement.keep_fds
+        config = {"connection_file": connection_file, "channel_fd": helper}
+        log = self._folder / "kernel.log"
+        launched = launch(confinement, config, package, log)
+        # What Jupyter needs is made while the kernel is starting.
+        manager = self._manager = AsyncKernelManager(connection_file=connection_file)
+        manager.load_connection_info(info)
+        spec = KernelSpec(argv=[], display_name="rlm", language="python", interrupt_mode="signal")
+        manager._kernel_spec = spec
+        self._provisioner = ConfinedProvisioner(kernel_id="rlm", kernel_spec=spec, parent=manager)
+        self._provisioner.adopt(launched, confinement, log)
+        manager.provisioner = self._provisioner
+
+    async def serve(self, start_seconds: float) -> None:
+        """Until the driver closes its end. The kernel must answer within `start_seconds`."""
         self._channel.setblocking(False)
         reader, self._writer = await asyncio.open_connection(sock=self._channel)
+        self._begin(self._start(start_seconds))
         try:
             while True:
                 header = await reader.readexactly(wire.HEADER_SIZE)
@@ -55,13 +79,11 @@ class BrokerServer:
 
     async def _obey(self, message: dict[str, Any]) -> None:
         match message.get("op"):
-            case "start":
-                await self._start(message)
             case "execute":
                 self._begin(self._execute(int(message["id"]), str(message["code"]), int(message["round"])))
             case "interrupt":
                 await self._interrupt()
-            case "kill" if self._provisioner is not None:
+            case "kill":
                 await self._provisioner.kill()
 
     def _begin(self, work: Any) -> None:
@@ -69,18 +91,14 @@ class BrokerServer:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _start(self, message: dict[str, Any]) -> None:
+    async def _start(self, seconds: float) -> None:
         began = time.monotonic()
-        confinement = Confinement.from_json(message["confinement"])
-        self._folder = Path(message["folder"])
         try:
-            report = await asyncio.wait_for(
-                self._launch(confinement, list(message["command"])), float(message["start_seconds"])
-            )
+            report = await asyncio.wait_for(self._connect(), seconds)
         except LayerRefused as error:
             await self._say({"event": "refused", "failed": error.failed})
         except TimeoutError:
-            await self._say({"event": "failed", "detail": f"no answer in {message['start_seconds']} s"})
+            await self._say({"event": "failed", "detail": f"no answer in {seconds:g} s"})
         except (KernelStartError, OSError) as error:
             await self._say({"event": "failed", "detail": str(error)})
         else:
@@ -93,41 +111,30 @@ class BrokerServer:
                 }
             )
 
-    async def _launch(self, confinement: Confinement, command: list[str]) -> Any:
-        folder = self._folder
-        assert folder is not None
-        connection_file = folder / "k.json"
-        manager = self._manager = AsyncKernelManager(transport="ipc", connection_file=str(connection_file))
-        manager.ip = str(folder / "s")
-        spec = KernelSpec(argv=command, display_name="rlm", language="python", interrupt_mode="signal")
-        manager._kernel_spec = spec
-        provisioner = ConfinedProvisioner(kernel_id="rlm", kernel_spec=spec, parent=manager)
-        provisioner.configure(confinement, folder / "kernel.log")
-        manager.provisioner = self._provisioner = provisioner
-        try:
-            await manager.start_kernel()
-        finally:
-            # The kernel has its end of the helper channel now; ours would keep it open for ever.
-            for descriptor in confinement.keep_fds:
-                os.close(descriptor)
+    async def _connect(self) -> IsolationReport:
+        manager, provisioner = self._manager, self._provisioner
+        await manager.start_kernel()
         self._begin(self._watch())
         ports = (manager.shell_port, manager.iopub_port, manager.control_port)
         sockets = [Path(f"{manager.ip}-{port}") for port in ports]
         while not all(map(Path.exists, sockets)):
-            if await provisioner.poll() is not None:
+            if not provisioner.has_process:
                 raise KernelStartError(provisioner.complaint() or "the kernel's interpreter ended at once")
             await asyncio.sleep(_POLL_SECONDS)
+        # A socket's file is there a moment before it can be connected to: try again soon.
+        manager.context.setsockopt(zmq.RECONNECT_IVL, _RECONNECT_MILLISECONDS)
         client = self._client = manager.client()
         client.start_channels(stdin=False, hb=False)
         asked = client.kernel_info()
         while (await client.get_shell_msg())["parent_header"].get("msg_id") != asked:
             pass
+        # The kernel welcomes a subscriber. Without one, the first cell's output would go nowhere.
+        await client.get_iopub_msg()
         provisioner.pin()
         return provisioner.report
 
     async def _watch(self) -> None:
         """Tell the driver once when the kernel ends by itself."""
-        assert self._provisioner is not None
         status = await self._provisioner.wait()
         with suppress(ConnectionError):
             await self._say({"event": "died", "detail": _words(status)})
@@ -192,7 +199,7 @@ class BrokerServer:
             outputs.add(message["msg_type"], content)
 
     async def _interrupt(self) -> None:
-        if self._provisioner is None or self._client is None:
+        if self._client is None:
             return
         await self._provisioner.send_signal(signal.SIGINT)
         # A top-level await only notices once a message arrives on the shell channel.
@@ -207,11 +214,10 @@ class BrokerServer:
             task.cancel()
         if self._client is not None:
             self._client.stop_channels()
-        if self._provisioner is not None and self._provisioner.has_process:
+        if self._provisioner.has_process:
             await self._provisioner.kill()
             await self._provisioner.wait()
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
+        shutil.rmtree(self._folder, ignore_errors=True)
         self._writer.close()
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import mmap
+import os
 import sys
 from array import array
 from bisect import bisect_left, bisect_right
@@ -111,23 +112,36 @@ class Body:
         """Map the context in `folder`. Raises BodyError when it is missing, unfinished or damaged."""
         folder = Path(folder)
         try:
-            facts = json.loads((folder / MANIFEST_NAME).read_bytes())
-            if facts["format"] != FORMAT:
-                raise BodyError(f"{folder}: context format {facts['format']} is not {FORMAT}: make it again")
-            raw = _mapped(folder / BODY_NAME)
-            char_marks, line_marks = _marks(folder / INDEX_NAME, facts["bytes"] // BLOCK + 1)
-            if len(raw) != facts["bytes"]:
-                raise BodyError(
-                    f"{folder}: the body has {len(raw)} bytes, its manifest says {facts['bytes']}"
+            with (
+                (folder / BODY_NAME).open("rb") as body,
+                (folder / INDEX_NAME).open("rb") as index,
+                (folder / MANIFEST_NAME).open("rb") as manifest,
+            ):
+                return cls.open_descriptors(
+                    body.fileno(), index.fileno(), manifest.fileno(), name=str(folder)
                 )
-            return cls(raw, char_marks, line_marks, facts)
         except OSError as error:
             raise BodyError(
                 f"{folder} is not a finished context folder: {error.strerror or error}"
             ) from error
+
+    @classmethod
+    def open_descriptors(cls, body: int, index: int, manifest: int, *, name: str = "the context") -> Body:
+        """Map a context by open descriptors of its three files; they stay the caller's to close. `name` is
+        what errors call it. Raises BodyError when the files are damaged, OSError when they can't be read."""
+        try:
+            with open(manifest, "rb", closefd=False) as file:
+                facts = json.load(file)
+            if facts["format"] != FORMAT:
+                raise BodyError(f"{name}: context format {facts['format']} is not {FORMAT}: make it again")
+            raw = _mapped(body)
+            char_marks, line_marks = _marks(index, facts["bytes"] // BLOCK + 1)
+            if len(raw) != facts["bytes"]:
+                raise BodyError(f"{name}: the body has {len(raw)} bytes, its manifest says {facts['bytes']}")
+            return cls(raw, char_marks, line_marks, facts)
         except (ValueError, KeyError, TypeError) as error:
             raise BodyError(
-                f"{folder}: its {MANIFEST_NAME} or {INDEX_NAME} is damaged: make it again"
+                f"{name}: its {MANIFEST_NAME} or {INDEX_NAME} is damaged: make it again"
             ) from error
 
     def text(self, start: int, end: int) -> str:
@@ -222,16 +236,14 @@ def _start_of(document: Document) -> int:
     return document.start
 
 
-def _mapped(path: Path) -> mmap.mmap | bytes:
-    with path.open("rb") as file:
-        file.seek(0, 2)
-        # An empty file can't be mapped.
-        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if file.tell() else b""
+def _mapped(descriptor: int) -> mmap.mmap | bytes:
+    # An empty file can't be mapped.
+    return mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ) if os.fstat(descriptor).st_size else b""
 
 
-def _marks(path: Path, count: int) -> tuple[Any, Any]:
+def _marks(descriptor: int, count: int) -> tuple[Any, Any]:
     """The two columns of the index: characters and line ends before each block."""
-    raw = _mapped(path)
+    raw = _mapped(descriptor)
     if len(raw) != 16 * count:
         raise ValueError("index of the wrong size")
     if sys.byteorder == "big":

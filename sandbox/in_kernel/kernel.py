@@ -5,22 +5,40 @@ from __future__ import annotations
 import os
 import socket
 import sys
-from pathlib import Path
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from ipykernel.iostream import IOPubThread
 from ipykernel.kernelapp import IPKernelApp
+from tornado.ioloop import IOLoop
 from traitlets.config import Config
 
+from .attachment import attach_context
 from .body import Body
 from .channel import CallError, Channel
 from .handle import Handle
 from .helpers import Helpers
 from .output import BoundedStream
-from .shell import CellKernel
+from .shell import CellKernel, CellShell
 from .variables import VariableWatch
 
 __all__ = ["run"]
+
+
+@contextmanager
+def _absent(package: str) -> Iterator[None]:
+    """Within, `package` can't be imported."""
+    sys.modules[package] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        del sys.modules[package]
+
+
+# Nobody debugs a cell: ipykernel, which finds no debugger, goes without the largest thing it would load.
+with _absent("debugpy"):
+    import ipykernel.debugger  # noqa: F401
 
 MAX_OUTPUTS = 64
 """Rounds whose output `output_of` remembers; older ones are let go."""
@@ -41,6 +59,9 @@ class KernelApp(IPKernelApp):
         self.iopub_thread = IOPubThread(socket_, pipe=False, session=self.session)
         self.iopub_thread.start()
         self.iopub_socket = self.iopub_thread.background_socket
+
+    def parse_command_line(self, argv: Any = None) -> None:
+        """All is configured: making the parser of it takes longer than anything else at the start."""
 
     def init_gui_pylab(self) -> None:
         """No windows here."""
@@ -99,8 +120,9 @@ class Cells:
             os._exit(0)
 
 
-def run(connection_file: str, channel_socket: socket.socket, context: Path) -> None:
-    """Serve cells until the broker or the driver goes away."""
+def run(connection_file: str, channel_socket: socket.socket) -> None:
+    """Serve cells until the broker or the driver goes away. The context comes over the channel, before the
+    first cell: a kernel can be kept ready for one that is not known yet."""
     config = Config()
     config.HistoryManager.enabled = False
     config.Completer.use_jedi = False
@@ -108,15 +130,31 @@ def run(connection_file: str, channel_socket: socket.socket, context: Path) -> N
     config.InteractiveShell.enable_tip = False
     config.InteractiveShell.colors = "nocolor"
     config.InteractiveShellApp.exec_PYTHONSTARTUP = False
+    config.IPKernelApp.connection_file = connection_file
     config.IPKernelApp.log_level = 50
     config.IPKernelApp.capture_fd_output = False
     app = KernelApp.instance(config=config)
-    app.initialize(["-f", connection_file])
+    app.initialize([])
     shell = app.shell
     assert shell is not None
+    loop = IOLoop.current()
+
+    def attach(*_: object) -> None:
+        loop.remove_handler(channel_socket)
+        attach_context(channel_socket, lambda body: furnish(shell, Channel(channel_socket), body))
+
+    loop.add_handler(channel_socket, attach, IOLoop.READ)
+    quiet = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(quiet, 1)
+    os.dup2(quiet, 2)
+    os.close(quiet)
+    app.start()
+
+
+def furnish(shell: CellShell, channel: Channel, body: Body) -> None:
+    """Put the handle and the helpers into the shell."""
     namespace = shell.user_ns
-    channel = Channel(channel_socket)
-    handle = Handle(Body.open(context), plan=lambda: channel.call("progress", {})[0]["plan"])
+    handle = Handle(body, plan=lambda: channel.call("progress", {})[0]["plan"])
     cells = Cells(channel, handle, namespace)
     helpers = Helpers(handle, channel, namespace, cells.variables, cells.outputs)
     names = {**helpers.namespace(), "helpers": helpers}
@@ -124,7 +162,3 @@ def run(connection_file: str, channel_socket: socket.socket, context: Path) -> N
     cells.watch(names)
     shell.events.register("pre_run_cell", cells.before)
     shell.events.register("post_run_cell", cells.after)
-    quiet = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(quiet, 1)
-    os.dup2(quiet, 2)
-    app.start()

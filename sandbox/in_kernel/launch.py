@@ -1,18 +1,20 @@
-"""Starts the kernel: run by file path, never imported. `python -I launch.py CONFIG`, CONFIG being JSON:
+"""Starts the kernel. Run by file path, `python -I launch.py CONFIG`, CONFIG being JSON:
 
 connection_file: Jupyter's, written by the broker. channel_fd: the inherited end of the helper channel.
-context: the folder of the context file.
+
+A forkserver, which has loaded the package beforehand, calls `run_kernel` in the process it has forked.
 """
 
 from __future__ import annotations
 
+import importlib
 import importlib.abc
 import importlib.util
 import json
 import os
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
@@ -47,15 +49,25 @@ def load_package(folder: Path) -> str:
     return name
 
 
-def main(arguments: Sequence[str]) -> None:
-    config: dict[str, Any] = json.loads(arguments[0])
+def hide_our_packages() -> None:
+    """Forget what is loaded of our own packages, and let none be imported again."""
+    for name in [name for name in sys.modules if name.partition(".")[0] in HIDDEN]:
+        del sys.modules[name]
     sys.meta_path.insert(0, HiddenPackages())
-    package = load_package(Path(__file__).resolve().parent)
+
+
+def run_kernel(config: Mapping[str, Any], package: str) -> None:
+    """Serve cells, from the loaded `package`, until the broker or the driver goes away."""
     kernel = importlib.import_module(f"{package}.kernel")
     channel = socket.socket(fileno=config["channel_fd"])
     channel.setblocking(True)
     os.set_inheritable(channel.fileno(), False)
-    kernel.run(config["connection_file"], channel, Path(config["context"]))
+    kernel.run(config["connection_file"], channel)
+
+
+def main(arguments: Sequence[str]) -> None:
+    hide_our_packages()
+    run_kernel(json.loads(arguments[0]), load_package(Path(__file__).resolve().parent))
 
 
 if __name__ == "__main__":

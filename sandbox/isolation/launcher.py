@@ -1,4 +1,4 @@
-"""Confines itself, then becomes the kernel.
+"""Confines itself, then becomes the kernel. `confine` alone is for a process that is to go on as it is.
 
 `python -I -m sandbox.isolation.launcher CONFINEMENT REPORT_FD -- ARGV…`
 
@@ -20,7 +20,7 @@ from typing import NoReturn
 from sandbox.isolation import capabilities, landlock, namespaces, rlimits, root, seccomp
 from sandbox.isolation.policy import Confinement, Layer, required_layers
 
-__all__ = ["main"]
+__all__ = ["LayerFailed", "Report", "close_other_fds", "confine", "main"]
 
 
 class LayerFailed(Exception):
@@ -54,38 +54,40 @@ def main(arguments: Sequence[str]) -> int:
     confinement = Confinement.from_json(arguments[0])
     report = Report(int(arguments[1]))
     command = arguments[3:]
-    _close_other_fds({int(arguments[1]), *confinement.keep_fds})
-    layers = required_layers(confinement.level)
+    close_other_fds({int(arguments[1]), *confinement.keep_fds})
     try:
-        if "namespaces" not in layers:
-            report.say(init=os.getpid())
-            _confine(confinement, layers, report)
-            _become(command, confinement)
-        report.apply("namespaces", namespaces.enter)
-        return _in_namespaces(confinement, layers, report, command)
+        confine(confinement, report)
     except LayerFailed:
         return 3
+    return _become(command, confinement)
 
 
-def _in_namespaces(
-    confinement: Confinement, layers: Sequence[Layer], report: Report, command: Sequence[str]
-) -> int:
+def confine(confinement: Confinement, report: Report) -> None:
+    """Put the layers on, and return in the process that they hold. Where they include namespaces that is a
+    grandchild; the two between never return: they wait for it and end as it did. Raises LayerFailed. The
+    caller has one thread, and the report is open when this returns."""
+    layers = required_layers(confinement.level)
+    if "namespaces" not in layers:
+        namespaces.die_with_parent()
+        report.say(init=os.getpid())
+    else:
+        report.apply("namespaces", namespaces.enter)
+        _enter_namespaces(report)
+    _confine(confinement, layers, report)
+
+
+def _enter_namespaces(report: Report) -> None:
     namespaces.die_with_parent()
     init = os.fork()
     if init:
         report.say(init=init)
         report.close()
-        return _wait_for(init)
+        os._exit(_wait_for(init))
     namespaces.die_with_parent()
     kernel = os.fork()
     if kernel:
         report.close()
-        return _wait_for(kernel)
-    try:
-        _confine(confinement, layers, report)
-    except LayerFailed:
-        os._exit(3)
-    return _become(command, confinement)
+        os._exit(_wait_for(kernel))
 
 
 def _confine(confinement: Confinement, layers: Sequence[Layer], report: Report) -> None:
@@ -141,7 +143,8 @@ def _wait_for(child: int) -> int:
             return os.waitstatus_to_exitcode(status) & 255
 
 
-def _close_other_fds(keep: set[int]) -> None:
+def close_other_fds(keep: set[int]) -> None:
+    """Close every descriptor but the standard three and `keep`."""
     for entry in list(Path("/proc/self/fd").iterdir()):
         descriptor = int(entry.name)
         if descriptor > 2 and descriptor not in keep:

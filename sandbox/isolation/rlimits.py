@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import resource
 
-__all__ = ["apply"]
+__all__ = ["address_bytes", "apply"]
 
 _MB = 2**20
 
@@ -13,10 +13,9 @@ def apply(*, memory_mb: int, body_bytes: int, file_mb: int, processes: int | Non
     """Memory of its own (DATA) and addresses (AS: that, the mapped body and a gigabyte, so that shared
     mappings count too), file size, open files, processes, no core dumps. `processes` None
     leaves that one alone; it never binds root."""
-    addresses = memory_mb * _MB + body_bytes + 1024 * _MB
     for kind, value in (
         (resource.RLIMIT_DATA, memory_mb * _MB),
-        (resource.RLIMIT_AS, addresses),
+        (resource.RLIMIT_AS, address_bytes(memory_mb=memory_mb, body_bytes=body_bytes)),
         (resource.RLIMIT_FSIZE, file_mb * _MB),
         (resource.RLIMIT_NOFILE, open_files),
         (resource.RLIMIT_CORE, 0),
@@ -24,6 +23,11 @@ def apply(*, memory_mb: int, body_bytes: int, file_mb: int, processes: int | Non
         _lower(kind, value)
     if processes is not None:
         _lower(resource.RLIMIT_NPROC, processes)
+
+
+def address_bytes(*, memory_mb: int, body_bytes: int) -> int:
+    """The addresses a kernel may take: its memory, the body it maps, and a gigabyte of code and stacks."""
+    return memory_mb * _MB + body_bytes + 1024 * _MB
 
 
 def _lower(kind: int, value: int) -> None:

@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from sandbox.brokers import Brokers, PlainBrokers
 from sandbox.context_file import ContextFile, ContextFileWriter
 from sandbox.errors import SandboxRefused
+from sandbox.forkserver.client import shared_forkserver
 from sandbox.kernel import JupyterSandbox
+from sandbox.kernel_process import FreshKernels
 from sandbox.requests import BadCall
 from sandbox.sandbox import AnswerSink
 from sandbox.types import ChildAnswer, ChildBatch, Finalization, FinalizeVerdict, KernelLimits, Progress
@@ -78,9 +81,15 @@ def make_context(tmp_path: Path) -> Callable[..., ContextFile]:
 Opener = Callable[..., Awaitable[JupyterSandbox]]
 
 
+@pytest.fixture(params=["forkserver", "plain"])
+def brokers(request: pytest.FixtureRequest) -> Brokers:
+    """Each way of starting a kernel: whatever holds for one must hold for the other."""
+    return shared_forkserver() if request.param == "forkserver" else PlainBrokers()
+
+
 @pytest.fixture
 async def open_kernel(
-    make_context: Callable[..., ContextFile], handler: RecordingHandler
+    make_context: Callable[..., ContextFile], handler: RecordingHandler, brokers: Brokers
 ) -> AsyncIterator[Opener]:
     """Opens kernels at the strongest level this machine has (or at `level`) and closes them afterwards."""
     async with AsyncExitStack() as stack:
@@ -91,9 +100,9 @@ async def open_kernel(
             kernel = JupyterSandbox(
                 make_context(text),
                 handler,
-                limits=limits,
-                level="auto" if level is None else level,
-                minimum=0,
+                kernels=FreshKernels(
+                    limits, level="auto" if level is None else level, minimum=0, brokers=brokers
+                ),
             )
             stack.push_async_callback(kernel.close)
             try:

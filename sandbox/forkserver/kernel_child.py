@@ -1,0 +1,105 @@
+"""From a forked broker to a confined kernel, without starting another program."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import os
+import random
+import signal
+import sys
+import tempfile
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+from sandbox.in_kernel import launch
+from sandbox.isolation import launcher
+from sandbox.isolation.policy import Confinement
+from sandbox.provisioner import Launched
+
+__all__ = ["fork_kernel", "preload"]
+
+_PACKAGE_FOLDER = Path(launch.__file__).resolve().parent
+_REFUSED = 3
+_LOADED_LATE = (
+    "IPython.core.completerlib",
+    "IPython.core.debugger",
+    "IPython.core.logger",
+    "IPython.core.oinspect",
+    "faulthandler",
+    "tornado.platform.asyncio",
+    "unicodedata",
+)
+"""What ipykernel and IPython would load only while a kernel starts."""
+
+
+def preload() -> None:
+    """Load what every kernel needs, the way a kernel loads it: our part by file path."""
+    package = launch.load_package(_PACKAGE_FOLDER)
+    for path in sorted(_PACKAGE_FOLDER.glob("*.py")):
+        if path.stem not in ("__init__", "launch"):
+            importlib.import_module(f"{package}.{path.stem}")
+    for name in _LOADED_LATE:
+        importlib.import_module(name)
+
+
+def fork_kernel(confinement: Confinement, config: Mapping[str, Any], package: str, log: Path) -> Launched:
+    """Start a kernel as a child of this process, which must have one thread. `log` takes its complaints
+    until cells run. What became of each layer is read from the result's `report`."""
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        _become_kernel(confinement, config, package, log, writing)
+    os.close(writing)
+    return Launched(pid, reading)
+
+
+def _become_kernel(
+    confinement: Confinement, config: Mapping[str, Any], package: str, log: Path, report_fd: int
+) -> NoReturn:
+    status = 1
+    try:
+        os.setsid()
+        _redirect(log)
+        launcher.close_other_fds({report_fd, *confinement.keep_fds})
+        report = launcher.Report(report_fd)
+        launcher.confine(confinement, report)
+        _start_afresh(confinement.environment, package)
+        report.close()
+        launch.run_kernel(config, "in_kernel")
+        status = 0
+    except launcher.LayerFailed:
+        status = _REFUSED
+    except BaseException:
+        # The one place a forked kernel ends: never in the broker's frames above.
+        traceback.print_exc()
+    finally:
+        os._exit(status)
+
+
+def _redirect(log: Path) -> None:
+    nothing = os.open(os.devnull, os.O_RDWR)
+    complaints = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    for target, source in ((0, nothing), (1, nothing), (2, complaints)):
+        os.dup2(source, target)
+
+
+def _start_afresh(environment: Mapping[str, str], package: str) -> None:
+    """What a program of its own would have: its own chance, signals, environment, arguments and modules."""
+    random.seed()
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+        # Python's own choices stay: a closed pipe or a file too large is an exception, not an end.
+        if number not in (signal.SIGPIPE, signal.SIGXFSZ):
+            signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    os.environ.clear()
+    os.environ.update(environment)
+    tempfile.tempdir = None
+    sys.argv = [f"{package}/launch.py"]
+    sys.modules["in_kernel"].__path__ = [package]
+    sys.path_importer_cache.clear()
+    launch.hide_our_packages()
+    gc.enable()

@@ -1,0 +1,273 @@
+"""A started kernel that has no context yet, or has just been given one: its folder, its broker, its sockets.
+
+A kernel serves one context and ends with it: nothing a cell has left behind can meet another text.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import socket
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Protocol
+
+from sandbox.brokers import BrokerLink, Brokers, BrokerUnavailable, PlainBrokers
+from sandbox.context_file import ContextFile
+from sandbox.errors import KernelDied, KernelStartError, ProtocolError, SandboxRefused
+from sandbox.forkserver.client import shared_forkserver
+from sandbox.in_kernel import wire
+from sandbox.in_kernel.body import BODY_NAME, INDEX_NAME, MANIFEST_NAME
+from sandbox.isolation import rlimits
+from sandbox.isolation.policy import IsolationReport
+from sandbox.layout import confinement, kernel_package
+from sandbox.types import KernelLimits
+
+__all__ = ["FreshKernels", "KernelProcess", "KernelSource"]
+
+_END_SECONDS = 2.0
+_MAX_SOCKET_PATH = 90
+_EVENTS = ("started", "refused", "failed", "result", "died")
+_ADVICE = (
+    "Run as one who may make namespaces (Debian, Ubuntu: sudo sysctl -w kernel.unprivileged_userns_clone=1 "
+    "kernel.apparmor_restrict_unprivileged_userns=0), or accept none with --sandbox 0"
+)
+
+
+class KernelProcess:
+    """One kernel from start to end. `start`, then `attach` once, then cells by `tell` and `event`."""
+
+    def __init__(self, limits: KernelLimits, brokers: Brokers) -> None:
+        self._limits = limits
+        self._brokers = brokers
+        self._link: BrokerLink | None = None
+        self._folder: Path | None = None
+        self._reading: asyncio.Task[None] | None = None
+        self._events: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self._closing = asyncio.Lock()
+        self._helper_given = False
+        self.death: str | None = None
+        self.isolation = IsolationReport(0)
+
+    @property
+    def alive(self) -> bool:
+        """Whether it runs, as far as is known."""
+        return self._link is not None and self.death is None
+
+    async def start(self, levels: Sequence[int]) -> None:
+        """Start at the first of `levels` that can be had. Raises SandboxRefused or KernelStartError, and has
+        cleaned up then."""
+        refused: dict[str, str] = {}
+        for level in levels:
+            try:
+                answer = await self._start(level)
+            except BaseException:
+                await self.close()
+                raise
+            if answer["event"] == "started":
+                self.isolation = IsolationReport(int(answer["level"]), dict(answer["layers"]), refused)
+                return
+            await self.close()
+            if answer["event"] != "refused":
+                raise KernelStartError(f"the kernel did not start: {answer.get('detail', 'no reason given')}")
+            refused.update(answer["failed"])
+        reasons = "; ".join(f"{layer} ({reason})" for layer, reason in refused.items())
+        raise SandboxRefused(
+            f"model-written code may not run here without isolation: no {reasons}. {_ADVICE}"
+        )
+
+    async def attach(self, context: ContextFile) -> socket.socket:
+        """Give the kernel its context, as open files: it needs no path of the host's. The helper channel,
+        ready for calls; it is the caller's from here on. Raises KernelStartError."""
+        assert self._link is not None
+        helper = self._link.helper
+        limit = rlimits.address_bytes(memory_mb=self._limits.memory_mb, body_bytes=context.bytes)
+        descriptors: list[int] = []
+        try:
+            for name in (BODY_NAME, INDEX_NAME, MANIFEST_NAME):
+                descriptors.append(os.open(context.folder / name, os.O_RDONLY | os.O_CLOEXEC))
+            socket.send_fds(helper, [wire.encode({"address_bytes": limit})], descriptors)
+        except OSError as error:
+            raise KernelStartError(f"the context could not be handed over: {error}") from error
+        finally:
+            for descriptor in descriptors:
+                os.close(descriptor)
+        try:
+            header = await _receive(helper, wire.HEADER_SIZE)
+            answer = wire.decode(await _receive(helper, wire.body_size(header)))
+        except (OSError, EOFError, wire.WireError) as error:
+            raise KernelStartError(f"the kernel ended before it had its context ({error})") from error
+        if answer.get("attached") is not True:
+            raise KernelStartError(f"the kernel could not read its context: {answer.get('detail')}")
+        self._helper_given = True
+        return helper
+
+    async def tell(self, message: Mapping[str, Any]) -> None:
+        """Send the broker a message. Raises KernelDied when it is gone."""
+        try:
+            self._writer.write(wire.encode(dict(message)))
+            await self._writer.drain()
+        except ConnectionError as error:
+            raise KernelDied("the kernel died: its broker is gone") from error
+
+    async def event(self) -> dict[str, Any]:
+        """The broker's next word. Nothing is lost when the caller stops waiting."""
+        return await self._events.get()
+
+    async def kill(self, reason: str) -> None:
+        """Have the broker kill the kernel, which is dead from here on."""
+        self.death = reason
+        with suppress(KernelDied):
+            await self.tell({"op": "kill"})
+
+    def condemn(self, error: ProtocolError) -> None:
+        """End broker and kernel at once: the one may be as compromised as the other."""
+        if self.death is None:
+            self.death = str(error)
+            if self._link is not None:
+                self._link.process.kill()
+
+    async def close(self) -> None:
+        """End the kernel, all that it started and every file that it made. Safe to call twice."""
+        # A pool may be closed while the one who uses the kernel closes it, too.
+        async with self._closing:
+            await self._end()
+
+    async def _end(self) -> None:
+        if self._link is not None:
+            link = self._link
+            # Its end of the channel closes with ours; without a reader task ours is still a bare socket.
+            if self._reading is not None:
+                self._writer.close()
+            else:
+                link.channel.close()
+            if not self._helper_given:
+                link.helper.close()
+            try:
+                await asyncio.wait_for(link.process.wait(), _END_SECONDS)
+            except TimeoutError:
+                link.process.kill()
+                await link.process.wait()
+            self._link = None
+        if self._reading is not None:
+            self._reading.cancel()
+            await asyncio.gather(self._reading, return_exceptions=True)
+            self._reading = None
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+        self._events = asyncio.Queue()
+
+    async def _start(self, level: int) -> dict[str, Any]:
+        self.death = None
+        folder = self._folder = Path(tempfile.mkdtemp(prefix="rlm-", dir=_short_folder()))
+        for name in ("run", "scratch", "root"):
+            (folder / name).mkdir(0o700)
+        log = folder / "broker.log"
+        link = self._link = await self._open_link(log)
+        reader, self._writer = await asyncio.open_connection(sock=link.channel)
+        self._reading = asyncio.get_running_loop().create_task(self._read(reader))
+        await self.tell(
+            {
+                "op": "start",
+                "folder": str(folder / "run"),
+                "package": kernel_package(level),
+                "confinement": confinement(level, folder, self._limits).to_json(),
+                "start_seconds": self._limits.start_seconds,
+            }
+        )
+        answer = await self.event()
+        if answer["event"] in ("gone", "died"):
+            said = log.read_text(errors="replace").strip().splitlines()
+            return {"event": "failed", "detail": said[-1] if said else answer["detail"]}
+        return answer
+
+    async def _open_link(self, log: Path) -> BrokerLink:
+        try:
+            return await self._brokers.open(log)
+        except BrokerUnavailable as unavailable:
+            if isinstance(self._brokers, PlainBrokers):
+                raise KernelStartError(f"the kernel did not start: {unavailable}") from unavailable
+        try:
+            return await PlainBrokers().open(log)
+        except BrokerUnavailable as unavailable:
+            raise KernelStartError(f"the kernel did not start: {unavailable}") from unavailable
+
+    async def _read(self, reader: asyncio.StreamReader) -> None:
+        try:
+            while True:
+                header = await reader.readexactly(wire.HEADER_SIZE)
+                message = wire.decode(await reader.readexactly(wire.body_size(header)))
+                if message.get("event") not in _EVENTS:
+                    raise wire.WireError("an unknown event")
+                if message["event"] == "died":
+                    self.death = self.death or f"the kernel died: {message.get('detail')}"
+                self._events.put_nowait(message)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            self._gone("its broker ended")
+        except wire.WireError as error:
+            self.condemn(ProtocolError(f"the broker broke its protocol ({error})"))
+            self._gone("its broker broke the protocol")
+
+    def _gone(self, detail: str) -> None:
+        self.death = self.death or f"the kernel died: {detail}"
+        self._events.put_nowait({"event": "gone", "detail": detail})
+
+
+class KernelSource(Protocol):
+    """Where kernels come from, and how they are held."""
+
+    async def take(self) -> KernelProcess:
+        """A started kernel without a context. Raises KernelStartError or SandboxRefused."""
+
+    async def give_back(self, kernel: KernelProcess) -> None:
+        """End a kernel that `take` gave; it is not used again."""
+
+
+class FreshKernels:
+    """Starts each kernel when it is asked for.
+
+    level is the isolation wanted; "auto" takes the strongest that works and is at least `minimum`. `brokers`
+    is how they are started; the default is the forkserver of this process. Where that fails, each broker is
+    started as a program of its own.
+    """
+
+    def __init__(
+        self,
+        limits: KernelLimits | None = None,
+        *,
+        level: int | str = "auto",
+        minimum: int = 2,
+        brokers: Brokers | None = None,
+    ) -> None:
+        self._limits = limits or KernelLimits()
+        self._levels = [wanted for wanted in (2, 0) if wanted >= minimum] if level == "auto" else [int(level)]
+        self._brokers = brokers or shared_forkserver()
+
+    async def take(self) -> KernelProcess:
+        kernel = KernelProcess(self._limits, self._brokers)
+        await kernel.start(self._levels)
+        return kernel
+
+    async def give_back(self, kernel: KernelProcess) -> None:
+        await kernel.close()
+
+
+async def _receive(sock: socket.socket, size: int) -> bytes:
+    """Exactly `size` bytes: what follows belongs to another reader."""
+    loop = asyncio.get_running_loop()
+    data = b""
+    while len(data) < size:
+        piece = await loop.sock_recv(sock, size - len(data))
+        if not piece:
+            raise EOFError("its end of the helper channel is closed")
+        data += piece
+    return data
+
+
+def _short_folder() -> str | None:
+    """A place whose paths fit the 107 bytes of a Unix socket's name; None is the system's default."""
+    return None if len(tempfile.gettempdir()) < _MAX_SOCKET_PATH - 40 else "/tmp"  # noqa: S108
