@@ -121,7 +121,7 @@ class SubCalls:
                 wanted = self._wanted(batch, position, schema)
                 answer = await self._answer(wanted)
                 self._record(answer)
-                answered(position, answer)
+                await answered(position, answer)
 
         workers = [asyncio.ensure_future(work()) for _ in range(min(count, self._settings.concurrency))]
         try:

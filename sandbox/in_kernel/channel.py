@@ -76,7 +76,7 @@ class Channel:
 
     def _send(self, message: dict[str, Any]) -> None:
         try:
-            frame = wire.encode(message)
+            frame = wire.encode(message, wire.MAX_CALL)
         except wire.WireError as error:
             raise CallError("too_large", f"this call can't be sent: {error}") from error
         with self._writing, _interrupts_held_back():
