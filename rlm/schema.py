@@ -24,6 +24,10 @@ _PLAIN_TYPES: Mapping[str, str] = {
     "dict": "object",
     "object": "object",
 }
+_NAMES_OF_SCHEMAS = frozenset({"properties", "$defs", "definitions", "dependentSchemas"})
+_VALUES = frozenset({"const", "default", "enum", "examples", "required"})
+_REFUSED = frozenset({"$ref", "$dynamicRef", "$recursiveRef", "$id", "pattern", "patternProperties"})
+_MOST_CHARS = 20_000
 _FENCED = re.compile(r"```(?:json)?[ \t]*\n(.*?)\n[ \t]*```", re.DOTALL | re.IGNORECASE)
 
 
@@ -41,16 +45,23 @@ class AnswerSchema:
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> AnswerSchema:
         """From a JSON Schema, or from a plain mapping of names to types (`{"name": "str", "age": "int"}`),
-        all of which are then required. Raises SchemaError."""
+        all of which are then required. Raises SchemaError, also for what could load from elsewhere, or take
+        the checker for ever: a cell writes it, and it is checked in the driver."""
         from jsonschema import Draft202012Validator
         from jsonschema.exceptions import SchemaError as Invalid
 
         schema = _from_plain(given) or dict(given)
         try:
+            text = json.dumps(schema, ensure_ascii=False)
+            if len(text) > _MOST_CHARS:
+                raise SchemaError(f"it has {len(text):,} characters; {_MOST_CHARS:,} are the limit")
+            _refuse_traps(schema)
             Draft202012Validator.check_schema(schema)
         except Invalid as error:
             raise SchemaError(f"it is no JSON Schema: {error.message}") from error
-        return cls(schema, json.dumps(schema, ensure_ascii=False))
+        except RecursionError as error:
+            raise SchemaError("it is nested too deeply") from error
+        return cls(schema, text)
 
     def read(self, reply: str) -> Any:
         """The value in a reply: all of it, or its one fenced block, as JSON. Raises SchemaError."""
@@ -72,6 +83,22 @@ class AnswerSchema:
         if fault is not None:
             place = "".join(f"[{step!r}]" for step in fault.absolute_path) or "the value"
             raise SchemaError(f"Your last answer does not match the schema at {place}: {fault.message[:300]}")
+
+
+def _refuse_traps(schema: Mapping[str, Any]) -> None:
+    waiting: list[Any] = [schema]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, list):
+            waiting.extend(one)
+        elif isinstance(one, dict):
+            for key, value in one.items():
+                if key in _REFUSED:
+                    raise SchemaError(f"{key} is not taken; write the shape out, with type, properties, items")
+                if key in _NAMES_OF_SCHEMAS and isinstance(value, dict):
+                    waiting.extend(value.values())
+                elif key not in _VALUES:
+                    waiting.append(value)
 
 
 def _from_plain(given: Mapping[str, Any]) -> dict[str, Any] | None:

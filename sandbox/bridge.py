@@ -25,7 +25,10 @@ __all__ = ["Bridge", "ComputeClock"]
 MAX_IN_FLIGHT = 64
 MAX_LOAD = 24 * 2**20
 """Bytes, about, that the calls in flight may take of the driver's memory."""
+_SMALL = 2**20
+"""Calls of less are looked at even if there is no room: an interrupt is one."""
 _MOST_UNREAD = 2**20
+"""Bytes of answers that may wait for the kernel to read them."""
 
 
 class ComputeClock:
@@ -113,9 +116,8 @@ class Bridge:
 
     async def _dispatch(self, body: bytes) -> None:
         load = 4 * len(body) + wire.weight(body)
-        while self._calls and (len(self._calls) >= MAX_IN_FLIGHT or self._load + load > MAX_LOAD):
-            self._room.clear()
-            await self._room.wait()
+        if load > _SMALL:
+            await self._room_for(load)
         message = wire.decode(body)
         number, method, params = message["id"], message["method"], message["params"]
         if not isinstance(number, int) or not isinstance(params, dict):
@@ -127,12 +129,19 @@ class Bridge:
             return
         if method not in ("children", "finalize", "progress", "cell_report"):
             raise ValueError("method")
+        await self._room_for(load)
         if number in self._calls:
             raise ValueError("id")
         self._load += load
         task = asyncio.get_running_loop().create_task(self._answer(number, method, params))
         self._calls[number] = task
         task.add_done_callback(lambda done: self._finished(number, load, done))
+
+    async def _room_for(self, load: int) -> None:
+        """Until a call of that load fits beside those in flight. Meanwhile nothing more is read."""
+        while self._calls and (len(self._calls) >= MAX_IN_FLIGHT or self._load + load > MAX_LOAD):
+            self._room.clear()
+            await self._room.wait()
 
     def _finished(self, number: int, load: int, task: asyncio.Task[None]) -> None:
         self._calls.pop(number, None)

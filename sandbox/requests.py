@@ -19,6 +19,7 @@ MAX_PIECES = 10_000
 MAX_SPANS = 10_000
 MAX_VARIABLES = 500
 MAX_EVIDENCE = 1_000
+MAX_DEPTH = 100
 
 
 class BadCall(Exception):
@@ -60,6 +61,8 @@ def finalization(params: Mapping[str, Any], chars: int) -> Finalization:
         ):
             raise ValueError("confidence")
         confidence = float(confidence)
+    if _deeper(params.get("value"), MAX_DEPTH):
+        raise BadCall("value", f"the value is nested more than {MAX_DEPTH} deep")
     return Finalization(
         value=params.get("value"),
         confidence=confidence,
@@ -86,6 +89,22 @@ def cell_report(params: Mapping[str, Any], chars: int) -> CellReport:
         rebound=tuple(name[:100] for name in _strings(params.get("rebound"), "rebound", 1_000)),
         stdout_chars=printed,
     )
+
+
+def _deeper(value: object, limit: int) -> bool:
+    """Whether lists and dicts stand in one another more than `limit` deep. Later, somebody's recursion
+    will go through the value."""
+    level = [value]
+    for _ in range(limit + 1):
+        level = [
+            inner
+            for one in level
+            if isinstance(one, (list, dict))
+            for inner in (one.values() if isinstance(one, dict) else one)
+        ]
+        if not level:
+            return False
+    return True
 
 
 def _list(value: object, what: str, limit: int) -> list[Any]:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import sys
-from pathlib import Path
 
 from sandbox.errors import SandboxRefused
 from sandbox.isolation.policy import LEVELS
 
 from .catalogue import Attack, catalogue, markdown
 from .document import DOCUMENT, with_table
-from .runner import Outcome, Runner
+from .runner import Runner
 from .world import World
 
 
@@ -46,26 +46,10 @@ async def _level(level: int, only: str) -> int:
                     print(f"level {level} can't be had here: {error}")
                     return 0
                 for outcome in outcomes:
-                    broken += _show(outcome)
+                    unexpected = outcome.broken(root=os.getuid() == 0)
+                    print("***" if unexpected else "   ", outcome.line, flush=True)
+                    broken += unexpected
     return broken
-
-
-def _show(outcome: Outcome) -> int:
-    import os
-
-    promised = outcome.attack.stopped_at(outcome.level, root=os.getuid() == 0)
-    if outcome.skipped:
-        verdict = f"not tried: {outcome.skipped}"
-    elif outcome.harm:
-        verdict = f"NOT STOPPED{' ***' if promised else ''} {', '.join(outcome.harm)}"
-    else:
-        verdict = "stopped" if promised else "stopped, which is more than promised"
-    print(
-        f"{outcome.level}  {outcome.attack.category:<10} {outcome.attack.name[:60]:<60} {verdict}"
-        f"  [{outcome.status} {outcome.seconds:.1f} s +{outcome.growth_mb} MB {outcome.detail}]",
-        flush=True,
-    )
-    return int(promised and bool(outcome.harm))
 
 
 if __name__ == "__main__":

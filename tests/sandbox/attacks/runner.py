@@ -7,8 +7,7 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,6 +49,19 @@ class Outcome:
     seconds: float
     growth_mb: int
     skipped: str = ""
+
+    def broken(self, *, root: bool) -> bool:
+        """Whether it got through although the level is said to stop it."""
+        return bool(self.harm) and self.attack.stopped_at(self.level, root=root)
+
+    @property
+    def line(self) -> str:
+        """The row of the table that people read."""
+        name = f"level {self.level}  {self.attack.category:<9}  {self.attack.name[:62]:<62}"
+        if self.skipped:
+            return f"{name}  not tried: {self.skipped}"
+        verdict = f"NOT STOPPED: {', '.join(self.harm)}" if self.harm else "stopped"
+        return f"{name}  {verdict}  [{self.status}, {self.seconds:.1f} s, {self.growth_mb:+d} MB, {self.detail}]"
 
 
 class PatientHandler:
@@ -133,7 +145,7 @@ class Runner:
                 pass
             if time.monotonic() - began > 0.5 + GRACE_SECONDS + _SLACK_SECONDS:
                 harm.append(f"held the next cell for {time.monotonic() - began:.1f} s")
-        harm += self._world.harm(repr(result))
+        harm += self._world.harm(_said(result))
         if not self._context_is_whole():
             harm.append("changed the text")
         detail = f"{result.ename}: {result.evalue}"[:100] if result.ename else result.stdout[-60:]
@@ -168,13 +180,12 @@ class Runner:
         return any(path.read_bytes() == _TEXT.encode() for path in self._folder.iterdir() if path.is_file())
 
 
+def _said(result: CellResult) -> str:
+    texts = (result.stdout, result.stderr, result.result, result.evalue, result.traceback, result.report)
+    return "\n".join(map(str, texts))
+
+
 def _unnamed(result: CellResult) -> list[str]:
     if result.status == "died" and not result.evalue:
         return ["the run was given no reason"]
     return []
-
-
-@contextmanager
-def open_world() -> Iterator[World]:
-    with World() as world:
-        yield world

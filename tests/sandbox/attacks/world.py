@@ -83,6 +83,7 @@ class World:
     def begin(self) -> None:
         """Take the measure of the driver and of what is there."""
         gc.collect()
+        self._contacts()
         # Five resets the peak of this process's resident memory.
         Path("/proc/self/clear_refs").write_text("5")
         self._memory = _status("VmRSS")
@@ -99,7 +100,8 @@ class World:
         if self.canary in said:
             found.append("read a secret")
         if "GOT THROUGH" in said:
-            found.append(f"says: {said[said.index('GOT THROUGH') + 12 :][:80]}")
+            ways = [line[12:].strip() for line in said.splitlines() if line.startswith("GOT THROUGH")]
+            found.append(f"got through {', '.join(dict.fromkeys(ways))}"[:100].strip())
         found += self._contacts()
         if self._documents_changed():
             found.append("changed the user's files")
@@ -122,22 +124,25 @@ class World:
     def left(self) -> list[str]:
         """What there is, a moment after the kernel ended, that was not there before; cleared away."""
         end = time.monotonic() + _LEFT_SECONDS
-        while (_descendants() - self._processes or self._new_files()) and time.monotonic() < end:
+        while (self._orphans() or self._new_files()) and time.monotonic() < end:
             time.sleep(0.02)
         found = []
-        orphans = _descendants() - self._processes
+        orphans = self._orphans()
         if orphans:
             found.append(f"{len(orphans)} processes left")
         while orphans:
             for pid in orphans:
                 _kill(pid)
-            orphans = _descendants() - self._processes
+            orphans = self._orphans()
         files = self._new_files()
         if files:
             found.append(f"{len(files)} files left")
         for path in files:
             shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
         return found
+
+    def _orphans(self) -> set[int]:
+        return _descendants() - self._processes - {self._victim.pid}
 
     def _new_files(self) -> set[Path]:
         return set(self._traces()) - self._files
@@ -165,7 +170,7 @@ class World:
 
     def _plant_victim(self) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
-            [sys.executable, "-c", "import time; time.sleep(3600)", self.mark],
+            [sys.executable, "-c", "import time; time.sleep(600)", self.mark],
             start_new_session=True,
             stdin=subprocess.DEVNULL,
         )

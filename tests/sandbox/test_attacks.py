@@ -1,0 +1,85 @@
+"""The attack suite at every level this machine has: each attack is stopped where docs/security.md says so."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from sandbox.errors import SandboxRefused
+from sandbox.isolation.policy import LEVELS
+
+
+def _load() -> dict[str, ModuleType]:
+    """The package beside this file, which no import path leads to."""
+    folder = Path(__file__).parent / "attacks"
+    spec = importlib.util.spec_from_file_location(
+        "attacks", folder / "__init__.py", submodule_search_locations=[str(folder)]
+    )
+    assert spec is not None
+    assert spec.loader is not None
+    sys.modules["attacks"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(sys.modules["attacks"])
+    names = ("catalogue", "document", "runner", "world")
+    return {name: importlib.import_module(f"attacks.{name}") for name in names}
+
+
+_modules = _load()
+catalogue = _modules["catalogue"].catalogue()
+ROOT = os.getuid() == 0
+
+
+def _groups() -> list[tuple[str, tuple[Any, ...]]]:
+    """Attacks that can share a kernel share one, the others have one each."""
+    groups = []
+    for category in catalogue:
+        together = tuple(attack for attack in category.attacks if not attack.alone)
+        if together:
+            groups.append((category.name, together))
+        groups += [(f"{category.name}: {one.name}", (one,)) for one in category.attacks if one.alone]
+    return groups
+
+
+@pytest.fixture(scope="module")
+def world() -> Iterator[Any]:
+    with _modules["world"].World() as world:
+        yield world
+
+
+@pytest.mark.parametrize("level", sorted(LEVELS))
+@pytest.mark.parametrize(("name", "attacks"), _groups(), ids=[name for name, _ in _groups()])
+async def test_attacks_are_stopped(world, name, attacks, level) -> None:
+    """sandbox.md 14: one attack suite runs against each level. 1, 2, 4, 5, 6, 7, 8, 9: what it tries."""
+    try:
+        outcomes = await _modules["runner"].Runner(world, level).run(attacks)
+    except SandboxRefused as error:
+        pytest.skip(f"level {level} can't be had on this machine: {error}")
+    for outcome in outcomes:
+        print(outcome.line)
+    through = [outcome.line for outcome in outcomes if outcome.broken(root=ROOT)]
+    assert not through, "\n".join(through)
+    if all(outcome.skipped for outcome in outcomes):
+        pytest.skip(f"{name}: {outcomes[0].skipped}")
+
+
+def test_the_table_in_the_docs_is_the_suites() -> None:
+    """sandbox.md 14: the same table is in the docs for each level (`python -m attacks --docs` makes it)."""
+    document = _modules["document"]
+    assert document.table_in(document.DOCUMENT.read_text(encoding="utf-8")) == (
+        _modules["catalogue"].markdown()
+    )
+
+
+def test_the_suite_is_large_and_its_names_are_unique() -> None:
+    """sandbox.md 14: at least 40 attacks."""
+    names = [attack.name for category in catalogue for attack in category.attacks]
+    assert len(names) == len(set(names)) >= 150
+    for category in catalogue:
+        for attack in category.attacks:
+            assert attack.through <= {0, 1} or attack.why, f"{attack.name}: say why level 2 does not stop it"
