@@ -94,7 +94,9 @@ def _refuse_traps(schema: Mapping[str, Any]) -> None:
         elif isinstance(one, dict):
             for key, value in one.items():
                 if key in _REFUSED:
-                    raise SchemaError(f"{key} is not taken; write the shape out, with type, properties, items")
+                    raise SchemaError(
+                        f"{key} is not taken; write the shape out, with type, properties, items"
+                    )
                 if key in _NAMES_OF_SCHEMAS and isinstance(value, dict):
                     waiting.extend(value.values())
                 elif key not in _VALUES:

@@ -8,6 +8,7 @@ import os
 import tempfile
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -61,7 +62,9 @@ class Outcome:
         if self.skipped:
             return f"{name}  not tried: {self.skipped}"
         verdict = f"NOT STOPPED: {', '.join(self.harm)}" if self.harm else "stopped"
-        return f"{name}  {verdict}  [{self.status}, {self.seconds:.1f} s, {self.growth_mb:+d} MB, {self.detail}]"
+        return (
+            f"{name}  {verdict}  [{self.status}, {self.seconds:.1f} s, {self.growth_mb:+d} MB, {self.detail}]"
+        )
 
 
 class PatientHandler:
@@ -139,10 +142,8 @@ class Runner:
         if kernel.alive and attack.alone:
             # Whatever the attack has left in its kernel, the next cell ends in time, too.
             began = time.monotonic()
-            try:
+            with suppress(KernelDied):
                 harm += _unnamed(await kernel.execute("6 * 7", round=3, timeout=0.5))
-            except KernelDied:
-                pass
             if time.monotonic() - began > 0.5 + GRACE_SECONDS + _SLACK_SECONDS:
                 harm.append(f"held the next cell for {time.monotonic() - began:.1f} s")
         harm += self._world.harm(_said(result))

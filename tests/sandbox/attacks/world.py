@@ -52,14 +52,13 @@ class World:
         self._plant_servers()
         self._plant_document()
         self._victim = self._plant_victim()
-        self._stack.callback(lambda: self._victim.kill())
+        self._stack.callback(self._end_victim)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._stack.close()
-        self._victim.wait()
 
     def targets(self) -> dict[str, object]:
         """What the attacker is told, so that no attack fails for want of an address."""
@@ -110,8 +109,7 @@ class World:
             self._plant_document()
         if self._victim.poll() is not None or _state(self._victim.pid) in "TtZ":
             found.append("stopped another process")
-            self._victim.kill()
-            self._victim.wait()
+            self._end_victim()
             self._victim = self._plant_victim()
         growth = _status("VmHWM") - self._memory
         if growth >= MOST_GROWTH:
@@ -148,7 +146,9 @@ class World:
         return set(self._traces()) - self._files
 
     def _traces(self) -> list[Path]:
-        marked = [path for place in ("/dev/shm", "/tmp", "/var/tmp") for path in Path(place).glob(f"{self.mark}*")]
+        marked = [
+            path for place in ("/dev/shm", "/tmp", "/var/tmp") for path in Path(place).glob(f"{self.mark}*")
+        ]
         return [*(self.folder / "tmp").iterdir(), *marked]
 
     def _plant_document(self) -> None:
@@ -174,6 +174,10 @@ class World:
             start_new_session=True,
             stdin=subprocess.DEVNULL,
         )
+
+    def _end_victim(self) -> None:
+        self._victim.kill()
+        self._victim.wait()
 
     def _plant_servers(self) -> None:
         self._tcp = socket.create_server(("127.0.0.1", 0))
