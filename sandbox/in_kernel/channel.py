@@ -15,7 +15,6 @@ from typing import Any, Protocol
 
 from . import wire
 
-
 MAX_CHILDREN_CALLS = 48
 """Threads of a cell that ask children at once; more wait. The driver takes some more calls than that, so that
 an interrupt and the cell's report always find room."""

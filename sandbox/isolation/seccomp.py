@@ -22,8 +22,8 @@ DENIED: tuple[str, ...] = (
     "move_mount", "msgget", "name_to_handle_at",
     "open_by_handle_at", "open_tree", "perf_event_open", "personality", "pidfd_getfd", "pivot_root",
     "process_madvise", "process_vm_readv", "process_vm_writev", "ptrace", "quotactl", "quotactl_fd",
-    "reboot", "request_key", "setdomainname", "sethostname", "setns", "settimeofday", "shmget", "swapoff", "swapon",
-    "syslog", "umount2", "unshare", "uselib", "userfaultfd", "vhangup",
+    "reboot", "request_key", "setdomainname", "sethostname", "setns", "settimeofday", "shmget", "swapoff",
+    "swapon", "syslog", "umount2", "unshare", "uselib", "userfaultfd", "vhangup",
 )  # fmt: skip
 
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
