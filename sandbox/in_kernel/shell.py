@@ -57,7 +57,7 @@ class CellShell(ZMQInteractiveShell):
 
     @contextmanager
     def _tee(self, channel: str) -> Iterator[None]:
-        """IPython would keep another copy of all that is printed, without bound, for a history that is off."""
+        """IPython would keep a copy of all that is printed, without bound, for a history that is off."""
         yield
 
     def showtraceback(self, exc_tuple: Any = None, *args: Any, **kwargs: Any) -> None:

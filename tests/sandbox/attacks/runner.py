@@ -7,9 +7,9 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sandbox.context_file import ContextFile, ContextFileWriter
@@ -112,13 +112,44 @@ class Runner:
             if kernel is None:
                 self._world.snapshot()
                 kernel = await self._open()
-            outcomes.append(await self._attack(kernel, attack))
+            self._world.begin()
+            outcome = await self._attack(kernel, attack)
+            outcomes.append(self._judged(outcome))
             if not kernel.alive:
                 outcomes[-1] = await self._closed(kernel, outcomes[-1])
                 kernel = None
         if kernel is not None:
             outcomes[-1] = await self._closed(kernel, outcomes[-1])
         return outcomes
+
+    async def run_side_by_side(self, attacks: Sequence[Attack]) -> list[Outcome]:
+        """Each attack in a kernel of its own, all at once: most of the time they wait. If there is any harm,
+        they are run again one after another, to know whose doing it is."""
+        held = [
+            attack
+            for attack in attacks
+            if attack.stopped_at(self._level, root=self._root)
+            and not attack.skipped_at(self._level, root=self._root)
+        ]
+        outcomes = {
+            attack.name: outcome for attack, outcome in zip(held, await self._at_once(held), strict=True)
+        }
+        again = any(outcome.harm for outcome in outcomes.values())
+        for attack in attacks:
+            if again or attack.name not in outcomes:
+                [outcomes[attack.name]] = await self.run([attack])
+        return [outcomes[attack.name] for attack in attacks]
+
+    async def _at_once(self, attacks: Sequence[Attack]) -> list[Outcome]:
+        self._world.snapshot()
+        kernels = await asyncio.gather(*(self._open() for _ in attacks))
+        self._world.begin()
+        outcomes = await asyncio.gather(*map(self._attack, kernels, attacks))
+        closed = await asyncio.gather(*map(self._close, kernels, outcomes))
+        harm = [*self._world.harm(), *await asyncio.to_thread(self._world.left)]
+        if not self._context_is_whole():
+            harm.append("changed the text")
+        return [replace(outcome, harm=(*outcome.harm, *harm)) for outcome in closed]
 
     async def _open(self) -> JupyterSandbox:
         kernel = JupyterSandbox(
@@ -131,14 +162,12 @@ class Runner:
 
     async def _attack(self, kernel: JupyterSandbox, attack: Attack) -> Outcome:
         targets = f"import json\nT = json.loads({json.dumps(self._world.targets())!r})\n"
-        self._world.begin()
         began = time.monotonic()
         result = await kernel.execute(targets + prelude() + attack.code, round=2, timeout=attack.seconds)
         seconds = time.monotonic() - began
-        harm = []
+        harm = _unnamed(result)
         if seconds > attack.seconds + GRACE_SECONDS + _SLACK_SECONDS:
             harm.append(f"held the run for {seconds:.1f} s")
-        harm += _unnamed(result)
         if kernel.alive and attack.alone:
             # Whatever the attack has left in its kernel, the next cell ends in time, too.
             began = time.monotonic()
@@ -146,36 +175,28 @@ class Runner:
                 harm += _unnamed(await kernel.execute("6 * 7", round=3, timeout=0.5))
             if time.monotonic() - began > 0.5 + GRACE_SECONDS + _SLACK_SECONDS:
                 harm.append(f"held the next cell for {time.monotonic() - began:.1f} s")
-        harm += self._world.harm(_said(result))
+        harm += self._world.claims(_said(result))
+        detail = f"{result.ename}: {result.evalue}"[:100] if result.ename else result.stdout[-60:]
+        return Outcome(attack, self._level, tuple(harm), result.status, detail.replace("\n", " "), seconds, 0)
+
+    def _judged(self, outcome: Outcome) -> Outcome:
+        harm = [*outcome.harm, *self._world.harm()]
         if not self._context_is_whole():
             harm.append("changed the text")
-        detail = f"{result.ename}: {result.evalue}"[:100] if result.ename else result.stdout[-60:]
-        return Outcome(
-            attack,
-            self._level,
-            tuple(harm),
-            result.status,
-            detail.replace("\n", " "),
-            seconds,
-            self._world.growth >> 20,
-        )
+        return replace(outcome, harm=tuple(harm), growth_mb=self._world.growth >> 20)
 
     async def _closed(self, kernel: JupyterSandbox, last: Outcome) -> Outcome:
+        outcome = await self._close(kernel, last)
+        left = await asyncio.to_thread(self._world.left)
+        return replace(outcome, harm=(*outcome.harm, *left))
+
+    async def _close(self, kernel: JupyterSandbox, last: Outcome) -> Outcome:
         began = time.monotonic()
         await kernel.close()
         harm = list(last.harm)
         if time.monotonic() - began > _CLOSE_SECONDS:
             harm.append(f"took {time.monotonic() - began:.1f} s to close")
-        harm += await asyncio.to_thread(self._world.left)
-        return Outcome(
-            last.attack,
-            last.level,
-            tuple(harm),
-            last.status,
-            last.detail,
-            last.seconds,
-            last.growth_mb,
-        )
+        return replace(last, harm=tuple(harm))
 
     def _context_is_whole(self) -> bool:
         return any(path.read_bytes() == _TEXT.encode() for path in self._folder.iterdir() if path.is_file())
