@@ -125,7 +125,7 @@ class SubCalls:
                 wanted = self._wanted(batch, position, schema)
                 answer = await self._answer(wanted)
                 self._record(answer)
-                answered(position, answer)
+                await answered(position, answer)
                 # An answer from memory takes no time at all: a long row of them must let others run.
                 await asyncio.sleep(0)
 

@@ -23,6 +23,12 @@ from sandbox.types import CellReport, ChildAnswer
 __all__ = ["Bridge", "ComputeClock"]
 
 MAX_IN_FLIGHT = 64
+MAX_LOAD = 24 * 2**20
+"""Bytes, about, that the calls in flight may take of the driver's memory."""
+_SMALL = 2**20
+"""Calls of less are looked at even if there is no room: an interrupt is one."""
+_MOST_UNREAD = 2**20
+"""Bytes of answers that may wait for the kernel to read them."""
 
 
 class ComputeClock:
@@ -59,7 +65,8 @@ class Bridge:
         self._chars = chars
         self._broken = broken
         self._calls: dict[int, asyncio.Task[None]] = {}
-        self._room = asyncio.Semaphore(MAX_IN_FLIGHT)
+        self._load = 0
+        self._room = asyncio.Event()
         self._serving: asyncio.Task[None] | None = None
         self.clock = ComputeClock()
         self._report = CellReport()
@@ -68,6 +75,7 @@ class Bridge:
         """Serve the kernel at the other end of `sock`."""
         sock.setblocking(False)
         self._reader, self._writer = await asyncio.open_connection(sock=sock)
+        self._writer.transport.set_write_buffer_limits(high=_MOST_UNREAD)
         self._serving = asyncio.get_running_loop().create_task(self._serve())
 
     async def close(self) -> None:
@@ -77,7 +85,8 @@ class Bridge:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         if self._serving is not None:
-            self._writer.close()
+            # Not close(): that waits until the kernel has read what is left for it.
+            self._writer.transport.abort()
             with suppress(OSError):
                 await self._writer.wait_closed()
             self._serving = None
@@ -95,8 +104,8 @@ class Bridge:
         try:
             while True:
                 header = await self._reader.readexactly(wire.HEADER_SIZE)
-                message = wire.decode(await self._reader.readexactly(wire.body_size(header)))
-                await self._dispatch(message)
+                size = wire.body_size(header, wire.MAX_CALL)
+                await self._dispatch(await self._reader.readexactly(size))
         except (asyncio.IncompleteReadError, ConnectionError):
             for task in self._calls.values():
                 task.cancel()
@@ -105,7 +114,11 @@ class Bridge:
                 ProtocolError(f"the kernel broke the helper protocol ({type(error).__name__}: {error})")
             )
 
-    async def _dispatch(self, message: dict[str, Any]) -> None:
+    async def _dispatch(self, body: bytes) -> None:
+        load = 4 * len(body) + wire.weight(body)
+        if load > _SMALL:
+            await self._room_for(load)
+        message = wire.decode(body)
         number, method, params = message["id"], message["method"], message["params"]
         if not isinstance(number, int) or not isinstance(params, dict):
             raise ValueError("frame")
@@ -116,16 +129,24 @@ class Bridge:
             return
         if method not in ("children", "finalize", "progress", "cell_report"):
             raise ValueError("method")
+        await self._room_for(load)
         if number in self._calls:
             raise ValueError("id")
-        await self._room.acquire()
+        self._load += load
         task = asyncio.get_running_loop().create_task(self._answer(number, method, params))
         self._calls[number] = task
-        task.add_done_callback(lambda done: self._finished(number, done))
+        task.add_done_callback(lambda done: self._finished(number, load, done))
 
-    def _finished(self, number: int, task: asyncio.Task[None]) -> None:
+    async def _room_for(self, load: int) -> None:
+        """Until a call of that load fits beside those in flight. Meanwhile nothing more is read."""
+        while self._calls and (len(self._calls) >= MAX_IN_FLIGHT or self._load + load > MAX_LOAD):
+            self._room.clear()
+            await self._room.wait()
+
+    def _finished(self, number: int, load: int, task: asyncio.Task[None]) -> None:
         self._calls.pop(number, None)
-        self._room.release()
+        self._load -= load
+        self._room.set()
         if task.cancelled():
             return
         error = task.exception()
@@ -158,12 +179,18 @@ class Bridge:
     async def _children(self, number: int, params: dict[str, Any]) -> None:
         batch = requests.child_batch(params, self._chars)
 
-        def answered(position: int, answer: ChildAnswer) -> None:
-            # Written, not drained: the transport's buffer holds what the kernel has not yet read, and a
-            # batch is bounded by its own answers.
-            self._writer.write(wire.encode({"id": number, "part": [position, asdict(answer)]}))
-
         clock = self.clock  # a call may outlive its cell: the next one has a clock of its own
+
+        async def answered(position: int, answer: ChildAnswer) -> None:
+            self._writer.write(wire.encode({"id": number, "part": [position, asdict(answer)]}))
+            if self._unread():
+                # Waiting for a kernel that does not read is the cell's own time.
+                clock.resume()
+                try:
+                    await self._writer.drain()
+                finally:
+                    clock.pause()
+
         clock.pause()
         try:
             await self._handler.children(batch, answered)
@@ -172,4 +199,9 @@ class Bridge:
 
     async def _send(self, message: dict[str, Any]) -> None:
         self._writer.write(wire.encode(message))
-        await self._writer.drain()
+        if self._unread():
+            await self._writer.drain()
+
+    def _unread(self) -> bool:
+        """Whether so much waits to be read that nothing more is to be made for the kernel."""
+        return self._writer.transport.get_write_buffer_size() > _MOST_UNREAD

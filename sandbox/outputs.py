@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["MESSAGE_LIMIT", "RESULT_LIMIT", "STREAM_LIMIT", "TRACEBACK_LIMIT", "OutputCollector"]
+__all__ = ["MESSAGE_LIMIT", "RESULT_LIMIT", "STREAM_LIMITS", "TRACEBACK_LIMIT", "OutputCollector"]
 
-STREAM_LIMIT = 1_010_000
-"""Characters of one stream of one cell: the kernel's own bound, and room for its note of a gap."""
+STREAM_LIMITS = {"stdout": 1_010_000, "stderr": 210_000}
+"""Characters of each stream of one cell: the kernel's own bound, and room for its note of a gap."""
 RESULT_LIMIT = 21_000
 MESSAGE_LIMIT = 2_100
 TRACEBACK_LIMIT = 8_200
@@ -34,9 +34,9 @@ class OutputCollector:
                 self._results.append(text[:RESULT_LIMIT])
 
     def _add_stream(self, name: object, text: object) -> None:
-        if name not in ("stdout", "stderr") or not isinstance(name, str) or not isinstance(text, str):
+        if not isinstance(name, str) or name not in STREAM_LIMITS or not isinstance(text, str):
             return
-        room = STREAM_LIMIT - self._sizes[name]
+        room = STREAM_LIMITS[name] - self._sizes[name]
         self._sizes[name] += len(text)
         if room > 0:
             self._streams[name].append(text[:room])

@@ -63,7 +63,7 @@ def finalization(params: Mapping[str, Any], chars: int) -> Finalization:
             raise ValueError("confidence")
         confidence = float(confidence)
     value = params.get("value")
-    if _deeper_than(value, MAX_DEPTH):
+    if _deeper(value, MAX_DEPTH):
         raise BadCall("value", f"the value is nested deeper than {MAX_DEPTH} levels; flatten it")
     return Finalization(
         value=value,
@@ -93,6 +93,22 @@ def cell_report(params: Mapping[str, Any], chars: int) -> CellReport:
     )
 
 
+def _deeper(value: object, limit: int) -> bool:
+    """Whether lists and dicts stand in one another more than `limit` deep. Later, somebody's recursion
+    will go through the value."""
+    level = [value]
+    for _ in range(limit + 1):
+        level = [
+            inner
+            for one in level
+            if isinstance(one, (list, dict))
+            for inner in (one.values() if isinstance(one, dict) else one)
+        ]
+        if not level:
+            return False
+    return True
+
+
 def _list(value: object, what: str, limit: int) -> list[Any]:
     if not isinstance(value, list) or len(value) > limit:
         raise ValueError(what)
@@ -119,18 +135,6 @@ def _span(value: object, chars: int) -> Span:
     ):
         return Span(value[0], value[1])
     raise ValueError("span")
-
-
-def _deeper_than(value: object, depth: int) -> bool:
-    level = [value]
-    for _ in range(depth):
-        level = [
-            inner
-            for outer in level
-            if isinstance(outer, dict | list)
-            for inner in (outer.values() if isinstance(outer, dict) else outer)
-        ]
-    return bool(level)
 
 
 def _evidence(value: object) -> Span | str:

@@ -6,7 +6,7 @@ driver. The sandbox calls the handler and never knows who stands behind it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from sandbox.types import (
@@ -20,8 +20,9 @@ from sandbox.types import (
 
 __all__ = ["AnswerSink", "KernelHandler", "Sandbox"]
 
-AnswerSink = Callable[[int, ChildAnswer], None]
-"""Takes (position in the batch, answer), once for every position, in any order."""
+AnswerSink = Callable[[int, ChildAnswer], Awaitable[None]]
+"""Takes (position in the batch, answer), once for every position, in any order. To be awaited: it holds back
+whoever answers faster than the kernel reads."""
 
 
 class KernelHandler(Protocol):

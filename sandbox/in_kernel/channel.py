@@ -15,6 +15,10 @@ from typing import Any, Protocol
 
 from . import wire
 
+MAX_CHILDREN_CALLS = 48
+"""Threads of a cell that ask children at once; more wait. The driver takes some more calls than that, so that
+an interrupt and the cell's report always find room."""
+
 
 class CallError(Exception):
     """The driver refused or failed a call. `type` is a word of the protocol, the message is for the model."""
@@ -48,11 +52,18 @@ class Channel:
         self._pending: dict[int, _Pending] = {}
         self._numbers = itertools.count(1)
         self._writing = threading.Lock()
+        self._asking = threading.BoundedSemaphore(MAX_CHILDREN_CALLS)
         self._closed = False
         threading.Thread(target=self._read, name="rlm-channel", daemon=True).start()
 
     def call(self, method: str, params: dict[str, Any]) -> tuple[Any, list[Any]]:
         """See Caller. An interrupt while waiting cancels the call on the driver's side, then goes on up."""
+        if method != "children":
+            return self._call(method, params)
+        with self._asking:
+            return self._call(method, params)
+
+    def _call(self, method: str, params: dict[str, Any]) -> tuple[Any, list[Any]]:
         number = next(self._numbers)
         pending = self._pending[number] = _Pending()
         try:
@@ -78,7 +89,7 @@ class Channel:
 
     def _send(self, message: dict[str, Any]) -> None:
         try:
-            frame = wire.encode(message)
+            frame = wire.encode(message, wire.MAX_CALL)
         except wire.WireError as error:
             raise CallError("too_large", f"this call can't be sent: {error}") from error
         with self._writing, _interrupts_held_back():

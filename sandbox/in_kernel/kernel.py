@@ -19,7 +19,7 @@ from .body import Body
 from .channel import CallError, Channel
 from .handle import Handle
 from .helpers import Helpers
-from .output import BoundedStream
+from .output import STDERR_LIMIT, BoundedStream
 from .shell import CellKernel, CellShell
 from .variables import VariableWatch
 
@@ -82,7 +82,7 @@ class Cells:
         self._round = 0
         self._watch = VariableWatch(namespace, {})
         self._stdout = BoundedStream(sys.stdout)
-        self._stderr = BoundedStream(sys.stderr)
+        self._stderr = BoundedStream(sys.stderr, STDERR_LIMIT)
         sys.stdout = self._stdout
         sys.stderr = self._stderr
 

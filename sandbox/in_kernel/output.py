@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections import deque
 from typing import Any, TextIO
 
 SOURCE_LIMIT = 1_000_000
 """Characters of one stream of one cell that are kept: the first part as it comes, the last at the end."""
+STDERR_LIMIT = 200_000
+"""The same of stderr: warnings and tracebacks, which nobody reads by the million."""
 TAIL = 50_000
+_JOINED_FROM = 8
 
 
 class BoundedStream:
@@ -24,7 +26,7 @@ class BoundedStream:
         self.written = 0
         self.kept: list[str] = []
         self._head = 0
-        self._tail: deque[str] = deque()
+        self._tail: list[str] = []
         self._tail_size = 0
 
     def write(self, text: str) -> int:
@@ -40,15 +42,13 @@ class BoundedStream:
             self._stream.write(head)
             text = text[room:]
         if text:
-            self._keep_tail(text)
+            # Pieces are joined once in a while, not each time: a million short lines are common.
+            self._tail.append(text)
+            self._tail_size += len(text)
+            if self._tail_size > _JOINED_FROM * self._tail_limit:
+                self._tail = ["".join(self._tail)[-self._tail_limit :]]
+                self._tail_size = len(self._tail[0])
         return size
-
-    def _keep_tail(self, text: str) -> None:
-        piece = text[-self._tail_limit :]
-        self._tail.append(piece)
-        self._tail_size += len(piece)
-        while self._tail_size - len(self._tail[0]) >= self._tail_limit:
-            self._tail_size -= len(self._tail.popleft())
 
     def end(self) -> str:
         """Pass on the tail, with the gap named, and return all that was kept of the cell."""
@@ -58,7 +58,7 @@ class BoundedStream:
             rest = (f"\n[… {gap:,} characters not kept …]\n" if gap else "") + tail
             self.kept.append(rest)
             self._stream.write(rest)
-            self._tail.clear()
+            self._tail = []
             self._tail_size = 0
         self._stream.flush()
         return "".join(self.kept)

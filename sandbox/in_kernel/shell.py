@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
@@ -52,6 +54,11 @@ class CellShell(ZMQInteractiveShell):
 
     def init_display_formatter(self) -> None:
         self.display_formatter = CellFormatter(parent=self)
+
+    @contextmanager
+    def _tee(self, channel: str) -> Iterator[None]:
+        """IPython would keep a copy of all that is printed, without bound, for a history that is off."""
+        yield
 
     def showtraceback(self, exc_tuple: Any = None, *args: Any, **kwargs: Any) -> None:
         etype, value, trace = self._get_exc_info(exc_tuple)

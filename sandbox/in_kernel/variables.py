@@ -8,12 +8,25 @@ from collections.abc import Mapping
 from typing import Any
 
 _UNITS: Mapping[str, str] = {"ChildResults": "answers", "Hits": "hits", "Chunks": "chunks"}
+MOST_CHANGES = 500
+"""Variables of one cell that are reported."""
+_MOST_CHARS = 100
 _SILENT = (types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.MethodType, type)
 _SCALARS = (int, float, str, bytes, bool, type(None))
 
 
 def describe(value: Any) -> tuple[str, str]:
-    """Type and size of a value: `("str", "1,204 chars")`, `("list", "11 answers")`, `("float", "")`."""
+    """Type and size of a value: `("str", "1,204 chars")`, `("list", "11 answers")`, `("float", "")`. Both
+    are short, and there are some whatever the value's own methods do."""
+    try:
+        kind, size = _described(value)
+        return str(kind)[:_MOST_CHARS], str(size)[:_MOST_CHARS]
+    except Exception:
+        # len() and attributes ran the value's own code: whatever it raised is the cell's affair.
+        return "object", ""
+
+
+def _described(value: Any) -> tuple[str, str]:
     unit = _UNITS.get(type(value).__name__)
     if unit is not None:
         return "list", f"{len(value):,} {unit}"
@@ -56,7 +69,7 @@ class VariableWatch:
         return {name: ": ".join(filter(None, describe(value))) for name, value in self._mine()}
 
     def changes(self, code: str) -> list[tuple[str, str, str]]:
-        """(name, type, size) of what is new or has changed since the last call."""
+        """(name, type, size) of what is new or has changed since the last call; of very many, the first."""
         loops = loop_names(code)
         changed = []
         seen = {}
@@ -67,7 +80,7 @@ class VariableWatch:
                 continue
             changed.append((name, kind, size))
         self._seen = seen
-        return changed
+        return changed[:MOST_CHANGES]
 
     def rebound(self) -> list[str]:
         """The helpers whose names a cell has bound to something else."""
@@ -80,6 +93,7 @@ class VariableWatch:
             if isinstance(name, str)
             and not name.startswith("_")
             and (name not in self._hidden or name in self._ours)
+            and len(name) <= _MOST_CHARS
             and self._ours.get(name) is not value
             and not isinstance(value, _SILENT)
         ]

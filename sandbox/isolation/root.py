@@ -4,6 +4,7 @@ of the host's files can be named from within it."""
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -60,13 +61,25 @@ def change_root(
     _make_folder(new + "/dev/shm")  # noqa: S108 - the sandbox's own
     _mount("tmpfs", new + "/dev/shm", "tmpfs", _NOSUID | _NODEV | _NOEXEC, "size=16m,mode=700")  # noqa: S108
     _make_folder(new + "/proc")
-    _mount("proc", new + "/proc", "proc", _NOSUID | _NODEV | _NOEXEC)
+    _mount_proc(new + "/proc")
     os.chdir(new)
     syscall("pivot_root", b".", b".")
     checked(libc.umount2(b".", _DETACH), "umount of the old root")
     os.chdir("/")
     _mount(None, "/", None, _REMOUNT | _BIND | _RDONLY | _NOSUID | _NODEV)
     os.chdir(scratch)
+
+
+def _mount_proc(target: str) -> None:
+    """The processes of our own namespace, without the files about the machine (slabinfo, kallsyms, kcore,
+    sys/) that root may read with no capability at all. Linux before 5.8 only has the whole."""
+    flags = _NOSUID | _NODEV | _NOEXEC
+    try:
+        _mount("proc", target, "proc", flags, "subset=pid")
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+        _mount("proc", target, "proc", flags)
 
 
 def _mirror(path: str, new: str) -> None:

@@ -18,11 +18,12 @@ DENIED: tuple[str, ...] = (
     "acct", "add_key", "adjtimex", "bpf", "chroot", "clock_adjtime", "clock_settime", "delete_module",
     "fanotify_init", "finit_module", "fsconfig", "fsmount", "fsopen", "fspick", "init_module",
     "io_uring_enter", "io_uring_register", "io_uring_setup", "ioperm", "iopl", "kcmp", "kexec_file_load",
-    "kexec_load", "keyctl", "lookup_dcookie", "mount", "mount_setattr", "move_mount", "name_to_handle_at",
+    "kexec_load", "keyctl", "lookup_dcookie", "memfd_create", "memfd_secret", "mount", "mount_setattr",
+    "move_mount", "msgget", "name_to_handle_at",
     "open_by_handle_at", "open_tree", "perf_event_open", "personality", "pidfd_getfd", "pivot_root",
     "process_madvise", "process_vm_readv", "process_vm_writev", "ptrace", "quotactl", "quotactl_fd",
-    "reboot", "request_key", "setdomainname", "sethostname", "setns", "settimeofday", "swapoff", "swapon",
-    "syslog", "umount2", "unshare", "uselib", "userfaultfd", "vhangup",
+    "reboot", "request_key", "setdomainname", "sethostname", "setns", "settimeofday", "shmget", "swapoff",
+    "swapon", "syslog", "umount2", "unshare", "uselib", "userfaultfd", "vhangup",
 )  # fmt: skip
 
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06

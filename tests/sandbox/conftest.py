@@ -37,13 +37,13 @@ class RecordingHandler:
         for position in reversed(range(len(batch.prompts))):
             prompt = batch.prompts[position]
             if prompt == "fail" or (prompt == "fail odd" and position % 2):
-                answered(
+                await answered(
                     position, ChildAnswer("", error="the model is away", error_type="model", found=False)
                 )
             elif prompt == "absent":
-                answered(position, ChildAnswer("NOT_FOUND", found=False))
+                await answered(position, ChildAnswer("NOT_FOUND", found=False))
             else:
-                answered(position, ChildAnswer(f"{prompt} {position}", input_tokens=7, output_tokens=2))
+                await answered(position, ChildAnswer(f"{prompt} {position}", input_tokens=7, output_tokens=2))
 
     async def finalize(self, final: Finalization) -> FinalizeVerdict:
         self.finals.append(final)

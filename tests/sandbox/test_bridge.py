@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from sandbox.bridge import MAX_IN_FLIGHT, Bridge, ComputeClock
 from sandbox.errors import ProtocolError
 from sandbox.in_kernel import wire
+from sandbox.types import ChildAnswer
 
 CHARS = 100
 
@@ -180,6 +181,71 @@ async def test_calls_in_flight_are_bounded(handler) -> None:
         gate.set()
         await settled(lambda: len(handler.batches) == 2 * MAX_IN_FLIGHT)
         assert broken == []
+
+
+async def test_large_calls_in_flight_are_bounded_by_their_size(handler) -> None:
+    """sandbox.md 5: in-flight bounded, in bytes of the driver's memory as well."""
+    gate = asyncio.Event()
+    handler.before_answer = gate.wait
+    batch = {**EMPTY_BATCH, "slices": [["x" * 2_000_000]]}
+    async with bridge_to(handler) as (_, peer, broken):
+        sending = asyncio.ensure_future(
+            peer.send(
+                b"".join(
+                    wire.encode({"id": number, "method": "children", "params": batch}) for number in range(8)
+                )
+            )
+        )
+        await settled(lambda: len(handler.batches) == 2)
+        await asyncio.sleep(0.05)
+        assert len(handler.batches) < 4
+        gate.set()
+        await settled(lambda: len(handler.batches) == 8)
+        await sending
+        assert broken == []
+
+
+@pytest.mark.parametrize("size", [wire.MAX_CALL + 1, wire.MAX_FRAME])
+async def test_a_kernels_frames_are_smaller_than_the_brokers(handler, size) -> None:
+    async with bridge_to(handler) as (_, peer, broken):
+        await peer.send(struct.pack("<I", size))
+        await settled(lambda: broken)
+
+
+async def test_answers_that_nobody_reads_hold_back_the_children(handler) -> None:
+    """sandbox.md 5: replies never read do not pile up in the driver, cost the cell its time, and do not
+    keep the bridge from closing."""
+    made = 0
+
+    async def children(batch, answered) -> None:
+        nonlocal made
+        for position in range(len(batch.prompts)):
+            await answered(position, ChildAnswer("a" * 100_000))
+            made += 1
+
+    handler.children = children
+    batch = {**EMPTY_BATCH, "prompts": ["q"] * 1_000, "slices": [None] * 1_000}
+    async with bridge_to(handler) as (bridge, peer, broken):
+        await peer.send(wire.encode({"id": 1, "method": "children", "params": batch}))
+        await settled(lambda: made > 5)
+        await asyncio.sleep(0.05)
+        assert made < 100
+        before = bridge.clock.seconds
+        await asyncio.sleep(0.05)
+        assert bridge.clock.seconds > before
+        assert broken == []
+        await asyncio.wait_for(bridge.close(), 2.0)
+
+
+async def test_a_value_nested_too_deeply_is_told(handler) -> None:
+    value: list[object] = []
+    for _ in range(200):
+        value = [value]
+    claim = {"value": value, "confidence": None, "evidence": [], "read": [], "scanned": []}
+    async with bridge_to(handler) as (_, peer, broken):
+        reply = await peer.call("finalize", claim)
+        assert "nested" in reply["error"]["message"]
+        assert broken == handler.finals == []
 
 
 async def test_a_cancelled_call_is_not_answered(handler) -> None:

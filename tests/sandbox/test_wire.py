@@ -67,7 +67,25 @@ def test_what_does_not_fit_a_frame_is_refused() -> None:
         wire.encode({"value": "x" * (wire.MAX_FRAME + 1)})
 
 
-@pytest.mark.parametrize("constant", ["NaN", "Infinity", "-Infinity"])
-def test_numbers_that_json_lacks_are_refused(constant) -> None:
+@pytest.mark.parametrize("piece", [b"[],", b"{},", b'{"a":1},', b'"ab",', b"[1],", b'["",1],'])
+def test_many_small_pieces_are_refused_before_they_are_made(piece: bytes) -> None:
+    """sandbox.md 5: what a frame takes once decoded is bounded, too."""
+    body = b'{"x":[' + piece * (wire.MAX_CALL // len(piece) - 10) + b"0]}"
+    with pytest.raises(wire.WireError, match="pieces"):
+        wire.decode(body)
+
+
+def test_a_text_full_of_marks_weighs_nothing() -> None:
+    text = 'a,b,{"c":[1,2]},\\"' * 200_000
+    assert wire.decode(split(wire.encode({"text": text, "more": [1, 2]})))["text"] == text
+
+
+def test_a_large_honest_batch_fits() -> None:
+    call = {"prompts": ["what does it say?"] * 50_000, "slices": [[[n, n + 20_000]] for n in range(50_000)]}
+    assert wire.decode(split(wire.encode(call, wire.MAX_CALL)))
+
+
+@pytest.mark.parametrize("number", [b"NaN", b"Infinity", b"-Infinity"])
+def test_numbers_that_json_lacks_are_refused(number: bytes) -> None:
     with pytest.raises(wire.WireError):
-        wire.decode(b'{"value": ' + constant.encode() + b"}")
+        wire.decode(b'{"x":' + number + b"}")

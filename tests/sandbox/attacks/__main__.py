@@ -1,0 +1,56 @@
+"""`python -m attacks [LEVEL…] [--only WORD] [--docs]`: the table of what each level stopped here."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sys
+
+from sandbox.errors import SandboxRefused
+from sandbox.isolation.policy import LEVELS
+
+from .catalogue import Attack, catalogue, markdown
+from .document import DOCUMENT, with_table
+from .runner import Runner
+from .world import World
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="attacks", description=__doc__)
+    parser.add_argument("levels", nargs="*", type=int)
+    parser.add_argument("--only", default="", help="attacks whose category or name holds this")
+    parser.add_argument("--docs", action="store_true", help="write the table into docs/security.md")
+    chosen = parser.parse_args()
+    if chosen.docs:
+        DOCUMENT.write_text(with_table(DOCUMENT.read_text(encoding="utf-8"), markdown()), encoding="utf-8")
+        return 0
+    broken = 0
+    for level in chosen.levels or sorted(LEVELS):
+        broken += asyncio.run(_level(level, chosen.only))
+    return 1 if broken else 0
+
+
+async def _level(level: int, only: str) -> int:
+    broken = 0
+    with World() as world:
+        runner = Runner(world, level)
+        for category in catalogue():
+            wanted = [one for one in category.attacks if only in f"{one.category}/{one.name}"]
+            together = [one for one in wanted if not one.alone]
+            groups: list[list[Attack]] = [[one] for one in wanted if one.alone]
+            for group in [together, *groups] if together else groups:
+                try:
+                    outcomes = await runner.run(group)
+                except SandboxRefused as error:
+                    print(f"level {level} can't be had here: {error}")
+                    return 0
+                for outcome in outcomes:
+                    unexpected = outcome.broken(root=os.getuid() == 0)
+                    print("***" if unexpected else "   ", outcome.line, flush=True)
+                    broken += unexpected
+    return broken
+
+
+if __name__ == "__main__":
+    sys.exit(main())

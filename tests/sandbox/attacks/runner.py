@@ -1,0 +1,213 @@
+"""Runs attacks against one level and judges them from outside."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import tempfile
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from sandbox.context_file import ContextFile, ContextFileWriter
+from sandbox.errors import KernelDied
+from sandbox.kernel import GRACE_SECONDS, JupyterSandbox
+from sandbox.requests import BadCall
+from sandbox.sandbox import AnswerSink
+from sandbox.types import (
+    CellResult,
+    ChildAnswer,
+    ChildBatch,
+    Finalization,
+    FinalizeVerdict,
+    KernelLimits,
+    Progress,
+)
+
+from .catalogue import Attack, prelude
+from .world import World
+
+__all__ = ["Outcome", "Runner"]
+
+LIMITS = KernelLimits(memory_mb=512, scratch_mb=16)
+_SLACK_SECONDS = 1.0
+_CLOSE_SECONDS = 3.5
+_TEXT = "one foo\ntwo fooo\nthree\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of an attack: `harm` is empty when it was stopped."""
+
+    attack: Attack
+    level: int
+    harm: tuple[str, ...]
+    status: str
+    detail: str
+    seconds: float
+    growth_mb: int
+    skipped: str = ""
+
+    def broken(self, *, root: bool) -> bool:
+        """Whether it got through although the level is said to stop it."""
+        return bool(self.harm) and self.attack.stopped_at(self.level, root=root)
+
+    @property
+    def line(self) -> str:
+        """The row of the table that people read."""
+        name = f"level {self.level}  {self.attack.category:<9}  {self.attack.name[:62]:<62}"
+        if self.skipped:
+            return f"{name}  not tried: {self.skipped}"
+        verdict = f"NOT STOPPED: {', '.join(self.harm)}" if self.harm else "stopped"
+        return (
+            f"{name}  {verdict}  [{self.status}, {self.seconds:.1f} s, {self.growth_mb:+d} MB, {self.detail}]"
+        )
+
+
+class PatientHandler:
+    """Answers `large` with 64 KB, `slow` after a while, `refuse` with a refusal, all else with the prompt."""
+
+    async def children(self, batch: ChildBatch, answered: AnswerSink) -> None:
+        await asyncio.sleep(0.2 if batch.prompts[0] == "slow" else 0)
+        if batch.prompts[0] == "refuse":
+            raise BadCall("value", "nothing is left")
+        for position, prompt in enumerate(batch.prompts):
+            await answered(position, ChildAnswer("a" * 65_536 if prompt == "large" else prompt))
+
+    async def finalize(self, final: Finalization) -> FinalizeVerdict:
+        return FinalizeVerdict(accepted=False, reason="not now")
+
+    async def progress(self) -> Progress:
+        return Progress(False, {}, {}, {"recommended_chunk": 1, "calls": 1, "cost_usd": None})
+
+
+class Runner:
+    """Kernels at one level, over one small text, in one world."""
+
+    def __init__(self, world: World, level: int) -> None:
+        self._world = world
+        self._level = level
+        self._root = os.getuid() == 0
+        with tempfile.TemporaryDirectory(dir=world.folder) as folder:
+            self._folder = Path(folder)
+        with ContextFileWriter(self._folder) as writer:
+            writer.begin_document("text")
+            writer.write(_TEXT)
+            writer.end_document()
+            self._context: ContextFile = writer.finish()
+
+    async def run(self, attacks: Iterable[Attack]) -> list[Outcome]:
+        """Each attack in turn, in one kernel as long as it lives. What is left when the kernel ends is the
+        last one's doing."""
+        outcomes: list[Outcome] = []
+        kernel: JupyterSandbox | None = None
+        for attack in attacks:
+            skipped = attack.skipped_at(self._level, root=self._root)
+            if skipped:
+                outcomes.append(Outcome(attack, self._level, (), "", "", 0.0, 0, skipped))
+                continue
+            if kernel is None:
+                self._world.snapshot()
+                kernel = await self._open()
+            self._world.begin()
+            outcome = await self._attack(kernel, attack)
+            outcomes.append(self._judged(outcome))
+            if not kernel.alive:
+                outcomes[-1] = await self._closed(kernel, outcomes[-1])
+                kernel = None
+        if kernel is not None:
+            outcomes[-1] = await self._closed(kernel, outcomes[-1])
+        return outcomes
+
+    async def run_side_by_side(self, attacks: Sequence[Attack]) -> list[Outcome]:
+        """Each attack in a kernel of its own, all at once: most of the time they wait. If there is any harm,
+        they are run again one after another, to know whose doing it is."""
+        held = [
+            attack
+            for attack in attacks
+            if attack.stopped_at(self._level, root=self._root)
+            and not attack.skipped_at(self._level, root=self._root)
+        ]
+        outcomes = {
+            attack.name: outcome for attack, outcome in zip(held, await self._at_once(held), strict=True)
+        }
+        again = any(outcome.harm for outcome in outcomes.values())
+        for attack in attacks:
+            if again or attack.name not in outcomes:
+                [outcomes[attack.name]] = await self.run([attack])
+        return [outcomes[attack.name] for attack in attacks]
+
+    async def _at_once(self, attacks: Sequence[Attack]) -> list[Outcome]:
+        self._world.snapshot()
+        kernels = await asyncio.gather(*(self._open() for _ in attacks))
+        self._world.begin()
+        outcomes = await asyncio.gather(*map(self._attack, kernels, attacks))
+        closed = await asyncio.gather(*map(self._close, kernels, outcomes))
+        harm = [*self._world.harm(), *await asyncio.to_thread(self._world.left)]
+        if not self._context_is_whole():
+            harm.append("changed the text")
+        return [replace(outcome, harm=(*outcome.harm, *harm)) for outcome in closed]
+
+    async def _open(self) -> JupyterSandbox:
+        kernel = JupyterSandbox(
+            self._context, PatientHandler(), limits=LIMITS, level=self._level, minimum=self._level
+        )
+        await kernel.open()
+        first = await kernel.execute("1", round=1, timeout=10.0)
+        assert first.status == "ok", first
+        return kernel
+
+    async def _attack(self, kernel: JupyterSandbox, attack: Attack) -> Outcome:
+        targets = f"import json\nT = json.loads({json.dumps(self._world.targets())!r})\n"
+        began = time.monotonic()
+        result = await kernel.execute(targets + prelude() + attack.code, round=2, timeout=attack.seconds)
+        seconds = time.monotonic() - began
+        harm = _unnamed(result)
+        if seconds > attack.seconds + GRACE_SECONDS + _SLACK_SECONDS:
+            harm.append(f"held the run for {seconds:.1f} s")
+        if kernel.alive and attack.alone:
+            # Whatever the attack has left in its kernel, the next cell ends in time, too.
+            began = time.monotonic()
+            with suppress(KernelDied):
+                harm += _unnamed(await kernel.execute("6 * 7", round=3, timeout=0.5))
+            if time.monotonic() - began > 0.5 + GRACE_SECONDS + _SLACK_SECONDS:
+                harm.append(f"held the next cell for {time.monotonic() - began:.1f} s")
+        harm += self._world.claims(_said(result))
+        detail = f"{result.ename}: {result.evalue}"[:100] if result.ename else result.stdout[-60:]
+        return Outcome(attack, self._level, tuple(harm), result.status, detail.replace("\n", " "), seconds, 0)
+
+    def _judged(self, outcome: Outcome) -> Outcome:
+        harm = [*outcome.harm, *self._world.harm()]
+        if not self._context_is_whole():
+            harm.append("changed the text")
+        return replace(outcome, harm=tuple(harm), growth_mb=self._world.growth >> 20)
+
+    async def _closed(self, kernel: JupyterSandbox, last: Outcome) -> Outcome:
+        outcome = await self._close(kernel, last)
+        left = await asyncio.to_thread(self._world.left)
+        return replace(outcome, harm=(*outcome.harm, *left))
+
+    async def _close(self, kernel: JupyterSandbox, last: Outcome) -> Outcome:
+        began = time.monotonic()
+        await kernel.close()
+        harm = list(last.harm)
+        if time.monotonic() - began > _CLOSE_SECONDS:
+            harm.append(f"took {time.monotonic() - began:.1f} s to close")
+        return replace(last, harm=tuple(harm))
+
+    def _context_is_whole(self) -> bool:
+        return any(path.read_bytes() == _TEXT.encode() for path in self._folder.iterdir() if path.is_file())
+
+
+def _said(result: CellResult) -> str:
+    texts = (result.stdout, result.stderr, result.result, result.evalue, result.traceback, result.report)
+    return "\n".join(map(str, texts))
+
+
+def _unnamed(result: CellResult) -> list[str]:
+    if result.status == "died" and not result.evalue:
+        return ["the run was given no reason"]
+    return []

@@ -1,0 +1,258 @@
+"""What attacks are tried on: a user's files, servers and processes, and a driver that must stay small."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import hashlib
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+
+__all__ = ["MOST_GROWTH", "World"]
+
+MOST_GROWTH = 64 * 2**20
+"""Bytes by which the driver may grow while a hostile cell runs."""
+
+_ENVIRONMENT = "PLANTED_API_KEY"
+_LEFT_SECONDS = 1.5
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+class World:
+    """A context manager; while it is open this process is the driver under attack, and its children's
+    orphans come to it, so that none is missed. `begin` before an attack, `harm` after it."""
+
+    def __enter__(self) -> World:
+        self._stack = ExitStack()
+        self.canary = f"canary-{secrets.token_hex(8)}"
+        self.mark = f"rlmmark{secrets.token_hex(6)}"
+        self.folder = Path(tempfile.mkdtemp(prefix="w", dir="/tmp"))
+        self._stack.callback(shutil.rmtree, self.folder, ignore_errors=True)
+        for name in ("tmp", "home", "documents"):
+            (self.folder / name).mkdir()
+        self._documents = self.folder / "documents"
+        self._document = self._documents / "letter.txt"
+        (self.folder / "home" / "secret").write_text(self.canary)
+        self._before_tempdir, tempfile.tempdir = tempfile.tempdir, str(self.folder / "tmp")
+        self._stack.callback(setattr, tempfile, "tempdir", self._before_tempdir)
+        os.environ[_ENVIRONMENT] = self.canary
+        self._stack.callback(os.environ.pop, _ENVIRONMENT, None)
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        self._stack.callback(ctypes.CDLL(None).prctl, _PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+        self._plant_servers()
+        self._plant_document()
+        self._victim = self._plant_victim()
+        self._stack.callback(self._end_victim)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def targets(self) -> dict[str, object]:
+        """What the attacker is told, so that no attack fails for want of an address."""
+        return {
+            "secret": str(self.folder / "home" / "secret"),
+            "home": str(self.folder / "home"),
+            "project": str(Path(__file__).parents[3]),
+            "folder": str(self._documents),
+            "document": str(self._document),
+            "tmp": str(self.folder / "tmp"),
+            "driver": os.getpid(),
+            "victim": self._victim.pid,
+            "mark": self.mark,
+            "tcp_port": self._tcp.getsockname()[1],
+            "udp_port": self._udp.getsockname()[1],
+            "unix_path": str(self.folder / "server"),
+            "unix_datagram": str(self.folder / "datagrams"),
+            "abstract": self.mark,
+        }
+
+    def begin(self) -> None:
+        """Take the measure of the driver and of what is there."""
+        gc.collect()
+        self._contacts()
+        # Five resets the peak of this process's resident memory.
+        Path("/proc/self/clear_refs").write_text("5")
+        self._memory = _status("VmRSS")
+        self._descriptors = len(os.listdir("/proc/self/fd"))
+
+    def snapshot(self) -> None:
+        """Remember what is there before a kernel starts: the rest must be gone when it ends."""
+        self._processes = _descendants()
+        self._files = set(self._traces())
+
+    def claims(self, said: str) -> list[str]:
+        """What a kernel's own words show that an attack did."""
+        found = []
+        if self.canary in said:
+            found.append("read a secret")
+        if "GOT THROUGH" in said:
+            ways = [line[12:].strip() for line in said.splitlines() if line.startswith("GOT THROUGH")]
+            found.append(f"got through {', '.join(dict.fromkeys(ways))}"[:100].strip())
+        return found
+
+    def harm(self) -> list[str]:
+        """What was done to the world since `begin`; mended afterwards."""
+        found = []
+        found += self._contacts()
+        if self._documents_changed():
+            found.append("changed the user's files")
+            shutil.rmtree(self._documents)
+            self._documents.mkdir()
+            self._plant_document()
+        if self._victim.poll() is not None or _state(self._victim.pid) in "TtZ":
+            found.append("stopped another process")
+            self._end_victim()
+            self._victim = self._plant_victim()
+        growth = _status("VmHWM") - self._memory
+        if growth >= MOST_GROWTH:
+            found.append(f"the driver grew by {growth >> 20} MB")
+        self.growth = growth
+        if len(os.listdir("/proc/self/fd")) > self._descriptors + 10:
+            found.append("the driver was given descriptors")
+        return found
+
+    def left(self) -> list[str]:
+        """What there is, a moment after the kernel ended, that was not there before; cleared away."""
+        end = time.monotonic() + _LEFT_SECONDS
+        while (self._orphans() or self._new_files()) and time.monotonic() < end:
+            time.sleep(0.02)
+        found = []
+        orphans = self._orphans()
+        if orphans:
+            found.append(f"{len(orphans)} processes left")
+        while orphans:
+            for pid in orphans:
+                _kill(pid)
+            orphans = self._orphans()
+        files = self._new_files()
+        if files:
+            found.append(f"{len(files)} files left")
+        for path in files:
+            shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
+        return found
+
+    def _orphans(self) -> set[int]:
+        return _descendants() - self._processes - {self._victim.pid}
+
+    def _new_files(self) -> set[Path]:
+        return set(self._traces()) - self._files
+
+    def _traces(self) -> list[Path]:
+        marked = [
+            path for place in ("/dev/shm", "/tmp", "/var/tmp") for path in Path(place).glob(f"{self.mark}*")
+        ]
+        return [*(self.folder / "tmp").iterdir(), *marked]
+
+    def _plant_document(self) -> None:
+        self._document.write_text("Dear reader")
+        os.utime(self._document, (1_000_000_000, 1_000_000_000))
+        self._document.chmod(0o600)
+        self._print = self._fingerprint()
+
+    def _fingerprint(self) -> str:
+        seen = hashlib.sha256()
+        for path in sorted(self._documents.iterdir()):
+            stat = path.stat()
+            seen.update(f"{path} {stat.st_mode} {stat.st_mtime_ns} {os.listxattr(path)}".encode())
+            seen.update(path.read_bytes())
+        return seen.hexdigest()
+
+    def _documents_changed(self) -> bool:
+        return self._fingerprint() != self._print
+
+    def _plant_victim(self) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [sys.executable, "-c", "import time; time.sleep(600)", self.mark],
+            start_new_session=True,
+            stdin=subprocess.DEVNULL,
+        )
+
+    def _end_victim(self) -> None:
+        self._victim.kill()
+        self._victim.wait()
+
+    def _plant_servers(self) -> None:
+        self._tcp = socket.create_server(("127.0.0.1", 0))
+        self._udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._udp.bind(("127.0.0.1", 0))
+        self._unix = socket.socket(socket.AF_UNIX)
+        self._unix.bind(str(self.folder / "server"))
+        self._datagrams = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._datagrams.bind(str(self.folder / "datagrams"))
+        self._abstract = socket.socket(socket.AF_UNIX)
+        self._abstract.bind(f"\0{self.mark}")
+        for server in (self._tcp, self._udp, self._unix, self._datagrams, self._abstract):
+            self._stack.enter_context(server)
+            server.setblocking(False)
+            if server.type == socket.SOCK_STREAM:
+                server.listen()
+
+    def _contacts(self) -> list[str]:
+        found = []
+        for name, server in (("TCP", self._tcp), ("Unix", self._unix), ("abstract Unix", self._abstract)):
+            while True:
+                try:
+                    server.accept()[0].close()
+                except BlockingIOError:
+                    break
+                found.append(f"reached a {name} server")
+        for name, server in (("UDP", self._udp), ("Unix datagram", self._datagrams)):
+            try:
+                server.recv(100)
+            except BlockingIOError:
+                continue
+            found.append(f"reached a {name} server")
+        return sorted(set(found))
+
+
+def _status(field: str) -> int:
+    """A field of this process's status, in bytes."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(f"{field}:"):
+            return int(line.split()[1]) * 1024
+    raise LookupError(field)
+
+
+def _state(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def _descendants() -> set[int]:
+    """The processes that live and come from this one."""
+    parents: dict[int, int] = {}
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            state, parent = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:2]
+        except OSError:
+            continue
+        if state not in "ZX":
+            parents[int(pid)] = int(parent)
+    found: set[int] = set()
+    for pid in parents:
+        line = [pid]
+        while line[-1] in parents and parents[line[-1]] not in (0, 1, os.getpid()):
+            line.append(parents[line[-1]])
+        if parents.get(line[-1]) == os.getpid():
+            found.update(line)
+    return found
+
+
+def _kill(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+    except (ProcessLookupError, ChildProcessError):
+        return

@@ -1,0 +1,94 @@
+"""The attack suite at every level this machine has: each attack is stopped where docs/security.md says so."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from sandbox.errors import SandboxRefused
+from sandbox.isolation.policy import LEVELS
+
+
+def _load() -> dict[str, ModuleType]:
+    """The package beside this file, which no import path leads to."""
+    folder = Path(__file__).parent / "attacks"
+    spec = importlib.util.spec_from_file_location(
+        "attacks", folder / "__init__.py", submodule_search_locations=[str(folder)]
+    )
+    assert spec is not None
+    assert spec.loader is not None
+    sys.modules["attacks"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(sys.modules["attacks"])
+    names = ("catalogue", "document", "runner", "world")
+    return {name: importlib.import_module(f"attacks.{name}") for name in names}
+
+
+_modules = _load()
+catalogue = _modules["catalogue"].catalogue()
+ROOT = os.getuid() == 0
+SIDE_BY_SIDE = 6
+GREEDY = ("frames", "output")
+"""Categories whose attacks are after the driver's memory, which is measured for all that run at once."""
+
+
+def _groups() -> list[tuple[str, tuple[Any, ...]]]:
+    """Attacks that can share a kernel share one, the others have one each, a few at a time."""
+    groups = []
+    for category in catalogue:
+        together = tuple(attack for attack in category.attacks if not attack.alone)
+        if together:
+            groups.append((category.name, together))
+        alone = [attack for attack in category.attacks if attack.alone]
+        some = 1 if category.name in GREEDY else SIDE_BY_SIDE
+        for at in range(0, len(alone), some):
+            groups.append((f"{category.name}-{1 + at // some}", tuple(alone[at : at + some])))
+    return groups
+
+
+@pytest.fixture(scope="module")
+def world() -> Iterator[Any]:
+    with _modules["world"].World() as world:
+        yield world
+
+
+@pytest.mark.parametrize("level", sorted(LEVELS))
+@pytest.mark.parametrize(("name", "attacks"), _groups(), ids=[name for name, _ in _groups()])
+async def test_attacks_are_stopped(world, name, attacks, level) -> None:
+    """sandbox.md 14: one attack suite runs against each level. 1, 2, 4, 5, 6, 7, 8, 9: what it tries."""
+    try:
+        runner = _modules["runner"].Runner(world, level)
+        run = runner.run_side_by_side if attacks[0].alone else runner.run
+        outcomes = await run(attacks)
+    except SandboxRefused as error:
+        pytest.skip(f"level {level} can't be had on this machine: {error}")
+    for outcome in outcomes:
+        print(outcome.line)
+    through = [outcome.line for outcome in outcomes if outcome.broken(root=ROOT)]
+    assert not through, "\n".join(through)
+    skipped = [f"{outcome.attack.name} ({outcome.skipped})" for outcome in outcomes if outcome.skipped]
+    if skipped:
+        pytest.skip(f"all others of {name} were stopped; not tried at level {level}: {', '.join(skipped)}")
+
+
+def test_the_table_in_the_docs_is_the_suites() -> None:
+    """sandbox.md 14: the same table is in the docs for each level (`python -m attacks --docs` makes it)."""
+    document = _modules["document"]
+    assert document.table_in(document.DOCUMENT.read_text(encoding="utf-8")) == (
+        _modules["catalogue"].markdown()
+    )
+
+
+def test_the_suite_is_large_and_its_names_are_unique() -> None:
+    """sandbox.md 14: at least 40 attacks."""
+    names = [attack.name for category in catalogue for attack in category.attacks]
+    assert len(names) == len(set(names)) >= 150
+    for category in catalogue:
+        for attack in category.attacks:
+            assert attack.through <= {0, 1} or attack.why, f"{attack.name}: say why level 2 does not stop it"

@@ -1,0 +1,76 @@
+"""Output bounded in the kernel and again in the broker."""
+
+from __future__ import annotations
+
+import io
+import time
+from typing import Any
+
+import pytest
+
+from sandbox.in_kernel.output import BoundedStream
+from sandbox.in_kernel.variables import MOST_CHANGES, VariableWatch, describe
+from sandbox.outputs import STREAM_LIMITS, OutputCollector
+
+
+def test_head_and_tail_are_kept_however_they_are_written() -> None:
+    """sandbox.md 6: output is truncated at the source."""
+    for size in (1, 7, 100, 5_000):
+        target = io.StringIO()
+        stream = BoundedStream(target, limit=1_000, tail=100)
+        text = "".join(f"{number:05}" for number in range(2_000))
+        for at in range(0, len(text), size):
+            stream.write(text[at : at + size])
+        assert stream.end() == target.getvalue()
+        assert target.getvalue() == f"{text[:900]}\n[… 9,000 characters not kept …]\n{text[-100:]}"
+        assert stream.written == 10_000
+
+
+def test_nothing_is_lost_of_what_fits() -> None:
+    target = io.StringIO()
+    stream = BoundedStream(target, limit=1_000, tail=100)
+    for _ in range(99):
+        stream.write("0123456789")
+    assert stream.end() == "0123456789" * 99
+
+
+def test_a_million_empty_pieces_take_no_memory() -> None:
+    stream = BoundedStream(io.StringIO(), limit=10, tail=5)
+    stream.write("x" * 20)
+    for _ in range(1_000):
+        stream.write("")
+    assert len(stream._tail) == 1
+
+
+def test_streams_are_bounded_again() -> None:
+    """sandbox.md 6: capped again in the broker, whatever the kernel sends."""
+    outputs = OutputCollector()
+    for _ in range(30):
+        for name in ("stdout", "stderr", "other", None, ["stdout"]):
+            outputs.add("stream", {"name": name, "text": "x" * 100_000})
+        outputs.add("display_data", {"data": {"text/plain": "y" * 100_000}})
+    assert {name: len(outputs.stream(name)) for name in STREAM_LIMITS} == STREAM_LIMITS
+    assert len(outputs.result or "") < 30_000
+
+
+class Hostile(dict[str, Any]):
+    def __len__(self) -> int:
+        raise MemoryError
+
+    def __getattr__(self, name: str) -> Any:
+        raise ValueError(name)
+
+
+@pytest.mark.parametrize("kind", [Hostile, type("n" * 10_000, (), {})], ids=["methods", "name"])
+def test_a_hostile_variable_has_a_description_all_the_same(kind) -> None:
+    assert all(len(word) <= 100 for word in describe(kind()))
+
+
+def test_a_report_names_a_bounded_number_of_variables() -> None:
+    namespace: dict[str, Any] = {}
+    watch = VariableWatch(namespace, {})
+    namespace.update({f"v{number}": number for number in range(5_000)}, **{"w" * 1_000: 1})
+    began = time.monotonic()
+    assert len(watch.changes("")) == MOST_CHANGES
+    assert watch.changes("") == []
+    assert time.monotonic() - began < 5
