@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,8 @@ from jupyter_client.connect import KernelConnectionInfo
 from jupyter_client.provisioning.provisioner_base import KernelProvisionerBase
 
 from sandbox.errors import KernelStartError
-from sandbox.isolation.policy import Confinement, IsolationReport, required_layers
+from sandbox.isolation.policy import Confinement, IsolationReport
+from sandbox.isolation.report import judged
 
 __all__ = ["ConfinedProvisioner", "LayerRefused"]
 
@@ -78,26 +79,11 @@ class ConfinedProvisioner(KernelProvisionerBase):
                 start_new_session=True,
             )
         os.close(writing)
-        self._report = self._judge(await _read_to_end(reading))
+        self._report, self._init = judged(self._confinement.level, await _read_to_end(reading))
         if self._report.failed:
             await self.kill()
             raise LayerRefused(self._report.failed)
         return self.connection_info
-
-    def _judge(self, lines: Sequence[Mapping[str, Any]]) -> IsolationReport:
-        layers: dict[str, str] = {}
-        failed: dict[str, str] = {}
-        for line in lines:
-            if "init" in line:
-                self._init = int(line["init"])
-            elif "layer" in line:
-                layers[line["layer"]] = line["detail"]
-            elif "failed" in line:
-                failed[line["failed"]] = line["detail"]
-        if not failed:
-            missing = set(required_layers(self._confinement.level)) - set(layers)
-            failed = dict.fromkeys(sorted(missing), "the launcher ended before it was put on")
-        return IsolationReport(self._confinement.level, layers, failed)
 
     def pin(self) -> None:
         """Take hold of the kernel's own process, before any cell runs. At level 2 it is the only child of
@@ -139,13 +125,13 @@ class ConfinedProvisioner(KernelProvisionerBase):
                 return
 
     async def kill(self, restart: bool = False) -> None:
-        """End the kernel and all it started: namespaces die with their first process."""
-        for pid in (self._init, self._process.pid if self._process else None):
+        """End the kernel and all it started: namespaces die with their first process, and the launcher that
+        stays behind clears up the rest, which takes it no time that a caller would notice."""
+        watcher = self._process.pid if self._process else None
+        for pid, number in ((self._init, signal.SIGKILL), (watcher, signal.SIGTERM)):
             if pid is not None:
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    continue
+                with suppress(ProcessLookupError):
+                    os.kill(pid, number)
 
     async def terminate(self, restart: bool = False) -> None:
         await self.kill(restart)
@@ -154,14 +140,13 @@ class ConfinedProvisioner(KernelProvisionerBase):
         """Nothing outlives `kill`: the scratch is a tmpfs of the kernel's, or a folder of the broker's."""
 
 
-async def _read_to_end(descriptor: int) -> list[Mapping[str, Any]]:
+async def _read_to_end(descriptor: int) -> bytes:
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader()
     transport, _ = await loop.connect_read_pipe(
         lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(descriptor, "rb")
     )
     try:
-        data = await reader.read()
+        return await reader.read()
     finally:
         transport.close()
-    return [json.loads(line) for line in data.splitlines()]

@@ -12,6 +12,7 @@ from ipykernel.iostream import IOPubThread
 from ipykernel.kernelapp import IPKernelApp
 from traitlets.config import Config
 
+from . import late_filter
 from .body import Body
 from .channel import CallError, Channel
 from .handle import Handle
@@ -41,6 +42,9 @@ class KernelApp(IPKernelApp):
         self.iopub_thread = IOPubThread(socket_, pipe=False, session=self.session)
         self.iopub_thread.start()
         self.iopub_socket = self.iopub_thread.background_socket
+
+    def init_heartbeat(self) -> None:
+        """Nobody listens to one, and it would bind its socket at a time of its own."""
 
     def init_gui_pylab(self) -> None:
         """No windows here."""
@@ -99,8 +103,8 @@ class Cells:
             os._exit(0)
 
 
-def run(connection_file: str, channel_socket: socket.socket, context: Path) -> None:
-    """Serve cells until the broker or the driver goes away."""
+def run(connection_file: str, channel_socket: socket.socket, context: Path, late: bytes = b"") -> None:
+    """Serve cells until the broker or the driver goes away, under the filter `late` if there is one."""
     config = Config()
     config.HistoryManager.enabled = False
     config.Completer.use_jedi = False
@@ -127,4 +131,6 @@ def run(connection_file: str, channel_socket: socket.socket, context: Path) -> N
     quiet = os.open(os.devnull, os.O_WRONLY)
     os.dup2(quiet, 1)
     os.dup2(quiet, 2)
+    if late:
+        late_filter.install(late)
     app.start()

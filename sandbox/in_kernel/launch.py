@@ -2,6 +2,7 @@
 
 connection_file: Jupyter's, written by the broker. channel_fd: the inherited end of the helper channel.
 context: the folder of the context file.
+late_filter: at level 1, the filter to put on once all sockets are bound, in hexadecimal digits.
 """
 
 from __future__ import annotations
@@ -55,7 +56,8 @@ def main(arguments: Sequence[str]) -> None:
     channel = socket.socket(fileno=config["channel_fd"])
     channel.setblocking(True)
     os.set_inheritable(channel.fileno(), False)
-    kernel.run(config["connection_file"], channel, Path(config["context"]))
+    late = bytes.fromhex(config.get("late_filter", ""))
+    kernel.run(config["connection_file"], channel, Path(config["context"]), late)
 
 
 if __name__ == "__main__":
