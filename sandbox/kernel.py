@@ -22,7 +22,11 @@ from sandbox.bridge import Bridge
 from sandbox.context_file import ContextFile
 from sandbox.errors import KernelDied, KernelStartError, ProtocolError, SandboxRefused
 from sandbox.in_kernel import wire
+from sandbox.isolation.advice import refusal
+from sandbox.isolation.interpreter import interpreter_paths
+from sandbox.isolation.late_seccomp import late_program
 from sandbox.isolation.policy import Confinement, IsolationReport
+from sandbox.isolation.probe import Candidate, candidates
 from sandbox.sandbox import KernelHandler
 from sandbox.types import CellReport, CellResult, KernelLimits
 
@@ -36,17 +40,14 @@ GRACE_SECONDS = 2.0
 _TICK_SECONDS = 0.25
 _SOCKET_BUFFER = 2**20
 _MAX_SOCKET_PATH = 90
-_ADVICE = (
-    "Run as one who may make namespaces (Debian, Ubuntu: sudo sysctl -w kernel.unprivileged_userns_clone=1 "
-    "kernel.apparmor_restrict_unprivileged_userns=0), or accept none with --sandbox 0"
-)
 
 
 class JupyterSandbox:
     """One kernel over one context. Implements the Sandbox protocol.
 
-    level is the isolation wanted; "auto" takes the strongest that works and is at least `minimum`.
-    opened is told, each time, what holds the kernel.
+    level is the isolation wanted; "auto" takes the strongest that probes prove (once a process) and that is
+    at least `minimum`; another is taken as asked for, without a probe. opened is told, each time, what holds
+    the kernel.
     """
 
     def __init__(
@@ -62,7 +63,8 @@ class JupyterSandbox:
         self._context = context
         self._handler = handler
         self._limits = limits or KernelLimits()
-        self._levels = [wanted for wanted in (2, 0) if wanted >= minimum] if level == "auto" else [level]
+        self._level: SandboxLevel = level
+        self._minimum = minimum
         self._opened = opened
         self._bridge: Bridge | None = None
         self._broker: asyncio.subprocess.Process | None = None
@@ -80,10 +82,10 @@ class JupyterSandbox:
         return self._broker is not None and self._death is None
 
     async def open(self) -> None:
-        refused: dict[str, str] = {}
-        for level in self._levels:
+        ways, refused = await asyncio.to_thread(candidates, self._level, self._minimum)
+        for way in ways:
             try:
-                answer = await self._start(level)
+                answer = await self._start(way)
             except BaseException:
                 await self.close()
                 raise
@@ -95,11 +97,9 @@ class JupyterSandbox:
             await self.close()
             if answer["event"] != "refused":
                 raise KernelStartError(f"the kernel did not start: {answer.get('detail', 'no reason given')}")
-            refused.update(answer["failed"])
-        reasons = "; ".join(f"{layer} ({reason})" for layer, reason in refused.items())
-        raise SandboxRefused(
-            f"model-written code may not run here without isolation: no {reasons}. {_ADVICE}"
-        )
+            for layer, reason in answer["failed"].items():
+                refused.setdefault(layer, reason)
+        raise SandboxRefused(refusal(self._level, refused))
 
     async def execute(self, code: str, *, round: int, timeout: float) -> CellResult:
         if not self.alive or self._bridge is None:
@@ -145,7 +145,7 @@ class JupyterSandbox:
             self._folder = None
         self._events = asyncio.Queue()
 
-    async def _start(self, level: int) -> dict[str, Any]:
+    async def _start(self, way: Candidate) -> dict[str, Any]:
         self._death = None
         folder = self._folder = Path(tempfile.mkdtemp(prefix="rlm-", dir=_short_folder()))
         for name in ("run", "scratch", "root"):
@@ -174,13 +174,13 @@ class JupyterSandbox:
             reader, self._writer = await asyncio.open_connection(sock=ours)
             self._reading = asyncio.get_running_loop().create_task(self._read(reader))
             await bridge.open(helper_ours)
-            confinement = self._confinement(level, folder, helper_theirs.fileno())
+            confinement = self._confinement(way, folder, helper_theirs.fileno())
             await self._tell(
                 {
                     "op": "start",
                     "folder": str(folder / "run"),
                     "confinement": confinement.to_json(),
-                    "command": self._command(level, folder, helper_theirs.fileno()),
+                    "command": self._command(way.level, folder, helper_theirs.fileno()),
                     "start_seconds": self._limits.start_seconds,
                 }
             )
@@ -193,9 +193,9 @@ class JupyterSandbox:
             return {"event": "failed", "detail": said[-1] if said else "the broker ended at once"}
         return answer
 
-    def _confinement(self, level: int, folder: Path, helper_fd: int) -> Confinement:
-        inside = level >= 2
-        read_only = {path: path for path in _interpreter_paths()}
+    def _confinement(self, way: Candidate, folder: Path, helper_fd: int) -> Confinement:
+        inside = way.level >= 2
+        read_only = {path: path for path in interpreter_paths()}
         package = str(Path(wire.__file__).resolve().parent)
         context = str(self._context.folder.resolve())
         read_only[package] = "/kernel" if inside else package
@@ -203,7 +203,9 @@ class JupyterSandbox:
         scratch = Path("/scratch") if inside else folder / "scratch"
         run = str(folder / "run")
         return Confinement(
-            level=level,
+            level=way.level,
+            launcher=way.launcher,
+            lent=(context,),
             mount_point=str(folder / "root"),
             read_only=read_only,
             writable={run: run},
@@ -226,6 +228,8 @@ class JupyterSandbox:
             "channel_fd": helper_fd,
             "context": "/context" if inside else str(self._context.folder.resolve()),
         }
+        if level == 1:
+            config["late_filter"] = late_program().hex()
         return [sys.executable, "-I", f"{package}/launch.py", json.dumps(config)]
 
     async def _outcome(self, number: int, timeout: float) -> dict[str, Any]:
@@ -325,12 +329,6 @@ def _clean_environment(home: Path) -> dict[str, str]:
         # Each arena reserves 64 MB of addresses, which RLIMIT_AS would count.
         "MALLOC_ARENA_MAX": "2",
     }
-
-
-def _interpreter_paths() -> list[str]:
-    """Where this interpreter and its packages live, beyond what every root holds."""
-    prefixes = {sys.prefix, sys.base_prefix, str(Path(sys.executable).resolve().parent.parent)}
-    return sorted(prefix for prefix in prefixes if prefix != "/usr" and not prefix.startswith("/usr/"))
 
 
 def _installed_packages() -> tuple[str, ...]:

@@ -21,7 +21,7 @@ _DEVICES = ("null", "zero", "full", "random", "urandom")
 _CODE_INSIDE = "/launcher"
 _BOOT = (
     f"import sys; sys.path.insert(0, {_CODE_INSIDE!r}); "
-    "from sandbox.isolation.launcher import inside; sys.exit(inside(sys.argv[1:]))"
+    "from sandbox.isolation.launcher import inside; inside(sys.argv[1:])"
 )
 
 
@@ -50,8 +50,8 @@ def command(confinement: Confinement, inner: Sequence[str], info: int) -> list[s
     for source, target in sorted(confinement.read_only.items(), key=lambda pair: pair[1]):
         words += ["--ro-bind", source, target]
     package = Path(__file__).resolve().parent
-    for source in (package, package.parent / "__init__.py"):
-        words += ["--ro-bind", str(source), f"{_CODE_INSIDE}/{source.relative_to(package.parent.parent)}"]
+    for part in (package, package.parent / "__init__.py"):
+        words += ["--ro-bind", str(part), f"{_CODE_INSIDE}/{part.relative_to(package.parent.parent)}"]
     for folder in confinement.hidden:
         words += ["--size", "4096", "--tmpfs", folder, "--remount-ro", folder]
     for source, target in confinement.writable.items():
@@ -59,7 +59,14 @@ def command(confinement: Confinement, inner: Sequence[str], info: int) -> list[s
     for device in _DEVICES:
         words += ["--dev-bind", f"/dev/{device}", f"/dev/{device}"]
     words += ["--perms", "0700", "--size", str(16 * 2**20), "--tmpfs", "/dev/shm"]  # noqa: S108
-    words += ["--perms", "0700", "--size", str(confinement.scratch_mb * 2**20), "--tmpfs", confinement.scratch]
+    words += [
+        "--perms",
+        "0700",
+        "--size",
+        str(confinement.scratch_mb * 2**20),
+        "--tmpfs",
+        confinement.scratch,
+    ]
     words += ["--proc", "/proc", "--remount-ro", "/", "--chdir", confinement.scratch]
     return [*words, "--", sys.executable, "-I", "-S", "-c", _BOOT, *inner]
 

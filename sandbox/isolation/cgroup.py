@@ -106,11 +106,13 @@ def place() -> Path:
         raise CgroupUnavailable("no cgroup v2 is mounted")
     offered = set((root / "cgroup.controllers").read_text().split())
     if not offered >= _CONTROLLERS:
-        raise CgroupUnavailable(f"cgroup v2 has no {' and '.join(sorted(_CONTROLLERS - offered))} controller here")
+        raise CgroupUnavailable(
+            f"cgroup v2 has no {' and '.join(sorted(_CONTROLLERS - offered))} controller here"
+        )
     for folder in _around(root):
-        if os.access(folder, os.W_OK | os.X_OK) and os.access(folder / "cgroup.procs", os.W_OK):
-            if _delegates(folder):
-                return folder
+        writable = os.access(folder, os.W_OK | os.X_OK) and os.access(folder / "cgroup.procs", os.W_OK)
+        if writable and _delegates(folder):
+            return folder
     raise CgroupUnavailable("no cgroup around this process may be written to by this user")
 
 
@@ -124,9 +126,7 @@ def _mount_point() -> Path | None:
 
 def _around(root: Path) -> Iterator[Path]:
     """The group this process is in, then those around it, outwards."""
-    own = next(
-        (line[3:] for line in _MEMBERSHIP.read_text().splitlines() if line.startswith("0::")), "/"
-    )
+    own = next((line[3:] for line in _MEMBERSHIP.read_text().splitlines() if line.startswith("0::")), "/")
     folder = root / own.strip().lstrip("/")
     while folder.is_relative_to(root):
         if folder.is_dir():

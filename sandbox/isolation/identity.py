@@ -12,7 +12,7 @@ from pathlib import Path
 
 from sandbox.isolation.syscalls import checked, libc
 
-__all__ = ["become", "spare_user", "threads_of_user"]
+__all__ = ["become", "lend", "spare_user", "threads_of_user"]
 
 _UNUSED = 0x7000_0000
 """Where the ids begin that no distribution, container runtime or directory service gives out."""
@@ -40,12 +40,19 @@ def spare_user() -> int | None:
     return None
 
 
-def become(user: int, *, owned: Iterable[str], lent: Iterable[str], needed: Iterable[str]) -> str:
+def lend(folders: Iterable[str]) -> None:
+    """Let the group, which a kernel keeps, read folders that only their owner may read, and the files in
+    them."""
+    for folder in map(Path, folders):
+        folder.chmod(folder.stat().st_mode | 0o050)
+        for path in folder.iterdir():
+            path.chmod(path.stat().st_mode | 0o040)
+
+
+def become(user: int, *, owned: Iterable[str], needed: Iterable[str]) -> str:
     """Become `user` for good, keeping the group, and own the folders `owned` with the files in them. Gives
     words for the report; stays root where `user` could not read what is `needed`."""
     os.setgroups([])
-    for folder in lent:
-        _open_to_group(Path(folder))
     unreadable = _unreadable(user, needed)
     if unreadable:
         return f"processes are NOT bounded: the kernel must stay root, only root can read {unreadable}"
@@ -72,12 +79,6 @@ def threads_of_user() -> int:
             except OSError:
                 continue
     return total
-
-
-def _open_to_group(folder: Path) -> None:
-    folder.chmod(folder.stat().st_mode | 0o050)
-    for path in folder.iterdir():
-        path.chmod(path.stat().st_mode | 0o040)
 
 
 def _unreadable(user: int, paths: Iterable[str]) -> str:

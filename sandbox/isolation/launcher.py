@@ -17,7 +17,17 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
-from sandbox.isolation import bubblewrap, capabilities, identity, landlock, namespaces, orphans, rlimits, root, seccomp
+from sandbox.isolation import (
+    bubblewrap,
+    capabilities,
+    identity,
+    landlock,
+    namespaces,
+    orphans,
+    rlimits,
+    root,
+    seccomp,
+)
 from sandbox.isolation.cgroup import Cgroup
 from sandbox.isolation.policy import Confinement, Layer, required_layers
 from sandbox.isolation.report import LayerFailed, LayerReport
@@ -39,7 +49,7 @@ def main(arguments: Sequence[str]) -> int:
     return launch(confinement, report, arguments[3:])
 
 
-def inside(arguments: Sequence[str]) -> int:
+def inside(arguments: Sequence[str]) -> NoReturn:
     """The same, started by bubblewrap in the namespaces and the root that it made."""
     confinement = Confinement.from_json(arguments[0])
     report = LayerReport(int(arguments[1]))
@@ -53,7 +63,7 @@ def inside(arguments: Sequence[str]) -> int:
     try:
         confine(confinement, report, user=None)
     except LayerFailed:
-        return _REFUSED
+        sys.exit(_REFUSED)
     _become(arguments[5:], confinement)
 
 
@@ -94,11 +104,12 @@ class _Watcher:
 
     def watch(self, report: LayerReport, run: Run) -> int:
         """Confine a child of ours, let it `run`, outlive it."""
-        user = None
+        user: int | None = None
         if "namespaces" in self._layers:
-            spare = identity.spare_user()
-            report.apply("namespaces", lambda: namespaces.enter(spare))
-            user = spare
+            user = identity.spare_user()
+            if user is not None:
+                identity.lend(self._confinement.lent)
+            report.apply("namespaces", lambda: namespaces.enter(user))
         else:
             report.apply("subreaper", orphans.adopt)
         first = os.fork()
@@ -133,7 +144,14 @@ class _Watcher:
         child = os.fork()
         if not child:
             self._as_child()
-            inner = [self._confinement.to_json(), str(report.hand_on()), str(log), str(begun_theirs), "--", *command]
+            inner = [
+                self._confinement.to_json(),
+                str(report.hand_on()),
+                str(log),
+                str(begun_theirs),
+                "--",
+                *command,
+            ]
             try:
                 line = bubblewrap.command(self._confinement, inner, info_theirs)
                 for descriptor in (*passed, *self._confinement.keep_fds):
@@ -194,7 +212,6 @@ def confine(confinement: Confinement, report: LayerReport, user: int | None) -> 
             words = identity.become(
                 user,
                 owned=[confinement.scratch, *shared, *writable],
-                lent=confinement.lent,
                 needed=[sys.executable, *read],
             )
         rlimits.apply(

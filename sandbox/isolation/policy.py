@@ -45,8 +45,8 @@ class Confinement:
     `writable` map the host's to the kernel's; where there is no private root both are the host's. Sizes
     in megabytes unless the name says bytes.
 
-    launcher is who makes namespaces and root. lent are folders, as the kernel sees them, of files that
-    only the driver's user may read: they are opened to its group where the kernel gets a user of its own.
+    launcher is who makes namespaces and root. lent are folders of the host's that only the driver's user
+    may read: they are opened to its group where the kernel gets a user of its own.
     """
 
     level: int

@@ -68,7 +68,7 @@ def judged(level: int, text: bytes) -> tuple[IsolationReport, int | None]:
             failed[str(line["failed"])] = str(line["detail"])
     if not failed:
         missing = [layer for layer in required_layers(level) if layer not in layers]
-        failed = {layer: "the launcher ended before it was put on" for layer in missing}
+        failed = dict.fromkeys(missing, "the launcher ended before it was put on")
     return IsolationReport(level, layers, failed), init
 
 

@@ -40,7 +40,8 @@ def change_root(
 ) -> str:
     """Make the new root on `mount_point` (an empty folder of the host's) and move into it. `read_only` and
     `writable` map host paths to paths inside; `hidden` are folders inside that become empty; `scratch` is a
-    fresh tmpfs of that many megabytes. Must run in a mount namespace of our own. Gives words for the report."""
+    fresh tmpfs of that many megabytes. Must run in a mount namespace of our own. Gives words for the
+    report."""
     _mount(None, "/", None, _REC | _PRIVATE)
     new = mount_point
     _mount("tmpfs", new, "tmpfs", _NOSUID | _NODEV, "size=4m,mode=755")

@@ -62,7 +62,7 @@ async def test_a_run_without_isolation_says_so(run, block) -> None:
 
 async def test_model_written_code_is_refused_without_isolation(run, block, monkeypatch) -> None:
     """sandbox.md: below 2 model-written code does not run unasked; our own cells do, and it is said."""
-    monkeypatch.setattr("sandbox.kernel._interpreter_paths", lambda: ["/nowhere-at-all"])
+    monkeypatch.setattr("sandbox.kernel.interpreter_paths", lambda: ["/nowhere-at-all"])
     run.level = "auto"
     model = ScriptedModel.of(root=[block("finalize(1)")])
     with pytest.raises(SandboxRefused):

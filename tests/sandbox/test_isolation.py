@@ -111,7 +111,7 @@ async def test_a_layer_that_fails_refuses_the_level(make_context, handler, monke
     """sandbox.md: below 2 model-written code does not run unasked; the missing layer is named."""
     context = make_context("x")
     monkeypatch.setattr(
-        "sandbox.kernel._interpreter_paths", lambda: ["/nowhere-at-all"]
+        "sandbox.kernel.interpreter_paths", lambda: ["/nowhere-at-all"]
     )  # the private root can't be made of a path that is not there
     kernel = JupyterSandbox(context, handler, level="auto", minimum=2)
     with pytest.raises(SandboxRefused, match=r"root .*nowhere.*--sandbox 0"):
