@@ -24,6 +24,8 @@ def advice(missing: Iterable[str], *, sysctls: Path = Path("/proc/sys")) -> str:
                 return _namespaces(sysctls)
             case "landlock":
                 return "boot with the kernel parameter lsm=landlock,… (Linux 5.13 or newer)"
+            case "bubblewrap":
+                return "sudo apt install bubblewrap"
             case "cgroup":
                 return "systemd-run --user --scope -p Delegate=yes rlm … (or run as root)"
             case _:
