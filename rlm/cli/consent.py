@@ -54,7 +54,7 @@ def _on_terminal() -> bool:
 def remembered(path: Path) -> bool:
     """Whether a yes to level 1 stands in the file."""
     try:
-        return json.loads(path.read_text(encoding="utf-8")) == {"level": 1}
+        return bool(json.loads(path.read_text(encoding="utf-8")) == {"level": 1})
     except (OSError, ValueError):
         return False
 
@@ -62,9 +62,8 @@ def remembered(path: Path) -> bool:
 def _asked(tried: list[Probed], path: Path) -> bool:
     from sandbox.isolation.advice import advice
 
-    missing = {
-        layer: reason for probed in tried for layer, reason in probed.failed.items() if layer != "cgroup"
-    }
+    failed = [item for probed in tried for item in probed.failed.items()]
+    missing = {layer: reason for layer, reason in failed if layer != "cgroup"}
     reasons = "; ".join(f"{layer}: {reason}" for layer, reason in missing.items())
     typer.echo(
         f"This machine gives no full isolation ({reasons}).\n"

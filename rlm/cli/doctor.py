@@ -136,6 +136,7 @@ def _levels() -> list[Finding]:
     from sandbox.isolation.probe import examine
 
     found = []
+    said: set[str] = set()
     for probed in examine():
         name = str(probed.candidate)
         took = f" ({probed.seconds:.2f} s)"
@@ -144,16 +145,18 @@ def _levels() -> list[Finding]:
             found.append(Finding("ok", "tried", f"{name} holds{took}{unasked}"))
         else:
             reasons = "; ".join(f"{layer} ({reason})" for layer, reason in probed.failed.items())
-            found.append(
-                Finding("warn", "tried", f"{name}: no {reasons}. To get it: {advice(probed.failed)}")
-            )
+            if reasons in said:
+                continue
+            said.add(reasons)
+            helps = advice(probed.failed)
+            found.append(Finding("warn", "tried", f"{name}: no {reasons}. To get it: {helps}"))
     return found
 
 
 def _layers(layers: Mapping[str, str]) -> str:
     """The names, with what is to be known of those that are not simply on."""
     return ", ".join(
-        layer if detail == "on" else f"{layer} ({detail.removeprefix('on, ')})"
+        layer if detail == "on" else f"{layer} ({detail.removeprefix('on').lstrip(':, ')})"
         for layer, detail in layers.items()
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -16,9 +16,10 @@ _SYSCTLS = (
 _CONTAINERS = (Path("/.dockerenv"), Path("/run/.containerenv"))
 
 
-def advice(missing: Iterable[str], *, sysctls: Path = Path("/proc/sys")) -> str:
-    """The command, or the nearest to one, that gives this machine the first layer that is `missing`."""
-    for layer in missing:
+def advice(missing: Mapping[str, str], *, sysctls: Path = Path("/proc/sys")) -> str:
+    """The command, or the nearest to one, that gives this machine the first layer that is `missing`, given
+    with the machine's reason."""
+    for layer, reason in missing.items():
         match layer:
             case "namespaces" | "root":
                 return _namespaces(sysctls)
@@ -26,8 +27,10 @@ def advice(missing: Iterable[str], *, sysctls: Path = Path("/proc/sys")) -> str:
                 return "boot with the kernel parameter lsm=landlock,… (Linux 5.13 or newer)"
             case "bubblewrap":
                 return "sudo apt install bubblewrap"
+            case "cgroup" if "controller" in reason or "mounted" in reason:
+                return "boot with the kernel parameter systemd.unified_cgroup_hierarchy=1"
             case "cgroup":
-                return "systemd-run --user --scope -p Delegate=yes rlm … (or run as root)"
+                return "systemd-run --user --scope -p Delegate=yes rlm …"
             case _:
                 continue
     return "run it on Linux 5.13 or newer"
