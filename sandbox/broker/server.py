@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import queue
 import shutil
 import signal
 import socket
@@ -26,6 +27,7 @@ __all__ = ["BrokerServer"]
 
 _DRAIN_SECONDS = 1.0
 _POLL_SECONDS = 0.005
+_HEAR_SECONDS = 0.1
 
 
 class BrokerServer:
@@ -119,9 +121,15 @@ class BrokerServer:
             await asyncio.sleep(_POLL_SECONDS)
         client = self._client = manager.client()
         client.start_channels(stdin=False, hb=False)
-        asked = client.kernel_info()
-        while (await client.get_shell_msg())["parent_header"].get("msg_id") != asked:
-            pass
+        heard = False
+        while not heard:
+            asked = client.kernel_info()
+            while (await client.get_shell_msg())["parent_header"].get("msg_id") != asked:
+                pass
+            # The kernel answers before it knows that we listen to its output: a first cell's would be lost.
+            with suppress(queue.Empty):
+                await client.get_iopub_msg(timeout=_HEAR_SECONDS)
+                heard = True
         provisioner.pin()
         return provisioner.report
 
