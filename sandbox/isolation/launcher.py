@@ -62,9 +62,9 @@ def inside(arguments: Sequence[str]) -> NoReturn:
     report.say(layer="root", detail="on, by bubblewrap")
     try:
         confine(confinement, report, user=None)
+        _take_over(report, required_layers(confinement.level), lambda: _become(arguments[5:], confinement))
     except LayerFailed:
         sys.exit(_REFUSED)
-    _become(arguments[5:], confinement)
 
 
 def launch(confinement: Confinement, report: LayerReport, command: Sequence[str]) -> int:
@@ -126,7 +126,7 @@ class _Watcher:
                     report.close()
                     os._exit(_wait_for(kernel))
             confine(self._confinement, report, user)
-            run()
+            _take_over(report, self._layers, run)
         except LayerFailed:
             os._exit(_REFUSED)
         except BaseException:
@@ -250,6 +250,15 @@ def confine(confinement: Confinement, report: LayerReport, user: int | None) -> 
     for layer in layers:
         if layer in mechanisms:
             report.apply(layer, mechanisms[layer])
+
+
+def _take_over(report: LayerReport, layers: Sequence[Layer], run: Run) -> NoReturn:
+    try:
+        run()
+    except OSError as error:
+        # The layers went on and leave nothing to run: here the level can't be had.
+        report.fail(layers[-1], f"the kernel's interpreter does not start under it: {error}")
+        raise LayerFailed from error
 
 
 def _become(command: Sequence[str], confinement: Confinement) -> NoReturn:

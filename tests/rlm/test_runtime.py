@@ -70,7 +70,7 @@ async def test_model_written_code_is_refused_without_isolation(run, block, monke
     assert model.requests == []
     result = await run("extractive", "The zeppelin landed.\n" * 9_000, task="Where did the zeppelin land?")
     assert "zeppelin" in result.answer
-    assert any("only partly isolated (level 1)" in warning for warning in result.warnings)
+    assert any("not isolated (level 0)" in warning for warning in result.warnings)
 
 
 def test_a_model_that_is_none_is_refused_at_once() -> None:
