@@ -155,6 +155,8 @@ def candidates(
         for layer, reason in probed.failed.items():
             reasons.setdefault(layer, reason)
     usable = [probed.candidate for probed in tried if probed.holds and probed.candidate.level >= minimum]
+    if usable and usable[0].level == 3:
+        usable.append(Candidate(2, usable[0].launcher))
     if minimum <= 1 and Candidate(1) not in usable:
         # Not tried, where something stronger holds: it stands in for that if a kernel's own start fails.
         usable.append(Candidate(1))

@@ -104,6 +104,13 @@ def test_auto_takes_bubblewrap_where_only_it_may(monkeypatch) -> None:
     assert probe.candidates("auto")[0] == [Candidate(2, "bubblewrap")]
 
 
+def test_level_2_stands_in_where_level_3_holds(monkeypatch) -> None:
+    """A group may be refused later, when many kernels have one: level 2 is still enough."""
+    monkeypatch.setattr(probe, "_found", {})
+    monkeypatch.setattr(probe, "_probe", Probed)
+    assert probe.candidates("auto")[0] == [Candidate(3), Candidate(2)]
+
+
 async def test_nothing_runs_unasked_below_level_2(make_context, handler, monkeypatch) -> None:
     """sandbox.md levels: the refusal names the missing layer and the command that would help."""
 
@@ -360,6 +367,33 @@ async def test_a_masked_proc_is_done_without(tmp_path) -> None:
     assert done.returncode == 0, done.stderr
     assert '"[] 42\\\\n"' in done.stdout or "[] 42" in done.stdout
     assert "without /proc" in done.stdout
+
+
+def test_a_machine_that_refuses_namespaces(tmp_path) -> None:
+    """sandbox.md levels: there nothing runs unasked, level 1 does when asked for, and the doctor says what
+    was tried and which command would help. A user namespace that may hold no other is such a machine."""
+    unshare = shutil.which("unshare")
+    if unshare is None:
+        pytest.skip("needs unshare, of util-linux")
+    rlm = f"{sys.executable} -m rlm.cli"
+    script = (
+        "echo 0 > /proc/sys/user/max_user_namespaces || exit 99\n"
+        f"echo 6*7 | {rlm} sandbox exec -; echo refused $?\n"
+        f"echo 6*7 | {rlm} sandbox exec - --sandbox 1; echo asked for $?\n"
+        f"{rlm} doctor; echo doctor $?\n"
+    )
+    done = subprocess.run(
+        [unshare, "-Ur", "/bin/sh", "-c", script], capture_output=True, text=True, timeout=60, check=False
+    )
+    if done.returncode in (1, 99):
+        pytest.skip(f"this machine makes no user namespace to try it in: {done.stderr.strip()}")
+    if "level 1: no" in done.stdout:
+        pytest.skip(f"level 1 can't be had on this machine: {done.stdout}")
+    assert "refused 3\n42\nasked for 0\n" in done.stdout
+    assert "gives no namespaces" in done.stderr
+    assert "sudo sysctl -w user.max_user_namespaces=15000" in done.stderr
+    assert "level 1 holds" in done.stdout
+    assert "doctor 3" in done.stdout
 
 
 @pytest.mark.parametrize("machine", MACHINES)
