@@ -267,7 +267,8 @@ class _Run:
         self._rlm._tell(KernelOpened(isolation.level, missing))
         if isolation.level < 2:
             why = f": this machine refuses {missing}" if missing else ""
-            self._warnings.append(f"the code of this run was not isolated (level {isolation.level}){why}")
+            held = "not isolated" if isolation.level == 0 else "only partly isolated"
+            self._warnings.append(f"the code of this run was {held} (level {isolation.level}){why}")
 
     def _root_input(self) -> RootInput:
         body = self._body

@@ -6,6 +6,7 @@ result = await RLM(model, settings=Settings(strategy="rlm")).run("How many?", "o
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
 from rlm.models.scripted import ScriptedModel
@@ -22,7 +23,8 @@ class FakeSandbox:
     """Implements the Sandbox protocol: gives the results it was made with, in order. `codes` is what ran.
 
     A result whose status is `died` ends the fake like a kernel; a coroutine function gets the code and the
-    handler, and may ask it for what a cell would.
+    handler, and may ask it for what a cell would: an interrupt ends it as it would end a cell. Nothing here
+    computes, so no cell runs over its time unless its result says so.
     """
 
     def __init__(self, handler: KernelHandler, results: Sequence[Cell]) -> None:
@@ -32,6 +34,7 @@ class FakeSandbox:
         self.opened = 0
         self.closed = 0
         self._alive = False
+        self._running: asyncio.Future[CellResult] | None = None
 
     async def open(self) -> None:
         self.opened += 1
@@ -43,13 +46,26 @@ class FakeSandbox:
         self.codes.append(code)
         result = self._results.pop(0)
         if not isinstance(result, CellResult):
-            result = await result(code, self._handler)
-        self._alive = result.status != "died"
+            result = await self._run(result(code, self._handler))
+        self._alive = self._alive and result.status != "died"
         return result
 
+    async def _run(self, cell: Awaitable[CellResult]) -> CellResult:
+        self._running = asyncio.ensure_future(cell)
+        try:
+            await asyncio.wait([self._running])
+            if self._running.cancelled():
+                return CellResult("error", ename="KeyboardInterrupt")
+            return self._running.result()
+        finally:
+            self._running.cancel()
+            self._running = None
+
     async def interrupt(self) -> None:
-        """Nothing runs between two calls."""
+        if self._running is not None:
+            self._running.cancel()
 
     async def close(self) -> None:
         self.closed += 1
+        await self.interrupt()
         self._alive = False

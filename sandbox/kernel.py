@@ -31,8 +31,9 @@ _TICK_SECONDS = 0.25
 class JupyterSandbox:
     """One kernel over one context. Implements the Sandbox protocol.
 
-    level is the isolation wanted; "auto" takes the strongest that works and is at least `minimum`.
-    opened is told, each time, what holds the kernel.
+    level is the isolation wanted; "auto" takes the strongest that probes prove (once a process) and that is
+    at least `minimum`; another is taken as asked for, without a probe. opened is told, each time, what holds
+    the kernel.
     kernels is where the kernel comes from, a KernelPool perhaps: then `limits`, `level` and `minimum` are
     its own affair, and those given here are not looked at.
     """

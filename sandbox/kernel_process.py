@@ -10,10 +10,11 @@ import os
 import shutil
 import socket
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from sandbox.brokers import BrokerLink, Brokers, BrokerUnavailable, PlainBrokers
 from sandbox.context_file import ContextFile
@@ -22,7 +23,9 @@ from sandbox.forkserver.client import shared_forkserver
 from sandbox.in_kernel import wire
 from sandbox.in_kernel.body import BODY_NAME, INDEX_NAME, MANIFEST_NAME
 from sandbox.isolation import rlimits
+from sandbox.isolation.advice import refusal
 from sandbox.isolation.policy import IsolationReport
+from sandbox.isolation.probe import Candidate, candidates
 from sandbox.layout import confinement, kernel_package
 from sandbox.types import KernelLimits
 
@@ -31,10 +34,6 @@ __all__ = ["FreshKernels", "KernelProcess", "KernelSource"]
 _END_SECONDS = 2.0
 _MAX_SOCKET_PATH = 90
 _EVENTS = ("started", "refused", "failed", "result", "died")
-_ADVICE = (
-    "Run as one who may make namespaces (Debian, Ubuntu: sudo sysctl -w kernel.unprivileged_userns_clone=1 "
-    "kernel.apparmor_restrict_unprivileged_userns=0), or accept none with --sandbox 0"
-)
 
 
 class KernelProcess:
@@ -57,27 +56,21 @@ class KernelProcess:
         """Whether it runs, as far as is known."""
         return self._link is not None and self.death is None
 
-    async def start(self, levels: Sequence[int]) -> None:
-        """Start at the first of `levels` that can be had. Raises SandboxRefused or KernelStartError, and has
-        cleaned up then."""
-        refused: dict[str, str] = {}
-        for level in levels:
-            try:
-                answer = await self._start(level)
-            except BaseException:
-                await self.close()
-                raise
-            if answer["event"] == "started":
-                self.isolation = IsolationReport(int(answer["level"]), dict(answer["layers"]), refused)
-                return
+    async def start(self, way: Candidate) -> Mapping[str, str]:
+        """Start, held in that way. Gives the layers that can't be had, with the machine's reasons: none when
+        it runs. Otherwise, and when KernelStartError is raised, it has cleaned up."""
+        try:
+            answer = await self._start(way)
+        except BaseException:
             await self.close()
-            if answer["event"] != "refused":
-                raise KernelStartError(f"the kernel did not start: {answer.get('detail', 'no reason given')}")
-            refused.update(answer["failed"])
-        reasons = "; ".join(f"{layer} ({reason})" for layer, reason in refused.items())
-        raise SandboxRefused(
-            f"model-written code may not run here without isolation: no {reasons}. {_ADVICE}"
-        )
+            raise
+        if answer["event"] == "started":
+            self.isolation = IsolationReport(int(answer["level"]), dict(answer["layers"]))
+            return {}
+        await self.close()
+        if answer["event"] != "refused":
+            raise KernelStartError(f"the kernel did not start: {answer.get('detail', 'no reason given')}")
+        return dict(answer["failed"])
 
     async def attach(self, context: ContextFile) -> socket.socket:
         """Give the kernel its context, as open files: it needs no path of the host's. The helper channel,
@@ -161,7 +154,7 @@ class KernelProcess:
             self._folder = None
         self._events = asyncio.Queue()
 
-    async def _start(self, level: int) -> dict[str, Any]:
+    async def _start(self, way: Candidate) -> dict[str, Any]:
         self.death = None
         folder = self._folder = Path(tempfile.mkdtemp(prefix="rlm-", dir=_short_folder()))
         for name in ("run", "scratch", "root"):
@@ -174,8 +167,8 @@ class KernelProcess:
             {
                 "op": "start",
                 "folder": str(folder / "run"),
-                "package": kernel_package(level),
-                "confinement": confinement(level, folder, self._limits).to_json(),
+                "package": kernel_package(way.level),
+                "confinement": confinement(way, folder, self._limits).to_json(),
                 "start_seconds": self._limits.start_seconds,
             }
         )
@@ -230,27 +223,36 @@ class KernelSource(Protocol):
 class FreshKernels:
     """Starts each kernel when it is asked for.
 
-    level is the isolation wanted; "auto" takes the strongest that works and is at least `minimum`. `brokers`
-    is how they are started; the default is the forkserver of this process. Where that fails, each broker is
-    started as a program of its own.
+    level is the isolation wanted; "auto" takes the strongest that probes prove (once a process) and that is
+    at least `minimum`; another is taken as asked for, without a probe. `brokers` is how they are started; the
+    default is the forkserver of this process. Where that fails, each broker is started as a program of its
+    own.
     """
 
     def __init__(
         self,
         limits: KernelLimits | None = None,
         *,
-        level: int | str = "auto",
+        level: Literal["auto"] | int = "auto",
         minimum: int = 2,
         brokers: Brokers | None = None,
     ) -> None:
         self._limits = limits or KernelLimits()
-        self._levels = [wanted for wanted in (2, 0) if wanted >= minimum] if level == "auto" else [int(level)]
+        self._level: Literal["auto"] | int = level
+        self._minimum = minimum
         self._brokers = brokers or shared_forkserver()
 
     async def take(self) -> KernelProcess:
-        kernel = KernelProcess(self._limits, self._brokers)
-        await kernel.start(self._levels)
-        return kernel
+        ways, refused = await asyncio.to_thread(candidates, self._level, self._minimum)
+        for way in ways:
+            kernel = KernelProcess(self._limits, self._brokers)
+            failed = await kernel.start(way)
+            if not failed:
+                kernel.isolation = replace(kernel.isolation, failed=refused)
+                return kernel
+            for layer, reason in failed.items():
+                refused.setdefault(layer, reason)
+        raise SandboxRefused(refusal(self._level, refused))
 
     async def give_back(self, kernel: KernelProcess) -> None:
         await kernel.close()

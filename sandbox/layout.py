@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 import sysconfig
 from pathlib import Path
 
 from sandbox.in_kernel import wire
+from sandbox.isolation.interpreter import interpreter_paths
 from sandbox.isolation.policy import Confinement
+from sandbox.isolation.probe import Candidate
 from sandbox.types import KernelLimits
 
 __all__ = ["clean_environment", "confinement", "kernel_package"]
@@ -17,16 +18,17 @@ _ANY_BODY = 2**40
 one, which is before the first cell."""
 
 
-def confinement(level: int, folder: Path, limits: KernelLimits) -> Confinement:
-    """How a kernel in `folder` (with `run`, `scratch` and `root` in it) is held at `level`."""
-    inside = level >= 2
+def confinement(way: Candidate, folder: Path, limits: KernelLimits) -> Confinement:
+    """How a kernel in `folder` (with `run`, `scratch` and `root` in it) is held."""
+    inside = way.level >= 2
     package = str(_package_folder())
     read_only = {path: path for path in interpreter_paths()}
-    read_only[package] = kernel_package(level)
+    read_only[package] = kernel_package(way.level)
     scratch = Path("/scratch") if inside else folder / "scratch"
     run = str(folder / "run")
     return Confinement(
-        level=level,
+        level=way.level,
+        launcher=way.launcher,
         mount_point=str(folder / "root"),
         read_only=read_only,
         writable={run: run},
@@ -61,12 +63,6 @@ def clean_environment(home: Path) -> dict[str, str]:
         # Each arena reserves 64 MB of addresses, which RLIMIT_AS would count.
         "MALLOC_ARENA_MAX": "2",
     }
-
-
-def interpreter_paths() -> list[str]:
-    """Where this interpreter and its packages live, beyond what every root holds."""
-    prefixes = {sys.prefix, sys.base_prefix, str(Path(sys.executable).resolve().parent.parent)}
-    return sorted(prefix for prefix in prefixes if prefix != "/usr" and not prefix.startswith("/usr/"))
 
 
 def _package_folder() -> Path:

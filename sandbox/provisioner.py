@@ -8,7 +8,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,8 @@ from jupyter_client.connect import KernelConnectionInfo
 from jupyter_client.provisioning.provisioner_base import KernelProvisionerBase
 
 from sandbox.errors import KernelStartError
-from sandbox.isolation.policy import Confinement, IsolationReport, required_layers
+from sandbox.isolation.policy import Confinement, IsolationReport
+from sandbox.isolation.report import judged
 from sandbox.readiness import readable
 
 __all__ = ["ConfinedProvisioner", "Launch", "Launched", "LayerRefused", "run_kernel"]
@@ -27,8 +29,9 @@ _LOG_LIMIT = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Launched:
-    """A child of this process that is to become a kernel. What confines it is told, line by line, on
-    `report`, which ends when it is confined. `program` is set where it was started as one."""
+    """The launcher: a child of this process that watches over the kernel and ends as that does. What confines
+    the kernel is told, line by line, on `report`, which ends when it is confined. `program` is set where it
+    was started as one."""
 
     pid: int
     report: int
@@ -112,26 +115,12 @@ class ConfinedProvisioner(KernelProvisionerBase):
 
     async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> KernelConnectionInfo:
         assert self._launched is not None
-        self._report = self._judge(await _read_to_end(self._launched.report))
+        said = await _read_to_end(self._launched.report)
+        self._report, self._init = judged(self._confinement.level, said)
         if self._report.failed:
             await self.kill()
             raise LayerRefused(self._report.failed)
         return self.connection_info
-
-    def _judge(self, lines: Sequence[Mapping[str, Any]]) -> IsolationReport:
-        layers: dict[str, str] = {}
-        failed: dict[str, str] = {}
-        for line in lines:
-            if "init" in line:
-                self._init = int(line["init"])
-            elif "layer" in line:
-                layers[line["layer"]] = line["detail"]
-            elif "failed" in line:
-                failed[line["failed"]] = line["detail"]
-        if not failed:
-            missing = set(required_layers(self._confinement.level)) - set(layers)
-            failed = dict.fromkeys(sorted(missing), "the launcher ended before it was put on")
-        return IsolationReport(self._confinement.level, layers, failed)
 
     def pin(self) -> None:
         """Take hold of the kernel's own process, before any cell runs. At level 2 it is the only child of
@@ -179,13 +168,14 @@ class ConfinedProvisioner(KernelProvisionerBase):
                 return
 
     async def kill(self, restart: bool = False) -> None:
-        """End the kernel and all it started: namespaces die with their first process."""
-        for pid in (self._init, self._launched.pid if self._launched else None):
-            if pid is not None and self._launched is not None:
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    continue
+        """End the kernel and all it started: namespaces die with their first process, and the launcher that
+        stays behind clears up the rest, which takes it no time that a caller would notice."""
+        if self._launched is None:
+            return
+        for pid, number in ((self._init, signal.SIGKILL), (self._launched.pid, signal.SIGTERM)):
+            if pid is not None:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, number)
 
     async def terminate(self, restart: bool = False) -> None:
         await self.kill(restart)
@@ -194,14 +184,13 @@ class ConfinedProvisioner(KernelProvisionerBase):
         """Nothing outlives `kill`: the scratch is a tmpfs of the kernel's, or a folder of the broker's."""
 
 
-async def _read_to_end(descriptor: int) -> list[Mapping[str, Any]]:
+async def _read_to_end(descriptor: int) -> bytes:
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader()
     transport, _ = await loop.connect_read_pipe(
         lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(descriptor, "rb")
     )
     try:
-        data = await reader.read()
+        return await reader.read()
     finally:
         transport.close()
-    return [json.loads(line) for line in data.splitlines()]

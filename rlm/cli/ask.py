@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
 import sys
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from rlm.cli.consent import SandboxOption, allowed_level
 from rlm.cli.exits import Exit, say
 
 if TYPE_CHECKING:
@@ -72,7 +74,7 @@ def ask(
     ] = 120.0,
     concurrency: Annotated[int, typer.Option(envvar="RLM_CONCURRENCY", help="Children at a time.")] = 16,
     sandbox: Annotated[
-        Literal["auto", "0", "2"],
+        SandboxOption,
         typer.Option(envvar="RLM_SANDBOX", help="Isolation: auto takes the strongest, 0 is none at all."),
     ] = "auto",
     store: Annotated[
@@ -87,6 +89,7 @@ def ask(
     from rlm.cli.progress import Progress
     from rlm.documents import sources_from_arguments
     from rlm.driver import RootSettings
+    from rlm.models import default_model
     from rlm.runtime import RLM, Settings
 
     limits = Limits(
@@ -100,7 +103,7 @@ def ask(
     )
     settings = Settings(
         strategy=strategy,
-        sandbox="auto" if sandbox == "auto" else int(sandbox),
+        sandbox=allowed_level(sandbox, model_written=(model or default_model(os.environ)) != "extractive"),
         store=store,
         root=RootSettings(contract=contract),
     )

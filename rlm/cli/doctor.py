@@ -8,6 +8,7 @@ import os
 import platform
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -89,32 +90,75 @@ def _libraries() -> list[Finding]:
 
 
 def _sandbox() -> list[Finding]:
+    from rlm.cli.consent import consent_file, remembered
     from rlm.cli.sandbox import run_cell
     from sandbox.errors import SandboxError, SandboxRefused
+    from sandbox.isolation.probe import proven
 
+    usable = [probed.candidate.level for probed in proven() if probed.holds]
+    agreed = max(usable, default=0) == 1 and remembered(consent_file(os.environ))
     probes = _PROBES.format(home=str(Path.home()), pid=os.getpid())
     began = time.monotonic()
     try:
-        result, isolation = asyncio.run(run_cell(probes, [], level="auto", seconds=10.0))
+        result, isolation = asyncio.run(run_cell(probes, [], level=1 if agreed else "auto", seconds=10.0))
     except SandboxRefused as error:
-        return [Finding("fail", "sandbox", str(error))]
+        return [Finding("fail", "sandbox", str(error)), *_levels()]
     except SandboxError as error:
-        return [Finding("fail", "kernel", str(error))]
+        return [Finding("fail", "kernel", str(error)), *_levels()]
     seconds = time.monotonic() - began
     found = [
         Finding("ok", "kernel", f"a confined kernel started, ran a cell and ended in {seconds:.2f} s"),
-        Finding("ok", "sandbox", f"level {isolation.level}: {', '.join(isolation.layers)}"),
+        Finding("ok", "sandbox", f"level {isolation.level}: {_layers(isolation.layers)}"),
     ]
+    # At level 1 other processes stay in sight, which is what the level says.
+    expected = {"see other processes"} if isolation.level == 1 else set()
+    through = set(result.stdout.split("\n")) - {""} - expected
     if result.status != "ok":
         found.append(Finding("fail", "attacks", f"the probes did not run: {result.evalue or result.status}"))
-    elif result.stdout.strip():
-        through = ", ".join(result.stdout.split("\n")).strip(", ")
-        found.append(Finding("fail", "attacks", f"got through: {through}"))
+    elif through:
+        found.append(Finding("fail", "attacks", f"got through: {', '.join(sorted(through))}"))
     else:
         found.append(
             Finding("ok", "attacks", "files, network, processes, environment: six probes, none got through")
         )
+    if isolation.level < 3:
+        found.append(
+            Finding(
+                "warn", "memory", "limits hold for each process of a kernel, not for all together (level 3)"
+            )
+        )
+    return [*found, *_levels()]
+
+
+def _levels() -> list[Finding]:
+    """Every level with what trying it showed."""
+    from sandbox.isolation.advice import advice
+    from sandbox.isolation.probe import examine
+
+    found = []
+    said: set[str] = set()
+    for probed in examine():
+        name = str(probed.candidate)
+        took = f" ({probed.seconds:.2f} s)"
+        if probed.holds:
+            unasked = "" if probed.candidate.level >= 2 else "; only with --sandbox 1"
+            found.append(Finding("ok", "tried", f"{name} holds{took}{unasked}"))
+        else:
+            reasons = "; ".join(f"{layer} ({reason})" for layer, reason in probed.failed.items())
+            if reasons in said:
+                continue
+            said.add(reasons)
+            helps = advice(probed.failed)
+            found.append(Finding("warn", "tried", f"{name}: no {reasons}. To get it: {helps}"))
     return found
+
+
+def _layers(layers: Mapping[str, str]) -> str:
+    """The names, with what is to be known of those that are not simply on."""
+    return ", ".join(
+        layer if detail == "on" else f"{layer} ({detail.removeprefix('on').lstrip(':, ')})"
+        for layer, detail in layers.items()
+    )
 
 
 def _models() -> list[Finding]:

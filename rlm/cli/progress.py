@@ -63,7 +63,8 @@ class Progress:
                 self.run_id = run_id
                 self._line(f"run {run_id}: {strategy}, {model}")
             case events.KernelOpened(level, missing) if level < 2:
-                self._alarm(f"NO ISOLATION (level {level}): {missing or 'as asked for'}")
+                held = "NO ISOLATION" if level == 0 else "PARTIAL ISOLATION"
+                self._alarm(f"{held} (level {level}): {missing or 'as asked for'}")
             case events.RoundStarted(number, limit, final):
                 self._round = f"round {number} of {limit}" + (" (the last)" if final else "")
                 self._children = ""

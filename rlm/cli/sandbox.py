@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from rlm.cli.answer import printable
+from rlm.cli.consent import SandboxOption, allowed_level
 from rlm.cli.exits import Exit, say
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def exec_(
     ] = None,
     cell_seconds: Annotated[float, typer.Option(min=0.1, help="Seconds of computing.")] = 30.0,
     sandbox: Annotated[
-        Literal["auto", "0", "2"],
+        SandboxOption,
         typer.Option(envvar="RLM_SANDBOX", help="Isolation: auto takes the strongest, 0 is none at all."),
     ] = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print the CellResult as JSON.")] = False,
@@ -56,7 +57,7 @@ def exec_(
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         say(f"{file} can't be read: {reason}")
         raise typer.Exit(Exit.USAGE) from None
-    level: int | Literal["auto"] = "auto" if sandbox == "auto" else int(sandbox)
+    level = allowed_level(sandbox)
     result, isolation = asyncio.run(run_cell(code, context or [], level=level, seconds=cell_seconds))
     if as_json:
         typer.echo(json.dumps(_as_json(result, isolation), ensure_ascii=False))

@@ -20,7 +20,8 @@ from jupyter_client.manager import AsyncKernelManager
 
 from sandbox.errors import KernelStartError
 from sandbox.in_kernel import wire
-from sandbox.isolation.policy import Confinement, IsolationReport
+from sandbox.isolation.late_seccomp import late_program
+from sandbox.isolation.policy import Confinement, IsolationReport, required_layers
 from sandbox.outputs import OutputCollector, error_of
 from sandbox.provisioner import ConfinedProvisioner, Launch, LayerRefused
 
@@ -51,6 +52,8 @@ class BrokerServer:
         )
         (helper,) = confinement.keep_fds
         config = {"connection_file": connection_file, "channel_fd": helper}
+        if "late_seccomp" in required_layers(confinement.level):
+            config["late_filter"] = late_program().hex()
         log = self._folder / "kernel.log"
         launched = launch(confinement, config, package, log)
         # What Jupyter needs is made while the kernel is starting.

@@ -17,12 +17,12 @@ from typing import Any, NoReturn
 from sandbox.in_kernel import launch
 from sandbox.isolation import launcher
 from sandbox.isolation.policy import Confinement
-from sandbox.provisioner import Launched
+from sandbox.isolation.report import LayerReport
+from sandbox.provisioner import Launched, run_kernel
 
 __all__ = ["fork_kernel", "preload"]
 
 _PACKAGE_FOLDER = Path(launch.__file__).resolve().parent
-_REFUSED = 3
 _LOADED_LATE = (
     "IPython.core.completerlib",
     "IPython.core.debugger",
@@ -46,34 +46,51 @@ def preload() -> None:
 
 
 def fork_kernel(confinement: Confinement, config: Mapping[str, Any], package: str, log: Path) -> Launched:
-    """Start a kernel as a child of this process, which must have one thread. `log` takes its complaints
-    until cells run. What became of each layer is read from the result's `report`."""
+    """Start a launcher with its kernel from this process, which must have one thread. `log` takes their
+    complaints until cells run. What became of each layer is read from the result's `report`."""
+    if confinement.launcher == "bubblewrap":
+        # It is a program, and can only start another one.
+        return run_kernel(confinement, config, package, log)
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
-        _become_kernel(confinement, config, package, log, writing)
+        _become_launcher(confinement, config, package, log, writing)
     os.close(writing)
     return Launched(pid, reading)
 
 
-def _become_kernel(
+def _become_launcher(
     confinement: Confinement, config: Mapping[str, Any], package: str, log: Path, report_fd: int
 ) -> NoReturn:
-    status = 1
+    status: object = 1
     try:
         os.setsid()
         _redirect(log)
         launcher.close_other_fds({report_fd, *confinement.keep_fds})
-        report = launcher.Report(report_fd)
-        launcher.confine(confinement, report)
+        report = LayerReport(report_fd)
+        status = launcher.launch(
+            confinement, report, lambda: _become_kernel(confinement, config, package, report)
+        )
+    except SystemExit as ended:
+        status = ended.code
+    except BaseException:
+        # The one place a forked launcher ends: never in the broker's frames above.
+        traceback.print_exc()
+    finally:
+        os._exit(status if isinstance(status, int) else 1)
+
+
+def _become_kernel(
+    confinement: Confinement, config: Mapping[str, Any], package: str, report: LayerReport
+) -> NoReturn:
+    status = 1
+    try:
         _start_afresh(confinement.environment, package)
         report.close()
         launch.run_kernel(config, "in_kernel")
         status = 0
-    except launcher.LayerFailed:
-        status = _REFUSED
     except BaseException:
-        # The one place a forked kernel ends: never in the broker's frames above.
+        # The one place a forked kernel ends: never in the launcher's frames above.
         traceback.print_exc()
     finally:
         os._exit(status)

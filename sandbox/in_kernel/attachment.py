@@ -10,7 +10,6 @@ import os
 import resource
 import socket
 from collections.abc import Callable, Iterable
-from pathlib import Path
 
 from . import wire
 from .body import Body, BodyError
@@ -43,13 +42,12 @@ def withdraw(descriptors: Iterable[int]) -> None:
     it expects to be open, so that /dev/null takes its place."""
     files = {_identity(descriptor) for descriptor in descriptors}
     nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-    for entry in list(Path("/proc/self/fd").iterdir()):
-        descriptor = int(entry.name)
+    # There may be no /proc to list them.
+    for descriptor in range(resource.getrlimit(resource.RLIMIT_NOFILE)[0]):
         try:
             if _identity(descriptor) in files:
                 os.dup2(nothing, descriptor, inheritable=False)
         except OSError:
-            # The listing's own descriptor is in the list and closed by now.
             continue
     for descriptor in (*descriptors, nothing):
         os.close(descriptor)

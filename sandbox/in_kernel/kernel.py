@@ -14,6 +14,7 @@ from ipykernel.kernelapp import IPKernelApp
 from tornado.ioloop import IOLoop
 from traitlets.config import Config
 
+from . import late_filter
 from .attachment import attach_context
 from .body import Body
 from .channel import CallError, Channel
@@ -62,6 +63,9 @@ class KernelApp(IPKernelApp):
 
     def parse_command_line(self, argv: Any = None) -> None:
         """All is configured: making the parser of it takes longer than anything else at the start."""
+
+    def init_heartbeat(self) -> None:
+        """Nobody listens to one, and it would bind its socket at a time of its own."""
 
     def init_gui_pylab(self) -> None:
         """No windows here."""
@@ -120,9 +124,10 @@ class Cells:
             os._exit(0)
 
 
-def run(connection_file: str, channel_socket: socket.socket) -> None:
-    """Serve cells until the broker or the driver goes away. The context comes over the channel, before the
-    first cell: a kernel can be kept ready for one that is not known yet."""
+def run(connection_file: str, channel_socket: socket.socket, late: bytes = b"") -> None:
+    """Serve cells until the broker or the driver goes away, under the filter `late` if there is one. The
+    context comes over the channel, before the first cell: a kernel can be kept ready for one that is not
+    known yet."""
     config = Config()
     config.HistoryManager.enabled = False
     config.Completer.use_jedi = False
@@ -148,6 +153,8 @@ def run(connection_file: str, channel_socket: socket.socket) -> None:
     os.dup2(quiet, 1)
     os.dup2(quiet, 2)
     os.close(quiet)
+    if late:
+        late_filter.install(late)
     app.start()
 
 

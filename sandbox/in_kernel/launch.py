@@ -1,6 +1,7 @@
 """Starts the kernel. Run by file path, `python -I launch.py CONFIG`, CONFIG being JSON:
 
 connection_file: Jupyter's, written by the broker. channel_fd: the inherited end of the helper channel.
+late_filter: at level 1, the filter to put on once all sockets are bound, in hexadecimal digits.
 
 A forkserver, which has loaded the package beforehand, calls `run_kernel` in the process it has forked.
 """
@@ -62,7 +63,7 @@ def run_kernel(config: Mapping[str, Any], package: str) -> None:
     channel = socket.socket(fileno=config["channel_fd"])
     channel.setblocking(True)
     os.set_inheritable(channel.fileno(), False)
-    kernel.run(config["connection_file"], channel)
+    kernel.run(config["connection_file"], channel, bytes.fromhex(config.get("late_filter", "")))
 
 
 def main(arguments: Sequence[str]) -> None:

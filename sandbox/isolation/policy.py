@@ -7,16 +7,31 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Literal
 
-__all__ = ["LEVELS", "Confinement", "IsolationReport", "Layer", "Level", "required_layers"]
+__all__ = ["LEVELS", "Confinement", "IsolationReport", "Launcher", "Layer", "required_layers"]
 
-Layer = Literal["namespaces", "root", "rlimits", "capabilities", "no_new_privileges", "landlock", "seccomp"]
-Level = Literal[0, 2]
+Layer = Literal[
+    "cgroup",
+    "namespaces",
+    "root",
+    "subreaper",
+    "rlimits",
+    "capabilities",
+    "no_new_privileges",
+    "landlock",
+    "seccomp",
+    "late_seccomp",
+]
+Launcher = Literal["own", "bubblewrap"]
+
+_INNER: tuple[Layer, ...] = ("rlimits", "capabilities", "no_new_privileges", "landlock", "seccomp")
 
 LEVELS: Mapping[int, tuple[Layer, ...]] = {
-    0: ("rlimits",),
-    2: ("namespaces", "root", "rlimits", "capabilities", "no_new_privileges", "landlock", "seccomp"),
+    0: ("subreaper", "rlimits"),
+    1: ("subreaper", *_INNER, "late_seccomp"),
+    2: ("namespaces", "root", *_INNER),
+    3: ("cgroup", "namespaces", "root", *_INNER),
 }
-"""Levels 1 (no namespaces) and 3 (a cgroup as well) are not built yet."""
+"""In the order in which they are put on."""
 
 
 def required_layers(level: int) -> tuple[Layer, ...]:
@@ -28,7 +43,10 @@ def required_layers(level: int) -> tuple[Layer, ...]:
 class Confinement:
     """What the launcher does. `mount_point` is an empty folder of the host's. Paths in `read_only` and
     `writable` map the host's to the kernel's; where there is no private root both are the host's. Sizes
-    in megabytes unless the name says bytes."""
+    in megabytes unless the name says bytes.
+
+    launcher is who makes namespaces and root.
+    """
 
     level: int
     mount_point: str
@@ -43,6 +61,7 @@ class Confinement:
     open_files: int
     environment: Mapping[str, str]
     keep_fds: tuple[int, ...] = ()
+    launcher: Launcher = "own"
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -50,7 +69,7 @@ class Confinement:
     @classmethod
     def from_json(cls, text: str) -> Confinement:
         data = json.loads(text)
-        return cls(**{**data, "hidden": tuple(data["hidden"]), "keep_fds": tuple(data["keep_fds"])})
+        return cls(**{**data, **{name: tuple(data[name]) for name in ("hidden", "keep_fds")}})
 
 
 @dataclass(frozen=True, slots=True)
