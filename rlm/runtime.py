@@ -194,7 +194,7 @@ class _Run:
         settings = self._rlm.settings
         try:
             if settings.strategy == "direct" or (
-                settings.strategy == "auto" and fits(self._body, settings.direct)
+                settings.strategy == "auto" and fits(self._rlm.model, self._body, settings.direct)
             ):
                 result = await self._direct()
                 if result is not None:
@@ -214,8 +214,7 @@ class _Run:
                 self._rlm.model,
                 self._task,
                 self._body,
-                caller=self._caller,
-                coverage=self._coverage,
+                accounts=self._accounts,
                 settings=self._rlm.settings.direct,
             )
         except ModelError as error:
