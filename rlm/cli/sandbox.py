@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import shutil
 import sys
 import tempfile
@@ -13,8 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from rlm.cli.answer import printable
+from rlm.cli.answer import json_bytes, printable
 from rlm.cli.exits import Exit, say
+from rlm.cli.interrupts import run_interruptible
 
 if TYPE_CHECKING:
     from sandbox.isolation.policy import IsolationReport
@@ -51,15 +51,15 @@ def exec_(
       echo 'print(count("ERROR"))' | rlm sandbox exec - --context big.log
     """
     try:
-        code = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+        code = (sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()).decode()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         say(f"{file} can't be read: {reason}")
         raise typer.Exit(Exit.USAGE) from None
     level: int | Literal["auto"] = "auto" if sandbox == "auto" else int(sandbox)
-    result, isolation = asyncio.run(run_cell(code, context or [], level=level, seconds=cell_seconds))
+    result, isolation = run_interruptible(run_cell(code, context or [], level=level, seconds=cell_seconds))
     if as_json:
-        typer.echo(json.dumps(_as_json(result, isolation), ensure_ascii=False))
+        typer.echo(json_bytes(_as_json(result, isolation)))
     else:
         _print(result, isolation)
     if result.status != "ok":
