@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import shutil
 import sys
-import tempfile
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -70,22 +67,19 @@ async def run_cell(
     code: str, paths: list[str], *, level: int | Literal["auto"], seconds: float
 ) -> tuple[CellResult, IsolationReport]:
     """The result of one cell in a kernel of its own. Raises SandboxRefused below level 2 unless asked for."""
-    from rlm.documents import load, sources_from_arguments
+    from rlm.documents import sources_from_arguments
     from rlm.offline import OfflineHandler
+    from rlm.workspace import Workspace
     from sandbox.kernel import JupyterSandbox
 
-    folder = Path(tempfile.mkdtemp(prefix="rlm-context-"))
-    try:
-        sources = sources_from_arguments(paths, sys.stdin.buffer)
-        loaded = await asyncio.to_thread(load, sources, folder / "context")
+    with Workspace() as workspace:
+        loaded = await workspace.load(sources_from_arguments(paths, sys.stdin.buffer))
         kernel = JupyterSandbox(loaded.context, OfflineHandler(loaded.context.chars), level=level)
         try:
             await kernel.open()
             return await kernel.execute(code, round=1, timeout=seconds), kernel.isolation
         finally:
             await kernel.close()
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _as_json(result: CellResult, isolation: IsolationReport) -> dict[str, object]:

@@ -23,10 +23,10 @@ from sandbox.errors import SandboxRefused
 
 
 def test_the_visible_names_are_the_public_ones() -> None:
-    visible = {
-        name for name in vars(rlm) if not name.startswith("_") and isinstance(getattr(rlm, name), type)
-    }
-    assert visible == set(rlm.__all__) - {"__version__"}
+    assert dir(rlm) == sorted(rlm.__all__)
+    assert all(getattr(rlm, name) is not None for name in rlm.__all__)
+    with pytest.raises(AttributeError, match="Runtime"):
+        _ = rlm.Runtime
 
 
 def test_run_sync_answers_a_path(tmp_path: Path) -> None:
