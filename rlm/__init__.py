@@ -6,11 +6,18 @@ result = RLM().run_sync("Which clause ends the contract early?", context=Path("c
 print(result.answer, result.citations)
 """
 
-from rlm.budget import Limits
-from rlm.errors import RLMError
-from rlm.runtime import RLM, Settings
-from rlm.types import Citation, Coverage, RunResult, Usage
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from rlm.version import __version__
+
+if TYPE_CHECKING:
+    from rlm.budget import Limits
+    from rlm.errors import RLMError
+    from rlm.runtime import RLM, Settings
+    from rlm.types import Citation, Coverage, RunResult, Usage
 
 __all__ = [
     "RLM",
@@ -23,3 +30,27 @@ __all__ = [
     "Usage",
     "__version__",
 ]
+
+# Each name is imported when it is first asked for: the command line's start, and a Ctrl-C in it, must not
+# wait for the whole runtime.
+_HOMES = {
+    "RLM": "rlm.runtime",
+    "Citation": "rlm.types",
+    "Coverage": "rlm.types",
+    "Limits": "rlm.budget",
+    "RLMError": "rlm.errors",
+    "RunResult": "rlm.types",
+    "Settings": "rlm.runtime",
+    "Usage": "rlm.types",
+}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'rlm' has no attribute {name!r}")
+    return getattr(import_module(home), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

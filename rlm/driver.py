@@ -33,6 +33,7 @@ from sandbox.types import CellResult
 __all__ = ["Driver", "Outcome", "RootSettings"]
 
 MAX_DEATHS = 3
+MIN_CELL_SECONDS = 0.5
 LAST_ROUND_SECONDS = 120.0
 """For the reply of the last round, which may begin when the run's time is up."""
 
@@ -226,18 +227,14 @@ class Driver:
         )
 
     async def _execute(self, code: str, round_: int) -> CellResult:
-        """The cell's result, within the run's time too: past it the cell is interrupted, not the run lost."""
+        """The cell's result. Its computing ends with the run's time, as its children do: the cell is
+        interrupted, its kernel stays for the last round."""
         assert self._sandbox is not None
-        left = self._budget.limits.seconds - self._budget.used()["seconds"]["used"]
-        if self._finalizer.last_round:
-            left = self._budget.limits.cell_seconds
+        seconds = self._budget.limits.cell_seconds
+        if not self._finalizer.last_round:
+            seconds = min(seconds, max(self._budget.remaining()["seconds"], MIN_CELL_SECONDS))
         try:
-            async with asyncio.timeout(max(left, 1.0)):
-                return await self._sandbox.execute(
-                    code, round=round_, timeout=self._budget.limits.cell_seconds
-                )
-        except TimeoutError:
-            return CellResult(status="timeout", evalue="the run's time is up", seconds=left)
+            return await self._sandbox.execute(code, round=round_, timeout=seconds)
         except KernelDied as error:
             return CellResult(status="died", ename="KernelDied", evalue=str(error))
 

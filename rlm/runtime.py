@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
-import tempfile
-import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
@@ -21,15 +18,16 @@ from rlm.budget import STOP_REASONS, Budget, Limits
 from rlm.calls import Caller
 from rlm.coverage import CoverageLedger
 from rlm.direct import DirectSettings, answer_directly, fits
-from rlm.documents import Loaded, Source, load
+from rlm.documents import Guessed, Loaded, Source
 from rlm.driver import Driver, Outcome, RootSettings
-from rlm.errors import BudgetExhausted, ModelError, UsageError
+from rlm.errors import BudgetExhausted, JournalError, ModelError, UsageError
 from rlm.events import ContextLoaded, Event, KernelOpened, Observer, Retrying, RunEnded, RunStarted, Warned
 from rlm.finalization import Finalizer
 from rlm.handler import RunHandler
 from rlm.models import Model, ModelOptions, resolve
 from rlm.subcalls import ChildSettings, SubCalls
 from rlm.types import RunResult, Strategy
+from rlm.workspace import Workspace
 from sandbox.in_kernel.body import Body
 from sandbox.in_kernel.registry import HELPERS
 from sandbox.isolation.policy import IsolationReport
@@ -91,33 +89,49 @@ class RLM:
         self.sub_model = self.model if sub_model is None else self._resolved(sub_model)
 
     async def run(self, task: str, context: Context) -> RunResult:
-        """Answer `task` over `context`. Raises UsageError (sources, settings) and SandboxRefused before
-        anything is spent; limits, broken contracts and failing models end in a result that says so."""
+        """Answer `task` over `context`. Raises UsageError (sources, settings, no room) and SandboxRefused
+        before anything is spent, JournalError when the run can't be recorded; limits, broken contracts and
+        failing models end in a result that says so. It can be cancelled at any time, also while it loads,
+        and leaves nothing in the temp folder."""
         if not task.strip():
             raise UsageError("the question is empty: say what is to be answered")
+        result: RunResult | None = None
+        try:
+            async with AsyncExitStack() as stack:
+                run = await self._prepared(task, context, stack)
+                result = await run.go()
+                await run.log_result(result)
+        except JournalError as error:
+            # The one place where a broken journal is forgiven: the answer is there and paid for, only its
+            # last entry (or the closing of the journal) failed. Before that a run must not go on unrecorded.
+            if result is None:
+                raise
+            return replace(result, warnings=(*result.warnings, f"the end of this run is not kept: {error}"))
+        return result
+
+    async def _prepared(self, task: str, context: Context, stack: AsyncExitStack) -> _Run:
+        """A run that can go; `stack` closes what it stands on."""
         # The database library takes a third of a second: `import rlm` must not.
         from rlm.journal import Journal, default_store, new_run_id
 
-        async with AsyncExitStack() as stack:
-            folder = Path(tempfile.mkdtemp(prefix="rlm-context-"))
-            stack.callback(shutil.rmtree, folder, ignore_errors=True)
-            began = time.monotonic()
-            loaded = await _load(_sources(context), folder / "context")
-            self._tell(
-                ContextLoaded(
-                    loaded.context.chars,
-                    len(loaded.context.documents),
-                    len(loaded.skipped),
-                    time.monotonic() - began,
-                )
+        workspace = stack.enter_context(Workspace())
+        began = time.monotonic()
+        loaded = await workspace.load(_sources(context))
+        self._tell(
+            ContextLoaded(
+                loaded.context.chars,
+                len(loaded.context.documents),
+                len(loaded.skipped),
+                time.monotonic() - began,
             )
-            journal = await stack.enter_async_context(
-                Journal.open(self.settings.store or default_store(os.environ))
-            )
-            journal.redact(_secrets(os.environ))
-            log = await stack.enter_async_context(journal.run(new_run_id(), task, self._facts(loaded)))
-            body = stack.enter_context(Body.open(loaded.context.folder))
-            return await _Run(self, task, loaded, body, log).go()
+        )
+        journal = await stack.enter_async_context(
+            Journal.open(self.settings.store or default_store(os.environ))
+        )
+        journal.redact(_secrets(os.environ))
+        log = await stack.enter_async_context(journal.run(new_run_id(), task, self._facts(loaded)))
+        body = stack.enter_context(Body.open(loaded.context.folder))
+        return _Run(self, task, loaded, body, log)
 
     def run_sync(self, task: str, context: Context) -> RunResult:
         """`run` for callers without an event loop. In one (a notebook) raises UsageError: await `run`."""
@@ -223,16 +237,18 @@ class _Run:
             stop = Outcome(None, STOP_REASONS[error.limit], detail=str(error))
         else:
             if answer is not None:
-                return await self._finished(Outcome(answer, "finalized"), "direct")
+                return self._finished(Outcome(answer, "finalized"), "direct")
             if self._rlm.settings.strategy == "auto":
-                await self._warn("the direct answer abstained or its quotes did not stand: went on as an RLM")
+                abstained = "the direct answer abstained or its quotes did not stand: went on as an RLM"
+                self._warn(abstained)
+                await self._log.append("warning", {"message": abstained})
                 return None
             stop = Outcome(
                 None,
                 "finalized",
                 detail="the direct call gave no answer whose quotes stand in the input; try --strategy rlm",
             )
-        return await self._finished(stop, "direct")
+        return self._finished(stop, "direct")
 
     async def _recursive(self) -> RunResult:
         rlm = self._rlm
@@ -259,7 +275,7 @@ class _Run:
             accounts=self._accounts,
             settings=rlm.settings.root,
         )
-        return await self._finished(await driver.run(self._root_input()), "rlm")
+        return self._finished(await driver.run(self._root_input()), "rlm")
 
     def _kernel_opened(self, isolation: IsolationReport) -> None:
         missing = "; ".join(f"{layer} ({reason})" for layer, reason in isolation.failed.items())
@@ -299,11 +315,11 @@ class _Run:
             budget=PromptBudget(self._rlm.model.window.context - settings.output_tokens),
         )
 
-    async def _finished(self, outcome: Outcome, strategy: Strategy) -> RunResult:
+    def _finished(self, outcome: Outcome, strategy: Strategy) -> RunResult:
         if not self._budget.cost_known:
-            await self._warn("a model's price is not known: the cost limit was not held, the token limit was")
+            self._warn("a model's price is not known: the cost limit was not held, the token limit was")
         if outcome.answer is None and outcome.detail:
-            await self._warn(outcome.detail)
+            self._warn(outcome.detail)
         answer = outcome.answer
         result = RunResult(
             run_id=self._log.run_id,
@@ -322,13 +338,15 @@ class _Run:
             variables=outcome.variables,
         )
         self._rlm._tell(RunEnded(result.stop_reason, result.seconds))
-        await self._log.append("finished", {**result.to_json(), **self._totals()})
         return result
 
-    async def _warn(self, message: str) -> None:
+    async def log_result(self, result: RunResult) -> None:
+        """The last entry of the run. Raises JournalError."""
+        await self._log.append("finished", {**result.to_json(), **self._totals()})
+
+    def _warn(self, message: str) -> None:
         self._warnings.append(message)
         self._rlm._tell(Warned(message))
-        await self._log.append("warning", {"message": message})
 
     def _totals(self) -> dict[str, Any]:
         return {
@@ -340,24 +358,6 @@ class _Run:
 
 def _sources(context: Context) -> list[str | Path | Source]:
     return [context] if isinstance(context, str | Path | Source) else list(context)
-
-
-async def _load(sources: Sequence[str | Path | Source], folder: Path) -> Loaded:
-    """`load` on a thread. When cancelled, the thread stops at the next document, and is waited for: it must
-    not write into a folder that is being removed."""
-    stopped = threading.Event()
-
-    def progress(_name: str, _bytes: int) -> None:
-        if stopped.is_set():
-            raise InterruptedError
-
-    loading = asyncio.ensure_future(asyncio.to_thread(load, sources, folder, progress))
-    try:
-        return await asyncio.shield(loading)
-    except asyncio.CancelledError:
-        stopped.set()
-        await asyncio.wait([loading])
-        raise
 
 
 def _warnings_of(loaded: Loaded) -> list[str]:
@@ -372,7 +372,23 @@ def _warnings_of(loaded: Loaded) -> list[str]:
         )
     if loaded.replaced:
         warnings.append(f"{loaded.replaced:,} bytes were no valid text and were replaced by U+FFFD")
+    if loaded.guessed:
+        warnings.append(_guesses(loaded.guessed))
     return warnings
+
+
+def _guesses(guessed: Sequence[Guessed]) -> str:
+    """`3 documents were no UTF-8 and were read as cp1252 (notes.txt, …) and cp1251 (brief.txt)`."""
+    by_encoding: dict[str, list[str]] = {}
+    for guess in guessed:
+        by_encoding.setdefault(guess.encoding, []).append(guess.document)
+    readings = [
+        f"{encoding} ({documents[0]}{', …' if len(documents) > 1 else ''})"
+        for encoding, documents in by_encoding.items()
+    ]
+    subject = "1 document was" if len(guessed) == 1 else f"{len(guessed):,} documents were"
+    verb = "was" if len(guessed) == 1 else "were"
+    return f"{subject} no UTF-8 and {verb} read as {' and '.join(readings)}"
 
 
 def _secrets(environment: Mapping[str, str]) -> list[str]:

@@ -23,6 +23,7 @@ from prompts import (
 )
 from rlm.accounts import Accounts
 from rlm.calls import estimate, messages_of
+from rlm.deadline import seconds_left
 from rlm.errors import BudgetExhausted, ModelError
 from rlm.events import ChildEnded, ChildrenStarted
 from rlm.feedback import ChildTally
@@ -311,13 +312,14 @@ class SubCalls:
             task=wanted.prompt,
             slices=wanted.pieces,
         )
-        call = await self._caller.ask(
-            self._model,
-            request,
-            sent=lambda: self._coverage.note_sent(wanted.spans),
-            prompt_tokens=prompt.report.totals.prompt,
-            facts={"prompt": wanted.prompt, "spans": wanted.spans, "report": prompt.report.to_json()},
-        )
+        async with seconds_left(self._budget):
+            call = await self._caller.ask(
+                self._model,
+                request,
+                sent=lambda: self._coverage.note_sent(wanted.spans),
+                prompt_tokens=prompt.report.totals.prompt,
+                facts={"prompt": wanted.prompt, "spans": wanted.spans, "report": prompt.report.to_json()},
+            )
         reply = call.reply
         self._spent = None if self._spent is None or call.cost_usd is None else self._spent + call.cost_usd
         text = without_reasoning(reply.text).strip()

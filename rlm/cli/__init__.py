@@ -2,6 +2,26 @@
 
 from __future__ import annotations
 
-from rlm.cli.app import main
+import sys
+
+from rlm.cli.interrupts import INTERRUPTED, leave_at_once_on_interrupt, outlast_interrupts_at_exit
+from rlm.cli.streams import prepare_streams
 
 __all__ = ["main"]
+
+
+def main() -> None:
+    """Run the command line and leave with its exit code."""
+    outlast_interrupts_at_exit()
+    prepare_streams()
+    try:
+        # In here, for it takes long enough to be interrupted.
+        from rlm.cli.app import run
+
+        code = run()
+        leave_at_once_on_interrupt()
+    except KeyboardInterrupt:
+        leave_at_once_on_interrupt()
+        print("rlm: interrupted", file=sys.stderr)  # noqa: T201
+        code = INTERRUPTED
+    sys.exit(code)

@@ -1,5 +1,5 @@
 """`python -m rlm.cli` is `rlm`."""
 
-from rlm.cli.app import main
+from rlm.cli import main
 
 main()

@@ -3,21 +3,36 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
+from rlm.cli.words import in_words
+from rlm.models.messages import encodable
 from rlm.types import Citation, RunResult
 
-__all__ = ["account", "answer_text", "dollars", "plural", "printable"]
+__all__ = ["account", "answer_text", "dollars", "json_bytes", "no_answer", "plural", "printable", "share"]
 
 _QUOTE_SHOWN = 160
 
+_REMOVED = dict.fromkeys(
+    [
+        *(code for code in range(0x20) if chr(code) not in "\n\t"),
+        *range(0x7F, 0xA0),
+        *range(0x2028, 0x202F),  # line and paragraph separators, direction overrides
+        *range(0x2066, 0x206A),  # direction isolates
+    ]
+)
+_ESCAPED = str.maketrans({"\n": "\\n", "\t": "\\t"})
+
 
 def printable(text: str) -> str:
-    """`text` without the control characters by which a document could talk to the terminal."""
-    return "".join(
-        character
-        for character in text
-        if character in "\n\t" or (character >= " " and not "\x7f" <= character <= "\x9f")
-    )
+    """`text` without the characters by which a document could talk to the terminal or turn the reading
+    direction round, and with U+FFFD for what UTF-8 can't carry."""
+    return encodable(text).translate(_REMOVED)
+
+
+def json_bytes(value: Any, *, indent: int | None = None) -> bytes:
+    """`value` as JSON, which is UTF-8 whatever the terminal's encoding is."""
+    return encodable(json.dumps(value, ensure_ascii=False, indent=indent)).encode()
 
 
 def answer_text(result: RunResult) -> str:
@@ -33,7 +48,7 @@ def _source(citation: Citation) -> str:
     shown = quote if len(quote) <= _QUOTE_SHOWN else quote[: _QUOTE_SHOWN - 1] + "…"
     if not citation.verified:
         return f"{citation.marker} NOT FOUND in the input: “{shown}”"
-    place = citation.document or "input"
+    place = (citation.document or "input").translate(_ESCAPED)
     if citation.page is not None:
         place += f", page {citation.page}"
     if citation.line is not None:
@@ -44,20 +59,38 @@ def _source(citation: Citation) -> str:
 def account(result: RunResult) -> str:
     """What was read and what it took, in a few lines."""
     coverage = result.coverage
-    verified = sum(citation.verified for citation in result.citations)
+    why = no_answer(result)
     lines = [
         f"{result.strategy}, {plural(result.rounds, 'round')}, {plural(result.sub_calls, 'child call')}, "
         f"{result.seconds:.1f} s, {_cost(result)}"
         + (f"; confidence {result.confidence}" if result.confidence is not None else "")
         + ("; forced by a limit" if result.forced else ""),
-        f"input {coverage.input_chars:,} characters: {_share(coverage.scanned_chars, coverage.input_chars)} "
-        f"searched, {_share(coverage.read_chars, coverage.input_chars)} read, "
-        f"{_share(coverage.answered_chars, coverage.input_chars)} answered for by children; "
-        f"{verified} of {plural(len(result.citations), 'citation')} verified",
-        *(f"note: {printable(warning)}" for warning in result.warnings),
+        f"input {coverage.input_chars:,} characters: {share(coverage.scanned_chars, coverage.input_chars)} "
+        f"searched, {share(coverage.read_chars, coverage.input_chars)} read, "
+        f"{share(coverage.answered_chars, coverage.input_chars)} answered for by children"
+        + _verified(result.citations),
+        *(f"note: {_line(warning)}" for warning in result.warnings if warning != why),
         f"run {result.run_id} (rlm show {result.run_id})",
     ]
     return "\n".join(lines)
+
+
+def no_answer(result: RunResult) -> str | None:
+    """Why there is no answer, as the last warning says it; None when there is one."""
+    if result.answer is not None:
+        return None
+    return result.warnings[-1] if result.warnings else "no answer was found within the limits"
+
+
+def _line(warning: str) -> str:
+    return printable(" ".join(in_words(warning).split()))
+
+
+def _verified(citations: tuple[Citation, ...]) -> str:
+    if not citations:
+        return ""
+    verified = sum(citation.verified for citation in citations)
+    return f"; {verified} of {plural(len(citations), 'citation')} verified"
 
 
 def _cost(result: RunResult) -> str:
@@ -77,7 +110,8 @@ def plural(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
-def _share(part: int, whole: int) -> str:
+def share(part: int, whole: int) -> str:
+    """`0 %`, `< 0.1 %`, `12.3 %`, `100 %`."""
     if whole == 0 or part >= whole:
         return "100 %"
     percent = 100 * part / whole

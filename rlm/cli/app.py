@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
-import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from rlm.cli.ask import ask
 from rlm.cli.doctor import doctor
-from rlm.cli.exits import exit_for
+from rlm.cli.exits import Exit, exit_for, say
 from rlm.cli.runs import runs_app, show
 from rlm.cli.sandbox import sandbox_app
 from rlm.version import __version__
 
-__all__ = ["app", "main"]
+__all__ = ["app", "run"]
+
+
+class _Commands(TyperGroup):
+    """All commands: one that is interrupted says so."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            say("interrupted")
+            raise typer.Exit(Exit.INTERRUPTED) from None
+
 
 app = typer.Typer(
+    cls=_Commands,
     name="rlm",
     help="Ask questions of texts far larger than any model's window.",
     no_args_is_help=True,
@@ -47,10 +60,13 @@ def options(
     """Ask questions of texts far larger than any model's window."""
 
 
-def main() -> None:
-    """Run the command line and leave with its exit code."""
+def run() -> int:
+    """Run the command line; its exit code."""
     try:
         app()
+    except SystemExit as left:
+        return left.code if isinstance(left.code, int) else Exit.OK
     except Exception as error:
         # The one boundary: an error of ours becomes a line, anything else stays a traceback.
-        sys.exit(exit_for(error))
+        return exit_for(error)
+    return Exit.OK

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 import os
-import signal
 import sys
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -13,6 +10,7 @@ import typer
 
 from rlm.cli.consent import SandboxOption, allowed_level
 from rlm.cli.exits import Exit, say
+from rlm.cli.interrupts import run_interruptible
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -107,12 +105,12 @@ def ask(
         store=store,
         root=RootSettings(contract=contract),
     )
-    with Progress(quiet=quiet) as progress:
+    with Progress(quiet=quiet, seconds=max_seconds) as progress:
         rlm = RLM(model, sub_model=sub_model, limits=limits, settings=settings, observe=progress.take)
         sources = sources_from_arguments(paths, sys.stdin.buffer, exclude=exclude or ())
         try:
-            result = asyncio.run(_run(rlm, question, sources))
-        except (KeyboardInterrupt, asyncio.CancelledError):
+            result = run_interruptible(_run(rlm, question, sources))
+        except KeyboardInterrupt:
             progress.close()
             kept = f"; what it did is kept: rlm show {progress.run_id}" if progress.run_id else ""
             say(f"interrupted{kept}")
@@ -126,10 +124,6 @@ ask.__doc__ = f"{ask.__doc__}\n\n{EXAMPLES}"
 
 
 async def _run(rlm: RLM, question: str, sources: Sequence[Source]) -> RunResult:
-    """The run, ended cleanly by SIGTERM as by Ctrl-C."""
-    task = asyncio.current_task()
-    assert task is not None
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     try:
         return await rlm.run(question, sources)
     finally:
@@ -137,14 +131,16 @@ async def _run(rlm: RLM, question: str, sources: Sequence[Source]) -> RunResult:
 
 
 def _print(result: RunResult, *, as_json: bool, quiet: bool) -> None:
-    from rlm.cli.answer import account, answer_text
+    from rlm.cli.answer import account, answer_text, json_bytes, no_answer
+    from rlm.cli.words import in_words
 
     if as_json:
-        typer.echo(json.dumps(result.to_json(), ensure_ascii=False, indent=2))
+        typer.echo(json_bytes(result.to_json(), indent=2))
     elif result.answer is not None:
         typer.echo(answer_text(result))
-    if result.answer is None:
-        why = result.warnings[-1] if result.warnings else "no answer was found within the limits"
-        say(f"no answer ({result.stop_reason}): {why}")
-    if not quiet:
+    why = no_answer(result)
+    if why is not None:
+        say(f"no answer ({result.stop_reason}): {in_words(why)}")
+    # Where no model was reached there is nothing to account for.
+    if not quiet and (why is None or result.usage):
         typer.echo(account(result), err=True)

@@ -16,11 +16,15 @@ from typing import Literal
 import typer
 
 from rlm.cli.exits import Exit
+from rlm.cli.interrupts import run_interruptible
 
 __all__ = ["doctor"]
 
 _Verdict = Literal["ok", "warn", "fail"]
 _COLOURS = {"ok": typer.colors.GREEN, "warn": typer.colors.YELLOW, "fail": typer.colors.RED}
+
+_CONFIGURED = {"packages", "journal"}
+"""What fails by how this machine is set up; everything else that can fail is the sandbox."""
 
 # Each probe tries the attack and prints its name when it got through.
 _PROBES = """
@@ -61,8 +65,9 @@ def doctor() -> None:
     for finding in findings:
         mark = typer.style(f"{finding.verdict:<4}", fg=_COLOURS[finding.verdict])
         typer.echo(f"{mark}  {finding.what:<12} {finding.detail}")
-    if any(finding.verdict == "fail" for finding in findings):
-        raise typer.Exit(Exit.REFUSED)
+    failed = {finding.what for finding in findings if finding.verdict == "fail"}
+    if failed:
+        raise typer.Exit(Exit.USAGE if failed <= _CONFIGURED else Exit.REFUSED)
 
 
 def _python() -> Finding:
@@ -100,7 +105,8 @@ def _sandbox() -> list[Finding]:
     probes = _PROBES.format(home=str(Path.home()), pid=os.getpid())
     began = time.monotonic()
     try:
-        result, isolation = asyncio.run(run_cell(probes, [], level=1 if agreed else "auto", seconds=10.0))
+        cell = run_cell(probes, [], level=1 if agreed else "auto", seconds=10.0)
+        result, isolation = run_interruptible(cell)
     except SandboxRefused as error:
         return [Finding("fail", "sandbox", str(error)), *_levels()]
     except SandboxError as error:

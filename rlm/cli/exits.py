@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import sys
 from enum import IntEnum
+from pathlib import Path
 
+from rlm.cli import interrupts
+from rlm.cli.answer import printable
+from rlm.cli.streams import discard_stdout
+from rlm.cli.words import in_words
 from rlm.errors import ModelError, RLMError
 from sandbox.errors import SandboxError, SandboxRefused
 
@@ -19,28 +24,50 @@ class Exit(IntEnum):
     USAGE = 2
     REFUSED = 3
     MODEL = 4
-    INTERRUPTED = 130
+    INTERRUPTED = interrupts.INTERRUPTED
 
 
 def say(message: str) -> None:
     """One line on stderr."""
-    print(f"rlm: {' '.join(message.split())}", file=sys.stderr)  # noqa: T201
+    print(f"rlm: {printable(' '.join(message.split()))}", file=sys.stderr)  # noqa: T201
 
 
 def exit_for(error: Exception) -> int:
     """Say what happened in one line and give the exit code. What is not ours goes on up."""
     from prompts import PromptError
 
-    if isinstance(error, SandboxRefused):
-        say(str(error))
-        return Exit.REFUSED
-    if isinstance(error, ModelError):
-        say(str(error))
-        return Exit.MODEL
-    if isinstance(error, SandboxError):
-        say(str(error))
-        return Exit.NO_ANSWER
-    if isinstance(error, RLMError | PromptError):
-        say(str(error))
-        return Exit.USAGE
+    if isinstance(error, OSError):
+        return _refused_by_the_machine(error)
+    say_and_leave = (
+        (SandboxRefused, Exit.REFUSED),
+        (ModelError, Exit.MODEL),
+        (SandboxError, Exit.NO_ANSWER),
+        (RLMError, Exit.USAGE),
+        (PromptError, Exit.USAGE),
+    )
+    for kind, code in say_and_leave:
+        if isinstance(error, kind):
+            say(in_words(str(error)))
+            return code
     raise error
+
+
+def _refused_by_the_machine(error: OSError) -> int:
+    if isinstance(error, FileNotFoundError) and not _current_folder_exists():
+        say("the folder you are in is gone: change to one that exists, or give absolute paths")
+        return Exit.USAGE
+    reason = error.strerror or str(error)
+    if error.filename is None:  # a stream's: stderr never raises, so it is stdout's
+        say(f"the output can't be written: {reason}; make room, or send it elsewhere")
+        discard_stdout()
+    else:
+        say(f"{error.filename}: {reason}; check its folder, its permissions and the room on its disk")
+    return Exit.NO_ANSWER
+
+
+def _current_folder_exists() -> bool:
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        return False
+    return True

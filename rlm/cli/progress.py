@@ -8,10 +8,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from rlm import events
-from rlm.cli.answer import dollars, plural, printable
+from rlm.cli.answer import dollars, plural, printable, share
+from rlm.cli.words import violation
 
 if TYPE_CHECKING:
-    from rich.status import Status
+    from rlm.cli.live import LiveLine
 
 __all__ = ["Progress"]
 
@@ -20,24 +21,22 @@ _LINE_SECONDS = 5.0
 
 
 class Progress:
-    """Takes the events of a run. `run_id` is known once the run has begun."""
+    """Takes the events of a run that may last `seconds`. `run_id` is known once the run has begun."""
 
-    def __init__(self, *, quiet: bool) -> None:
+    def __init__(self, *, quiet: bool, seconds: float) -> None:
         self.run_id: str | None = None
         self._quiet = quiet
-        self._live = not quiet and sys.stderr.isatty()
-        self._status: Status | None = None
+        self._seconds = seconds
+        self._live: LiveLine | None = None
         self._round = ""
-        self._children = ""
-        self._last_line = time.monotonic()
+        self._batch = 0
+        self._last_line = 0.0
 
     def __enter__(self) -> Self:
-        if self._live:
-            from rich.console import Console
-            from rich.status import Status
+        if not self._quiet and sys.stderr.isatty():
+            from rlm.cli.live import LiveLine
 
-            self._status = Status("loading", console=Console(stderr=True), spinner="dots")
-            self._status.start()
+            self._live = LiveLine("loading")
         return self
 
     def __exit__(
@@ -47,9 +46,9 @@ class Progress:
 
     def close(self) -> None:
         """Leave the terminal as it was."""
-        if self._status is not None:
-            self._status.stop()
-            self._status = None
+        live, self._live = self._live, None
+        if live is not None:
+            live.close()
 
     def take(self, event: events.Event) -> None:
         """One event. Never raises on what a document or a model may have put into it."""
@@ -61,61 +60,66 @@ class Progress:
                 )
             case events.RunStarted(run_id, strategy, model):
                 self.run_id = run_id
+                if self._live is not None:
+                    self._live.ends_at = time.monotonic() + self._seconds
                 self._line(f"run {run_id}: {strategy}, {model}")
+                self._show("starting" if strategy == "rlm" else "asking the model")
             case events.KernelOpened(level, missing) if level < 2:
                 held = "NO ISOLATION" if level == 0 else "PARTIAL ISOLATION"
                 self._alarm(f"{held} (level {level}): {missing or 'as asked for'}")
             case events.RoundStarted(number, limit, final):
                 self._round = f"round {number} of {limit}" + (" (the last)" if final else "")
-                self._children = ""
                 self._show(f"{self._round}: asking the root")
             case events.CellStarted(_, code):
                 self._line(f"{self._round}: {_headline(code)}")
+                self._show("running its block")
             case events.Violated(_, kind):
-                self._line(f"{self._round}: the reply broke the contract ({kind}); asking again")
+                self._line(f"{self._round}: {violation(kind)}; asking again")
+            case events.ChildrenStarted(count):
+                self._batch = count
+                self._last_line = self._last_line or time.monotonic()
+                self._show(f"asking {'a child' if count == 1 else f'{count:,} children'}")
             case events.ChildEnded():
                 self._child(event)
             case events.Retrying(attempt, wait, reason):
-                self._line(f"the provider: {reason}; attempt {attempt} failed, next in {wait:.1f} s")
+                why = reason.replace("_", " ")
+                self._line(f"the provider: {why}; attempt {attempt} failed, next in {wait:.1f} s")
             case _:
                 pass
 
     def _child(self, event: events.ChildEnded) -> None:
         cost = "cost unknown" if event.cost_usd is None else dollars(event.cost_usd)
-        share = 100 * event.covered_chars / event.chars if event.chars else 100
-        self._children = (
-            f"{event.done} of {event.asked} children, {event.tokens:,} tokens, {cost}, {share:.1f} % covered"
+        text = (
+            f"{event.done:,} of {event.asked:,} children, {event.tokens:,} tokens, {cost}, "
+            f"{share(event.covered_chars, event.chars)} covered"
         )
-        text = f"{self._round}: {self._children}"
-        if self._live or event.done == event.asked or time.monotonic() - self._last_line > _LINE_SECONDS:
-            self._last_line = time.monotonic()
-            (self._show if self._live else self._line)(text)
+        if self._live is not None:
+            self._show(text)
+            return
+        now = time.monotonic()
+        over = event.done == event.asked and self._batch > 1
+        if over or now - self._last_line > _LINE_SECONDS:
+            self._last_line = now
+            self._line(f"{self._round}: {text}")
 
     def _alarm(self, text: str) -> None:
         """A line that is not to be missed, also where nothing else is said."""
-        if self._status is not None:
-            from rich.text import Text
-
-            self._status.console.print(Text(text, style="bold red"))
-        else:
-            print(text, file=sys.stderr, flush=True)  # noqa: T201
-
-    def _show(self, text: str) -> None:
-        if self._status is not None:
-            from rich.text import Text
-
-            self._status.update(Text(printable(text)))
+        self._print(text, "bold red")
 
     def _line(self, text: str) -> None:
-        if self._quiet:
-            return
-        if self._status is not None:
-            from rich.text import Text
+        if not self._quiet:
+            self._print(text, "dim")
 
-            self._status.console.print(Text(printable(text), style="dim"), soft_wrap=True)
-            self._show(text)
+    def _print(self, text: str, style: str) -> None:
+        if self._live is not None:
+            self._live.print(printable(text), style)
         else:
             print(printable(text), file=sys.stderr, flush=True)  # noqa: T201
+
+    def _show(self, text: str) -> None:
+        """What goes on now: on the live line, which never repeats what was printed above it."""
+        if self._live is not None:
+            self._live.text = printable(text)
 
 
 def _headline(code: str) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from rlm.cli.answer import printable
+from rlm.cli.answer import dollars, json_bytes, printable
 
 if TYPE_CHECKING:
     from rlm.journal import Event, Journal
@@ -56,20 +56,20 @@ def runs(
 
     found = _with_journal(store, read)
     if as_json:
-        typer.echo(json.dumps(found, ensure_ascii=False, indent=2))
+        typer.echo(json_bytes(found, indent=2))
         return
     if not found:
         typer.echo("no runs yet", err=True)
     for run in found:
         task = " ".join(str(run["task"]).split())
         shown = task if len(task) <= _TASK_SHOWN else task[: _TASK_SHOWN - 1] + "…"
-        cost = "       -" if run["cost_usd"] is None else f"${run['cost_usd']:7.4f}"
+        cost = "-" if run["cost_usd"] is None else dollars(run["cost_usd"])
         state = run["stop_reason"] or run["state"]
         started = datetime.fromtimestamp(run["started_at"]).strftime("%Y-%m-%d %H:%M")
         typer.echo(
             printable(
                 f"{run['run_id']}  {started}  {state:<18} {run['rounds']:>3} rounds {run['sub_calls']:>5} "
-                f"children {cost}  {shown}"
+                f"children {cost:>8}  {shown}"
             )
         )
 
@@ -111,7 +111,7 @@ def show(
     found = _with_journal(store, read)
     for event in found:
         if as_json:
-            typer.echo(json.dumps(asdict(event), ensure_ascii=False))
+            typer.echo(json_bytes(asdict(event)))
         else:
             text = _told(event)
             if text:

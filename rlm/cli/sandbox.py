@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
-import shutil
 import sys
-import tempfile
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from rlm.cli.answer import printable
+from rlm.cli.answer import json_bytes, printable
 from rlm.cli.consent import SandboxOption, allowed_level
 from rlm.cli.exits import Exit, say
+from rlm.cli.interrupts import run_interruptible
 
 if TYPE_CHECKING:
     from sandbox.isolation.policy import IsolationReport
@@ -52,15 +49,15 @@ def exec_(
       echo 'print(count("ERROR"))' | rlm sandbox exec - --context big.log
     """
     try:
-        code = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+        code = (sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()).decode()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         say(f"{file} can't be read: {reason}")
         raise typer.Exit(Exit.USAGE) from None
     level = allowed_level(sandbox)
-    result, isolation = asyncio.run(run_cell(code, context or [], level=level, seconds=cell_seconds))
+    result, isolation = run_interruptible(run_cell(code, context or [], level=level, seconds=cell_seconds))
     if as_json:
-        typer.echo(json.dumps(_as_json(result, isolation), ensure_ascii=False))
+        typer.echo(json_bytes(_as_json(result, isolation)))
     else:
         _print(result, isolation)
     if result.status != "ok":
@@ -71,22 +68,19 @@ async def run_cell(
     code: str, paths: list[str], *, level: int | Literal["auto"], seconds: float
 ) -> tuple[CellResult, IsolationReport]:
     """The result of one cell in a kernel of its own. Raises SandboxRefused below level 2 unless asked for."""
-    from rlm.documents import load, sources_from_arguments
+    from rlm.documents import sources_from_arguments
     from rlm.offline import OfflineHandler
+    from rlm.workspace import Workspace
     from sandbox.kernel import JupyterSandbox
 
-    folder = Path(tempfile.mkdtemp(prefix="rlm-context-"))
-    try:
-        sources = sources_from_arguments(paths, sys.stdin.buffer)
-        loaded = await asyncio.to_thread(load, sources, folder / "context")
+    with Workspace() as workspace:
+        loaded = await workspace.load(sources_from_arguments(paths, sys.stdin.buffer))
         kernel = JupyterSandbox(loaded.context, OfflineHandler(loaded.context.chars), level=level)
         try:
             await kernel.open()
             return await kernel.execute(code, round=1, timeout=seconds), kernel.isolation
         finally:
             await kernel.close()
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _as_json(result: CellResult, isolation: IsolationReport) -> dict[str, object]:

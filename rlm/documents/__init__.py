@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from rlm.documents.loader import Loaded, Progress, Skipped, load
+from rlm.documents.loader import Guessed, Loaded, Progress, Skipped, load
 from rlm.documents.source import PathSource, Source, StreamSource, TextSource, sources_from_arguments
 
 __all__ = [
+    "Guessed",
     "Loaded",
     "PathSource",
     "Progress",

@@ -43,11 +43,13 @@ def looks_binary(head: bytes) -> bool:
 class Decoder:
     """Turns blocks of one file into UTF-8 bytes (perhaps invalid in places) or text.
 
-    `replaced` counts the characters that an encoding other than UTF-8 could not tell.
+    `replaced` counts the characters that an encoding other than UTF-8 could not tell. `guessed` is the
+    encoding if it is neither UTF-8 nor one that the file itself names by a mark at its beginning.
     """
 
     def __init__(self) -> None:
         self.replaced = 0
+        self.guessed: str | None = None
         self._started = False
         self._decided = False
         self._other: codecs.IncrementalDecoder | None = None
@@ -65,10 +67,10 @@ class Decoder:
         if self._decided or block.isascii():
             return block
         self._decided = True
-        encoding = _encoding_of(block)
-        if encoding is None:
+        self.guessed = _encoding_of(block)
+        if self.guessed is None:
             return block
-        self._other = codecs.getincrementaldecoder(encoding)("replace")
+        self._other = codecs.getincrementaldecoder(self.guessed)("replace")
         return self._decoded(block, final=False)
 
     def finish(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,13 +35,15 @@ class _Rules:
         return self.spec.check_file(name.removeprefix(self.base)).include
 
 
-def files_of(folder: Path, exclude: Sequence[str] = ()) -> Iterator[Found]:
+def files_of(
+    folder: Path, exclude: Sequence[str] = (), tick: Callable[[], None] = lambda: None
+) -> Iterator[Found]:
     """Files below `folder` in the order of their names, whatever the file system's.
 
     `.git`, what matches `exclude` and what a .gitignore (nested ones too) leaves out is passed over.
     Links to folders are not followed, nor links that lead out of `folder`. Folders that can't be read,
-    and files that are none (sockets, devices, broken links), are given as unfit. DocumentError if
-    `folder` itself can't be read.
+    and files that are none (sockets, devices, broken links), are given as unfit. `tick` is called for
+    every name met, and may raise to end the walk. DocumentError if `folder` itself can't be read.
     """
     try:
         entries = _listed(folder)
@@ -49,15 +51,17 @@ def files_of(folder: Path, exclude: Sequence[str] = ()) -> Iterator[Found]:
         raise DocumentError(
             f"{folder} can't be read: {error.strerror}: check its permissions or name another folder"
         ) from error
-    return _walk(_Walk(folder.resolve(), GitIgnoreSpec.from_lines(exclude)), folder, "", entries, ())
+    return _walk(_Walk(folder.resolve(), GitIgnoreSpec.from_lines(exclude), tick), folder, "", entries, ())
 
 
 @dataclass(frozen=True, slots=True)
 class _Walk:
-    """What holds for a whole walk: where it began, and what it leaves out whatever any .gitignore says."""
+    """What holds for a whole walk: where it began, what it leaves out whatever any .gitignore says, and
+    what is called for every name."""
 
     top: Path
     exclude: GitIgnoreSpec
+    tick: Callable[[], None]
 
 
 def _walk(
@@ -67,6 +71,7 @@ def _walk(
     if own is not None:
         rules = (*rules, own)
     for entry in entries:
+        walk.tick()
         name = base + entry.name
         is_folder = entry.is_dir(follow_symlinks=False)
         # A name that is no UTF-8 holds surrogates, which the patterns' engine refuses.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from rlm.documents.blocks import BLOCK, blocks, opened
 from rlm.documents.encoding import HEAD, Decoder, looks_binary
 from rlm.documents.folder import files_of
 from rlm.documents.kind import kind_of
@@ -16,14 +18,15 @@ from rlm.documents.source import PathSource, Source, StreamSource, TextSource
 from rlm.errors import DocumentError
 from sandbox.context_file import ContextFile, ContextFileWriter
 
-__all__ = ["Loaded", "Progress", "Skipped", "load"]
+__all__ = ["Guessed", "Loaded", "Progress", "Skipped", "load"]
 
-_BLOCK = 1 << 20
 _EMPTY = "empty"
 _TWICE = "given twice"
 
 Progress = Callable[[str, int], None]
-"""Takes the name of each document as it has been read, and the bytes read so far, of all of them."""
+"""Takes the name of what is being read, and the bytes read so far, of all documents. It is called on the
+reading thread for each file looked at, after each block (1 MiB at most), and every 0.1 s of waiting for a
+pipe. What it raises ends the loading and comes out of it: let that be an exception of your own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +38,23 @@ class Skipped:
 
 
 @dataclass(frozen=True, slots=True)
+class Guessed:
+    """A document that is no UTF-8 and does not say what it is; `encoding` is what it most likely is in, by
+    Python's name for it."""
+
+    document: str
+    encoding: str
+
+
+@dataclass(frozen=True, slots=True)
 class Loaded:
     """A finished context. `skipped` lists what was left out of folders and globs; `replaced` counts the
-    U+FFFD marks that stand for what could not be decoded."""
+    U+FFFD marks that stand for what could not be decoded; `guessed` lists what was decoded on a guess."""
 
     context: ContextFile
     skipped: tuple[Skipped, ...] = ()
     replaced: int = 0
+    guessed: tuple[Guessed, ...] = ()
 
 
 def load(
@@ -53,8 +66,9 @@ def load(
     A document is named by its file's name, or its path below the folder that was given (begun with that
     folder's name when there are several sources); a name that is taken gets a number. What can't be read of
     a folder (binary, empty, unreadable files) is skipped and listed; a file or stream given by name that
-    can't be read is a DocumentError of one line, as is a source with nothing in it. Nothing stays in
-    `folder` after an error. A disk that fills up is a ContextFileError.
+    can't be read is a DocumentError of one line, as is a source with nothing in it. A file that a folder
+    holds under several names (links) is read once. Nothing stays in `folder` after an error, or when
+    `progress` ends the loading. A disk that fills up is a ContextFileError.
     """
     wanted = [_source_of(source) for source in sources]
     with ContextFileWriter(folder) as writer:
@@ -63,7 +77,9 @@ def load(
             loading.add(source)
         loading.check(wanted)
         context = writer.finish()
-    return Loaded(context, tuple(loading.skipped), context.replaced + loading.replaced)
+    return Loaded(
+        context, tuple(loading.skipped), context.replaced + loading.replaced, tuple(loading.guessed)
+    )
 
 
 def _source_of(source: Source | Path | str | bytes) -> Source:
@@ -87,6 +103,7 @@ class _Loading:
 
     def __init__(self, writer: ContextFileWriter, progress: Progress | None, *, several: bool) -> None:
         self.skipped: list[Skipped] = []
+        self.guessed: list[Guessed] = []
         self.replaced = 0
         self._writer = writer
         self._progress = progress
@@ -123,7 +140,11 @@ class _Loading:
         if stat.S_ISDIR(mode):
             self._add_folder(path, exclude)
         elif stat.S_ISFIFO(mode):
-            with _opened(path) as stream:
+            try:
+                stream = opened(path)
+            except OSError as error:
+                raise _unreadable(path, error) from error
+            with stream:
                 self._add_stream(path.name, stream)
         elif not stat.S_ISREG(mode):
             raise DocumentError(
@@ -139,19 +160,23 @@ class _Loading:
                 self.skipped.append(Skipped(str(path), str(unfit)))
 
     def _add_folder(self, folder: Path, exclude: Sequence[str]) -> None:
-        before, skipped = self._documents, len(self.skipped)
+        before, skipped, twice = self._documents, len(self.skipped), False
         prefix = f"{folder.resolve().name}/" if self._several else ""
-        for found in files_of(folder, exclude):
+        for found in files_of(folder, exclude, self._tick):
             try:
                 if found.unfit is not None:
                     raise _Unfit(found.unfit)
                 self._add_file(found.path, prefix + found.name)
             except _Unfit as unfit:
-                self.skipped.append(Skipped(str(found.path), str(unfit)))
+                if str(unfit) == _TWICE:
+                    twice = True  # a link beside its file: nothing of the folder is missing
+                else:
+                    self.skipped.append(Skipped(str(found.path), str(unfit)))
         if self._documents == before:
-            left_out = self.skipped[skipped:]
-            if any(one.reason == _TWICE for one in left_out):
+            if twice:
+                self.skipped.append(Skipped(str(folder), _TWICE))
                 return
+            left_out = self.skipped[skipped:]
             why = f"nothing in it could be read ({_words(left_out)})" if left_out else "it is empty"
             raise DocumentError(f"{folder} holds no text: {why}: name a folder or file that does")
 
@@ -161,30 +186,34 @@ class _Loading:
         if real in self._seen:
             raise _Unfit(_TWICE)
         try:
-            stream = path.open("rb", buffering=0)
+            stream = opened(path)
         except FileNotFoundError:
             raise _Unfit("gone since the folder was listed") from None
         except OSError as error:
             raise _Unfit(f"unreadable ({error.strerror})", "check its permissions") from None
         with stream:
             before = os.fstat(stream.fileno())
-            blocks = _blocks(stream, path)
-            first = next(blocks, b"")
+            if not stat.S_ISREG(before.st_mode):
+                raise _Unfit("no regular file any more")
+            self._name = name
+            rest = blocks(stream, path, self._tick)
+            first = next(rest, b"")
             if not first:
                 raise _Unfit(_EMPTY)
             if looks_binary(first[:HEAD]):
                 raise _Unfit("binary")
             self._seen.add(real)
-            self._write(name, kind_of(name), first, _unchanged(blocks, stream, before, path))
+            self._write(name, kind_of(name), first, _unchanged(rest, stream, before, path))
 
     def _add_stream(self, name: str, stream: BinaryIO) -> None:
-        blocks = _blocks(stream, name)
-        first = next(blocks, b"")
+        self._name = name
+        rest = blocks(stream, name, self._tick)
+        first = next(rest, b"")
         if not first:
             raise DocumentError(f"{name} is empty: pipe a text into it, or name a file")
         if looks_binary(first[:HEAD]):
             raise DocumentError(f"{name} is binary: pipe a text into it, or name a file that holds text")
-        self._write(name, kind_of(name), first, blocks)
+        self._write(name, kind_of(name), first, rest)
 
     def _add_text(self, name: str, text: str | bytes, kind: str) -> None:
         if not text:
@@ -192,35 +221,42 @@ class _Loading:
         if isinstance(text, bytes):
             if looks_binary(text[:HEAD]):
                 raise DocumentError(f"{name} is binary: give a text")
-            self._write(
-                name, kind, text[:_BLOCK], (text[at : at + _BLOCK] for at in range(_BLOCK, len(text), _BLOCK))
-            )
+            pieces = (text[at : at + BLOCK] for at in range(0, len(text), BLOCK))
+            self._write(name, kind, next(pieces), pieces)
             return
         self._begin(name, kind)
-        self._writer.write(text)
-        self._end(len(text))
+        for at in range(0, len(text), BLOCK):
+            piece = text[at : at + BLOCK]
+            self._writer.write(piece)
+            self._count(len(piece))
+        self._end()
 
     def _write(self, name: str, kind: str, first: bytes, rest: Iterator[bytes]) -> None:
         self._begin(name, kind)
         decoder = Decoder()
-        size = len(first)
-        self._writer.write(decoder.feed(first))
-        for block in rest:
-            size += len(block)
+        for block in itertools.chain((first,), rest):
             self._writer.write(decoder.feed(block))
+            self._count(len(block))
         self._writer.write(decoder.finish())
         self.replaced += decoder.replaced
-        self._end(size)
+        if decoder.guessed is not None:
+            self.guessed.append(Guessed(self._name, decoder.guessed))
+        self._end()
 
     def _begin(self, name: str, kind: str) -> None:
         self._name = self._free(os.fsencode(name).decode("utf-8", "replace"))
         self._names.add(self._name)
         self._writer.begin_document(self._name, kind)
 
-    def _end(self, size: int) -> None:
+    def _count(self, size: int) -> None:
+        self._bytes += size
+        self._tick()
+
+    def _end(self) -> None:
         self._writer.end_document()
         self._documents += 1
-        self._bytes += size
+
+    def _tick(self) -> None:
         if self._progress is not None:
             self._progress(self._name, self._bytes)
 
@@ -241,13 +277,6 @@ def _words(skipped: Sequence[Skipped]) -> str:
     return ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()))
 
 
-def _opened(path: Path) -> BinaryIO:
-    try:
-        return path.open("rb", buffering=0)
-    except OSError as error:
-        raise _unreadable(path, error) from error
-
-
 def _unreadable(path: Path, error: OSError) -> DocumentError:
     return DocumentError(
         f"{path} can't be read: {error.strerror}: check its permissions or name another file"
@@ -255,31 +284,15 @@ def _unreadable(path: Path, error: OSError) -> DocumentError:
 
 
 def _unchanged(
-    blocks: Iterator[bytes], stream: BinaryIO, before: os.stat_result, path: Path
+    rest: Iterator[bytes], stream: BinaryIO, before: os.stat_result, path: Path
 ) -> Iterator[bytes]:
     """The blocks of a file, DocumentError as soon as it is not what it was: one that grows as fast as it is
     read would never end."""
     while True:
-        block = next(blocks, b"")
+        block = next(rest, b"")
         now = os.fstat(stream.fileno())
         if (now.st_size, now.st_mtime_ns) != (before.st_size, before.st_mtime_ns):
             raise DocumentError(f"{path} changed while it was read: try again when nothing writes to it")
         if not block:
             return
         yield block
-
-
-def _blocks(stream: BinaryIO, name: object) -> Iterator[bytes]:
-    """The stream in blocks; the first holds at least `HEAD` bytes unless the stream is shorter."""
-    try:
-        first = b""
-        while len(first) < HEAD and (block := stream.read(_BLOCK)):
-            first += block
-        if first:
-            yield first
-            while block := stream.read(_BLOCK):
-                yield block
-    except OSError as error:
-        raise DocumentError(
-            f"{name} can't be read to its end: {error.strerror}: check the file and try again"
-        ) from error

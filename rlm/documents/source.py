@@ -59,7 +59,9 @@ def sources_from_arguments(
             continue
         if not argument:
             raise DocumentError("an empty path was given: name a file, a folder or - for standard input")
-        path = Path(argument).expanduser()
+        path = Path(argument)
+        if not _exists(path):
+            path = _at_home(path)
         if _exists(path):
             sources.append(PathSource(path, tuple(exclude)))
         elif _GLOB_MARKS.intersection(argument):
@@ -73,6 +75,14 @@ def sources_from_arguments(
         else:
             raise DocumentError(f"{argument} does not exist: check the path and the folder you are in")
     return tuple(sources)
+
+
+def _at_home(path: Path) -> Path:
+    """`path` with a `~` that the shell left, because it was quoted, turned into the home it stands for."""
+    try:
+        return path.expanduser()
+    except RuntimeError:  # nobody of that name, or nobody's home is known
+        return path
 
 
 def _exists(path: Path) -> bool:

@@ -18,9 +18,9 @@ from rlm.errors import JournalError
 from rlm.journal.database import Database
 from rlm.journal.events import EVENT_KINDS, Event, EventKind, RunState, RunSummary
 from rlm.journal.location import store_url
-from rlm.journal.process import WriterProcess
 from rlm.journal.redaction import Redaction
 from rlm.journal.tables import events, runs
+from rlm.process import OwnerProcess
 
 __all__ = ["Journal", "RunLog"]
 
@@ -201,7 +201,7 @@ class Journal:
             "rounds": 0,
             "sub_calls": 0,
             "settings": _encoded(self._redaction.blank(settings)),
-            "process": _encoded(asdict(WriterProcess.here())),
+            "process": _encoded(asdict(OwnerProcess.here())),
         }
         try:
             async with self._database.write() as connection:
@@ -235,7 +235,7 @@ def _encoded(value: Any) -> str:
 
 def _summary(row: Row[Any]) -> RunSummary:
     state: RunState = row.state
-    if state == "running" and WriterProcess(**json.loads(row.process)).is_gone():
+    if state == "running" and OwnerProcess(**json.loads(row.process)).is_gone():
         state = "interrupted"
     return RunSummary(
         run_id=row.run_id,

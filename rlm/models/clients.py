@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -115,22 +117,51 @@ def http_client(options: ModelOptions) -> httpx2.AsyncClient:
 
 
 def check_options(options: ModelOptions) -> None:
-    """Raise ConfigurationError now for a proxy or certificate file that the first call would fail on."""
+    """Raise ConfigurationError now for a proxy or certificate file that the first call would fail on: that
+    of `options`, else that of the environment."""
     if options.proxy is not None:
         check_url(options.proxy, "the proxy", ("http", "https"))
+    else:
+        _check_environment_proxies(os.environ)
     if options.ca_file is not None:
         _trusting(options.ca_file)
+    elif os.environ.get("SSL_CERT_FILE"):
+        _trusting(os.environ["SSL_CERT_FILE"], "SSL_CERT_FILE")
 
 
-def _trusting(ca_file: str) -> ssl.SSLContext:
+def _check_environment_proxies(env: Mapping[str, str]) -> None:
+    """What the HTTP library would take from `env`, and fail on, whether the endpoint needs it or not."""
+    if "*" in [host.strip() for host in (env.get("no_proxy") or env.get("NO_PROXY", "")).split(",")]:
+        return
+    for scheme in ("http", "https", "all"):
+        lower = f"{scheme}_proxy"
+        variable = lower if lower in env else lower.upper()
+        proxy = env.get(variable, "").strip()
+        if not proxy:
+            continue
+        if "://" not in proxy and ":" not in proxy:
+            raise ConfigurationError(
+                f"{variable} is not a usable URL: write it as http://HOST:PORT, or unset it"
+            )
+        parts = check_url(
+            proxy if "://" in proxy else f"http://{proxy}", variable, ("http", "https", "socks5", "socks5h")
+        )
+        if parts.scheme.startswith("socks") and find_spec("socksio") is None:
+            raise ConfigurationError(
+                f"{variable} is a SOCKS proxy, which needs the package socksio: install it, name an HTTP "
+                f"proxy, or unset {variable}"
+            )
+
+
+def _trusting(ca_file: str, called: str = "ca_file") -> ssl.SSLContext:
     context = ssl.create_default_context()
     try:
         context.load_verify_locations(cafile=ca_file)
     except ssl.SSLError:
-        raise ConfigurationError(f"ca_file {ca_file} holds no certificate: give a PEM file") from None
+        raise ConfigurationError(f"{called} {ca_file} holds no certificate: give a PEM file") from None
     except OSError as error:
         raise ConfigurationError(
-            f"ca_file {ca_file} can't be read: {error.strerror}; check the path"
+            f"{called} {ca_file} can't be read: {error.strerror}; check the path"
         ) from None
     return context
 

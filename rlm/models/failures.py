@@ -6,6 +6,7 @@ into a `Failure`, plain data, at the edge; the ModelError made of it has no caus
 
 from __future__ import annotations
 
+import os
 import re
 import ssl
 from collections.abc import Iterator, Mapping
@@ -88,6 +89,8 @@ class FailureTeller:
         self._model = model
         self._endpoint = endpoint
         self._proxied = proxy is not None
+        # Such a server may want no key: then the endpoint holds a stand-in, and nobody's key was refused.
+        self._keyless = endpoint.private and not os.environ.get(endpoint.key_variable, "").strip()
 
     def status(
         self, status: int, *, kinds: tuple[str, ...] = (), detail: str = "", headers: Mapping[str, str]
@@ -162,7 +165,10 @@ class FailureTeller:
     def _rejected(self, status: int, kinds: tuple[str, ...], detail: str) -> Failure:
         variable = self._endpoint.key_variable
         quoted = self._quoted(detail)
-        if status == 401:
+        if status == 401 and self._keyless:
+            what = f"{self._endpoint.address} wants a key, and none is set (401)"
+            remedy = f"set {variable}"
+        elif status == 401:
             # Nothing is quoted here: providers repeat parts of the key.
             what = f"the key in {variable} is refused by {self._endpoint.address} (401)"
             remedy = f"set {variable} to a valid key"

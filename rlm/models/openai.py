@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -10,14 +11,14 @@ from rlm.models.base import FinishReason, ModelWindow, Reply, Request, TokenUsag
 from rlm.models.clients import ClientUser, SharedClient, SharedClients, http_client
 from rlm.models.endpoint import Endpoint
 from rlm.models.failures import Failure, FailureTeller
-from rlm.models.messages import encodable
+from rlm.models.messages import alternating, encodable
 from rlm.models.options import ModelOptions
 from rlm.models.retry import with_retries
 from rlm.models.windows import window_of
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI, AsyncStream
-    from openai.types.chat import ChatCompletionChunk
+    from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
 __all__ = ["OPENAI_URL", "OpenAIModel"]
 
@@ -106,7 +107,8 @@ class OpenAIModel:
         return {
             "model": self._model,
             "messages": [
-                {"role": message.role, "content": encodable(message.content)} for message in request.messages
+                {"role": message.role, "content": encodable(message.content)}
+                for message in alternating(request.messages)
             ],
             self._limit: request.max_output_tokens,
             "stream_options": {"include_usage": True},
@@ -137,11 +139,16 @@ class OpenAIModel:
 
     async def _read(self, stream: AsyncStream[ChatCompletionChunk], body: dict[str, Any]) -> Reply | Failure:
         content_type = stream.response.headers.get("content-type", "")
-        if "event-stream" not in content_type:
-            return self._tell.not_a_stream(content_type)
         gathered = _Gathered()
-        async for chunk in stream:
-            gathered.take(chunk)
+        if "event-stream" in content_type:
+            async for chunk in stream:
+                gathered.take(chunk)
+        else:
+            # Some servers ignore that a stream was asked for, and send the whole completion as JSON.
+            whole = _completion(await stream.response.aread()) if "json" in content_type else None
+            if whole is None:
+                return self._tell.not_a_stream(content_type)
+            gathered.take(whole)
         if not gathered.finish:
             return self._tell.dropped()
         said, refused = "".join(gathered.text), "".join(gathered.refusal)
@@ -151,7 +158,7 @@ class OpenAIModel:
 
 
 class _Gathered:
-    """What the chunks of one stream add up to.
+    """What the chunks of one stream, or one completion that came whole, add up to.
 
     `take` is total, whatever a server calls a chunk. An exception would leave the SDK's generators half-way,
     in a cycle, and what the garbage collector then does to them ends in "generator already executing".
@@ -170,13 +177,26 @@ class _Gathered:
             self.usage = _counted(usage)
         choices = getattr(chunk, "choices", None)
         for choice in choices if isinstance(choices, list) else ():
-            delta = getattr(choice, "delta", None)
+            delta = getattr(choice, "delta", None) or getattr(choice, "message", None)
             self.text.append(_said(getattr(delta, "content", None)))
             self.refusal.append(_said(getattr(delta, "refusal", None)))
             # Not in the protocol, sent by most servers of models that reason.
             self.reasoning.append(_said(getattr(delta, "reasoning_content", None)))
             finish = getattr(choice, "finish_reason", None)
             self.finish = finish if isinstance(finish, str) and finish else self.finish
+
+
+def _completion(body: bytes) -> ChatCompletion | None:
+    """The chat completion that `body` holds; None if it holds something else."""
+    from openai.types.chat import ChatCompletion
+
+    try:
+        data = json.loads(body)
+    except ValueError:
+        return None
+    if not isinstance(data, dict) or not isinstance(data.get("choices"), list):
+        return None
+    return ChatCompletion.construct(**data)
 
 
 def _said(content: object) -> str:

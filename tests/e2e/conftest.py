@@ -79,12 +79,13 @@ def rlm(environment: dict[str, str], tmp_path: Path) -> Callable[..., Ran]:
 def rlm_process(
     environment: dict[str, str], tmp_path: Path
 ) -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """`rlm_process("ask", …)`: started and left running; whatever still runs is killed after the test."""
+    """`rlm_process("ask", …)`: started and left running; whatever still runs is killed after the test. It
+    takes signals, also where the tests were started with some ignored (`make test &`)."""
     started: list[subprocess.Popen[str]] = []
 
     def start(*arguments: str) -> subprocess.Popen[str]:
         process = subprocess.Popen(
-            [*COMMAND, *arguments],
+            ["env", "--default-signal=INT,TERM,HUP", *COMMAND, *arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 import io
 import os
 import socket
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from rlm.documents import (
+    Guessed,
     Loaded,
     PathSource,
     Skipped,
@@ -173,8 +175,25 @@ def test_links_are_safe(tmp_path: Path, tree: Path) -> None:
         "loop": "a link to a folder",
         "out": "a link that leads out of the folder",
         "self": "a broken link",
-        "z": "given twice",
     }
+
+
+def test_a_file_under_several_names_in_a_folder_is_read_once_and_nothing_is_said(
+    tmp_path: Path, tree: Path
+) -> None:
+    """Nothing of the folder is missing: `55 passed over` would only puzzle."""
+    put(tree, python3_dot_11="text", sub__b="more")
+    (tree / "python3").symlink_to("python3.11")
+    (tree / "sub" / "c").symlink_to("b")
+    loaded = load([tree], tmp_path / "c")
+    assert (names_of(loaded), loaded.skipped) == (["python3", "sub/b"], ())
+
+
+def test_a_folder_given_twice_is_told_as_one(tmp_path: Path, tree: Path) -> None:
+    put(tree, a="text", b="more", c=b"\0")
+    loaded = load([tree, tree], tmp_path / "c")
+    assert names_of(loaded) == ["tree/a", "tree/b"]
+    assert [one for one in loaded.skipped if one.reason != "binary"] == [Skipped(str(tree), "given twice")]
 
 
 def test_names_stay_unambiguous_with_several_sources(tmp_path: Path) -> None:
@@ -308,17 +327,12 @@ def test_a_file_that_changes_while_it_is_read_is_an_error(tmp_path: Path, tree: 
     put(tree, log="line\n" * 300_000)
     os.utime(tree / "log", (1, 1))
 
-    class ChangingFile(io.FileIO):
-        def read(self, size: int | None = -1, /) -> bytes:
-            block = super().read(size)
-            change(tree / "log")
-            return block
+    def progress(_name: str, _size: int) -> None:
+        change(tree / "log")
 
-    class ChangingPath(type(Path())):  # type: ignore[misc]
-        def open(self, mode: str = "r", buffering: int = -1):  # type: ignore[no-untyped-def]
-            return ChangingFile(str(self), mode) if mode == "rb" and buffering == 0 else super().open(mode)
-
-    assert "changed while it was read: try again" in failure([ChangingPath(tree / "log")], tmp_path / "c")
+    with pytest.raises(DocumentError, match="changed while it was read: try again"):
+        load([tree / "log"], tmp_path / "c", progress)
+    assert not (tmp_path / "c").exists()
 
 
 def test_a_named_pipe_given_by_name_is_streamed(tmp_path: Path, tree: Path) -> None:
@@ -332,16 +346,136 @@ def test_a_named_pipe_given_by_name_is_streamed(tmp_path: Path, tree: Path) -> N
     assert [(d.name, d.kind) for d in loaded.context.documents] == [("pipe.md", "markdown")]
 
 
-def test_progress_is_told_after_each_document(tmp_path: Path, tree: Path) -> None:
-    put(tree, a="12345", b="678")
+def test_progress_is_told_within_a_document_too(tmp_path: Path, tree: Path) -> None:
+    put(tree, a=b"12345", b=b"x" * (3 << 20), c=b"678")
     told: list[tuple[str, int]] = []
     load([tree], tmp_path / "c", progress=lambda name, size: told.append((name, size)))
-    assert told == [("a", 5), ("b", 8)]
+    assert [size for _, size in told] == sorted(size for _, size in told)
+    block = 1 << 20
+    assert {("a", 5), ("b", 5 + block), ("b", 5 + 2 * block), ("b", 5 + 3 * block)} <= set(told)
+    assert told[-1] == ("c", 8 + 3 * block)
+
+
+class Stopped(Exception):
+    pass
+
+
+@pytest.mark.parametrize("make", [Path, lambda path: path.read_text(), lambda path: path.read_bytes()])
+def test_progress_can_end_the_loading_within_a_document(tmp_path: Path, tree: Path, make) -> None:
+    """driver.md 2.8: an interrupt does not wait for the end of a gigabyte."""
+    put(tree, a=b"words\n" * 1_000_000)
+    last = 0
+
+    def progress(_name: str, size: int) -> None:
+        nonlocal last
+        last = size
+        if size:
+            raise Stopped
+
+    with pytest.raises(Stopped):
+        load([make(tree / "a")], tmp_path / "c", progress)
+    assert last == 1 << 20
+    assert not (tmp_path / "c").exists()
+
+
+def pipe_without_a_writer(folder: Path) -> tuple[Path, None]:
+    os.mkfifo(folder / "fifo")
+    return folder / "fifo", None
+
+
+def open_pipe(_folder: Path) -> tuple[StreamSource, object]:
+    reading, writing = os.pipe()
+    os.write(writing, b"something, but not all")
+    return StreamSource("stdin", os.fdopen(reading, "rb")), os.fdopen(writing, "wb")
+
+
+def terminal(_folder: Path) -> tuple[StreamSource, object]:
+    driver, terminal = os.openpty()
+    os.write(driver, b"a line\n")
+    return StreamSource("stdin", os.fdopen(terminal, "rb", buffering=0)), os.fdopen(driver, "wb")
+
+
+@pytest.mark.parametrize("make", [pipe_without_a_writer, open_pipe, terminal])
+def test_progress_can_end_the_waiting_for_a_stream(tmp_path: Path, tree: Path, make) -> None:
+    source, other_end = make(tree)
+    began = time.monotonic()
+
+    def progress(_name: str, _size: int) -> None:
+        if time.monotonic() - began > 0.15:
+            raise Stopped
+
+    with pytest.raises(Stopped):
+        load([source], tmp_path / "c", progress)
+    assert time.monotonic() - began < 1.0
+    assert not (tmp_path / "c").exists()
+    if isinstance(source, StreamSource):
+        source.stream.close()
+        other_end.close()
+
+
+def test_what_a_buffer_holds_already_is_read_too(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    os.write(writing, b"one\ntwo\n")
+    with os.fdopen(reading, "rb") as stream:
+        assert stream.readline() == b"one\n"
+        os.write(writing, b"three\n")
+        os.close(writing)
+        assert text_of(load([StreamSource("stdin", stream)], tmp_path / "c")) == "two\nthree\n"
+
+
+def test_a_stream_of_the_callers_own_is_read_as_it_is(tmp_path: Path, tree: Path) -> None:
+    """A decompressor has more to give than its file; short reads are not the end."""
+    with gzip.open(tree / "a.gz", "wb") as packed:
+        packed.write(b"packed\n" * 300_000)
+    with gzip.open(tree / "a.gz", "rb") as unpacked:
+        assert text_of(load([StreamSource("a", unpacked)], tmp_path / "c")) == "packed\n" * 300_000
+
+
+def test_how_a_pipe_was_written_to_does_not_show(tmp_path: Path, tree: Path) -> None:
+    """The encoding is judged on whole blocks: a slow writer's first accent alone says too little."""
+    data = (RUSSIAN * 40).encode("cp1251")
+    reading, writing = os.pipe()
+
+    def dribble() -> None:
+        with os.fdopen(writing, "wb", buffering=0) as pipe:
+            for at in range(0, len(data), 50):
+                pipe.write(data[at : at + 50])
+
+    writer = threading.Thread(target=dribble)
+    writer.start()
+    with os.fdopen(reading, "rb") as stream:
+        loaded = load([StreamSource("stdin", stream)], tmp_path / "c")
+    writer.join()
+    assert text_of(loaded) == RUSSIAN * 40
+
+
+def test_a_pipe_that_is_closed_before_it_is_opened_ends(tmp_path: Path) -> None:
+    """`rlm ask q <(echo text)`: /dev/fd/N, whose writer is gone."""
+    reading, writing = os.pipe()
+    os.write(writing, b"substituted\n")
+    os.close(writing)
+    assert text_of(load([Path(f"/dev/fd/{reading}")], tmp_path / "c")) == "substituted\n"
+    os.close(reading)
+
+
+def test_a_guess_at_the_encoding_is_told(tmp_path: Path, tree: Path) -> None:
+    """sandbox.md 12: what was no valid text is said. A byte order mark is no guess, nor is damaged UTF-8."""
+    put(
+        tree,
+        a_dot_txt=b"Caf\xe9 and more \xff\xfe\x80\n",
+        b_dot_txt="plain",
+        c_dot_txt=FRENCH.encode("utf-16"),
+        d_dot_txt=(JAPANESE * 20).encode() + b"\xff",
+        e_dot_txt=(RUSSIAN * 3).encode("cp1251"),
+    )
+    loaded = load([tree], tmp_path / "c")
+    assert loaded.guessed == (Guessed("a.txt", "cp1252"), Guessed("e.txt", "cp1251"))
+    assert loaded.replaced == 1
 
 
 def test_arguments_of_a_command_line(tmp_path: Path, tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """surface.md: files, folders, globs, `-`."""
-    put(tree, a_dot_txt="a", b_dot_txt="b", deep__c_dot_txt="c", **{"odd[1]_dot_txt": "odd"})
+    put(tree, a_dot_txt="a", b_dot_txt="b", deep__c_dot_txt="c")
     monkeypatch.chdir(tree)
     stdin = io.BytesIO(b"piped")
     assert sources_from_arguments(["deep", "-", "a.txt"], stdin) == (
@@ -355,7 +489,21 @@ def test_arguments_of_a_command_line(tmp_path: Path, tree: Path, monkeypatch: py
     )
     assert sources_from_arguments(["**/c.txt"], stdin) == (PathSource(Path("deep/c.txt")),)
     assert sources_from_arguments([f"{tree}/a*"], stdin) == (PathSource(tree / "a.txt"),)
-    assert sources_from_arguments(["odd[1].txt"], stdin) == (PathSource(Path("odd[1].txt")),)
+
+
+@pytest.mark.parametrize("name", ["odd[1].txt", "[x]*?.txt", "*", "~nobody.txt", "~"])
+def test_a_file_of_that_very_name_wins(tree: Path, monkeypatch, name: str) -> None:
+    put(tree, xab_dot_txt="matches", odd1_dot_txt="matches")
+    (tree / name).write_text("itself")
+    monkeypatch.chdir(tree)
+    assert sources_from_arguments([name], io.BytesIO()) == (PathSource(Path(name)),)
+
+
+def test_a_home_that_the_shell_left_is_found(tree: Path, monkeypatch) -> None:
+    put(tree, a_dot_txt="a")
+    monkeypatch.setenv("HOME", str(tree))
+    assert sources_from_arguments(["~/a.txt"], io.BytesIO()) == (PathSource(tree / "a.txt"),)
+    assert sources_from_arguments(["~/*.txt"], io.BytesIO()) == (PathSource(tree / "a.txt"),)
 
 
 @pytest.mark.parametrize(
@@ -365,6 +513,7 @@ def test_arguments_of_a_command_line(tmp_path: Path, tree: Path, monkeypatch: py
         (["*.nothing"], "no file matches '*.nothing': check the pattern"),
         (["-", "-"], "given twice: it can be read once"),
         ([""], "an empty path was given"),
+        (["~nobody-of-that-name/a.txt"], "~nobody-of-that-name/a.txt does not exist"),
         (["x" * 5000], "does not exist"),
         (["nul\0"], "does not exist"),
     ],

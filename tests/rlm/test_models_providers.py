@@ -10,12 +10,13 @@ import ssl
 import subprocess
 import sys
 import threading
+from importlib.util import find_spec
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlm.errors import ConfigurationError, ModelUnavailable
+from rlm.errors import ConfigurationError, ModelProtocolError, ModelUnavailable
 from rlm.models.anthropic import AnthropicModel
 from rlm.models.base import Message, ModelWindow, Request, TokenUsage
 from rlm.models.endpoint import Endpoint
@@ -351,3 +352,76 @@ async def test_no_test_can_leave_this_machine():
     with pytest.raises(PermissionError):
         await asyncio.open_connection("192.0.2.1", 443)
     assert not any("API_KEY" in name for name in os.environ)
+
+
+def _whole(**fields) -> bytes:
+    message = {"role": "assistant", "content": "forty-two", **fields}
+    choice = {"index": 0, "message": message, "finish_reason": "stop"}
+    usage = {"prompt_tokens": 9, "completion_tokens": 3, "total_tokens": 12}
+    return json.dumps(
+        {
+            "id": "c",
+            "object": "chat.completion",
+            "created": 1,
+            "model": "m",
+            "choices": [choice],
+            "usage": usage,
+        }
+    ).encode()
+
+
+async def test_a_server_that_does_not_stream_is_understood(provider_server, providers):
+    """driver.md 7.1: some servers ignore `stream: true` and answer with the whole completion."""
+    provider_server.play(
+        providers.Raw(_whole(), "application/json"),
+        providers.Raw(_whole(content=None, refusal="I will not"), "application/json; charset=utf-8"),
+    )
+    model = resolve(f"openai:m@{provider_server.url}/v1", {})
+    plain = await model.generate(ask())
+    assert (plain.text, plain.finish_reason) == ("forty-two", "stop")
+    assert plain.usage == TokenUsage(input_tokens=9, output_tokens=3)
+    refused = await model.generate(ask())
+    assert (refused.text, refused.finish_reason) == ("I will not", "refusal")
+    await model.aclose()
+
+
+@pytest.mark.parametrize("body", [b"{", b"[]", b'"text"', b'{"choices": 5}', b'{"models": []}'])
+async def test_json_that_is_no_completion_is_no_reply(provider_server, providers, body):
+    provider_server.always = providers.Raw(body, "application/json")
+    model = resolve(f"openai:m@{provider_server.url}/v1", {})
+    with pytest.raises(ModelProtocolError, match="answers with 'application/json', not with a stream"):
+        await model.generate(ask())
+    await model.aclose()
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "said"),
+    [
+        ("SSL_CERT_FILE", "/no/such/file.pem", "can't be read"),
+        ("SSL_CERT_FILE", __file__, "holds no certificate"),
+        ("http_proxy", "garbage", "is not a usable URL"),
+        ("HTTPS_PROXY", "ftp://proxy:1", "is not a usable URL"),
+        ("https_proxy", "http://user:secret@:80", "is not a usable URL"),
+        ("all_proxy", "proxy:99999999", "is not a URL"),
+        pytest.param(
+            *("ALL_PROXY", "socks5://localhost:1080", "is a SOCKS proxy"),
+            marks=pytest.mark.skipif(find_spec("socksio") is not None, reason="socksio is installed"),
+        ),
+    ],
+)
+def test_a_bad_environment_is_refused_before_any_call(make_model, monkeypatch, variable, value, said):
+    """driver.md 7.4: proxies and certificates of the environment hold; a bad one is named, in one line."""
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(ConfigurationError, match=rf"^{variable} .*{said}") as caught:
+        make_model("http://localhost:1")
+    assert "secret" not in str(caught.value)
+
+
+async def test_a_good_environment_is_let_through(make_model, monkeypatch, provider_server):
+    monkeypatch.setenv("https_proxy", "proxy.example:3128")
+    monkeypatch.setenv("http_proxy", provider_server.url.removeprefix("http://"))
+    assert (await make_model("http://no.such.host.invalid:81").generate(ask())).text == "ok"
+    monkeypatch.setenv("all_proxy", "garbage")
+    monkeypatch.setenv("no_proxy", "*")
+    assert (await make_model(provider_server.url).generate(ask())).text == "ok"
+    assert "://" not in provider_server.requests[-1].path

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import os
+import sqlite3
 import subprocess
 import sys
+import tempfile
+import time
 from pathlib import Path
 
 import pytest
 
 import rlm
 from rlm import RLM, Limits, RLMError, Settings
-from rlm.errors import ConfigurationError
+from rlm.errors import ConfigurationError, JournalError
 from rlm.events import ContextLoaded, KernelOpened, RunEnded, RunStarted
 from rlm.testing import ScriptedModel
 from sandbox.errors import SandboxRefused
 
 
 def test_the_visible_names_are_the_public_ones() -> None:
-    visible = {
-        name for name in vars(rlm) if not name.startswith("_") and isinstance(getattr(rlm, name), type)
-    }
-    assert visible == set(rlm.__all__) - {"__version__"}
+    assert dir(rlm) == sorted(rlm.__all__)
+    assert all(getattr(rlm, name) is not None for name in rlm.__all__)
+    with pytest.raises(AttributeError, match="Runtime"):
+        _ = rlm.Runtime
 
 
 def test_run_sync_answers_a_path(tmp_path: Path) -> None:
@@ -107,6 +113,70 @@ async def test_children_may_have_another_model(run, block) -> None:
     assert result.answer == "from the child's model"
     assert [request.role for request in root.requests] == ["root"]
     assert [request.role for request in child.requests] == ["child"]
+
+
+async def test_documents_read_on_a_guess_are_told(run, block, tmp_path: Path) -> None:
+    """sandbox.md 12: what was no valid text is said."""
+    for name in ("a.txt", "notes.txt"):
+        (tmp_path / name).write_bytes(b"Caf\xe9 \xff\xfe\x80\n")
+    (tmp_path / "b.txt").write_bytes(("Съешь же ещё этих мягких французских булок. " * 9).encode("cp1251"))
+    two = await run(ScriptedModel.of(root=[block("finalize(1)")]), [tmp_path / "a.txt", tmp_path / "b.txt"])
+    assert two.warnings[0] == ("2 documents were no UTF-8 and were read as cp1252 (a.txt) and cp1251 (b.txt)")
+    run_again = ScriptedModel.of(root=[block("finalize(1)")])
+    same = await run(run_again, [tmp_path / "a.txt", tmp_path / "notes.txt"])
+    assert same.warnings[0] == "2 documents were no UTF-8 and were read as cp1252 (a.txt, …)"
+    one = await run(ScriptedModel.of(root=[block("finalize(1)")]), tmp_path / "notes.txt")
+    assert one.warnings[0] == "1 document was no UTF-8 and was read as cp1252 (notes.txt)"
+
+
+class Breaking:
+    """Observes a run and takes its journal away when an event of a kind comes."""
+
+    def __init__(self, run, kind: type) -> None:
+        self._run = run
+        self._kind = kind
+        run.events = self
+
+    def append(self, event: object) -> None:
+        if isinstance(event, self._kind):
+            with contextlib.closing(sqlite3.connect(self._run.store)) as store:
+                store.executescript("DROP TABLE events; DROP TABLE runs;")
+
+
+async def test_an_answer_is_not_lost_with_the_journals_last_entry(run, block) -> None:
+    """A disk that fills up while `finished` is written: the answer is there and paid for."""
+    Breaking(run, RunEnded)
+    result = await run(ScriptedModel.of(root=[block("finalize(peek(0, 3))")]))
+    assert (result.answer, result.stop_reason) == ("one", "finalized")
+    (warning,) = (warning for warning in result.warnings if "not kept" in warning)
+    assert str(run.store) in warning
+
+
+@pytest.mark.parametrize("kind", [RunStarted, KernelOpened])
+async def test_a_run_that_can_not_be_recorded_does_not_go_on(run, block, kind) -> None:
+    Breaking(run, kind)
+    model = ScriptedModel.of(root=[block("1"), block("2"), block("finalize(1)")])
+    with pytest.raises(JournalError, match="can't be written"):
+        await run(model)
+    assert len(model.requests) <= 1
+
+
+async def test_a_run_is_cancelled_while_it_loads(run, tmp_path: Path, monkeypatch) -> None:
+    """driver.md 2.8: an interrupt ends a run, and nothing of its documents stays."""
+    temp = tmp_path / "temp"
+    temp.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temp))
+    os.mkfifo(tmp_path / "fifo")
+    running = asyncio.create_task(run("extractive", [b"words\n" * 1_000, tmp_path / "fifo"]))
+    while not list(temp.glob("*/context")):
+        await asyncio.sleep(0.01)
+    running.cancel()
+    began = time.monotonic()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert time.monotonic() - began < 0.9
+    assert list(temp.iterdir()) == []
+    assert run.events == []
 
 
 async def test_time_ends_a_run_with_a_last_round(run, block) -> None:

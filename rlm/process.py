@@ -1,4 +1,4 @@
-"""The process that writes a run, so that a later one can tell whether it is still there."""
+"""A process that owns a run or a folder, so that a later one can tell whether it is still there."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import socket
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["WriterProcess"]
+__all__ = ["OwnerProcess"]
 
 
 @dataclass(frozen=True, slots=True)
-class WriterProcess:
-    """Who writes: a process id alone is reused, its start time beside it is not. `started` is in the
+class OwnerProcess:
+    """Who owns: a process id alone is reused, its start time beside it is not. `started` is in the
     kernel's clock ticks since boot; None and the empty strings stand where a system does not tell."""
 
     host: str
@@ -22,7 +22,7 @@ class WriterProcess:
     started: str | None
 
     @classmethod
-    def here(cls) -> WriterProcess:
+    def here(cls) -> OwnerProcess:
         """This process."""
         return cls(
             host=socket.gethostname(),
@@ -51,7 +51,7 @@ def _start_time(pid: int) -> str | None:
     stat = _read(f"/proc/{pid}/stat")
     # the second field is the program's name in parentheses and may hold anything, even parentheses
     after_name = stat.rpartition(")")[2].split()
-    if not after_name or after_name[0] in "ZX":  # a zombie writes nothing any more
+    if not after_name or after_name[0] in "ZX":  # a zombie does nothing any more
         return None
     return after_name[19]
 

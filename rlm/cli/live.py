@@ -1,0 +1,53 @@
+"""The live line at the foot of a terminal: what goes on now, and the time that is left for it."""
+
+from __future__ import annotations
+
+import time
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.live import Live
+from rich.spinner import Spinner
+from rich.text import Text
+
+__all__ = ["LiveLine"]
+
+
+class LiveLine:
+    """Shows `text` until it is closed, and from when `ends_at` (monotonic) is known the time till then.
+
+    Both may be set at any time. Wraps between words at whatever width the terminal has just then.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.ends_at: float | None = None
+        self._console = Console(stderr=True)
+        self._spinner = Spinner("dots")
+        self._live = Live(
+            self,
+            console=self._console,
+            transient=True,
+            refresh_per_second=8,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
+        self._live.start()
+
+    def print(self, text: str, style: str) -> None:
+        """One line above the live one."""
+        self._console.print(Text(text, style=style))
+
+    def close(self) -> None:
+        """Take the line away."""
+        self._live.stop()
+
+    def __rich_console__(self, console: Console, _options: ConsoleOptions) -> RenderResult:
+        frame = self._spinner.render(console.get_time())
+        assert isinstance(frame, Text)
+        yield Text.assemble(frame, " ", self.text, self._left())
+
+    def _left(self) -> str:
+        if self.ends_at is None:
+            return ""
+        seconds = max(0, round(self.ends_at - time.monotonic()))
+        return f", {seconds} s left" if seconds < 120 else f", {seconds // 60} min left"

@@ -1,0 +1,130 @@
+"""What is printed: nothing a document can abuse, nothing twice, limits by the names of their options."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlm import events
+from rlm.budget import Limits
+from rlm.cli.answer import account, answer_text, json_bytes, no_answer, printable
+from rlm.cli.live import LiveLine
+from rlm.cli.progress import Progress
+from rlm.cli.words import in_words, violation
+from rlm.types import Citation, Coverage, RunResult, Usage
+
+
+def _result(**fields) -> RunResult:
+    given = {
+        "run_id": "r", "answer": "yes", "confidence": None, "stop_reason": "finalized", "forced": False,
+        "strategy": "rlm", "citations": (), "coverage": Coverage(10), "usage": (Usage("m", 1, 1, 1, 0, 0.0),),
+        "rounds": 1, "sub_calls": 0, "seconds": 1.0,
+    }  # fmt: skip
+    return RunResult(**{**given, **fields})
+
+
+@given(st.text(st.characters(codec=None)))
+def test_what_is_printed_can_be_printed(text) -> None:
+    shown = printable(text)
+    shown.encode()
+    assert not set(shown) & {*map(chr, range(0x20)), *map(chr, range(0x7F, 0xA0))} - {"\n", "\t"}
+    assert not set(shown) & set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u2028\u2029")
+    json_bytes({"text": text}).decode("utf-8")
+
+
+def test_plain_text_is_printed_as_it_is() -> None:
+    text = "naïve עברית \u200f🙂\t\n“…”"
+    assert printable(text) == text
+
+
+def test_a_document_s_name_stays_on_its_line() -> None:
+    citation = Citation("[1]", "q", 0, 1, "a\nSources\n  [2] b\u202etxt\u2028", None, 3, True)
+    shown = answer_text(_result(citations=(citation,)))
+    assert shown.splitlines()[-1] == "  [1] a\\nSources\\n  [2] btxt:3  “q”"
+
+
+def test_the_account_says_nothing_twice_and_counts_no_nothing() -> None:
+    why = "the run's 3 seconds are used up; raise limits.seconds"
+    failed = _result(answer=None, stop_reason="time", warnings=("2 passed over", why))
+    assert no_answer(failed) == why
+    assert "note: 2 passed over" in account(failed)
+    assert "3 seconds" not in account(failed)
+    assert "citation" not in account(failed)
+    citation = Citation("[1]", "q", 0, 1, "a", None, 3, True)
+    assert "; 1 of 1 citation verified" in account(_result(citations=(citation,)))
+
+
+def test_limits_are_called_by_their_options() -> None:
+    shown = in_words("29 of 30 rounds are used; raise limits.rounds")
+    assert shown == "29 of 30 rounds are used; raise --max-rounds"
+    assert in_words("not enough cost_usd left ($1); raise limits.cost_usd") == (
+        "not enough money left ($1); raise --max-cost"
+    )
+    assert in_words("no block (the last: several_blocks)") == "no block (the last held several blocks)"
+    for field in set(Limits.__dataclass_fields__) - {"depth", "violations"}:
+        assert in_words(f"raise limits.{field}").startswith("raise --")
+    assert violation("several_blocks") == "the reply held several blocks"
+
+
+@pytest.fixture
+def told(monkeypatch):
+    """`told(*events)`: the lines they make where there is no terminal, with a second between them."""
+    clock = itertools.count(100.0)
+    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
+
+    def lines(*taken: events.Event) -> list[str]:
+        stderr = io.StringIO()
+        monkeypatch.setattr("sys.stderr", stderr)
+        with Progress(quiet=False, seconds=60) as progress:
+            for event in taken:
+                progress.take(event)
+        return stderr.getvalue().splitlines()
+
+    return lines
+
+
+def _child(done: int, asked: int) -> events.ChildEnded:
+    return events.ChildEnded(True, False, done, asked, 5, 0.0, 1, 10_000)
+
+
+def test_a_batch_ends_with_a_line_and_a_single_child_does_not(told) -> None:
+    """surface.md: not a terminal: quiet."""
+    batch = [events.ChildrenStarted(3), *(_child(done, 3) for done in (1, 2, 3))]
+    assert told(events.RoundStarted(1, 30, final=False), *batch) == [
+        "round 1 of 30: 3 of 3 children, 5 tokens, $0, < 0.1 % covered"
+    ]
+    assert told(events.ChildrenStarted(1), _child(1, 1)) == []
+
+
+def test_children_are_told_of_every_five_seconds(told) -> None:
+    assert len(told(events.ChildrenStarted(100), *(_child(done, 100) for done in range(1, 20)))) == 3
+
+
+def test_a_broken_contract_is_told_in_words(told) -> None:
+    (line,) = told(events.RoundStarted(2, 30, final=False), events.Violated(2, "no_block"))[-1:]
+    assert line == "round 2 of 30: the reply held no repl block; asking again"
+
+
+def test_the_live_line_has_the_time_left_and_breaks_between_words(monkeypatch) -> None:
+    """surface.md: live: children done of total, coverage, tokens, cost, time left."""
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setattr("sys.stderr", io.StringIO())
+    line = LiveLine("3 of 12 children, 123,456 tokens, $0.0123, 45.6 % covered")
+    line.ends_at = time.monotonic() + 600
+    try:
+        shown = [
+            "".join(segment.text for segment in row).strip()
+            for row in line._console.render_lines(line, line._console.options.update(width=40))
+        ]
+    finally:
+        line.close()
+    assert len(shown) == 2
+    assert " ".join(shown)[2:] in (
+        "3 of 12 children, 123,456 tokens, $0.0123, 45.6 % covered, 9 min left",
+        "3 of 12 children, 123,456 tokens, $0.0123, 45.6 % covered, 10 min left",
+    )
