@@ -6,12 +6,11 @@ A kernel serves one context and ends with it: nothing a cell has left behind can
 from __future__ import annotations
 
 import asyncio
-import os
 import shutil
 import socket
 import tempfile
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -85,16 +84,17 @@ class KernelProcess:
         assert self._link is not None
         helper = self._link.helper
         limit = rlimits.address_bytes(memory_mb=self._limits.memory_mb, body_bytes=context.bytes)
-        descriptors: list[int] = []
-        try:
-            for name in (BODY_NAME, INDEX_NAME, MANIFEST_NAME):
-                descriptors.append(os.open(context.folder / name, os.O_RDONLY | os.O_CLOEXEC))
-            socket.send_fds(helper, [wire.encode({"address_bytes": limit})], descriptors)
-        except OSError as error:
-            raise KernelStartError(f"the context could not be handed over: {error}") from error
-        finally:
-            for descriptor in descriptors:
-                os.close(descriptor)
+        with ExitStack() as stack:
+            try:
+                names = (BODY_NAME, INDEX_NAME, MANIFEST_NAME)
+                files = [stack.enter_context((context.folder / name).open("rb")) for name in names]
+            except OSError as error:
+                raise KernelStartError(f"the context could not be handed over: {error}") from error
+            try:
+                message = wire.encode({"address_bytes": limit})
+                socket.send_fds(helper, [message], [file.fileno() for file in files])
+            except OSError as error:
+                raise KernelStartError(f"the kernel ended before it had its context ({error})") from error
         try:
             header = await _receive(helper, wire.HEADER_SIZE)
             answer = wire.decode(await _receive(helper, wire.body_size(header)))
