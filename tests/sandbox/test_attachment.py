@@ -159,6 +159,8 @@ async def test_a_kernel_that_ends_before_it_has_its_context(make_context, handle
     kernel = await source.take()
     try:
         await kernel.kill("a test")
+        while (await kernel.event())["event"] != "died":
+            pass
         with pytest.raises(KernelStartError, match="before it had its context"):
             await kernel.attach(make_context("x"))
     finally:
