@@ -102,6 +102,8 @@ class KernelProcess:
             raise KernelStartError(f"the kernel ended before it had its context ({error})") from error
         if answer.get("attached") is not True:
             raise KernelStartError(f"the kernel could not read its context: {answer.get('detail')}")
+        if self.death is not None:
+            raise KernelStartError(f"the kernel ended before it had its context ({self.death})")
         self._helper_given = True
         return helper
 
