@@ -32,7 +32,7 @@ _MAX_TEXT = 20_000
 
 # A schema comes from a cell, and it is applied in the driver: what would make it fetch, or search with a
 # pattern of its own, is refused. References may also make a small schema endless.
-_REFUSED = ("$ref", "$dynamicRef", "$recursiveRef", "pattern", "patternProperties", "format")
+_REFUSED = ("$ref", "$id", "$dynamicRef", "$recursiveRef", "pattern", "patternProperties", "format")
 
 
 class SchemaError(Exception):

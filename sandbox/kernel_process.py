@@ -6,12 +6,11 @@ A kernel serves one context and ends with it: nothing a cell has left behind can
 from __future__ import annotations
 
 import asyncio
-import os
 import shutil
 import socket
 import tempfile
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -78,16 +77,17 @@ class KernelProcess:
         assert self._link is not None
         helper = self._link.helper
         limit = rlimits.address_bytes(memory_mb=self._limits.memory_mb, body_bytes=context.bytes)
-        descriptors: list[int] = []
-        try:
-            for name in (BODY_NAME, INDEX_NAME, MANIFEST_NAME):
-                descriptors.append(os.open(context.folder / name, os.O_RDONLY | os.O_CLOEXEC))
-            socket.send_fds(helper, [wire.encode({"address_bytes": limit})], descriptors)
-        except OSError as error:
-            raise KernelStartError(f"the context could not be handed over: {error}") from error
-        finally:
-            for descriptor in descriptors:
-                os.close(descriptor)
+        with ExitStack() as stack:
+            try:
+                names = (BODY_NAME, INDEX_NAME, MANIFEST_NAME)
+                files = [stack.enter_context((context.folder / name).open("rb")) for name in names]
+            except OSError as error:
+                raise KernelStartError(f"the context could not be handed over: {error}") from error
+            try:
+                message = wire.encode({"address_bytes": limit})
+                socket.send_fds(helper, [message], [file.fileno() for file in files])
+            except OSError as error:
+                raise KernelStartError(f"the kernel ended before it had its context ({error})") from error
         try:
             header = await _receive(helper, wire.HEADER_SIZE)
             answer = wire.decode(await _receive(helper, wire.body_size(header)))
@@ -95,6 +95,8 @@ class KernelProcess:
             raise KernelStartError(f"the kernel ended before it had its context ({error})") from error
         if answer.get("attached") is not True:
             raise KernelStartError(f"the kernel could not read its context: {answer.get('detail')}")
+        if self.death is not None:
+            raise KernelStartError(f"the kernel ended before it had its context ({self.death})")
         self._helper_given = True
         return helper
 
