@@ -33,6 +33,8 @@ from sandbox.types import CellResult
 __all__ = ["Driver", "Outcome", "RootSettings"]
 
 MAX_DEATHS = 3
+_STOP_SECONDS = 2.0
+"""How long a cell has to stop when the run's time is up."""
 LAST_ROUND_SECONDS = 120.0
 """For the reply of the last round, which may begin when the run's time is up."""
 
@@ -231,15 +233,26 @@ class Driver:
         left = self._budget.limits.seconds - self._budget.used()["seconds"]["used"]
         if self._finalizer.last_round:
             left = self._budget.limits.cell_seconds
+        over = CellResult(status="timeout", evalue="the run's time is up", seconds=left)
+        cell = asyncio.ensure_future(
+            self._sandbox.execute(code, round=round_, timeout=self._budget.limits.cell_seconds)
+        )
         try:
-            async with asyncio.timeout(max(left, 1.0)):
-                return await self._sandbox.execute(
-                    code, round=round_, timeout=self._budget.limits.cell_seconds
-                )
-        except TimeoutError:
-            return CellResult(status="timeout", evalue="the run's time is up", seconds=left)
+            if not (await asyncio.wait([cell], timeout=max(left, 1.0)))[0]:
+                # Not cancelled: what it has read and bound until now is still to be told.
+                await self._sandbox.interrupt()
+                if not (await asyncio.wait([cell], timeout=_STOP_SECONDS))[0]:
+                    return over
+                result = cell.result()
+                if result.status == "error":
+                    return replace(result, status=over.status, ename="", evalue=over.evalue)
+                return result
+            return cell.result()
         except KernelDied as error:
             return CellResult(status="died", ename="KernelDied", evalue=str(error))
+        finally:
+            cell.cancel()
+            await asyncio.gather(cell, return_exceptions=True)
 
     async def _reopen(self, result: CellResult) -> str:
         """A new kernel for one that is gone; gives the note the root is told with."""
