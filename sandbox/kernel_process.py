@@ -248,7 +248,14 @@ class FreshKernels:
         ways, refused = await asyncio.to_thread(candidates, self._level, self._minimum)
         for way in ways:
             kernel = KernelProcess(self._limits, self._brokers)
-            failed = await kernel.start(way)
+            try:
+                failed = await kernel.start(way)
+            except KernelStartError as error:
+                if way == ways[-1]:
+                    raise
+                # A weaker way that is acceptable too may yet start.
+                refused.setdefault(f"start at level {way.level}", str(error))
+                continue
             if not failed:
                 kernel.isolation = replace(kernel.isolation, failed=refused)
                 return kernel

@@ -41,6 +41,7 @@ class BrokerServer:
         self._folder = folder
         self._client: AsyncKernelClient | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._turn = asyncio.Lock()
 
     def launch(self, launch: Launch, confinement: Confinement, package: str) -> None:
         """Start the kernel's process. Before `serve`, and without a loop."""
@@ -143,6 +144,12 @@ class BrokerServer:
             await self._say({"event": "died", "detail": _words(status)})
 
     async def _execute(self, number: int, code: str, round_: int) -> None:
+        # The driver may be done waiting for a cell that is still stopping. Two that listen at a time would take
+        # each other's messages.
+        async with self._turn:
+            await self._run_cell(number, code, round_)
+
+    async def _run_cell(self, number: int, code: str, round_: int) -> None:
         client = self._client
         assert client is not None
         began = time.monotonic()

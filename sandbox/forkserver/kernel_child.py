@@ -83,6 +83,9 @@ def _become_launcher(
 def _become_kernel(
     confinement: Confinement, config: Mapping[str, Any], package: str, report: LayerReport
 ) -> NoReturn:
+    """Raises OSError where the layers leave a kernel nothing to run from."""
+    # A program that may not be read could not start. Here it would be found out by the first late import.
+    Path(os.__file__).open("rb").close()
     status = 1
     try:
         _start_afresh(confinement.environment, package)

@@ -17,7 +17,7 @@ from sandbox.isolation import probe
 from sandbox.isolation.probe import Candidate
 from sandbox.kernel import JupyterSandbox
 from sandbox.sandbox import KernelHandler, Sandbox
-from sandbox.types import CellResult, ChildBatch, ChildSlice, Finalization, Span
+from sandbox.types import CellResult, ChildAnswer, ChildBatch, ChildSlice, Finalization, Span
 
 TEXT = "one\ntwo\nthree\n"
 
@@ -25,7 +25,11 @@ TEXT = "one\ntwo\nthree\n"
 async def ask_a_child(code: str, handler: KernelHandler) -> CellResult:
     answers: list[str] = []
     batch = ChildBatch(("q",), (ChildSlice((Span(0, 3),)),))
-    await handler.children(batch, lambda _, answer: answers.append(answer.text))
+
+    async def answered(_: int, answer: ChildAnswer) -> None:
+        answers.append(answer.text)
+
+    await handler.children(batch, answered)
     return CellResult("ok", stdout=f"{answers[0]}\n")
 
 

@@ -240,8 +240,10 @@ async def test_a_fork_bomb_is_bounded_and_gone(open_way, way) -> None:
     assert made < (60 if way.level >= 2 else 600)
     assert error == 11
     assert (await attempt(kernel, "1 + 1")).result == "2"
+    processes = processes_below(broker_of(kernel))
+    assert len(processes) > made
     await kernel.close()
-    assert processes_of(kernel) == []
+    assert await comes_true(lambda: not any(map(still_there, processes)))
 
 
 @pytest.mark.parametrize("way", [*WAYS, Candidate(0)], ids=str)
@@ -262,7 +264,7 @@ async def test_orphans_are_gone_at_every_level(open_way, way, end) -> None:
     if end == "cell":
         await attempt(kernel, "import os; os._exit(1)")
     elif end == "broker":
-        kernel._broker.kill()
+        kernel._kernel._link.process.kill()
     await kernel.close()
     assert await comes_true(lambda: not running(f"4{mark}"))
 
@@ -288,18 +290,25 @@ def running(word: str) -> list[bytes]:
     return found
 
 
-def processes_of(kernel: JupyterSandbox) -> list[bytes]:
-    """Processes whose command line names the kernel's folder."""
-    folder = str(kernel._context.folder.resolve()).encode()
-    found = []
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            command = Path("/proc", pid, "cmdline").read_bytes()
-        except OSError:
-            continue
-        if folder in command:
-            found.append(command)
+def broker_of(kernel: JupyterSandbox) -> int:
+    """The broker's pid: it is held by a descriptor."""
+    facts = Path(f"/proc/self/fdinfo/{kernel._kernel._link.process._pidfd}").read_text()
+    return next(int(line.split()[1]) for line in facts.splitlines() if line.startswith("Pid:"))
+
+
+def processes_below(pid: int) -> list[Path]:
+    """The folders in /proc of all that descends from it, and its own."""
+    found = [Path("/proc", str(pid))]
+    for child in (found[0] / "task" / str(pid) / "children").read_text().split():
+        found += processes_below(int(child))
     return found
+
+
+def still_there(process: Path) -> bool:
+    try:
+        return "\nState:\tZ" not in (process / "status").read_text()
+    except OSError:
+        return False
 
 
 async def test_root_s_kernel_has_a_user_of_its_own(open_way) -> None:

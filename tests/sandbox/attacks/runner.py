@@ -142,7 +142,12 @@ class Runner:
 
     async def _at_once(self, attacks: Sequence[Attack]) -> list[Outcome]:
         self._world.snapshot()
-        kernels = await asyncio.gather(*(self._open() for _ in attacks))
+        opened = await asyncio.gather(*(self._open() for _ in attacks), return_exceptions=True)
+        kernels = [kernel for kernel in opened if isinstance(kernel, JupyterSandbox)]
+        for failure in opened:
+            if isinstance(failure, BaseException):
+                await asyncio.gather(*(kernel.close() for kernel in kernels))
+                raise failure
         self._world.begin()
         outcomes = await asyncio.gather(*map(self._attack, kernels, attacks))
         closed = await asyncio.gather(*map(self._close, kernels, outcomes))

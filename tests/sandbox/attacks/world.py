@@ -18,6 +18,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 
+from sandbox.forkserver.client import shared_forkserver
+
 __all__ = ["MOST_GROWTH", "World"]
 
 MOST_GROWTH = 64 * 2**20
@@ -90,6 +92,8 @@ class World:
 
     def snapshot(self) -> None:
         """Remember what is there before a kernel starts: the rest must be gone when it ends."""
+        # It serves all kernels, and stays.
+        shared_forkserver().warm()
         self._processes = _descendants()
         self._files = set(self._traces())
 
