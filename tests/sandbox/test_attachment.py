@@ -160,7 +160,7 @@ async def test_a_kernel_that_ends_before_it_has_its_context(make_context, handle
     await kernel.kill("a test")
     while (await kernel.event())["event"] != "died":
         pass
-    with pytest.raises(KernelStartError, match="before it had its context|could not be handed over"):
+    with pytest.raises(KernelStartError, match=r"before it had its context|could not be handed over"):
         await kernel.attach(make_context("x"))
     await source.give_back(kernel)
 
