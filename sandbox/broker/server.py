@@ -144,8 +144,8 @@ class BrokerServer:
             await self._say({"event": "died", "detail": _words(status)})
 
     async def _execute(self, number: int, code: str, round_: int) -> None:
-        # The driver may be done waiting for a cell that is still stopping. Two that listen at once would take
-        # each other's messages.
+        # The driver may be done waiting for a cell that is still stopping: two that listen at a time would
+        # take each other's messages.
         async with self._turn:
             await self._run_cell(number, code, round_)
 
