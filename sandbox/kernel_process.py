@@ -32,6 +32,7 @@ __all__ = ["FreshKernels", "KernelProcess", "KernelSource"]
 
 _END_SECONDS = 2.0
 _MAX_SOCKET_PATH = 90
+_MOST_EVENTS = 32
 _EVENTS = ("started", "refused", "failed", "result", "died")
 
 
@@ -127,6 +128,10 @@ class KernelProcess:
 
     async def close(self) -> None:
         """End the kernel, all that it started and every file that it made. Safe to call twice."""
+        # Whoever is cancelled while it closes leaves nothing behind: the end goes on without it.
+        await asyncio.shield(asyncio.ensure_future(self._close()))
+
+    async def _close(self) -> None:
         # A pool may be closed while the one who uses the kernel closes it, too.
         async with self._closing:
             await self._end()
@@ -200,12 +205,21 @@ class KernelProcess:
                     raise wire.WireError("an unknown event")
                 if message["event"] == "died":
                     self.death = self.death or f"the kernel died: {message.get('detail')}"
-                self._events.put_nowait(message)
+                self._take(message)
         except (asyncio.IncompleteReadError, ConnectionError):
             self._gone("its broker ended")
         except wire.WireError as error:
             self.condemn(ProtocolError(f"the broker broke its protocol ({error})"))
             self._gone("its broker broke the protocol")
+
+    def _take(self, message: dict[str, Any]) -> None:
+        """Keep a word for whoever waits. A broker may be as hostile as its kernel: what is no result, or
+        comes though nobody asked, breaks the protocol."""
+        if message["event"] == "result" and not _is_result(message):
+            raise wire.WireError("a result that is none")
+        if self._events.qsize() >= _MOST_EVENTS:
+            raise wire.WireError("more words than anybody asked for")
+        self._events.put_nowait(message)
 
     def _gone(self, detail: str) -> None:
         self.death = self.death or f"the kernel died: {detail}"
@@ -265,6 +279,19 @@ class FreshKernels:
 
     async def give_back(self, kernel: KernelProcess) -> None:
         await kernel.close()
+
+
+def _is_result(message: Mapping[str, Any]) -> bool:
+    return (
+        isinstance(message.get("id"), int)
+        and isinstance(message.get("ok"), bool)
+        and isinstance(message.get("seconds"), int | float)
+        and isinstance(message.get("result"), str | None)
+        and all(
+            isinstance(message.get(name), str)
+            for name in ("stdout", "stderr", "ename", "evalue", "traceback")
+        )
+    )
 
 
 async def _receive(sock: socket.socket, size: int) -> bytes:

@@ -12,6 +12,18 @@ TAIL = 50_000
 _JOINED_FROM = 8
 
 
+def sendable(text: str) -> str:
+    """`text` as UTF-8 can carry it. A lone surrogate (any JSON may hold one) is replaced: the message that
+    held it could not be sent, and whoever waits for it would wait for ever."""
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "replace").decode()
+    return text
+
+
 class BoundedStream:
     """Stands in for sys.stdout or sys.stderr: passes on a cell's first characters, keeps its last ones."""
 
@@ -36,7 +48,7 @@ class BoundedStream:
         self.written += size
         room = self._head_limit - self._head
         if room > 0:
-            head = text[:room]
+            head = sendable(text[:room])
             self._head += len(head)
             self.kept.append(head)
             self._stream.write(head)
@@ -53,7 +65,7 @@ class BoundedStream:
     def end(self) -> str:
         """Pass on the tail, with the gap named, and return all that was kept of the cell."""
         if self._tail:
-            tail = "".join(self._tail)[-self._tail_limit :]
+            tail = sendable("".join(self._tail)[-self._tail_limit :])
             gap = self.written - self._head - len(tail)
             rest = (f"\n[… {gap:,} characters not kept …]\n" if gap else "") + tail
             self.kept.append(rest)

@@ -14,6 +14,7 @@ from IPython.core.formatters import DisplayFormatter
 from IPython.lib.pretty import pretty
 
 from .helpers import Finalized
+from .output import sendable
 
 RESULT_LIMIT = 20_000
 MESSAGE_LIMIT = 2_000
@@ -21,12 +22,12 @@ TRACEBACK_LIMIT = 8_000
 
 
 def bounded(text: str, limit: int) -> str:
-    """The first and last part of a text that is too long, with the gap named."""
+    """The first and last part of a text that is too long, with the gap named; ready to be sent."""
     if len(text) <= limit:
-        return text
+        return sendable(text)
     head = limit * 2 // 3
     tail = limit - head
-    return f"{text[:head]}\n[… {len(text) - limit:,} characters not shown …]\n{text[-tail:]}"
+    return sendable(f"{text[:head]}\n[… {len(text) - limit:,} characters not shown …]\n{text[-tail:]}")
 
 
 def result_text(value: Any) -> str:
@@ -66,6 +67,12 @@ class CellShell(ZMQInteractiveShell):
             self._last_traceback = []
             return
         self._showtraceback(etype, value, [cell_traceback(etype, value, trace)])
+
+    def _showtraceback(self, etype: type[BaseException], evalue: BaseException, stb: list[str]) -> None:
+        """Kept for the reply. IPython would also publish the exception's message, however long."""
+        self._last_traceback = stb
+        if getattr(self.displayhook, "msg", None) is not None:
+            self._last_traceback_during_displayhook = True
 
     def showsyntaxtraceback(self, *args: Any, **kwargs: Any) -> None:
         self.showtraceback(*args, **kwargs)

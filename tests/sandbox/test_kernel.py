@@ -56,6 +56,25 @@ async def test_a_traceback_holds_the_cells_own_frames_only(open_kernel) -> None:
     assert "for x in" in syntax.traceback
 
 
+@pytest.mark.parametrize(
+    ("code", "where", "wanted"),
+    [
+        ("print('a\\ud800b')", "stdout", "a?b\n"),
+        ("import sys; n = sys.stderr.write('a\\ud800b')", "stderr", "a?b"),
+        ("raise ValueError('a\\ud800b')", "evalue", "a?b"),
+        ("raise ValueError('a\\ud800b')", "traceback", "ValueError: a?b"),
+        ("class A:\n    __repr__ = lambda self: 'a\\ud800b'\nA()", "result", "a?b"),
+    ],
+)
+async def test_what_utf8_cannot_carry_is_replaced(open_kernel, code, where, wanted) -> None:
+    """sandbox.md 12: any JSON may hold a lone surrogate; a message that could not be sent would be waited
+    for until the deadline."""
+    kernel = await open_kernel()
+    result = await run(kernel, code, timeout=5.0)
+    assert wanted in getattr(result, where)
+    assert (await run(kernel, "1 + 1", round=2)).result == "2"
+
+
 async def test_top_level_await_works(open_kernel) -> None:
     kernel = await open_kernel()
     assert (await run(kernel, "import asyncio\nawait asyncio.sleep(0.01)\n'done'")).result == "'done'"

@@ -1,0 +1,51 @@
+"""What a broker says is checked like what a kernel says: it may be as compromised."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sandbox.brokers import PlainBrokers
+from sandbox.in_kernel.wire import WireError
+from sandbox.kernel_process import KernelProcess
+from sandbox.types import KernelLimits
+
+RESULT: dict[str, Any] = {
+    "event": "result",
+    "id": 1,
+    "ok": True,
+    "stdout": "",
+    "stderr": "",
+    "result": None,
+    "ename": "",
+    "evalue": "",
+    "traceback": "",
+    "seconds": 0.1,
+}
+
+
+@pytest.fixture
+def process() -> KernelProcess:
+    return KernelProcess(KernelLimits(), PlainBrokers())
+
+
+async def test_a_result_is_kept_for_whoever_waits(process) -> None:
+    process._take(RESULT)
+    assert await process.event() == RESULT
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"id": "1"}, {"ok": 1}, {"seconds": "soon"}, {"stdout": None}, {"result": 5}, {"evalue": ["x"]}],
+)
+def test_a_result_that_is_none_breaks_the_protocol(process, change) -> None:
+    """sandbox.md 4: a hostile broker ends its kernel, nothing else."""
+    with pytest.raises(WireError):
+        process._take({**RESULT, **change})
+
+
+def test_words_that_nobody_asked_for_do_not_pile_up(process) -> None:
+    with pytest.raises(WireError, match="more words"):
+        for _ in range(100):
+            process._take(RESULT)
