@@ -32,6 +32,7 @@ __all__ = ["FreshKernels", "KernelProcess", "KernelSource"]
 
 _END_SECONDS = 2.0
 _MAX_SOCKET_PATH = 90
+_ANSWER_SECONDS = 15.0
 _MOST_EVENTS = 32
 _EVENTS = ("started", "refused", "failed", "result", "died")
 
@@ -90,8 +91,11 @@ class KernelProcess:
             except OSError as error:
                 raise KernelStartError(f"the kernel ended before it had its context ({error})") from error
         try:
-            header = await _receive(helper, wire.HEADER_SIZE)
-            answer = wire.decode(await _receive(helper, wire.body_size(header)))
+            async with asyncio.timeout(self._limits.start_seconds):
+                header = await _receive(helper, wire.HEADER_SIZE)
+                answer = wire.decode(await _receive(helper, wire.body_size(header)))
+        except TimeoutError:
+            raise KernelStartError("the kernel gave no answer when it was given its context") from None
         except (OSError, EOFError, wire.WireError) as error:
             raise KernelStartError(f"the kernel ended before it had its context ({error})") from error
         if answer.get("attached") is not True:
@@ -179,7 +183,11 @@ class KernelProcess:
                 "start_seconds": self._limits.start_seconds,
             }
         )
-        answer = await self.event()
+        try:
+            # The broker has a deadline of its own: this one is for a broker that was stopped.
+            answer = await asyncio.wait_for(self.event(), self._limits.start_seconds + _ANSWER_SECONDS)
+        except TimeoutError:
+            raise KernelStartError("the kernel did not start: its broker gave no answer") from None
         if answer["event"] in ("gone", "died"):
             said = log.read_text(errors="replace").strip().splitlines()
             return {"event": "failed", "detail": said[-1] if said else answer["detail"]}

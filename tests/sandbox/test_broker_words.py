@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from sandbox.brokers import PlainBrokers
+from sandbox.errors import KernelStartError
 from sandbox.in_kernel.wire import WireError
+from sandbox.isolation.probe import Candidate
 from sandbox.kernel_process import KernelProcess
 from sandbox.types import KernelLimits
 
@@ -50,3 +53,16 @@ def test_words_that_nobody_asked_for_do_not_pile_up(process) -> None:
         process._take(RESULT)
     with pytest.raises(WireError, match="more words"):
         process._take(RESULT)
+
+
+async def test_a_broker_that_was_stopped_is_not_waited_for(process, monkeypatch) -> None:
+    """sandbox.md 10: whoever stops a broker delays a start, and does not hold it for ever."""
+    monkeypatch.setattr("sandbox.kernel_process._ANSWER_SECONDS", -KernelLimits().start_seconds + 0.2)
+
+    async def silent() -> dict[str, Any]:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    monkeypatch.setattr(process, "event", silent)
+    with pytest.raises(KernelStartError, match="gave no answer"):
+        await process.start(Candidate(0, "own"))
