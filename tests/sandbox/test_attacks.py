@@ -64,8 +64,13 @@ async def test_attacks_are_stopped(world, name, attacks, level) -> None:
     """sandbox.md 14: one attack suite runs against each level. 1, 2, 4, 5, 6, 7, 8, 9: what it tries."""
     try:
         runner = _modules["runner"].Runner(world, level)
-        run = runner.run_side_by_side if attacks[0].alone else runner.run
-        outcomes = await run(attacks)
+        if not attacks[0].alone:
+            outcomes = await runner.run(attacks)
+        elif ROOT or level >= 2:
+            outcomes = await runner.run_side_by_side(attacks)
+        else:
+            # Here all processes of a user count together: kernels side by side would starve each other.
+            outcomes = [outcome for attack in attacks for outcome in await runner.run_side_by_side([attack])]
     except SandboxRefused as error:
         pytest.skip(f"level {level} can't be had on this machine: {error}")
     for outcome in outcomes:
