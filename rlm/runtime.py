@@ -44,6 +44,7 @@ Context: TypeAlias = str | Path | Source | Sequence[str | Path | Source]
 """A text, a path (file or folder), or a list of these."""
 
 _PREVIEW = 500
+_GUESSES_SHOWN = 3
 _SECRET_WORDS = ("KEY", "TOKEN", "SECRET", "PASSWORD", "AUTHORIZATION")
 
 
@@ -388,7 +389,11 @@ def _guesses(guessed: Sequence[Guessed]) -> str:
     ]
     subject = "1 document was" if len(guessed) == 1 else f"{len(guessed):,} documents were"
     verb = "was" if len(guessed) == 1 else "were"
-    return f"{subject} no UTF-8 and {verb} read as {' and '.join(readings)}"
+    shown = " and ".join(readings[:_GUESSES_SHOWN])
+    rest = len(readings) - _GUESSES_SHOWN
+    return f"{subject} no UTF-8 and {verb} read as {shown}" + (
+        f", and in {rest} other ways" if rest > 0 else ""
+    )
 
 
 def _secrets(environment: Mapping[str, str]) -> list[str]:

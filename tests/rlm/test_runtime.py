@@ -16,8 +16,10 @@ import pytest
 
 import rlm
 from rlm import RLM, Limits, RLMError, Settings
+from rlm.documents.loader import Guessed
 from rlm.errors import ConfigurationError, JournalError
 from rlm.events import ContextLoaded, KernelOpened, RunEnded, RunStarted
+from rlm.runtime import _guesses
 from rlm.testing import ScriptedModel
 from sandbox.errors import SandboxRefused
 
@@ -187,3 +189,12 @@ async def test_time_ends_a_run_with_a_last_round(run, block) -> None:
     result = await run(model, limits=Limits(seconds=2.0))
     assert (result.answer, result.forced, result.stop_reason) == ("one", True, "finalized")
     assert result.seconds < 15
+
+
+def test_many_guesses_make_one_short_line() -> None:
+    """A folder of many encodings must not bury the answer."""
+    guessed = [Guessed(f"{name}.txt", name) for name in ("big5", "cp932", "cp1252", "koi8_r", "euc_kr")]
+    assert _guesses(guessed) == (
+        "5 documents were no UTF-8 and were read as big5 (big5.txt) and cp932 (cp932.txt) and "
+        "cp1252 (cp1252.txt), and in 2 other ways"
+    )
