@@ -158,6 +158,7 @@ class RLM:
             return model
         options = replace(
             self.settings.models,
+            concurrency=self.limits.concurrency,
             on_retry=lambda attempt, wait, reason: self._tell(Retrying(attempt, wait, reason)),
         )
         return resolve(model, os.environ, options)

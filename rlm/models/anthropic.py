@@ -8,6 +8,7 @@ from rlm.models.base import FinishReason, Message, ModelWindow, Reply, Request, 
 from rlm.models.clients import ClientUser, SharedClient, SharedClients, http_client
 from rlm.models.endpoint import Endpoint
 from rlm.models.failures import Failure, FailureTeller
+from rlm.models.limiter import limiter_of
 from rlm.models.messages import cache_borders, encodable
 from rlm.models.options import ModelOptions
 from rlm.models.retry import with_retries
@@ -59,6 +60,7 @@ class AnthropicModel:
         self._options = options or ModelOptions()
         self._model = model
         self._name = name or f"anthropic:{model}"
+        self._endpoint = endpoint
         self._user = ClientUser(_clients, endpoint, self._options)
         self._tell = FailureTeller(self._name, model, endpoint, self._options.proxy)
 
@@ -80,6 +82,7 @@ class AnthropicModel:
         return await with_retries(
             lambda: self._attempt(shared, body),
             self._options.retry,
+            limiter=limiter_of(self._endpoint, self._options.concurrency),
             reached=lambda: shared.reached,
             on_retry=self._options.on_retry,
         )

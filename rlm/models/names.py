@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 from urllib.parse import SplitResult, urlsplit
 
@@ -39,6 +40,7 @@ class ModelName:
     base_url: str | None = None
 
 
+@lru_cache(maxsize=256)
 def parse_name(text: str) -> ModelName:
     """The parts of `text`. Raises ConfigurationError, in one line that lists the forms, for a name that
     fits none of them, and for a base URL that can't be used."""

@@ -11,6 +11,7 @@ from rlm.models.base import FinishReason, ModelWindow, Reply, Request, TokenUsag
 from rlm.models.clients import ClientUser, SharedClient, SharedClients, http_client
 from rlm.models.endpoint import Endpoint
 from rlm.models.failures import Failure, FailureTeller
+from rlm.models.limiter import limiter_of
 from rlm.models.messages import alternating, encodable
 from rlm.models.options import ModelOptions
 from rlm.models.retry import with_retries
@@ -18,7 +19,6 @@ from rlm.models.windows import window_of
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI, AsyncStream
-    from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
 __all__ = ["OPENAI_URL", "OpenAIModel"]
 
@@ -69,6 +69,7 @@ class OpenAIModel:
         self._options = options or ModelOptions()
         self._model = model
         self._name = name or f"openai:{model}"
+        self._endpoint = endpoint
         self._user = ClientUser(_clients, endpoint, self._options)
         self._tell = FailureTeller(self._name, model, endpoint, self._options.proxy)
         # OpenAI refuses the old name for its newer models; other servers know no other.
@@ -95,6 +96,7 @@ class OpenAIModel:
         return await with_retries(
             lambda: self._attempt(shared, body),
             self._options.retry,
+            limiter=limiter_of(self._endpoint, self._options.concurrency),
             reached=lambda: shared.reached,
             on_retry=self._options.on_retry,
         )
@@ -111,6 +113,7 @@ class OpenAIModel:
                 for message in alternating(request.messages)
             ],
             self._limit: request.max_output_tokens,
+            "stream": True,
             "stream_options": {"include_usage": True},
         }
 
@@ -119,8 +122,13 @@ class OpenAIModel:
         import openai
 
         try:
-            stream: AsyncStream[ChatCompletionChunk] = await shared.client.chat.completions.create(
-                **body, stream=True
+            # Chunks as plain dicts: making the SDK's models of them takes longer than all else of a call.
+            stream: AsyncStream[object] = await shared.client.post(
+                "/chat/completions",
+                cast_to=object,
+                body=body,
+                stream=True,
+                stream_cls=openai.AsyncStream[object],
             )
             shared.reached = True
             async with stream:
@@ -137,7 +145,7 @@ class OpenAIModel:
         except Exception as error:  # the provider's edge: the SDK trusts the shape of what was sent
             return self._tell.garbled(error)
 
-    async def _read(self, stream: AsyncStream[ChatCompletionChunk], body: dict[str, Any]) -> Reply | Failure:
+    async def _read(self, stream: AsyncStream[object], body: dict[str, Any]) -> Reply | Failure:
         content_type = stream.response.headers.get("content-type", "")
         gathered = _Gathered()
         if "event-stream" in content_type:
@@ -172,31 +180,32 @@ class _Gathered:
         self.usage: TokenUsage | None = None
 
     def take(self, chunk: object) -> None:
-        usage = getattr(chunk, "usage", None)
+        usage = _field(chunk, "usage")
         if usage is not None:
             self.usage = _counted(usage)
-        choices = getattr(chunk, "choices", None)
+        choices = _field(chunk, "choices")
         for choice in choices if isinstance(choices, list) else ():
-            delta = getattr(choice, "delta", None) or getattr(choice, "message", None)
-            self.text.append(_said(getattr(delta, "content", None)))
-            self.refusal.append(_said(getattr(delta, "refusal", None)))
+            delta = _field(choice, "delta") or _field(choice, "message")
+            self.text.append(_said(_field(delta, "content")))
+            self.refusal.append(_said(_field(delta, "refusal")))
             # Not in the protocol, sent by most servers of models that reason.
-            self.reasoning.append(_said(getattr(delta, "reasoning_content", None)))
-            finish = getattr(choice, "finish_reason", None)
+            self.reasoning.append(_said(_field(delta, "reasoning_content")))
+            finish = _field(choice, "finish_reason")
             self.finish = finish if isinstance(finish, str) and finish else self.finish
 
 
-def _completion(body: bytes) -> ChatCompletion | None:
+def _completion(body: bytes) -> dict[str, Any] | None:
     """The chat completion that `body` holds; None if it holds something else."""
-    from openai.types.chat import ChatCompletion
-
     try:
         data = json.loads(body)
     except ValueError:
         return None
-    if not isinstance(data, dict) or not isinstance(data.get("choices"), list):
-        return None
-    return ChatCompletion.construct(**data)
+    return data if isinstance(data, dict) and isinstance(data.get("choices"), list) else None
+
+
+def _field(record: object, name: str) -> Any:
+    """A field of what a server sent; None where it isn't there, or where there is no record."""
+    return record.get(name) if isinstance(record, dict) else None
 
 
 def _said(content: object) -> str:
@@ -208,11 +217,10 @@ def _said(content: object) -> str:
 
 
 def _counted(usage: object) -> TokenUsage:
-    details = getattr(usage, "prompt_tokens_details", None)
     return TokenUsage(
-        input_tokens=_whole(getattr(usage, "prompt_tokens", None)),
-        output_tokens=_whole(getattr(usage, "completion_tokens", None)),
-        cached_tokens=_whole(getattr(details, "cached_tokens", None)),
+        input_tokens=_whole(_field(usage, "prompt_tokens")),
+        output_tokens=_whole(_field(usage, "completion_tokens")),
+        cached_tokens=_whole(_field(_field(usage, "prompt_tokens_details"), "cached_tokens")),
     )
 
 

@@ -49,13 +49,16 @@ class ModelOptions:
     """Settings of one model's connection.
 
     `connect_seconds` bounds the making of a connection, `idle_seconds` the silence within a reply (models
-    that reason may send nothing for minutes). `proxy` is a URL, else the environment's proxies hold.
+    that reason may send nothing for minutes). `concurrency` is the most requests that its provider is sent at
+    a time, by all models of that endpoint together; it falls while the provider asks for less. `proxy`
+    is a URL, else the environment's proxies hold.
     `ca_file` is a PEM file of certificates to trust beside the system's. `window` overrides the shipped
     table. `on_retry` is called from the event loop and must not block.
     """
 
     connect_seconds: float = 10.0
     idle_seconds: float = 300.0
+    concurrency: int = 16
     proxy: str | None = None
     ca_file: str | None = None
     retry: RetryPolicy = field(default_factory=RetryPolicy)
@@ -65,3 +68,5 @@ class ModelOptions:
     def __post_init__(self) -> None:
         if self.connect_seconds <= 0 or self.idle_seconds <= 0:
             raise ConfigurationError("a model's time limit must be above 0 seconds: raise it")
+        if self.concurrency < 1:
+            raise ConfigurationError("a model needs a concurrency of at least 1: raise it")

@@ -9,6 +9,7 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_result, wait_random
 
 from rlm.models.base import Reply
 from rlm.models.failures import Failure
+from rlm.models.limiter import Limiter
 from rlm.models.options import OnRetry, RetryPolicy
 
 __all__ = ["with_retries"]
@@ -18,26 +19,29 @@ async def with_retries(
     attempt: Callable[[], Awaitable[Reply | Failure]],
     policy: RetryPolicy,
     *,
+    limiter: Limiter,
     reached: Callable[[], bool],
     on_retry: OnRetry | None = None,
 ) -> Reply:
     """The reply of the first attempt that gives one. Raises the last failure's ModelError.
 
-    `reached` says whether the endpoint has ever answered: until then one that nobody listens at is given
+    Each attempt holds a slot of `limiter`, a wait between two holds none; waiting for a slot does not count
+    against the policy's time. `reached` says whether the endpoint has ever answered: until then one
+    that nobody listens at is given
     up early. Cancellation ends an attempt or a wait at once.
     """
+    queued = 0.0
     jitter = wait_random_exponential(multiplier=policy.base, max=policy.cap)
 
     def wait(state: RetryCallState) -> float:
-        asked = _failure(state).retry_after or 0.0
-        return min(asked, policy.retry_after_cap) + jitter(state)
+        return _asked_for(_failure(state), policy) + jitter(state)
 
     def stop(state: RetryCallState) -> bool:
         attempts, seconds = policy.attempts, policy.total
         if _failure(state).reason == "unreachable" and not reached():
             attempts = min(attempts, policy.unreachable_attempts)
             seconds = min(seconds, policy.unreachable_total)
-        elapsed = state.seconds_since_start or 0.0
+        elapsed = (state.seconds_since_start or 0.0) - queued
         return state.attempt_number >= attempts or elapsed + state.upcoming_sleep > seconds
 
     def tell(state: RetryCallState) -> None:
@@ -53,8 +57,17 @@ async def with_retries(
         retry_error_callback=_failure,
     )
 
-    async def once() -> Reply | Failure:  # tenacity awaits nothing but coroutine functions
-        return await attempt()
+    async def once() -> Reply | Failure:
+        nonlocal queued
+        asked = time.monotonic()
+        async with limiter.slot() as slot_began:
+            queued += time.monotonic() - asked
+            result = await attempt()
+            if isinstance(result, Reply):
+                limiter.speed_up()
+            elif result.reason in ("rate_limited", "overloaded"):
+                limiter.slow_down(slot_began, retry_after=_asked_for(result, policy))
+            return result
 
     began = time.monotonic()
     result: Reply | Failure = await retrying(once)
@@ -69,3 +82,8 @@ def _failure(state: RetryCallState) -> Failure:
     result = state.outcome.result()
     assert isinstance(result, Failure)
     return result
+
+
+def _asked_for(failure: Failure, policy: RetryPolicy) -> float:
+    """Seconds of the provider's Retry-After, as far as the policy follows it."""
+    return min(failure.retry_after or 0.0, policy.retry_after_cap)

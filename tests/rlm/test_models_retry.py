@@ -14,6 +14,7 @@ from rlm.errors import ModelError, ModelProtocolError, ModelRejected, ModelUnava
 from rlm.models.base import Message, Reply, Request
 from rlm.models.endpoint import Endpoint
 from rlm.models.failures import Failure, FailureTeller
+from rlm.models.limiter import Limiter
 from rlm.models.options import RetryPolicy
 from rlm.models.retry import with_retries
 
@@ -232,7 +233,11 @@ async def test_default_waits_for_nobody_stay_under_ten_seconds():
 
     with pytest.raises(ModelUnavailable):
         await with_retries(
-            attempt, policy, reached=lambda: False, on_retry=lambda n, wait, why: waits.append(wait)
+            attempt,
+            policy,
+            limiter=Limiter(16),
+            reached=lambda: False,
+            on_retry=lambda n, wait, why: waits.append(wait),
         )
     assert len(waits) == policy.unreachable_attempts - 1 == 2
     assert policy.base * (1 + 2) <= policy.unreachable_total == 10
@@ -265,7 +270,13 @@ async def test_cancelling_ends_a_wait_at_once():
         return Failure(ModelUnavailable, "busy", "wait", "overloaded", retry_after=50)
 
     task = asyncio.create_task(
-        with_retries(attempt, RetryPolicy(), reached=lambda: True, on_retry=lambda *_: waiting.set())
+        with_retries(
+            attempt,
+            RetryPolicy(),
+            limiter=Limiter(16),
+            reached=lambda: True,
+            on_retry=lambda *_: waiting.set(),
+        )
     )
     await asyncio.wait_for(waiting.wait(), 5)
     task.cancel()
@@ -284,7 +295,11 @@ async def test_waits_grow_at_random_up_to_their_cap():
 
     with pytest.raises(ModelUnavailable):
         await with_retries(
-            attempt, policy, reached=lambda: True, on_retry=lambda n, wait, why: waits.append(wait)
+            attempt,
+            policy,
+            limiter=Limiter(16),
+            reached=lambda: True,
+            on_retry=lambda n, wait, why: waits.append(wait),
         )
     assert len(waits) == 39
     assert waits[0] <= 0.0001
@@ -299,7 +314,7 @@ async def test_a_reply_is_passed_on_as_it_is():
     async def attempt():
         return reply
 
-    assert await with_retries(attempt, RetryPolicy(), reached=lambda: True) is reply
+    assert await with_retries(attempt, RetryPolicy(), limiter=Limiter(16), reached=lambda: True) is reply
 
 
 def test_errors_are_model_errors():
