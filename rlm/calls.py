@@ -104,8 +104,11 @@ class Caller:
         except asyncio.CancelledError:
             self._settle(model, reservation, TokenUsage(input_tokens=prompt_tokens))
             raise
-        except ModelError:
-            self._budget.release(reservation)
+        except ModelError as error:
+            if error.spent:
+                self._settle(model, reservation, error.spent)
+            else:
+                self._budget.release(reservation)
             raise
         paid = self._settle(model, reservation, reply.usage)
         await self._log.append(

@@ -16,6 +16,11 @@ A failing child is data (`ChildAnswer.error`), a failing cell too (`CellResult.s
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rlm.models.base import TokenUsage
+
 __all__ = [
     "BudgetExhausted",
     "ConfigurationError",
@@ -47,7 +52,11 @@ class ConfigurationError(UsageError):
 
 
 class ModelError(RLMError):
-    """A provider could not be made to answer."""
+    """A provider could not be made to answer. `spent` is what it will charge all the same."""
+
+    def __init__(self, message: str, *, spent: TokenUsage | None = None) -> None:
+        super().__init__(message)
+        self.spent = spent
 
 
 class ModelUnavailable(ModelError):

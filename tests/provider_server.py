@@ -22,13 +22,15 @@ from typing import Any
 @dataclass(frozen=True)
 class Answer:
     """A whole reply, streamed in pieces of `piece` characters. `usage` is (input, output, cached) tokens,
-    input including cached; None for a server that counts none. `finish` is in OpenAI's words."""
+    input including cached; None for a server that counts none. `finish` is in OpenAI's words; `delay` is
+    the seconds before it begins."""
 
     text: str = "ok"
     finish: str = "stop"
     usage: tuple[int, int, int] | None = (10, 5, 0)
     piece: int = 7
     reasoning: str = ""
+    delay: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -199,6 +201,8 @@ class ProviderServer:
             writer.write(f"{head}content-length: {len(behaviour.body)}\r\n\r\n".encode() + behaviour.body)
             await writer.drain()
             return True
+        if isinstance(behaviour, Answer):
+            await asyncio.sleep(behaviour.delay)
         writer.write(
             b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rlm.models.base import FinishReason, Message, ModelWindow, Reply, Request, TokenUsage
@@ -9,19 +10,19 @@ from rlm.models.clients import ClientUser, SharedClient, SharedClients, http_cli
 from rlm.models.endpoint import Endpoint
 from rlm.models.failures import Failure, FailureTeller
 from rlm.models.limiter import limiter_of
-from rlm.models.messages import cache_borders, encodable
+from rlm.models.messages import cache_borders, encodable, field
 from rlm.models.options import ModelOptions
 from rlm.models.retry import with_retries
 from rlm.models.windows import window_of
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic, AsyncStream
-    from anthropic.types import RawMessageStreamEvent
 
 __all__ = ["ANTHROPIC_URL", "AnthropicModel"]
 
 ANTHROPIC_URL = "https://api.anthropic.com"
 
+_COUNTED = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 _CACHE_BORDERS = 4  # the API takes no more in one request
 _FINISH_REASONS: dict[str, FinishReason] = {
     "end_turn": "stop",
@@ -95,49 +96,95 @@ class AnthropicModel:
         import anthropic
         import httpx2
 
+        gathered = _Gathered()
         try:
-            stream: AsyncStream[RawMessageStreamEvent] = await shared.client.messages.create(
-                **body, stream=True
+            # Events as plain dicts: making the SDK's models of them takes longer than all else of a call.
+            stream: AsyncStream[object] = await shared.client.post(
+                "/v1/messages",
+                cast_to=object,
+                body=body,
+                stream=True,
+                stream_cls=anthropic.AsyncStream[object],
             )
             shared.reached = True
             async with stream:
-                return await self._read(stream)
+                result = await self._read(stream, gathered)
         except anthropic.APIStatusError as error:
             shared.reached = True
             kinds = tuple(str(kind) for kind in (error.type, error.error_code) if kind)
             detail = error.api_message if isinstance(error.api_message, str) else ""
             if error.status_code == 200:
-                return self._tell.in_stream(kinds, detail)
-            return self._tell.status(
-                error.status_code, kinds=kinds, detail=detail, headers=error.response.headers
-            )
+                result = self._tell.in_stream(kinds, detail)
+            else:
+                result = self._tell.status(
+                    error.status_code, kinds=kinds, detail=detail, headers=error.response.headers
+                )
         except (anthropic.APIConnectionError, httpx2.RequestError, httpx2.StreamError) as error:
-            return self._tell.transport(error)
-        except Exception as error:  # the provider's edge: the SDK trusts the shape of what was sent
-            return self._tell.garbled(error)
+            result = self._tell.transport(error)
+        except Exception as error:  # the provider's edge: nothing of what was sent can be trusted
+            result = self._tell.garbled(error)
+        return replace(result, spent=gathered.usage) if isinstance(result, Failure) else result
 
-    async def _read(self, stream: AsyncStream[RawMessageStreamEvent]) -> Reply | Failure:
+    async def _read(self, stream: AsyncStream[object], gathered: _Gathered) -> Reply | Failure:
         content_type = stream.response.headers.get("content-type", "")
         if "event-stream" not in content_type:
             return self._tell.not_a_stream(content_type)
-        text: list[str] = []
-        counts: dict[str, int] = {}
-        stop_reason, whole = "", False
         async for event in stream:
-            if event.type == "message_start":
-                _note(counts, event.message.usage)
-            elif event.type == "content_block_start" and event.content_block.type == "text":
-                text.append(event.content_block.text)
-            elif event.type == "content_block_delta" and event.delta.type == "text_delta":
-                text.append(event.delta.text)
-            elif event.type == "message_delta":
-                _note(counts, event.usage)
-                stop_reason = event.delta.stop_reason or stop_reason
-            elif event.type == "message_stop":
-                whole = True
-        if not whole:
+            gathered.take(event)
+        if not gathered.whole:
             return self._tell.dropped()
-        return Reply("".join(text), _FINISH_REASONS.get(stop_reason, "other"), _usage(counts))
+        reason = _FINISH_REASONS.get(gathered.stop_reason, "other")
+        return Reply("".join(gathered.text), reason, gathered.usage)
+
+
+class _Gathered:
+    """What the events of one stream add up to. `take` is total, whatever a server calls an event."""
+
+    def __init__(self) -> None:
+        self.text: list[str] = []
+        self.stop_reason = ""
+        self.whole = False
+        self._counts: dict[str, int] = {}
+
+    @property
+    def usage(self) -> TokenUsage:
+        """Tokens so far; those of the reply are only known at its end."""
+        counts = self._counts
+        cached = counts.get("cache_read_input_tokens", 0)
+        written = counts.get("cache_creation_input_tokens", 0)
+        return TokenUsage(
+            input_tokens=counts.get("input_tokens", 0) + cached + written,
+            output_tokens=counts.get("output_tokens", 0),
+            cached_tokens=cached,
+            cache_write_tokens=written,
+        )
+
+    def take(self, event: object) -> None:
+        kind = field(event, "type")
+        if kind == "message_start":
+            self._note(field(field(event, "message"), "usage"))
+        elif kind == "content_block_start":
+            self._say(field(event, "content_block"), "text")
+        elif kind == "content_block_delta":
+            self._say(field(event, "delta"), "text_delta")
+        elif kind == "message_delta":
+            self._note(field(event, "usage"))
+            reason = field(field(event, "delta"), "stop_reason")
+            self.stop_reason = reason if isinstance(reason, str) else self.stop_reason
+        elif kind == "message_stop":
+            self.whole = True
+
+    def _say(self, part: object, kind: str) -> None:
+        text = field(part, "text")
+        if field(part, "type") == kind and isinstance(text, str):
+            self.text.append(text)
+
+    def _note(self, usage: object) -> None:
+        """Keep what `usage` tells: later events repeat the counts of earlier ones, grown."""
+        for name in _COUNTED:
+            value = field(usage, name)
+            if isinstance(value, int) and value >= 0:
+                self._counts[name] = value
 
 
 def _body(model: str, request: Request) -> dict[str, Any]:
@@ -152,7 +199,12 @@ def _body(model: str, request: Request) -> dict[str, Any]:
             system.append(block)
         else:
             turns.append({"role": message.role, "content": [block]})
-    body: dict[str, Any] = {"model": model, "max_tokens": request.max_output_tokens, "messages": turns}
+    body: dict[str, Any] = {
+        "model": model,
+        "max_tokens": request.max_output_tokens,
+        "messages": turns,
+        "stream": True,
+    }
     if system:
         body["system"] = system
     return body
@@ -163,20 +215,3 @@ def _block(message: Message, *, cached: bool) -> dict[str, Any]:
     if cached:
         block["cache_control"] = {"type": "ephemeral"}
     return block
-
-
-def _note(counts: dict[str, int], usage: object) -> None:
-    """Keep what `usage` tells: later events repeat the counts of earlier ones, grown."""
-    for field in ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"):
-        value = getattr(usage, field, None)
-        if isinstance(value, int):
-            counts[field] = value
-
-
-def _usage(counts: dict[str, int]) -> TokenUsage:
-    cached = counts.get("cache_read_input_tokens", 0)
-    return TokenUsage(
-        input_tokens=counts.get("input_tokens", 0) + cached + counts.get("cache_creation_input_tokens", 0),
-        output_tokens=counts.get("output_tokens", 0),
-        cached_tokens=cached,
-    )

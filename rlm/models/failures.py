@@ -10,13 +10,14 @@ import os
 import re
 import ssl
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from math import isfinite
 from socket import gaierror
 
 from rlm.errors import ModelError, ModelProtocolError, ModelRejected, ModelUnavailable
+from rlm.models.base import TokenUsage
 from rlm.models.endpoint import Endpoint
 from rlm.models.options import RetryReason
 
@@ -67,18 +68,19 @@ _NO_RETRY_KINDS = {"insufficient_quota", "billing_error"}
 @dataclass(frozen=True, slots=True)
 class Failure:
     """One failed attempt. `reason` is None when another would fail the same way. `retry_after` is what the
-    provider asked for, in seconds."""
+    provider asked for, in seconds; `spent` is what it will charge for a reply that broke off."""
 
     error: type[ModelError]
     what: str
     remedy: str
     reason: RetryReason | None = None
     retry_after: float | None = None
+    spent: TokenUsage = field(default_factory=TokenUsage)
 
-    def final(self, attempts: int, seconds: float) -> ModelError:
-        """The error to raise once no attempt is left."""
+    def final(self, attempts: int, seconds: float, spent: TokenUsage | None = None) -> ModelError:
+        """The error to raise once no attempt is left; `spent` is that of all of them."""
         tried = f" ({attempts} attempts in {seconds:.1f} s)" if attempts > 1 else ""
-        return self.error(f"{self.what}{tried}; {self.remedy}")
+        return self.error(f"{self.what}{tried}; {self.remedy}", spent=spent)
 
 
 class FailureTeller:

@@ -1,12 +1,13 @@
-"""What providers need of messages beyond their text."""
+"""What providers need of messages beyond their text, and how what they send is read."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from rlm.models.base import Message
 
-__all__ = ["alternating", "cache_borders", "encodable"]
+__all__ = ["alternating", "cache_borders", "encodable", "field"]
 
 
 def encodable(text: str) -> str:
@@ -38,3 +39,8 @@ def alternating(messages: Sequence[Message]) -> tuple[Message, ...]:
         else:
             merged.append(message)
     return tuple(merged)
+
+
+def field(record: object, name: str) -> Any:
+    """A field of what a server sent; None where it isn't there, or where there is no record."""
+    return record.get(name) if isinstance(record, dict) else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -12,7 +13,7 @@ from rlm.models.clients import ClientUser, SharedClient, SharedClients, http_cli
 from rlm.models.endpoint import Endpoint
 from rlm.models.failures import Failure, FailureTeller
 from rlm.models.limiter import limiter_of
-from rlm.models.messages import alternating, encodable
+from rlm.models.messages import alternating, encodable, field
 from rlm.models.options import ModelOptions
 from rlm.models.retry import with_retries
 from rlm.models.windows import window_of
@@ -121,6 +122,7 @@ class OpenAIModel:
         import httpx2
         import openai
 
+        gathered = _Gathered()
         try:
             # Chunks as plain dicts: making the SDK's models of them takes longer than all else of a call.
             stream: AsyncStream[object] = await shared.client.post(
@@ -132,22 +134,26 @@ class OpenAIModel:
             )
             shared.reached = True
             async with stream:
-                return await self._read(stream, body)
+                result = await self._read(stream, gathered, body)
         except openai.APIStatusError as error:
             shared.reached = True
-            return self._tell.status(
+            result = self._tell.status(
                 error.status_code, kinds=_kinds(error), detail=_detail(error), headers=error.response.headers
             )
         except (openai.APIConnectionError, httpx2.RequestError, httpx2.StreamError) as error:
-            return self._tell.transport(error)
+            result = self._tell.transport(error)
         except openai.APIError as error:  # an error event within the stream
-            return self._tell.in_stream(_kinds(error), _detail(error))
-        except Exception as error:  # the provider's edge: the SDK trusts the shape of what was sent
-            return self._tell.garbled(error)
+            result = self._tell.in_stream(_kinds(error), _detail(error))
+        except Exception as error:  # the provider's edge: nothing of what was sent can be trusted
+            result = self._tell.garbled(error)
+        if isinstance(result, Failure) and gathered.began:
+            return replace(result, spent=gathered.counted(body))
+        return result
 
-    async def _read(self, stream: AsyncStream[object], body: dict[str, Any]) -> Reply | Failure:
+    async def _read(
+        self, stream: AsyncStream[object], gathered: _Gathered, body: dict[str, Any]
+    ) -> Reply | Failure:
         content_type = stream.response.headers.get("content-type", "")
-        gathered = _Gathered()
         if "event-stream" in content_type:
             async for chunk in stream:
                 gathered.take(chunk)
@@ -161,8 +167,7 @@ class OpenAIModel:
             return self._tell.dropped()
         said, refused = "".join(gathered.text), "".join(gathered.refusal)
         reason = "refusal" if refused else _FINISH_REASONS.get(gathered.finish, "other")
-        usage = gathered.usage or _estimated(body, said + refused, "".join(gathered.reasoning))
-        return Reply(said or refused, reason, usage)
+        return Reply(said or refused, reason, gathered.counted(body))
 
 
 class _Gathered:
@@ -177,20 +182,28 @@ class _Gathered:
         self.refusal: list[str] = []
         self.reasoning: list[str] = []
         self.finish = ""
-        self.usage: TokenUsage | None = None
+        self.began = False
+        self._usage: TokenUsage | None = None
+
+    def counted(self, body: dict[str, Any]) -> TokenUsage:
+        """Tokens as the server counted them, else as we do, for the request `body`."""
+        if self._usage is not None:
+            return self._usage
+        return _estimated(body, "".join(self.text + self.refusal), "".join(self.reasoning))
 
     def take(self, chunk: object) -> None:
-        usage = _field(chunk, "usage")
+        self.began = True
+        usage = field(chunk, "usage")
         if usage is not None:
-            self.usage = _counted(usage)
-        choices = _field(chunk, "choices")
+            self._usage = _counted(usage)
+        choices = field(chunk, "choices")
         for choice in choices if isinstance(choices, list) else ():
-            delta = _field(choice, "delta") or _field(choice, "message")
-            self.text.append(_said(_field(delta, "content")))
-            self.refusal.append(_said(_field(delta, "refusal")))
+            delta = field(choice, "delta") or field(choice, "message")
+            self.text.append(_said(field(delta, "content")))
+            self.refusal.append(_said(field(delta, "refusal")))
             # Not in the protocol, sent by most servers of models that reason.
-            self.reasoning.append(_said(_field(delta, "reasoning_content")))
-            finish = _field(choice, "finish_reason")
+            self.reasoning.append(_said(field(delta, "reasoning_content")))
+            finish = field(choice, "finish_reason")
             self.finish = finish if isinstance(finish, str) and finish else self.finish
 
 
@@ -203,11 +216,6 @@ def _completion(body: bytes) -> dict[str, Any] | None:
     return data if isinstance(data, dict) and isinstance(data.get("choices"), list) else None
 
 
-def _field(record: object, name: str) -> Any:
-    """A field of what a server sent; None where it isn't there, or where there is no record."""
-    return record.get(name) if isinstance(record, dict) else None
-
-
 def _said(content: object) -> str:
     """The text of a delta: a string, or, from some servers, a list of parts of which some are text."""
     if isinstance(content, list):
@@ -218,9 +226,9 @@ def _said(content: object) -> str:
 
 def _counted(usage: object) -> TokenUsage:
     return TokenUsage(
-        input_tokens=_whole(_field(usage, "prompt_tokens")),
-        output_tokens=_whole(_field(usage, "completion_tokens")),
-        cached_tokens=_whole(_field(_field(usage, "prompt_tokens_details"), "cached_tokens")),
+        input_tokens=_whole(field(usage, "prompt_tokens")),
+        output_tokens=_whole(field(usage, "completion_tokens")),
+        cached_tokens=_whole(field(field(usage, "prompt_tokens_details"), "cached_tokens")),
     )
 
 

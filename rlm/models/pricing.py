@@ -14,8 +14,7 @@ def price(model_name: str, usage: TokenUsage) -> float | None:
     takes). Sum the prices of calls, not their tokens: some models charge long prompts a higher rate.
 
     0.0 for models that cost nothing (`extractive`, `scripted:`), None where the price is not known: a
-    local server, a model that the data lacks, a name of no known form. Writing to a provider's cache is
-    priced as plain input.
+    local server, a model that the data lacks, a name of no known form.
     """
     try:
         name = parse_name(model_name)
@@ -26,9 +25,11 @@ def price(model_name: str, usage: TokenUsage) -> float | None:
     # Half a second to import: nobody should pay it before the first priced call.
     from genai_prices import Usage, calc_price
 
+    cached = min(usage.cached_tokens, usage.input_tokens)
     tokens = Usage(
         input_tokens=usage.input_tokens,
-        cache_read_tokens=min(usage.cached_tokens, usage.input_tokens),
+        cache_read_tokens=cached,
+        cache_write_tokens=min(usage.cache_write_tokens, usage.input_tokens - cached),
         output_tokens=usage.output_tokens,
     )
     try:

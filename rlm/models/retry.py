@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 from tenacity import AsyncRetrying, RetryCallState, retry_if_result, wait_random_exponential
 
-from rlm.models.base import Reply
+from rlm.models.base import Reply, TokenUsage
 from rlm.models.failures import Failure
 from rlm.models.limiter import Limiter
 from rlm.models.options import OnRetry, RetryPolicy
@@ -31,6 +32,7 @@ async def with_retries(
     up early. Cancellation ends an attempt or a wait at once.
     """
     queued = 0.0
+    spent = TokenUsage()
     jitter = wait_random_exponential(multiplier=policy.base, max=policy.cap)
 
     def wait(state: RetryCallState) -> float:
@@ -58,14 +60,16 @@ async def with_retries(
     )
 
     async def once() -> Reply | Failure:
-        nonlocal queued
+        nonlocal queued, spent
         asked = time.monotonic()
         async with limiter.slot() as slot_began:
             queued += time.monotonic() - asked
             result = await attempt()
             if isinstance(result, Reply):
                 limiter.speed_up()
-            elif result.reason in ("rate_limited", "overloaded"):
+                return replace(result, usage=result.usage + spent)
+            spent += result.spent
+            if result.reason in ("rate_limited", "overloaded"):
                 limiter.slow_down(slot_began, retry_after=_asked_for(result, policy))
             return result
 
@@ -73,7 +77,7 @@ async def with_retries(
     result: Reply | Failure = await retrying(once)
     if isinstance(result, Failure):
         attempts = int(retrying.statistics.get("attempt_number", 1))
-        raise result.final(attempts, time.monotonic() - began)
+        raise result.final(attempts, time.monotonic() - began, spent or None)
     return result
 
 

@@ -40,8 +40,8 @@ async def test_a_streamed_reply_is_put_together_with_its_usage(make_model, provi
     assert reply.text == text
     assert reply.finish_reason == "stop"
     # The fake splits Anthropic's cached tokens into read and written halves: only read ones are cached.
-    cached = 300 if make_model.protocol == "anthropic" else 600
-    assert reply.usage == TokenUsage(input_tokens=1000, output_tokens=42, cached_tokens=cached)
+    cached, written = (300, 300) if make_model.protocol == "anthropic" else (600, 0)
+    assert reply.usage == TokenUsage(1000, 42, cached, written)
     (sent,) = provider_server.requests
     assert (sent.system, sent.prompt) == ("be brief", "what?")
     assert sent.body["stream"] is True

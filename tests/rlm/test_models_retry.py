@@ -314,7 +314,7 @@ async def test_a_reply_is_passed_on_as_it_is():
     async def attempt():
         return reply
 
-    assert await with_retries(attempt, RetryPolicy(), limiter=Limiter(16), reached=lambda: True) is reply
+    assert await with_retries(attempt, RetryPolicy(), limiter=Limiter(16), reached=lambda: True) == reply
 
 
 def test_errors_are_model_errors():

@@ -1,0 +1,48 @@
+"""Roots that would go on for ever: each ends within its limits, and says why. driver.md 2.4, 4.7."""
+
+from __future__ import annotations
+
+import pytest
+
+from rlm import Limits
+from rlm.testing import ScriptedModel
+
+LIMITS = Limits(rounds=3, violations=3, seconds=60, cell_seconds=0.5, sub_calls=50)
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("while True: pass", "interrupted"),
+        ("x = 1", "x: int"),
+        ("finalize(object())", "TypeError"),
+        ("finalize({1: float('nan')})", "TypeError"),
+        ("print('x' * 100_000_000)", "characters not shown"),
+        ("raise SystemExit", "SystemExit"),
+    ],
+    ids=["loops", "never finalises", "finalises an object", "finalises a NaN", "prints 100 MB", "exits"],
+)
+async def test_a_root_that_never_answers_ends_with_its_rounds(run, block, code, said) -> None:
+    """driver.md 2.4: stop_reason `rounds`, no answer, and the user can tell why."""
+    model = ScriptedModel.of(root=[block(f"peek(0, 3)\n{code}")] * 5)
+    result = await run(model, limits=LIMITS)
+    assert (result.answer, result.stop_reason, result.rounds) == (None, "rounds", 3)
+    assert any("rounds" in warning for warning in result.warnings)
+    assert said in model.requests[1].messages[-1].content
+
+
+async def test_two_blocks_for_ever_end_as_a_contract_violation(run, block) -> None:
+    """driver.md 1.6: three violations in a row end the run; none of the blocks ran."""
+    twice = block("print('one')") + "\n" + block("print('two')")
+    result = await run(ScriptedModel.of(root=[twice] * 5), limits=LIMITS)
+    assert (result.answer, result.stop_reason, result.rounds) == (None, "contract_violation", 3)
+    assert any("several_blocks" in warning for warning in result.warnings)
+
+
+async def test_ten_thousand_children_are_refused_where_fifty_are_allowed(run, block) -> None:
+    """driver.md 3.10: a batch that the limits left can't carry through: ValueError before any spend."""
+    asks = block("sub_query_batch('Which?', [(n, n + 1) for n in range(10_000)])")
+    model = ScriptedModel.of(root=[asks] * 3, child="never")
+    result = await run(model, "x" * 20_000, limits=LIMITS)
+    assert (result.answer, result.stop_reason) == (None, "rounds")
+    assert result.sub_calls == 0
