@@ -82,9 +82,10 @@ class CellEnded:
 
 @dataclass(frozen=True, slots=True)
 class ChildrenStarted:
-    """A batch of that many children was asked for."""
+    """A batch of that many children was asked for, and will cost about so much (None: no price is known)."""
 
     count: int
+    cost_usd: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,11 +22,12 @@ from prompts import (
     is_not_found,
 )
 from rlm.accounts import Accounts
-from rlm.calls import estimate, messages_of
+from rlm.calls import messages_of
 from rlm.deadline import seconds_left
 from rlm.errors import BudgetExhausted, ModelError
 from rlm.events import ChildEnded, ChildrenStarted
 from rlm.feedback import ChildTally
+from rlm.forecast import Forecaster
 from rlm.models.base import Model, Request, SliceText
 from rlm.reasoning import without_reasoning
 from rlm.schema import AnswerSchema, SchemaError
@@ -38,10 +39,6 @@ from sandbox.types import ChildAnswer, ChildBatch, ChildSlice, Span
 __all__ = ["ChildSettings", "SubCalls"]
 
 
-_USUAL_CHUNK = 20_000
-_USUAL_ANSWER = 300
-_FRAMING = 1_500
-"""Tokens of a child's prompt beside its slice and question."""
 _CHARS_A_TOKEN = 20
 """No text that is worth reading packs more characters into a token."""
 _TOKENS_A_CHAR = 4
@@ -90,6 +87,13 @@ class SubCalls:
         self._observe = accounts.observe
         self._settings = settings
         self._output = min(settings.output_tokens, model.window.output)
+        self._forecaster = Forecaster(
+            model,
+            body,
+            budget=accounts.budget,
+            caller=accounts.caller,
+            prompt_tokens=settings.prompt_tokens,
+        )
         self._room = asyncio.Semaphore(settings.concurrency)
         self._memo: dict[str, asyncio.Future[ChildAnswer]] = {}
         self._asked = 0
@@ -111,12 +115,13 @@ class SubCalls:
     async def serve(self, batch: ChildBatch, answered: AnswerSink) -> None:
         """Ask every child of `batch`. Raises BadCall, before anything is spent, when that can't be done."""
         schema = self._schema(batch)
-        await self._refuse_what_cannot_be_done(batch)
+        sizes = [len(prompt) + _length(one) for prompt, one in zip(batch.prompts, batch.slices, strict=True)]
+        await self._refuse_what_cannot_be_done(batch, sizes)
         count = len(batch.prompts)
         self._asked += count
         if batch.chunked:
             self._coverage.note_chunks(_hull(one) for one in batch.slices if one is not None)
-        self._observe(ChildrenStarted(count))
+        self._observe(ChildrenStarted(count, self._forecaster.batch(sizes).cost_usd))
         positions = iter(range(count))
         began = time.monotonic()
 
@@ -141,26 +146,7 @@ class SubCalls:
 
     def plan(self) -> dict[str, float | None]:
         """What a full pass would take: `recommended_chunk` (characters a chunk), calls, cost_usd."""
-        chars = self._body.chars
-        if chars == 0:
-            return {"recommended_chunk": 0, "calls": 0, "cost_usd": 0.0}
-        # A tenth of the calls is kept for what the pass turns up.
-        calls = max(1, int(self._budget.remaining()["sub_calls"] * 0.9))
-        per_token = self._chars_per_token()
-        fits = max(1, int((self._settings.prompt_tokens - _FRAMING) * per_token * 0.9))
-        recommended = min(fits, max(_USUAL_CHUNK, -(-chars // calls)))
-        passes = -(-chars // recommended)
-        prompt_tokens = int(min(recommended, chars) / per_token) + _FRAMING
-        cost = self._caller.estimated(self._model, prompt_tokens, _USUAL_ANSWER)
-        return {
-            "recommended_chunk": recommended,
-            "calls": passes,
-            "cost_usd": None if cost is None else round(cost * passes, 4),
-        }
-
-    def _chars_per_token(self) -> float:
-        sample = self._body.text(0, min(self._body.chars, 20_000))
-        return max(0.5, len(sample) / max(1, estimate(sample)))
+        return self._forecaster.full_pass()
 
     def _schema(self, batch: ChildBatch) -> AnswerSchema | None:
         if batch.schema is None:
@@ -170,32 +156,27 @@ class SubCalls:
         except SchemaError as error:
             raise BadCall("value", f"schema: {error}") from error
 
-    async def _refuse_what_cannot_be_done(self, batch: ChildBatch) -> None:
+    async def _refuse_what_cannot_be_done(self, batch: ChildBatch, sizes: Sequence[int]) -> None:
         """BadCall unless every child of the batch can be asked. Only slices that could be too large are
         measured."""
-        left = int(self._budget.remaining()["sub_calls"])
-        if len(batch.prompts) > left:
-            covered = sum(_length(one) for one in batch.slices if one is not None)
-            advice = (
-                f"larger slices would do: max_chars={max(1, -(-covered // left)):,} makes {left:,} of them"
-                if left and covered
-                else "finalize from what you have"
-            )
-            raise BadCall(
-                "value", f"{len(batch.prompts):,} wanted, but only {left:,} child calls are left; {advice}"
-            )
         most = self._settings.prompt_tokens * _CHARS_A_TOKEN
-        for position, one in enumerate(batch.slices):
-            size = len(batch.prompts[position]) + (0 if one is None else _length(one))
+        for position, size in enumerate(sizes):
             if size > most:
                 # Nobody needs to read that much to know.
-                fits = int(self._settings.prompt_tokens * self._chars_per_token() * 0.9)
+                fits = self._forecaster.fitting_chars
                 raise BadCall(
                     "slice_too_large",
                     f"slice {position}: {size:,} characters can't fit a child's prompt of "
                     f"{self._settings.prompt_tokens:,} tokens; nothing was sent: give slices of at most "
                     f"{fits:,} characters, chunk(max_chars={fits})",
                 )
+        refusal = self._forecaster.refusal(sizes)
+        if refusal is not None and self._memo:
+            # What was answered before costs nothing: only now is it worth finding out.
+            refusal = self._forecaster.refusal([sizes[new] for new in await self._unanswered(batch)])
+        if refusal is not None:
+            raise BadCall("value", refusal)
+        for position, size in enumerate(sizes):
             if size > self._settings.prompt_tokens // (1 if self._body.ascii else _TOKENS_A_CHAR):
                 self._refuse_if_too_large(batch, position)
             if position % 50 == 49:
@@ -252,15 +233,33 @@ class SubCalls:
             )
         )
 
+    def _key(self, prompt: AssembledPrompt, wanted: _Wanted) -> str:
+        """What a call is remembered by: all that the answer depends on."""
+        facts = [self._model.name, prompt.system, prompt.user, wanted.sample, self._output]
+        return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
+
+    async def _unanswered(self, batch: ChildBatch) -> list[int]:
+        """The positions of a batch that no earlier call has answered."""
+        new = []
+        for position in range(len(batch.prompts)):
+            wanted = self._wanted(batch, position, self._schema(batch))
+            try:
+                known = self._memo.get(self._key(self._assembled(wanted), wanted))
+            except (SliceTooLarge, BudgetExceeded):
+                known = None
+            if known is None:
+                new.append(position)
+            if position % 50 == 49:
+                await asyncio.sleep(0)
+        return new
+
     async def _answer(self, wanted: _Wanted) -> ChildAnswer:
         """From memory, from the same call in flight, or from the model."""
         try:
             prompt = self._assembled(wanted)
         except (SliceTooLarge, BudgetExceeded) as error:
             return _failure("slice_too_large", str(error))
-        key = hashlib.sha256(
-            json.dumps([self._model.name, prompt.system, prompt.user, wanted.sample, self._output]).encode()
-        ).hexdigest()
+        key = self._key(prompt, wanted)
         while (known := self._memo.get(key)) is not None:
             answer = await asyncio.shield(known)
             if answer.error is None:
@@ -372,7 +371,9 @@ def _failure(type_: str, message: str) -> ChildAnswer:
     return ChildAnswer(text="", error=message, error_type=type_, found=False)
 
 
-def _length(wanted: ChildSlice) -> int:
+def _length(wanted: ChildSlice | None) -> int:
+    if wanted is None:
+        return 0
     return sum(len(piece) if isinstance(piece, str) else piece.end - piece.start for piece in wanted.pieces)
 
 

@@ -75,10 +75,11 @@ class Progress:
                 self._show("running its block")
             case events.Violated(_, kind):
                 self._line(f"{self._round}: {violation(kind)}; asking again")
-            case events.ChildrenStarted(count):
+            case events.ChildrenStarted(count, cost):
                 self._batch = count
                 self._last_line = self._last_line or time.monotonic()
-                self._show(f"asking {'a child' if count == 1 else f'{count:,} children'}")
+                about = f", about {dollars(cost)}" if cost else ""
+                self._show(f"asking {'a child' if count == 1 else f'{count:,} children'}{about}")
             case events.ChildEnded():
                 self._child(event)
             case events.Retrying(attempt, wait, reason):

@@ -11,6 +11,7 @@ import pytest
 from prompts import NOT_FOUND, get_counter
 from rlm import Limits, Settings
 from rlm.errors import ModelUnavailable
+from rlm.events import ChildrenStarted
 from rlm.models.base import Reply, TokenUsage
 from rlm.subcalls import ChildSettings
 from rlm.testing import ScriptedModel
@@ -272,12 +273,12 @@ async def test_children_run_concurrently_up_to_the_limit(run, block) -> None:
 
 async def test_the_ledger_holds_for_children(run, block) -> None:
     """driver.md 4.2, 4.7: tokens are reserved before and settled after; a batch stops at the limit."""
-    usage = TokenUsage(input_tokens=400, output_tokens=100)
+    usage = TokenUsage(input_tokens=3_000, output_tokens=100)
     model = ScriptedModel.of(
         root=lambda request: (
             block("peek(0, 1)\nfinalize(len(b.failed))")
             if request.final or request.round > 1
-            else block("b = sub_query_batch('q', chunk(500))")
+            else block("b = sub_query_batch('q', chunk(2_500))")
         ),
         child=lambda request: Reply("x", usage=usage),
     )
@@ -391,3 +392,57 @@ async def test_every_slice_of_a_batch_is_looked_at_before_any_is_sent(run, block
     settings = Settings(strategy="rlm", child=ChildSettings(prompt_tokens=20_000))
     result = await run(model, body, settings=settings)
     assert (result.answer, children(model)) == ("no", [])
+
+
+PRICED = "openai:gpt-5"
+
+
+class _Priced(ScriptedModel):
+    """A script under the name of a model that has a price."""
+
+    @property
+    def name(self) -> str:
+        return PRICED
+
+
+@pytest.mark.parametrize(
+    ("limits", "said"),
+    [(Limits(tokens=100_000), "tokens, but only"), (Limits(cost_usd=0.10), "is left")],
+    ids=["tokens", "dollars"],
+)
+async def test_a_batch_that_money_or_tokens_cannot_carry_is_refused_before_any_spend(
+    run, block, limits, said
+) -> None:
+    """driver.md 3.10: refused before any spend, with how much of it would fit."""
+    root = [block("sub_query_batch('q', chunk(10_000))"), block("peek(0, 1)\nfinalize('no')")]
+    child = _Priced.of(child="never")
+    model = ScriptedModel.of(root=root)
+    result = await run(model, BODY * 20, sub_model=child, limits=limits)
+    assert (result.answer, child.requests) == ("no", [])
+    told = model.requests[-1].messages[-1].content
+    assert said in told
+    assert re.search(r"about [\d,]+ of them fit", told)
+
+
+async def test_a_batch_that_was_answered_before_is_never_too_dear(run, block) -> None:
+    """driver.md 3.10: the same call again asks only those that failed, also with no call left."""
+    model = ScriptedModel.of(
+        root=[
+            block("s = list(chunk(6_000))\na = sub_query_batch('q', s)\nfinalize(sub_query_batch('q', s))")
+        ],
+        child="x",
+    )
+    result = await run(model, BODY, limits=Limits(sub_calls=11))
+    assert result.sub_calls == len(children(model)) == 11
+    assert result.answer == ["x"] * 11
+
+
+async def test_a_batch_is_previewed_with_its_cost(run, block) -> None:
+    """driver.md 4.2: what a batch will cost is told before it starts."""
+    child = _Priced.of(child="x")
+    model = ScriptedModel.of(root=[block("finalize(len(sub_query_batch('q', chunk(6_000))))")])
+    await run(model, BODY, sub_model=child)
+    (started,) = [event for event in run.events if isinstance(event, ChildrenStarted)]
+    assert started.count == 11
+    assert started.cost_usd is not None
+    assert 0.02 < started.cost_usd < 0.2
