@@ -17,6 +17,7 @@ from prompts import (
     is_not_found,
 )
 from rlm.accounts import Accounts
+from rlm.answer_type import AnswerType
 from rlm.calls import estimate, messages_of
 from rlm.deadline import seconds_left
 from rlm.errors import UsageError
@@ -24,6 +25,7 @@ from rlm.evidence import cite
 from rlm.finalization import Answer
 from rlm.models.base import Model, Request, SliceText
 from rlm.reasoning import without_reasoning
+from rlm.schema import SchemaError
 from sandbox.in_kernel.body import Body
 from sandbox.types import Span
 
@@ -39,6 +41,9 @@ _ASK = """{task}
 
 Answer from the text alone. After the answer write a line `Evidence:` and under it one to five short passages
 of the text that prove the answer, each copied word for word, in double quotes, on a line of its own."""
+
+
+_TYPED = "The answer is one JSON value that matches this JSON Schema, and nothing else: {schema}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +63,17 @@ def fits(model: Model, body: Body, settings: DirectSettings) -> bool:
 
 
 async def answer_directly(
-    model: Model, task: str, body: Body, *, accounts: Accounts, settings: DirectSettings
+    model: Model,
+    task: str,
+    body: Body,
+    *,
+    accounts: Accounts,
+    settings: DirectSettings,
+    answer_type: AnswerType | None = None,
 ) -> Answer | None:
-    """An answer whose quotes all stand in the body, or None when there is no such thing. Raises UsageError
-    when the body does not fit one prompt, ModelError and BudgetExhausted."""
+    """An answer (of `answer_type`, if there is one) whose quotes all stand in the body, or None when there
+    is no such thing. Raises UsageError when the body does not fit one prompt, ModelError and
+    BudgetExhausted."""
     whole = Span(0, body.chars)
     pieces = tuple(
         SliceText(body.text(document.start, document.end), Span(document.start, document.end), document.name)
@@ -71,7 +83,7 @@ async def answer_directly(
     try:
         prompt = ChildPrompt().assemble(
             ChildInput(
-                prompt=_ASK.format(task=task),
+                prompt=_ask(task, answer_type),
                 slices=tuple(
                     ChildSliceText(piece.text, document.start, document.end, document.name)
                     for piece, document in zip(pieces, body.documents, strict=True)
@@ -110,8 +122,17 @@ async def answer_directly(
     citations = cite(quotes, text, body)
     if not text or not citations or not all(citation.verified for citation in citations):
         return None
+    try:
+        value = text if answer_type is None else answer_type.read(text)
+    except SchemaError:
+        return None
     accounts.coverage.note_answered([whole])
-    return Answer(text, None, citations)
+    return Answer(value, None, citations)
+
+
+def _ask(task: str, answer_type: AnswerType | None) -> str:
+    form = "" if answer_type is None else f"\n\n{_TYPED.format(schema=answer_type.text)}"
+    return _ASK.format(task=task + form)
 
 
 def _parts(reply: str) -> tuple[str, list[str]]:

@@ -6,8 +6,10 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any
 
+from rlm.answer_type import AnswerType
 from rlm.coverage import CoverageLedger
 from rlm.evidence import cite
+from rlm.schema import SchemaError
 from rlm.types import Citation, Confidence
 from sandbox.in_kernel.body import Body
 from sandbox.types import Finalization, FinalizeVerdict
@@ -32,9 +34,10 @@ class Answer:
 class Finalizer:
     """Judges every `finalize` of a run. The first accepted one stands."""
 
-    def __init__(self, body: Body, coverage: CoverageLedger) -> None:
+    def __init__(self, body: Body, coverage: CoverageLedger, answer_type: AnswerType | None = None) -> None:
         self._body = body
         self._coverage = coverage
+        self._answer_type = answer_type
         self._told_of_evidence = False
         self.last_round = False
         self.answer: Answer | None = None
@@ -42,7 +45,7 @@ class Finalizer:
 
     async def judge(self, final: Finalization) -> FinalizeVerdict:
         """Accept or refuse, saying what to do about it. In the last round nothing is refused for evidence
-        that does not stand; what was never looked at is refused to the end."""
+        that does not stand; what was never looked at, or has the wrong type, is refused to the end."""
         self._coverage.note_read(final.access.read)
         self._coverage.note_scanned(final.access.scanned)
         if self._done():
@@ -55,6 +58,11 @@ class Finalizer:
                 accepted=False,
                 reason="nothing of the input was read, searched or given to a child yet; look at it first",
             )
+        if self._answer_type is not None:
+            try:
+                self._answer_type.check(final.value)
+            except SchemaError as error:
+                return FinalizeVerdict(accepted=False, reason=str(error))
         quotes = sum(isinstance(piece, str) for piece in final.evidence)
         if quotes > MAX_QUOTES:
             return FinalizeVerdict(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from prompts import Budget as PromptBudget
 from prompts import HandleFacts, HelperDoc, RootInput
 from rlm.accounts import Accounts
+from rlm.answer_type import AnswerType
 from rlm.budget import STOP_REASONS, Budget, Limits
 from rlm.calls import Caller
 from rlm.coverage import CoverageLedger
@@ -89,17 +90,22 @@ class RLM:
         self.model = self._resolved(model)
         self.sub_model = self.model if sub_model is None else self._resolved(sub_model)
 
-    async def run(self, task: str, context: Context) -> RunResult:
-        """Answer `task` over `context`. Raises UsageError (sources, settings, no room) and SandboxRefused
-        before anything is spent, JournalError when the run can't be recorded; limits, broken contracts and
-        failing models end in a result that says so. It can be cancelled at any time, also while it loads,
-        and leaves nothing in the temp folder."""
+    async def run(self, task: str, context: Context, *, schema: Any = None) -> RunResult:
+        """Answer `task` over `context`. `schema` is what the answer must be: a pydantic model (or another
+        type that pydantic takes), whose instance is then in `result.parsed`, or a JSON Schema. Raises
+        UsageError (sources, settings, no room) and SandboxRefused before anything is spent, JournalError
+        when the run can't be recorded; limits, broken contracts and failing models end in a result that
+        says so. It can be cancelled at any time, also while it loads, and leaves nothing in the temp
+        folder."""
         if not task.strip():
             raise UsageError("the question is empty: say what is to be answered")
+        answer_type = None if schema is None else AnswerType(schema)
+        if answer_type is not None and self.model.name == "extractive" and not answer_type.is_text:
+            raise UsageError("extractive answers in plain text: choose a model for an answer of a given type")
         result: RunResult | None = None
         try:
             async with AsyncExitStack() as stack:
-                run = await self._prepared(task, context, stack)
+                run = await self._prepared(task, context, stack, answer_type)
                 result = await run.go()
                 await run.log_result(result)
         except JournalError as error:
@@ -110,7 +116,9 @@ class RLM:
             return replace(result, warnings=(*result.warnings, f"the end of this run is not kept: {error}"))
         return result
 
-    async def _prepared(self, task: str, context: Context, stack: AsyncExitStack) -> _Run:
+    async def _prepared(
+        self, task: str, context: Context, stack: AsyncExitStack, answer_type: AnswerType | None
+    ) -> _Run:
         """A run that can go; `stack` closes what it stands on."""
         # The database library takes a third of a second: `import rlm` must not.
         from rlm.journal import Journal, default_store, new_run_id
@@ -132,19 +140,19 @@ class RLM:
         journal.redact(_secrets(os.environ))
         log = await stack.enter_async_context(journal.run(new_run_id(), task, self._facts(loaded)))
         body = stack.enter_context(Body.open(loaded.context.folder))
-        return _Run(self, task, loaded, body, log)
+        return _Run(self, task, loaded, body, log, answer_type)
 
-    def run_sync(self, task: str, context: Context) -> RunResult:
+    def run_sync(self, task: str, context: Context, *, schema: Any = None) -> RunResult:
         """`run` for callers without an event loop. In one (a notebook) raises UsageError: await `run`."""
         try:
             asyncio.get_running_loop()
         except RuntimeError:
-            return asyncio.run(self._run_and_close(task, context))
+            return asyncio.run(self._run_and_close(task, context, schema))
         raise UsageError("run_sync was called inside an event loop (a notebook?): use `await rlm.run(...)`")
 
-    async def _run_and_close(self, task: str, context: Context) -> RunResult:
+    async def _run_and_close(self, task: str, context: Context, schema: Any) -> RunResult:
         try:
-            return await self.run(task, context)
+            return await self.run(task, context, schema=schema)
         finally:
             await self.aclose()
 
@@ -185,19 +193,28 @@ class RLM:
 class _Run:
     """One run: its parts, made for it alone."""
 
-    def __init__(self, rlm: RLM, task: str, loaded: Loaded, body: Body, log: RunLog) -> None:
+    def __init__(
+        self,
+        rlm: RLM,
+        task: str,
+        loaded: Loaded,
+        body: Body,
+        log: RunLog,
+        answer_type: AnswerType | None,
+    ) -> None:
         self._rlm = rlm
         self._task = task
         self._loaded = loaded
         self._body = body
         self._log = log
+        self._answer_type = answer_type
         self._began = time.monotonic()
         self._warnings = _warnings_of(loaded)
         self._budget = Budget(rlm.limits)
         self._caller = Caller(self._budget, log)
         self._coverage = CoverageLedger(body.chars)
         self._accounts = Accounts(self._budget, self._caller, self._coverage, log, rlm._tell)
-        self._finalizer = Finalizer(body, self._coverage)
+        self._finalizer = Finalizer(body, self._coverage, answer_type)
         self._subcalls = SubCalls(
             rlm.sub_model,
             body,
@@ -232,6 +249,7 @@ class _Run:
                 self._body,
                 accounts=self._accounts,
                 settings=self._rlm.settings.direct,
+                answer_type=self._answer_type,
             )
         except ModelError as error:
             stop = Outcome(None, "model", detail=str(error))
@@ -313,6 +331,7 @@ class _Run:
             ),
             output_limit=settings.output_limit,
             contract=settings.contract,
+            answer_schema=None if self._answer_type is None else self._answer_type.text,
             model=self._rlm.model.name,
             budget=PromptBudget(self._rlm.model.window.context - settings.output_tokens),
         )
@@ -338,6 +357,9 @@ class _Run:
             seconds=round(time.monotonic() - self._began, 3),
             warnings=tuple(self._warnings),
             variables=outcome.variables,
+            parsed=None
+            if answer is None or self._answer_type is None
+            else self._answer_type.parsed(answer.value),
         )
         self._rlm._tell(RunEnded(result.stop_reason, result.seconds))
         return result

@@ -47,9 +47,9 @@ class AnswerSchema:
     text: str
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> AnswerSchema:
+    def of(cls, given: Mapping[str, Any], *, trusted: bool = False) -> AnswerSchema:
         """From a JSON Schema, or from a plain mapping of names to types (`{"name": "str", "age": "int"}`),
-        all of which are then required. Raises SchemaError."""
+        all of which are then required. `trusted` is one that no model wrote. Raises SchemaError."""
         from jsonschema import Draft202012Validator
         from jsonschema.exceptions import SchemaError as Invalid
 
@@ -58,8 +58,13 @@ class AnswerSchema:
             text = json.dumps(schema, ensure_ascii=False)
             if len(text) > _MAX_TEXT:
                 raise SchemaError(f"it has {len(text):,} characters; {_MAX_TEXT:,} are the limit")
-            _refuse(schema)
+            if not trusted:
+                _refuse(schema)
             Draft202012Validator.check_schema(schema)
+            if schema and not set(schema) & set(Draft202012Validator.VALIDATORS):
+                raise SchemaError(
+                    f"it says nothing of a value: no key of it ({', '.join(schema)}) is a keyword"
+                )
         except Invalid as error:
             raise SchemaError(f"it is no JSON Schema: {error.message[:300]}") from error
         except RecursionError as error:
@@ -89,10 +94,10 @@ class AnswerSchema:
                 iter(Draft202012Validator(self.schema, registry=Registry()).iter_errors(value)), None
             )
         except RecursionError as error:
-            raise SchemaError("Your last answer is nested too deeply.") from error
+            raise SchemaError("The value is nested too deeply.") from error
         if fault is not None:
             place = "".join(f"[{step!r}]" for step in fault.absolute_path) or "the value"
-            raise SchemaError(f"Your last answer does not match the schema at {place}: {fault.message[:300]}")
+            raise SchemaError(f"The value does not match the schema at {place}: {fault.message[:300]}")
 
 
 def _refuse(schema: Any) -> None:

@@ -5,7 +5,7 @@ Offsets are characters of the context body, 0-based, end-exclusive; lines and pa
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from html import escape
 from typing import Any, Literal
 
@@ -88,7 +88,8 @@ class Usage:
 @dataclass(frozen=True, slots=True)
 class RunResult:
     """The outcome of a run. `answer` is None when it ended without one: `stop_reason` says why, and
-    `variables` what the kernel held then (`name: type, size`)."""
+    `variables` what the kernel held then (`name: type, size`). `answer` is JSON-safe; `parsed` is what it is
+    in Python where the caller gave a type (`schema=Answer`), and is no part of the JSON."""
 
     run_id: str
     answer: Any
@@ -104,10 +105,12 @@ class RunResult:
     seconds: float
     warnings: tuple[str, ...] = ()
     variables: tuple[str, ...] = ()
+    parsed: Any = field(default=None, repr=False, compare=False)
 
     def to_json(self) -> dict[str, Any]:
         """A JSON-safe mapping; `from_json` reads it back to an equal result."""
-        data = asdict(self)
+        data = asdict(replace(self, parsed=None))
+        del data["parsed"]
         data["coverage"]["gaps"] = [list(gap) for gap in self.coverage.gaps]
         return data
 

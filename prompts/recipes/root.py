@@ -53,7 +53,8 @@ class RootInput:
     """What a run's first two messages are made of.
 
     `limits` are (name, words for a reader); `output_limit` is how many characters of a cell's stdout are
-    fed back; `model` is the name the user gave and chooses words for its family.
+    fed back; `answer_schema` is the JSON Schema that the answer must match, as text; `model` is the name
+    the user gave and chooses words for its family.
     """
 
     task: str
@@ -62,6 +63,7 @@ class RootInput:
     limits: tuple[tuple[str, str], ...] = ()
     output_limit: int = 8000
     contract: Contract = "one-block"
+    answer_schema: str | None = None
     model: str = ""
     budget: Budget = field(default_factory=lambda: Budget(total=16_000))
 
@@ -90,7 +92,7 @@ class RootPrompt:
                     order=1,
                     priority=90,
                     required=True,
-                    items=(Item("task", given.task),),
+                    items=tuple(_task_items(given)),
                     prefix=f"{first['task']}\n",
                 ),
                 Section(
@@ -117,6 +119,14 @@ class RootPrompt:
             given.budget,
             remedy="give long material as context and keep the task to what is asked",
         )
+
+
+def _task_items(given: RootInput) -> list[Item]:
+    items = [Item("task", given.task)]
+    if given.answer_schema is not None:
+        form = table("root.toml")["first"]["answer"].format(schema=given.answer_schema)
+        items.append(Item("answer", form, order=1))
+    return items
 
 
 def _instructions(given: RootInput) -> str:

@@ -53,12 +53,13 @@ class Runner:
         task: str = "How many?",
         limits: Limits | None = None,
         settings: Settings | None = None,
+        schema: object = None,
         **options: object,
     ) -> RunResult:
         chosen = replace(settings or Settings(strategy="rlm"), sandbox=self.level, store=self.store)
         rlm = RLM(model, limits=limits, settings=chosen, observe=self.events.append, **options)
         try:
-            return await rlm.run(task, context)
+            return await rlm.run(task, context, schema=schema)
         finally:
             await rlm.aclose()
 
