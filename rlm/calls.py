@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from prompts.tokens import get_counter
 from rlm.budget import Budget, Reservation
 from rlm.errors import ModelError
+from rlm.events import ModelAnswered, Observer
 from rlm.models.base import Message, Model, Reply, Request, TokenUsage
 from rlm.models.pricing import price
 from rlm.types import Usage
@@ -48,9 +49,10 @@ class _Sum:
 class Caller:
     """Sends requests within a run's budget, and keeps the run's usage by model."""
 
-    def __init__(self, budget: Budget, log: RunLog) -> None:
+    def __init__(self, budget: Budget, log: RunLog, observe: Observer = lambda _: None) -> None:
         self._budget = budget
         self._log = log
+        self._observe = observe
         self._sums: dict[str, _Sum] = {}
 
     @property
@@ -111,6 +113,20 @@ class Caller:
                 self._budget.release(reservation)
             raise
         paid = self._settle(model, reservation, reply.usage)
+        seconds = round(time.monotonic() - began, 3)
+        self._observe(
+            ModelAnswered(
+                role=request.role,
+                model=model.name,
+                round=request.round,
+                input_tokens=reply.usage.input_tokens,
+                output_tokens=reply.usage.output_tokens,
+                cached_tokens=reply.usage.cached_tokens,
+                cost_usd=paid,
+                finish_reason=reply.finish_reason,
+                seconds=seconds,
+            )
+        )
         await self._log.append(
             "model_call" if request.role in ("root", "direct") else "child",
             {
@@ -122,7 +138,7 @@ class Caller:
                 "finish_reason": reply.finish_reason,
                 "usage": asdict(reply.usage),
                 "cost_usd": paid,
-                "seconds": round(time.monotonic() - began, 3),
+                "seconds": seconds,
             },
         )
         return Call(reply, paid)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from rlm.types import Strategy
+from rlm.types import RunResult, Strategy
 
 __all__ = [
     "CellEnded",
@@ -15,10 +15,12 @@ __all__ = [
     "ContextLoaded",
     "Event",
     "KernelOpened",
+    "ModelAnswered",
     "Observer",
     "Retrying",
     "RoundStarted",
     "RunEnded",
+    "RunFinished",
     "RunStarted",
     "Violated",
     "Warned",
@@ -57,6 +59,22 @@ class RoundStarted:
     round: int
     limit: int
     final: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ModelAnswered:
+    """One reply of a model, after `seconds`. `round` is 0 for all but the root; `cost_usd` is None where the
+    price is not known."""
+
+    role: str
+    model: str
+    round: int
+    input_tokens: int
+    output_tokens: int
+    cached_tokens: int
+    cost_usd: float | None
+    finish_reason: str
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,11 +140,20 @@ class RunEnded:
     seconds: float
 
 
+@dataclass(frozen=True, slots=True)
+class RunFinished:
+    """The last event of `RLM.stream`: what came of the run. Observers are not told it; they have the
+    result."""
+
+    result: RunResult
+
+
 Event = (
     ContextLoaded
     | RunStarted
     | KernelOpened
     | RoundStarted
+    | ModelAnswered
     | Violated
     | CellStarted
     | CellEnded
@@ -135,6 +162,7 @@ Event = (
     | Retrying
     | Warned
     | RunEnded
+    | RunFinished
 )
 Observer = Callable[[Event], None]
 """Called from the event loop: it must not block, and what it raises is the caller's own affair."""

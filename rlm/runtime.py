@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack
+from copy import copy
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -22,11 +23,22 @@ from rlm.direct import DirectSettings, answer_directly, fits
 from rlm.documents import Guessed, Loaded, Source
 from rlm.driver import Driver, Outcome, RootSettings
 from rlm.errors import BudgetExhausted, JournalError, ModelError, UsageError
-from rlm.events import ContextLoaded, Event, KernelOpened, Observer, Retrying, RunEnded, RunStarted, Warned
+from rlm.events import (
+    ContextLoaded,
+    Event,
+    KernelOpened,
+    Observer,
+    Retrying,
+    RunEnded,
+    RunFinished,
+    RunStarted,
+    Warned,
+)
 from rlm.finalization import Finalizer
 from rlm.handler import RunHandler
 from rlm.models import Model, ModelOptions, resolve
 from rlm.subcalls import ChildSettings, SubCalls
+from rlm.telemetry import log_event, run_spans
 from rlm.types import RunResult, Strategy
 from rlm.workspace import Workspace
 from sandbox.in_kernel.body import Body
@@ -72,7 +84,7 @@ class RLM:
 
     model and sub_model are names (`openai:gpt-5`, `extractive`, …) or models; None takes the one whose key
     is set, else `extractive`, which needs none; sub_model None is the model. Raises ConfigurationError.
-    observe is called with every Event of every run, from the event loop.
+    observe is called (or each of several are) with every Event of every run, from the event loop.
     """
 
     def __init__(
@@ -82,11 +94,11 @@ class RLM:
         sub_model: str | Model | None = None,
         limits: Limits | None = None,
         settings: Settings | None = None,
-        observe: Observer | None = None,
+        observe: Observer | Sequence[Observer] = (),
     ) -> None:
         self.limits = limits or Limits()
         self.settings = settings or Settings()
-        self._observers: list[Observer] = [observe] if observe else []
+        self._observers: list[Observer] = [observe] if callable(observe) else list(observe)
         self.model = self._resolved(model)
         self.sub_model = self.model if sub_model is None else self._resolved(sub_model)
 
@@ -105,7 +117,7 @@ class RLM:
         result: RunResult | None = None
         try:
             async with AsyncExitStack() as stack:
-                run = await self._prepared(task, context, stack, answer_type)
+                run = await self._watched(log_event, run_spans())._prepared(task, context, stack, answer_type)
                 result = await run.go()
                 await run.log_result(result)
         except JournalError as error:
@@ -142,6 +154,22 @@ class RLM:
         body = stack.enter_context(Body.open(loaded.context.folder))
         return _Run(self, task, loaded, body, log, answer_type)
 
+    async def stream(self, task: str, context: Context, *, schema: Any = None) -> AsyncIterator[Event]:
+        """The events of a run as they happen; the last is RunFinished, with the result. Raises what `run`
+        raises. Whoever stops listening cancels the run: close the iterator (`contextlib.aclosing`) or let
+        its task end."""
+        events: asyncio.Queue[Event | None] = asyncio.Queue()
+        own = self._watched(events.put_nowait)
+        running = asyncio.ensure_future(own.run(task, context, schema=schema))
+        running.add_done_callback(lambda _: events.put_nowait(None))
+        try:
+            while (event := await events.get()) is not None:
+                yield event
+            yield RunFinished(await running)
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
     def run_sync(self, task: str, context: Context, *, schema: Any = None) -> RunResult:
         """`run` for callers without an event loop. In one (a notebook) raises UsageError: await `run`."""
         try:
@@ -170,6 +198,12 @@ class RLM:
             on_retry=lambda attempt, wait, reason: self._tell(Retrying(attempt, wait, reason)),
         )
         return resolve(model, os.environ, options)
+
+    def _watched(self, *observers: Observer | None) -> RLM:
+        """The same with more observers, for one run alone."""
+        other = copy(self)
+        other._observers = [*self._observers, *(observer for observer in observers if observer is not None)]
+        return other
 
     def _tell(self, event: Event) -> None:
         for observer in self._observers:
@@ -211,7 +245,7 @@ class _Run:
         self._began = time.monotonic()
         self._warnings = _warnings_of(loaded)
         self._budget = Budget(rlm.limits)
-        self._caller = Caller(self._budget, log)
+        self._caller = Caller(self._budget, log, rlm._tell)
         self._coverage = CoverageLedger(body.chars)
         self._accounts = Accounts(self._budget, self._caller, self._coverage, log, rlm._tell)
         self._finalizer = Finalizer(body, self._coverage, answer_type)

@@ -87,6 +87,7 @@ class AnswerSchema:
         """Raises SchemaError, naming the place, unless `value` matches. Fetches nothing."""
         from jsonschema import Draft202012Validator
         from referencing import Registry
+        from referencing.exceptions import Unresolvable
 
         try:
             # Left to itself, jsonschema fetches what a `$ref` names.
@@ -95,6 +96,8 @@ class AnswerSchema:
             )
         except RecursionError as error:
             raise SchemaError("The value is nested too deeply.") from error
+        except Unresolvable as error:
+            raise SchemaError(f"{error.ref} is not in the schema, and nothing is fetched") from error
         if fault is not None:
             place = "".join(f"[{step!r}]" for step in fault.absolute_path) or "the value"
             raise SchemaError(f"The value does not match the schema at {place}: {fault.message[:300]}")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
+from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -11,11 +14,13 @@ import typer
 from rlm.cli.consent import SandboxOption, allowed_level
 from rlm.cli.exits import Exit, say
 from rlm.cli.interrupts import run_interruptible
+from rlm.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rlm.documents import Source
+    from rlm.events import Observer
     from rlm.runtime import RLM
     from rlm.types import RunResult
 
@@ -71,10 +76,18 @@ def ask(
         float, typer.Option(envvar="RLM_CELL_SECONDS", help="Seconds of computing of one block.")
     ] = 120.0,
     concurrency: Annotated[int, typer.Option(envvar="RLM_CONCURRENCY", help="Children at a time.")] = 16,
+    schema: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="A JSON Schema that the answer must match.", show_default=False),
+    ] = None,
     sandbox: Annotated[
         SandboxOption,
         typer.Option(envvar="RLM_SANDBOX", help="Isolation: auto takes the strongest, 0 is none at all."),
     ] = "auto",
+    trace: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write what happens there, as JSON lines.", show_default=False),
+    ] = None,
     store: Annotated[
         str | None,
         typer.Option(envvar="RLM_STORE", help="The journal's file.", show_default="in the state folder"),
@@ -89,6 +102,7 @@ def ask(
     from rlm.driver import RootSettings
     from rlm.models import default_model
     from rlm.runtime import RLM, Settings
+    from rlm.trace import TraceFile
 
     limits = Limits(
         rounds=max_rounds,
@@ -105,11 +119,15 @@ def ask(
         store=store,
         root=RootSettings(contract=contract),
     )
-    with Progress(quiet=quiet, seconds=max_seconds) as progress:
-        rlm = RLM(model, sub_model=sub_model, limits=limits, settings=settings, observe=progress.take)
+    with ExitStack() as stack:
+        progress = stack.enter_context(Progress(quiet=quiet, seconds=max_seconds))
+        observers: list[Observer] = [progress.take]
+        if trace is not None:
+            observers.append(stack.enter_context(TraceFile(trace)).take)
+        rlm = RLM(model, sub_model=sub_model, limits=limits, settings=settings, observe=observers)
         sources = sources_from_arguments(paths, sys.stdin.buffer, exclude=exclude or ())
         try:
-            result = run_interruptible(_run(rlm, question, sources))
+            result = run_interruptible(_run(rlm, question, sources, _schema(schema)))
         except KeyboardInterrupt:
             progress.close()
             kept = f"; what it did is kept: rlm show {progress.run_id}" if progress.run_id else ""
@@ -123,9 +141,24 @@ def ask(
 ask.__doc__ = f"{ask.__doc__}\n\n{EXAMPLES}"
 
 
-async def _run(rlm: RLM, question: str, sources: Sequence[Source]) -> RunResult:
+def _schema(file: Path | None) -> object:
+    """What `--schema` names. Raises ConfigurationError for a file that can't be read or holds no object."""
+    if file is None:
+        return None
     try:
-        return await rlm.run(question, sources)
+        schema = json.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigurationError(f"--schema {file} can't be read: {error.strerror}; check the path") from None
+    except ValueError as error:
+        raise ConfigurationError(f"--schema {file} is not JSON ({error}); give a JSON Schema") from None
+    if not isinstance(schema, dict):
+        raise ConfigurationError(f"--schema {file} holds no JSON object; give a JSON Schema")
+    return schema
+
+
+async def _run(rlm: RLM, question: str, sources: Sequence[Source], schema: object) -> RunResult:
+    try:
+        return await rlm.run(question, sources, schema=schema)
     finally:
         await rlm.aclose()
 

@@ -1,0 +1,46 @@
+"""The events of runs as lines of JSON in a file, as they happen."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import asdict
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from rlm.errors import ConfigurationError
+from rlm.events import Event, RunFinished
+
+__all__ = ["TraceFile"]
+
+
+class TraceFile:
+    """An observer: `RLM(observe=TraceFile(path).take)`. One object a line: `at` (seconds since 1970),
+    `event` (its name) and the event's own fields. Nobody but the owner may read the file: code that a model
+    wrote stands in it. Raises ConfigurationError if it can't be written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        try:
+            path.touch(mode=0o600)
+            self._file = path.open("w", encoding="utf-8")
+        except OSError as error:
+            raise ConfigurationError(
+                f"the trace {path} can't be written: {error.strerror}; name another file"
+            ) from None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._file.close()
+
+    def take(self, event: Event) -> None:
+        """Write one event, and have it in the file at once: whoever follows the file sees it."""
+        fields = event.result.to_json() if isinstance(event, RunFinished) else asdict(event)
+        line = {"at": round(time.time(), 3), "event": type(event).__name__, **fields}
+        self._file.write(json.dumps(line, ensure_ascii=True) + "\n")
+        self._file.flush()
