@@ -19,7 +19,7 @@ from rlm.types import Usage
 if TYPE_CHECKING:
     from rlm.journal import RunLog
 
-__all__ = ["Call", "Caller", "estimate", "messages_of"]
+__all__ = ["Call", "Caller", "estimate", "estimated_cost", "messages_of"]
 
 _COUNTER = get_counter("estimate")
 
@@ -27,6 +27,11 @@ _COUNTER = get_counter("estimate")
 def estimate(text: str) -> int:
     """Tokens of `text`, never too few: what reserves are made with."""
     return _COUNTER.count(text)
+
+
+def estimated_cost(model: Model, prompt_tokens: int, output_tokens: int) -> float | None:
+    """US dollars for a call of so many tokens; None when the price is not known."""
+    return price(model.name, TokenUsage(input_tokens=prompt_tokens, output_tokens=output_tokens))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +77,6 @@ class Caller:
         """What every model was asked for."""
         return tuple(Usage(model=name, **asdict(one)) for name, one in self._sums.items())
 
-    def estimated(self, model: Model, prompt_tokens: int, output_tokens: int) -> float | None:
-        """Dollars a call may take at most; None when the price is not known."""
-        return price(model.name, TokenUsage(input_tokens=prompt_tokens, output_tokens=output_tokens))
-
     async def ask(
         self,
         model: Model,
@@ -93,7 +94,7 @@ class Caller:
         A call that is cancelled under way is charged its prompt: the provider will.
         """
         most = prompt_tokens + request.max_output_tokens
-        cost = self.estimated(model, prompt_tokens, request.max_output_tokens)
+        cost = estimated_cost(model, prompt_tokens, request.max_output_tokens)
         if last_round:
             reservation = self._budget.take_last_round()
         else:

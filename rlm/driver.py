@@ -16,7 +16,7 @@ from prompts import RootInput, RootPrompt
 from prompts.recipes.corrections import correction, last_round_notice, soft_breach_reminder
 from rlm.accounts import Accounts
 from rlm.budget import STOP_REASONS
-from rlm.calls import estimate
+from rlm.calls import estimate, estimated_cost
 from rlm.contract import Contract, Violation, fenced, parse
 from rlm.deadline import seconds_left
 from rlm.errors import BudgetExhausted, ModelError
@@ -271,7 +271,7 @@ class Driver:
     def _hold_last_round(self) -> None:
         tokens = self._tokens + self._output
         self._budget.hold_last_round(
-            tokens=tokens, cost_usd=self._caller.estimated(self._model, self._tokens, self._output)
+            tokens=tokens, cost_usd=estimated_cost(self._model, self._tokens, self._output)
         )
 
     def _low(self) -> list[str]:

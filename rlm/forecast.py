@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from rlm.budget import Budget
-from rlm.calls import Caller, estimate
+from rlm.calls import estimate, estimated_cost
 from rlm.models.base import Model
 from sandbox.in_kernel.body import Body
 
@@ -38,13 +38,10 @@ class BatchForecast:
 class Forecaster:
     """Foretells for one run. `prompt_tokens` is what a child's prompt may hold."""
 
-    def __init__(
-        self, model: Model, body: Body, *, budget: Budget, caller: Caller, prompt_tokens: int
-    ) -> None:
+    def __init__(self, model: Model, body: Body, *, budget: Budget, prompt_tokens: int) -> None:
         self._model = model
         self._body = body
         self._budget = budget
-        self._caller = caller
         self._prompt_tokens = prompt_tokens
 
     @cached_property
@@ -68,7 +65,7 @@ class Forecaster:
         recommended = min(self.fitting_chars, max(_USUAL_CHUNK, -(-chars // calls)))
         passes = -(-chars // recommended)
         prompt_tokens = int(min(recommended, chars) / self.chars_per_token) + _FRAMING
-        cost = self._caller.estimated(self._model, prompt_tokens, _USUAL_ANSWER)
+        cost = estimated_cost(self._model, prompt_tokens, _USUAL_ANSWER)
         return {
             "recommended_chunk": recommended,
             "calls": passes,
@@ -108,7 +105,7 @@ class Forecaster:
             return BatchForecast(0, 0, 0.0)
         slices = sum(sizes) / self.chars_per_token / len(sizes)
         prompt = int((slices + _FRAMING) * share)
-        cost = self._caller.estimated(self._model, prompt, answer)
+        cost = estimated_cost(self._model, prompt, answer)
         return BatchForecast(
             len(sizes), (prompt + answer) * len(sizes), None if cost is None else cost * len(sizes)
         )

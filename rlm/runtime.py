@@ -37,6 +37,7 @@ from rlm.events import (
 from rlm.finalization import Finalizer
 from rlm.handler import RunHandler
 from rlm.models import Model, ModelOptions, resolve
+from rlm.plan import RunPlan, plan_run
 from rlm.subcalls import ChildSettings, SubCalls
 from rlm.telemetry import log_event, run_spans
 from rlm.types import RunResult, Strategy
@@ -154,6 +155,25 @@ class RLM:
         body = stack.enter_context(Body.open(loaded.context.folder))
         return _Run(self, task, loaded, body, log, answer_type)
 
+    async def plan(self, context: Context) -> RunPlan:
+        """What a run over `context` would about take. Loads it, asks no model, opens no kernel, keeps
+        nothing. Raises UsageError."""
+        with Workspace() as workspace:
+            loaded = await workspace.load(_sources(context))
+            with Body.open(loaded.context.folder) as body:
+                return plan_run(
+                    self.model,
+                    self.sub_model,
+                    body,
+                    strategy="direct" if self._begins_directly(body) else "rlm",
+                    limits=self.limits,
+                    prompt_tokens=self.settings.child.prompt_tokens,
+                )
+
+    def _begins_directly(self, body: Body) -> bool:
+        strategy = self.settings.strategy
+        return strategy == "direct" or (strategy == "auto" and fits(self.model, body, self.settings.direct))
+
     async def stream(self, task: str, context: Context, *, schema: Any = None) -> AsyncIterator[Event]:
         """The events of a run as they happen; the last is RunFinished, with the result. Raises what `run`
         raises. Whoever stops listening cancels the run: close the iterator (`contextlib.aclosing`) or let
@@ -258,11 +278,8 @@ class _Run:
 
     async def go(self) -> RunResult:
         """Direct first where that suits, then rounds."""
-        settings = self._rlm.settings
         try:
-            if settings.strategy == "direct" or (
-                settings.strategy == "auto" and fits(self._rlm.model, self._body, settings.direct)
-            ):
+            if self._rlm._begins_directly(self._body):
                 result = await self._direct()
                 if result is not None:
                     return result

@@ -91,7 +91,6 @@ class SubCalls:
             model,
             body,
             budget=accounts.budget,
-            caller=accounts.caller,
             prompt_tokens=settings.prompt_tokens,
         )
         self._room = asyncio.Semaphore(settings.concurrency)

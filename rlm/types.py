@@ -19,6 +19,7 @@ __all__ = [
     "Span",
     "StopReason",
     "Strategy",
+    "TokenUsage",
     "Usage",
 ]
 
@@ -71,6 +72,28 @@ class Coverage:
     chunks_total: int = 0
     complete: bool = False
     gaps: tuple[Span, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TokenUsage:
+    """Tokens as the provider counted them. `input_tokens` includes `cached_tokens` (read from its cache) and
+    `cache_write_tokens` (written to it, where that is charged apart)."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    cache_write_tokens: int = 0
+
+    def __bool__(self) -> bool:
+        return self != TokenUsage()
+
+    def __add__(self, other: TokenUsage) -> TokenUsage:
+        return TokenUsage(
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.cached_tokens + other.cached_tokens,
+            self.cache_write_tokens + other.cache_write_tokens,
+        )
 
 
 @dataclass(frozen=True, slots=True)

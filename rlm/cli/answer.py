@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rlm.cli.words import in_words
 from rlm.models.messages import encodable
 from rlm.types import Citation, RunResult
 
-__all__ = ["account", "answer_text", "dollars", "json_bytes", "no_answer", "plural", "printable", "share"]
+if TYPE_CHECKING:
+    from rlm.plan import RunPlan
+
+__all__ = [
+    "account",
+    "answer_text",
+    "dollars",
+    "json_bytes",
+    "no_answer",
+    "plan_text",
+    "plural",
+    "printable",
+    "share",
+]
 
 _QUOTE_SHOWN = 160
 
@@ -73,6 +86,21 @@ def account(result: RunResult) -> str:
         f"run {result.run_id} (rlm show {result.run_id})",
     ]
     return "\n".join(lines)
+
+
+def plan_text(plan: RunPlan) -> str:
+    """What a run would take, in a few lines."""
+    models = plan.model if plan.model == plan.sub_model else f"{plan.model}, children {plan.sub_model}"
+    cost = "cost unknown" if plan.cost_usd is None else dollars(plan.cost_usd)
+    time = f", {plan.seconds:,.0f} s" if plan.seconds else ""
+    reading = "one call" if plan.strategy == "direct" else "at most, if every part is read by a child once"
+    return (
+        f"{plan.strategy}, {models}\n"
+        f"input {plan.chars:,} characters, {plural(plan.documents, 'document')}\n"
+        f"about {plural(plan.calls, 'call')}, {plan.tokens:,} tokens, {cost}{time} "
+        f"({reading})\n"
+        "nothing was spent"
+    )
 
 
 def no_answer(result: RunResult) -> str | None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from rlm.documents import Source
     from rlm.events import Observer
+    from rlm.plan import RunPlan
     from rlm.runtime import RLM
     from rlm.types import RunResult
 
@@ -80,6 +81,9 @@ def ask(
         Path | None,
         typer.Option(metavar="FILE", help="A JSON Schema that the answer must match.", show_default=False),
     ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what it would take; ask no model, spend nothing.")
+    ] = False,
     sandbox: Annotated[
         SandboxOption,
         typer.Option(envvar="RLM_SANDBOX", help="Isolation: auto takes the strongest, 0 is none at all."),
@@ -127,6 +131,9 @@ def ask(
         rlm = RLM(model, sub_model=sub_model, limits=limits, settings=settings, observe=observers)
         sources = sources_from_arguments(paths, sys.stdin.buffer, exclude=exclude or ())
         try:
+            if dry_run:
+                _print_plan(run_interruptible(rlm.plan(sources)), as_json=as_json)
+                return
             result = run_interruptible(_run(rlm, question, sources, _schema(schema)))
         except KeyboardInterrupt:
             progress.close()
@@ -161,6 +168,12 @@ async def _run(rlm: RLM, question: str, sources: Sequence[Source], schema: objec
         return await rlm.run(question, sources, schema=schema)
     finally:
         await rlm.aclose()
+
+
+def _print_plan(plan: RunPlan, *, as_json: bool) -> None:
+    from rlm.cli.answer import json_bytes, plan_text
+
+    typer.echo(json_bytes(plan.to_json(), indent=2) if as_json else plan_text(plan))
 
 
 def _print(result: RunResult, *, as_json: bool, quiet: bool) -> None:

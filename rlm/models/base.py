@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
+from rlm.types import TokenUsage
 from sandbox.types import CellResult, Span
 
 __all__ = [
@@ -58,28 +59,6 @@ class Request:
     round: int = 0
     last_cell: CellResult | None = None
     final: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class TokenUsage:
-    """Tokens as the provider counted them. `input_tokens` includes `cached_tokens` (read from its cache) and
-    `cache_write_tokens` (written to it, where that is charged apart)."""
-
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cached_tokens: int = 0
-    cache_write_tokens: int = 0
-
-    def __bool__(self) -> bool:
-        return self != TokenUsage()
-
-    def __add__(self, other: TokenUsage) -> TokenUsage:
-        return TokenUsage(
-            self.input_tokens + other.input_tokens,
-            self.output_tokens + other.output_tokens,
-            self.cached_tokens + other.cached_tokens,
-            self.cache_write_tokens + other.cache_write_tokens,
-        )
 
 
 @dataclass(frozen=True, slots=True)
