@@ -42,8 +42,8 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 @dataclass(frozen=True, slots=True)
 class ContextFile:
     """A finished context folder. `replaced` counts the U+FFFD marks that stand for invalid bytes or lone
-    surrogates of the sources; `sha256` is of the body's bytes. `index_bytes` is the size of the
-    index, which is mapped beside the body."""
+    surrogates of the sources; `sha256` is of the body's bytes. `table_bytes` is what the places of
+    pages, messages and headings take in the index."""
 
     folder: Path
     chars: int
@@ -52,7 +52,7 @@ class ContextFile:
     sha256: str
     documents: tuple[Document, ...]
     replaced: int = 0
-    index_bytes: int = 0
+    table_bytes: int = 0
 
     def open(self) -> Body:
         """The body, mapped for reading; the caller closes it. Raises ContextFileError."""
@@ -192,7 +192,7 @@ class ContextFileWriter:
             sha256=self._digest.hexdigest(),
             documents=tuple(self._documents),
             replaced=self._replaced,
-            index_bytes=16 * len(self._char_marks) + sum(spool.size for spool in self._spools()),
+            table_bytes=sum(spool.size for spool in self._spools()),
         )
         with self._writing("finish"):
             self._body.close()

@@ -79,7 +79,7 @@ class KernelProcess:
         assert self._link is not None
         helper = self._link.helper
         limit = rlimits.address_bytes(
-            memory_mb=self._limits.memory_mb, body_bytes=context.bytes + context.index_bytes
+            memory_mb=self._limits.memory_mb, body_bytes=context.bytes + context.table_bytes
         )
         with ExitStack() as stack:
             try:

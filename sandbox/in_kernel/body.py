@@ -83,8 +83,8 @@ class Body:
 
     `chars`, `bytes`, `lines` are its sizes; `ascii` says whether every character is one byte; `raw` is
     the mapped file, for searching; `marks` are the tables behind `place`. A line ends at
-    "\\n" alone (a "\\r" is an ordinary character), and lines are counted as by `str.split("\\n")` less a final empty piece: "a\\nb" and "a\\nb\\n" have two,
-    "" has none. Safe to use from several threads.
+    "\\n" alone (a "\\r" is an ordinary character), and lines are counted as by `str.split("\\n")` less a
+    final empty piece: "a\\nb" and "a\\nb\\n" have two, "" has none. Safe to use from several threads.
     """
 
     __slots__ = (
