@@ -147,6 +147,11 @@ class ContextFileWriter:
             self._headings.append(self._chars, packed(level, offset, length), above)
         self._above.append((level, len(self._headings)))
 
+    def write_heading(self, level: int, title: str) -> None:
+        """Write a heading on a line of its own, as Markdown has them. `title` is one line, not empty."""
+        self.heading(level, len(title), offset=level + 1)
+        self.write(f"{'#' * level} {title}\n")
+
     def write(self, data: bytes | str) -> None:
         """Add to the open document. A sequence of UTF-8 may be split between calls."""
         if self._open is None:
