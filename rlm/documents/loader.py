@@ -6,22 +6,26 @@ import itertools
 import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
 from rlm.documents.blocks import BLOCK, blocks, opened
+from rlm.documents.cache import ContextCache
 from rlm.documents.encoding import HEAD, looks_binary
 from rlm.documents.folder import files_of
 from rlm.documents.formats.converter import Converter
 from rlm.documents.formats.piece import Unreadable
 from rlm.documents.kind import foreign_kind, kind_of
+from rlm.documents.loaded import Guessed, Loaded, Skipped
 from rlm.documents.rendering import CONVERTED, Given, Rendering
 from rlm.documents.source import PathSource, Source, StreamSource, TextSource
 from rlm.errors import DocumentError
-from sandbox.context_file import ContextFile, ContextFileWriter
+from sandbox.context_file import ContextFileWriter
+from sandbox.errors import ContextFileError
 
-__all__ = ["Guessed", "Loaded", "Progress", "Skipped", "load"]
+__all__ = ["Progress", "load"]
 
 _EMPTY = "empty"
 _TWICE = "given twice"
@@ -32,39 +36,11 @@ reading thread for each file looked at, after each block (1 MiB at most), and ev
 pipe. What it raises ends the loading and comes out of it: let that be an exception of your own."""
 
 
-@dataclass(frozen=True, slots=True)
-class Skipped:
-    """A file that was left out, and why; what helps, if it is a document that could not be read."""
-
-    path: str
-    reason: str
-    remedy: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Guessed:
-    """A document that is no UTF-8 and does not say what it is; `encoding` is what it most likely is in, by
-    Python's name for it."""
-
-    document: str
-    encoding: str
-
-
-@dataclass(frozen=True, slots=True)
-class Loaded:
-    """A finished context. `skipped` lists what was left out of folders and globs; `replaced` counts the
-    U+FFFD marks that stand for what could not be decoded; `guessed` lists what was decoded on a guess;
-    `notes` says in one line each what is amiss with documents that were read all the same."""
-
-    context: ContextFile
-    skipped: tuple[Skipped, ...] = ()
-    replaced: int = 0
-    guessed: tuple[Guessed, ...] = ()
-    notes: tuple[str, ...] = ()
-
-
 def load(
-    sources: Sequence[Source | Path | str | bytes], folder: Path, progress: Progress | None = None
+    sources: Sequence[Source | Path | str | bytes],
+    folder: Path,
+    progress: Progress | None = None,
+    cache: ContextCache | None = None,
 ) -> Loaded:
     """Write the texts of `sources`, in order, into a new context folder. A bare Path is a path, a bare str
     or bytes is a text; no sources at all make an empty context.
@@ -76,8 +52,43 @@ def load(
     one line, as is a source with nothing in it. A file that a folder
     holds under several names (links) is read once. Nothing stays in `folder` after an error, or when
     `progress` ends the loading. A disk that fills up is a ContextFileError.
+
+    With a `cache` the context may stand there instead of in `folder`, in use until its lease is closed: it
+    was found, or was made to be found. A cache that can't be used is done without.
     """
     wanted = [_source_of(source) for source in sources]
+
+    def tick() -> None:
+        if progress is not None:
+            progress("", 0)
+
+    key = cache.key(wanted, tick) if cache is not None else None
+    if cache is None or key is None:
+        return _load(wanted, folder, progress)
+    found = cache.find(key)
+    if found is not None:
+        return found
+    begun = cache.begin()
+    if begun is None:
+        return _load(wanted, folder, progress)
+    part, lease = begun
+    with ExitStack() as stack:
+        stack.callback(lease.close)
+        try:
+            loaded = _load(wanted, part, progress)
+        except ContextFileError as error:
+            if not isinstance(error.__cause__, OSError):
+                raise
+            # No room for the cache: perhaps there is where nothing is kept.
+            return _load(wanted, folder, progress)
+        stack.pop_all()
+    # What changed meanwhile is this run's alone.
+    if cache.key(wanted, tick) != key:
+        return replace(loaded, lease=lease)
+    return cache.keep(key, part, loaded, lease)
+
+
+def _load(wanted: Sequence[Source], folder: Path, progress: Progress | None) -> Loaded:
     with ContextFileWriter(folder) as writer, Converter() as converter:
         loading = _Loading(writer, converter, folder, progress, several=len(wanted) > 1)
         for source in wanted:
