@@ -5,12 +5,16 @@ from __future__ import annotations
 import codecs
 import contextlib
 import hashlib
+import itertools
 import json
 import os
 import re
+import shutil
 import sys
 from array import array
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
@@ -28,10 +32,16 @@ from sandbox.in_kernel.body import (
     Document,
     count_chars,
 )
+from sandbox.in_kernel.places import HEADING_COLUMNS, MESSAGE_COLUMNS, PAGE_COLUMNS, MessageHeader, packed
 
 __all__ = ["ContextFile", "ContextFileWriter"]
 
 _PIECE = 1 << 20
+_BATCH = 4 * _PIECE
+"""Bytes written at a time: each of the thread's steps waits for its turn, however small it is."""
+_AHEAD = 2
+"""Batches that may wait to be written."""
+_LONGEST_CHARACTER = 4  # bytes
 _BOM = codecs.BOM_UTF8
 _MARK = "\ufffd"
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -40,7 +50,8 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 @dataclass(frozen=True, slots=True)
 class ContextFile:
     """A finished context folder. `replaced` counts the U+FFFD marks that stand for invalid bytes or lone
-    surrogates of the sources; `sha256` is of the body's bytes."""
+    surrogates of the sources; `sha256` is of the body's bytes. `table_bytes` is what the places of
+    pages, messages and headings take in the index."""
 
     folder: Path
     chars: int
@@ -49,6 +60,7 @@ class ContextFile:
     sha256: str
     documents: tuple[Document, ...]
     replaced: int = 0
+    table_bytes: int = 0
 
     def open(self) -> Body:
         """The body, mapped for reading; the caller closes it. Raises ContextFileError."""
@@ -65,6 +77,9 @@ class ContextFileWriter:
     str; a leading byte order mark of a document is dropped. A document that does not end in a newline
     gets one when a document with text follows it; it belongs to the document it ends.
 
+    `begin_page`, `begin_message` and `heading` say what the text written next is. Their text must not be
+    empty, and is of this document.
+
     Until `finish` returns, the folder can't be opened as a context. Used as a context manager, it aborts
     unless it was finished. Every failure to write is a ContextFileError.
     """
@@ -74,12 +89,17 @@ class ContextFileWriter:
         self._documents: list[Document] = []
         self._open: tuple[str, str, int] | None = None
         self._pending = b""
-        self._fresh = False
+        self._fresh = self._apart = False
+        self._first_page = self._first_message = 0
         self._last = b"\n"
         self._bytes = self._chars = self._newlines = 0
         self._replaced = 0
         self._char_marks, self._line_marks = array("Q", [0]), array("Q", [0])
-        self._digest = hashlib.sha256()
+        self._pages = _Spool(folder / "pages.part", PAGE_COLUMNS)
+        self._messages = _Spool(folder / "messages.part", MESSAGE_COLUMNS)
+        self._headings = _Spool(folder / "headings.part", HEADING_COLUMNS)
+        self._message: tuple[int, int] | None = None
+        self._above: list[tuple[int, int]] = []
         self._finished = False
         with self._writing("create"):
             self._made = not folder.exists()
@@ -87,14 +107,57 @@ class ContextFileWriter:
             folder.chmod(0o700)
             if (folder / BODY_NAME).exists():
                 raise ContextFileError(f"{folder} already holds a context: choose another folder")
-            self._body = self._create(BODY_NAME)
+            self._body = _BodyFile(self._create(BODY_NAME))
 
     def begin_document(self, name: str, kind: str = "text") -> None:
         """Start the next document, ending the one before it."""
         if self._open is not None:
             self.end_document()
         self._open = (name, kind, self._chars)
-        self._fresh = True
+        self._fresh = self._apart = True
+        self._above = []
+        self._first_page, self._first_message = len(self._pages), len(self._messages)
+
+    def begin_page(self) -> None:
+        """The text written next begins a page of the open document."""
+        self._settle()
+        with self._writing("write"):
+            self._pages.append(self._chars)
+
+    def begin_message(self, header: MessageHeader) -> None:
+        """Write the header line of a message; what is written until the next one, or `end_message`, is its
+        text."""
+        self.end_message()
+        self._settle()
+        line, lengths = header.rendered()
+        self._message = (self._chars, lengths)
+        self.write(line)
+
+    def end_message(self) -> None:
+        """End the message that is open, if one is."""
+        if self._message is None:
+            return
+        with self._writing("write"):
+            self._write_bytes(b"", final=True)
+            start, lengths = self._message
+            self._messages.append(start, self._chars, lengths)
+        self._message = None
+
+    def heading(self, level: int, length: int, offset: int = 0) -> None:
+        """The text written next is a heading of this level (1 is the top); its title stands `offset`
+        characters into it and has `length`."""
+        self._settle()
+        while self._above and self._above[-1][0] >= level:
+            self._above.pop()
+        above = self._above[-1][1] if self._above else 0
+        with self._writing("write"):
+            self._headings.append(self._chars, packed(level, offset, length), above)
+        self._above.append((level, len(self._headings)))
+
+    def write_heading(self, level: int, title: str) -> None:
+        """Write a heading on a line of its own, as Markdown has them. `title` is one line, not empty."""
+        self.heading(level, len(title), offset=level + 1)
+        self.write(f"{'#' * level} {title}\n")
 
     def write(self, data: bytes | str) -> None:
         """Add to the open document. A sequence of UTF-8 may be split between calls."""
@@ -114,33 +177,46 @@ class ContextFileWriter:
             raise ContextFileError("no document is open: call begin_document first")
         with self._writing("write"):
             self._write_bytes(b"", final=True)
+        self.end_message()
         name, kind, start = self._open
-        self._documents.append(Document(len(self._documents), name, kind, start, self._chars))
+        self._documents.append(
+            Document(
+                len(self._documents),
+                name,
+                kind,
+                start,
+                self._chars,
+                messages=len(self._messages) - self._first_message or None,
+                pages=len(self._pages) - self._first_page or None,
+            )
+        )
         self._open = None
 
     def finish(self) -> ContextFile:
         """Write index and manifest and return the finished context."""
         if self._open is not None:
             self.end_document()
+        with self._writing("finish"):
+            sha256 = self._body.finish()
         done = ContextFile(
             folder=self._folder,
             chars=self._chars,
             bytes=self._bytes,
             lines=self._newlines + (self._last != b"\n"),
-            sha256=self._digest.hexdigest(),
+            sha256=sha256,
             documents=tuple(self._documents),
             replaced=self._replaced,
+            table_bytes=sum(spool.size for spool in self._spools()),
         )
         with self._writing("finish"):
-            self._body.close()
             with self._create(INDEX_NAME) as index:
                 for marks in (self._char_marks, self._line_marks):
-                    if sys.byteorder == "big":
-                        marks.byteswap()
-                    index.write(marks)
+                    index.write(_little(marks))
+                for spool in self._spools():
+                    spool.move_to(index)
             # Renamed into place last: a folder that was half written has no manifest.
             with self._create(MANIFEST_NAME + ".part") as manifest:
-                manifest.write(json.dumps(_manifest(done)).encode())
+                manifest.write(json.dumps(self._manifest(done)).encode())
             (self._folder / (MANIFEST_NAME + ".part")).rename(self._folder / MANIFEST_NAME)
         self._finished = True
         return done
@@ -148,8 +224,9 @@ class ContextFileWriter:
     def abort(self) -> None:
         """Remove what was written, and the folder if this writer made it. Safe to call twice."""
         with contextlib.suppress(OSError):
-            # Closing flushes, which fails again on a full disk.
             self._body.close()
+        for spool in self._spools():
+            spool.remove()
         with contextlib.suppress(OSError):
             for name in (BODY_NAME, INDEX_NAME, MANIFEST_NAME + ".part", MANIFEST_NAME):
                 (self._folder / name).unlink(missing_ok=True)
@@ -164,6 +241,31 @@ class ContextFileWriter:
     ) -> None:
         if not self._finished:
             self.abort()
+
+    def _manifest(self, done: ContextFile) -> dict[str, object]:
+        return {
+            "format": FORMAT,
+            "chars": done.chars,
+            "bytes": done.bytes,
+            "lines": done.lines,
+            "sha256": done.sha256,
+            "replaced": done.replaced,
+            "pages": len(self._pages),
+            "messages": len(self._messages),
+            "headings": len(self._headings),
+            "documents": [[d.name, d.kind, d.start, d.end, d.messages, d.pages] for d in done.documents],
+        }
+
+    def _spools(self) -> tuple[_Spool, ...]:
+        return self._pages, self._messages, self._headings
+
+    def _settle(self) -> None:
+        """End what came before, so that the place reached is the one where the next text will stand."""
+        if self._open is None:
+            raise ContextFileError("no document is open: call begin_document first")
+        with self._writing("write"):
+            self._write_bytes(b"", final=True)
+            self._part()
 
     def _write_text(self, text: str) -> None:
         if self._pending:
@@ -185,29 +287,60 @@ class ContextFileWriter:
                 self._pending = data
                 return
             data = data.removeprefix(_BOM)
-        if data.isascii():
+        if not data or data.isascii():
             self._append(data)
             return
+        if len(data) >= _LONGEST_CHARACTER:
+            # Some text comes of it for certain, and its blocks begin where it will stand.
+            self._part()
         try:
-            _, used = codecs.utf_8_decode(data, "strict", final)
-            self._append(data[:used])
+            counts, used = self._counted(data, final=final)
+            self._append(data[:used], counts)
         except UnicodeDecodeError:
             text, used = codecs.utf_8_decode(data, "replace", final)
             self._replaced += text.count(_MARK) - data[:used].count(_MARK.encode())
             self._append(text.encode())
         self._pending = data[used:]
 
-    def _append(self, data: bytes) -> None:
-        """Add valid UTF-8 to the body, keeping sizes, checkpoints and digest."""
+    def _counted(self, data: bytes, *, final: bool) -> tuple[list[int], int]:
+        """How many characters begin in each block that `data` falls into, and how many bytes of it are whole
+        characters. Block by block, which stays in the processor's cache. Raises UnicodeDecodeError."""
+        counts: list[int] = []
+        view = memoryview(data)
+        at = again = 0
+        edge = BLOCK - self._bytes % BLOCK
+        while at < len(data):
+            stop = min(len(data), edge)
+            text, used = codecs.utf_8_decode(view[at:stop], "strict", final and stop == len(data))
+            last = stop == len(data)
+            # One that is cut by the edge began before it, and is decoded again with what follows.
+            cut = 0 if last or at + used == stop else 1
+            counts.append(len(text) + cut - again)
+            again = cut
+            at += used
+            edge += BLOCK
+            if last:
+                break
+        return counts, at
+
+    def _append(self, data: bytes, counts: Sequence[int] | None = None) -> None:
+        """Add valid UTF-8 to the body, keeping sizes, checkpoints and digest. `counts`: the characters that
+        begin in each of its blocks, if they are known."""
         if not data:
             return
-        if self._fresh:
-            self._fresh = False
+        self._fresh = False
+        self._part()
+        self._count(data, counts)
+        self._last = data[-1:]
+
+    def _part(self) -> None:
+        """Before the first text of a document: end the last line of the one before it."""
+        if self._apart:
+            self._apart = False
             if self._last != b"\n":
                 self._count(b"\n")
+                self._last = b"\n"
                 self._close_line()
-        self._count(data)
-        self._last = data[-1:]
 
     def _close_line(self) -> None:
         """Give the newline just written to the last document that holds text; those after it move on."""
@@ -221,15 +354,19 @@ class ContextFileWriter:
                 break
             self._documents[at] = replace(before, start=self._chars, end=self._chars)
 
-    def _count(self, data: bytes) -> None:
+    def _count(self, data: bytes, counts: Sequence[int] | None = None) -> None:
         self._body.write(data)
-        self._digest.update(data)
         plain = data.isascii()
         at = 0
-        while at < len(data):
+        for block in itertools.count():
+            if at >= len(data):
+                break
             stop = min(len(data), at + BLOCK - self._bytes % BLOCK)
             self._newlines += data.count(b"\n", at, stop)
-            self._chars += stop - at if plain else count_chars(data[at:stop])
+            if counts is not None:
+                self._chars += counts[block]
+            else:
+                self._chars += stop - at if plain else count_chars(data[at:stop])
             self._bytes += stop - at
             if self._bytes % BLOCK == 0:
                 self._char_marks.append(self._chars)
@@ -251,13 +388,105 @@ class ContextFileWriter:
             ) from error
 
 
-def _manifest(done: ContextFile) -> dict[str, object]:
-    return {
-        "format": FORMAT,
-        "chars": done.chars,
-        "bytes": done.bytes,
-        "lines": done.lines,
-        "sha256": done.sha256,
-        "replaced": done.replaced,
-        "documents": [[d.name, d.kind, d.start, d.end, d.messages, d.pages] for d in done.documents],
-    }
+class _BodyFile:
+    """Writes and digests on a thread of its own: half of the work of a large body, beside the other half.
+    What fails there is raised by a later call."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._digest = hashlib.sha256()
+        self._held: list[bytes] = []
+        self._size = 0
+        self._thread: ThreadPoolExecutor | None = None
+        self._under_way: deque[Future[None]] = deque()
+
+    def write(self, data: bytes) -> None:
+        self._held.append(data)
+        self._size += len(data)
+        if self._size < _BATCH:
+            return
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, "rlm-body")
+        self._under_way.append(self._thread.submit(self._put, self._held))
+        self._held, self._size = [], 0
+        # Bounded: no more than a few pieces wait for a slow disk.
+        while len(self._under_way) > _AHEAD or (self._under_way and self._under_way[0].done()):
+            self._under_way.popleft().result()
+
+    def finish(self) -> str:
+        """Write the rest and close; the digest of all."""
+        while self._under_way:
+            self._under_way.popleft().result()
+        self._put(self._held)
+        self._held = []
+        self._file.close()
+        self.close()
+        return self._digest.hexdigest()
+
+    def close(self) -> None:
+        """End the thread and close the file, whatever is unwritten. Raises OSError on a full disk."""
+        if self._thread is not None:
+            self._thread.shutdown(cancel_futures=True)
+            self._thread = None
+        self._under_way.clear()
+        self._file.close()
+
+    def _put(self, pieces: list[bytes]) -> None:
+        batch = b"".join(pieces)
+        self._digest.update(batch)
+        self._file.write(batch)
+
+
+class _Spool:
+    """Rows of numbers kept in a file until they are wanted: there may be millions."""
+
+    def __init__(self, path: Path, columns: int) -> None:
+        self._path = path
+        self._columns = columns
+        self._held = array("Q")
+        self._file: IO[bytes] | None = None
+        self._numbers = 0
+
+    def __len__(self) -> int:
+        return self._numbers // self._columns
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+        return 8 * self._numbers
+
+    def append(self, *row: int) -> None:
+        self._held.extend(row)
+        self._numbers += self._columns
+        if len(self._held) >= _PIECE // 8:
+            self._spill()
+
+    def move_to(self, index: IO[bytes]) -> None:
+        """Write all rows to `index` and forget them."""
+        if self._file is None:
+            index.write(_little(self._held))
+            return
+        self._spill()
+        self._file.seek(0)
+        shutil.copyfileobj(self._file, index, _PIECE)
+        self.remove()
+
+    def remove(self) -> None:
+        if self._file is not None:
+            with contextlib.suppress(OSError):
+                self._file.close()
+            self._file = None
+
+    def _spill(self) -> None:
+        if self._file is None:
+            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            self._path.unlink()  # only the descriptor holds it: nothing can be left behind
+            self._file = os.fdopen(descriptor, "w+b", buffering=0)
+        self._file.write(_little(self._held))
+        self._held = array("Q")
+
+
+def _little(numbers: array[int]) -> array[int]:
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return numbers
