@@ -22,7 +22,6 @@ from typing import IO, Self
 
 from sandbox.errors import ContextFileError
 from sandbox.in_kernel.body import (
-    BLOCK,
     BODY_NAME,
     FORMAT,
     INDEX_NAME,
@@ -30,8 +29,8 @@ from sandbox.in_kernel.body import (
     Body,
     BodyError,
     Document,
-    count_chars,
 )
+from sandbox.in_kernel.checkpoints import BLOCK, count_chars
 from sandbox.in_kernel.places import HEADING_COLUMNS, MESSAGE_COLUMNS, PAGE_COLUMNS, MessageHeader, packed
 
 __all__ = ["ContextFile", "ContextFileWriter"]

@@ -7,21 +7,24 @@ is not a context.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import mmap
 import os
 import sys
 from array import array
-from bisect import bisect_left, bisect_right
-from dataclasses import dataclass
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
 
+from .checkpoints import BLOCK, Checkpoints
 from .places import HEADING_COLUMNS, MESSAGE_COLUMNS, PAGE_COLUMNS, Marks, Place, Table
+from .stretch import Stretch
 
 __all__ = [
-    "BLOCK",
     "BODY_NAME",
     "FORMAT",
     "INDEX_NAME",
@@ -30,18 +33,14 @@ __all__ = [
     "BodyError",
     "Document",
     "Span",
-    "count_chars",
 ]
 
-BLOCK = 16 * 1024
-"""Bytes from one checkpoint to the next."""
 FORMAT = 2
 BODY_NAME = "body"
 INDEX_NAME = "index"
 MANIFEST_NAME = "manifest.json"
 
 _HEADER = 1_000  # characters: more than the longest header line of a message
-_CONTINUATION = bytes(range(0x80, 0xC0))
 
 
 class BodyError(Exception):
@@ -73,46 +72,49 @@ class Document:
     pages: int | None = None
 
 
-def count_chars(block: bytes) -> int:
-    """How many characters begin in `block`, a piece of valid UTF-8 cut anywhere."""
-    return len(block) if block.isascii() else len(block.translate(None, _CONTINUATION))
-
-
 class Body:
     """The text of a context, read-only and never loaded whole.
 
-    `chars`, `bytes`, `lines` are its sizes; `ascii` says whether every character is one byte; `raw` is
-    the mapped file, for searching; `marks` are the tables behind `place`. A line ends at
+    `chars`, `bytes`, `lines` are its sizes; `ascii` says whether every character is one byte; `raw` is its
+    bytes, `buffer` the same for engines that take one; `marks` are the tables behind `place`. A line ends at
     "\\n" alone (a "\\r" is an ordinary character), and lines are counted as by `str.split("\\n")` less a
     final empty piece: "a\\nb" and "a\\nb\\n" have two, "" has none. Safe to use from several threads.
+
+    A `window` of a body is one too: it counts everything from where it begins, and shares the files.
     """
 
     __slots__ = (
-        "_char_marks",
-        "_line_marks",
+        "_byte",
+        "_char",
+        "_line",
+        "_owner",
+        "_points",
+        "_sha256",
         "ascii",
+        "buffer",
         "bytes",
         "chars",
         "documents",
         "lines",
         "marks",
         "raw",
-        "sha256",
     )
 
     def __init__(
-        self, raw: mmap.mmap | bytes, char_marks: Any, line_marks: Any, marks: Marks, facts: dict[str, Any]
+        self, points: Checkpoints, marks: Marks, documents: tuple[Document, ...], sha256: str
     ) -> None:
-        self.raw = raw
-        self._char_marks = char_marks
-        self._line_marks = line_marks
+        self._points = points
+        self._owner: Body | None = None
+        self._byte = self._char = self._line = 0
+        self._sha256 = sha256
+        self.raw: mmap.mmap | bytes | Stretch = points.file
+        self.buffer: mmap.mmap | bytes | memoryview = points.file
         self.marks = marks
-        self.chars: int = facts["chars"]
-        self.bytes: int = facts["bytes"]
-        self.lines: int = facts["lines"]
-        self.sha256: str = facts["sha256"]
+        self.chars = points.chars
+        self.bytes = points.bytes
+        self.lines = points.lines
         self.ascii = self.chars == self.bytes
-        self.documents = tuple(Document(index, *fields) for index, fields in enumerate(facts["documents"]))
+        self.documents = documents
 
     @classmethod
     def open(cls, folder: Path | str) -> Body:
@@ -155,21 +157,48 @@ class Body:
             )
             marks = Marks(
                 Table(pages, PAGE_COLUMNS),
-                Table(messages, MESSAGE_COLUMNS),
+                Table(messages, MESSAGE_COLUMNS, places=2),
                 Table(headings, HEADING_COLUMNS),
             )
             if len(raw) != facts["bytes"]:
                 raise BodyError(f"{name}: the body has {len(raw)} bytes, its manifest says {facts['bytes']}")
-            return cls(raw, char_marks, line_marks, marks, facts)
+            points = Checkpoints(raw, char_marks, line_marks, chars=facts["chars"], lines=facts["lines"])
+            documents = tuple(Document(index, *fields) for index, fields in enumerate(facts["documents"]))
+            return cls(points, marks, documents, facts["sha256"])
         except (ValueError, KeyError, TypeError) as error:
             raise BodyError(
                 f"{name}: its {MANIFEST_NAME} or {INDEX_NAME} is damaged: make it again"
             ) from error
 
+    def window(self, start: int, end: int) -> Body:
+        """The characters from `start` to `end`, clamped, as a body of their own: no byte is copied. Close it
+        before this one."""
+        start = min(max(start, 0), self.chars)
+        end = min(max(end, start), self.chars)
+        first, last = self.byte_of(start), self.byte_of(end)
+        stretch = Stretch(self._points.file, self._byte + first, self._byte + last)
+        documents = tuple(self._clipped(start, end))
+        other = Body(self._points, self.marks.window(start, end), documents, "")
+        other._owner = self
+        other._byte, other._char = self._byte + first, self._char + start
+        other._line = self._line + self.line_of_byte(first)
+        other.raw, other.buffer = stretch, stretch.view
+        other.chars, other.bytes = end - start, last - first
+        other.lines = self.line_of_byte(last - 1) - self.line_of_byte(first) + 1 if last > first else 0
+        other.ascii = other.chars == other.bytes
+        return other
+
+    @property
+    def sha256(self) -> str:
+        """Of its bytes, in hexadecimal. That of a window is made when it is first asked for."""
+        if not self._sha256:
+            self._sha256 = hashlib.sha256(self.buffer).hexdigest()
+        return self._sha256
+
     def text(self, start: int, end: int) -> str:
         """The characters from `start` to `end`; both are clamped to the body, never counted from its end."""
         first = self.byte_of(start)
-        return self.raw[first : max(first, self.byte_of(end))].decode()
+        return str(self.raw[first : max(first, self.byte_of(end))], "utf-8")
 
     def byte_of(self, char: int) -> int:
         """The byte at which character `char` begins; `chars` and beyond give the end of the body."""
@@ -177,15 +206,7 @@ class Body:
             return 0
         if char >= self.chars:
             return self.bytes
-        if self.ascii:
-            return char
-        mark = bisect_right(self._char_marks, char) - 1
-        start = mark * BLOCK
-        block = self.raw[start : start + BLOCK]
-        # A block may begin inside a character: that one was counted in the block before.
-        inside = next(i for i in range(4) if block[i] & 0xC0 != 0x80)
-        wanted = char - self._char_marks[mark]
-        return start + inside + len(block.decode("utf-8", "ignore")[:wanted].encode())
+        return self._points.byte_of(self._char + char) - self._byte
 
     def char_of(self, byte: int) -> int:
         """The first character that begins at `byte` or after it."""
@@ -193,10 +214,7 @@ class Body:
             return 0
         if byte >= self.bytes:
             return self.chars
-        if self.ascii:
-            return byte
-        mark = byte // BLOCK
-        return int(self._char_marks[mark]) + count_chars(self.raw[mark * BLOCK : byte])
+        return self._points.char_of(self._byte + byte) - self._char
 
     def line_of(self, char: int) -> int:
         """The number (from 0) of the line that holds character `char`, its line end included.
@@ -205,8 +223,7 @@ class Body:
 
     def line_of_byte(self, byte: int) -> int:
         """The number (from 0) of the line that holds the byte at `byte`."""
-        mark = byte // BLOCK
-        return int(self._line_marks[mark]) + self.raw[mark * BLOCK : byte].count(b"\n")
+        return self._points.line_of_byte(self._byte + byte) - self._line
 
     def line_start(self, line: int) -> int:
         """The character at which line `line` begins; `lines` and beyond give `chars`."""
@@ -218,20 +235,7 @@ class Body:
             return 0
         if line >= self.lines:
             return self.bytes
-        mark = bisect_left(self._line_marks, line) - 1
-        wanted = line - self._line_marks[mark]
-        start = mark * BLOCK
-        block = self.raw[start : start + BLOCK]
-        # Halving: the smallest `high` with `wanted` line ends before it.
-        low, high = 0, len(block)
-        while low + 1 < high:
-            middle = (low + high) // 2
-            seen = block.count(b"\n", low, middle)
-            if seen >= wanted:
-                high = middle
-            else:
-                low, wanted = middle, wanted - seen
-        return int(start + high)
+        return self._points.line_start_byte(self._line + line) - self._byte
 
     def document_at(self, char: int) -> Document | None:
         """The document that holds character `char`; None outside the body."""
@@ -275,9 +279,33 @@ class Body:
         )
 
     def close(self) -> None:
-        """Unmap the files. Nothing may be read afterwards; safe to call twice."""
-        if isinstance(self.raw, mmap.mmap):
+        """Unmap the files, or let go of them if this is a window. Nothing may be read afterwards; safe to
+        call twice."""
+        if isinstance(self.raw, Stretch):
+            self.raw.release()
+        elif isinstance(self.raw, mmap.mmap):
             self.raw.close()
+
+    def _clipped(self, start: int, end: int) -> Iterator[Document]:
+        """What of the documents lies between, counted from `start`."""
+        number = 0
+        for document in self.documents[max(0, bisect_right(self.documents, start, key=_start_of) - 1) :]:
+            low, high = max(document.start, start), min(document.end, end)
+            if document.start >= end:
+                return
+            if low >= high:
+                continue
+            messages, pages = (
+                None if there is None else len(table.between(low, high))
+                for there, table in (
+                    (document.messages, self.marks.messages),
+                    (document.pages, self.marks.pages),
+                )
+            )
+            yield replace(
+                document, index=number, start=low - start, end=high - start, messages=messages, pages=pages
+            )
+            number += 1
 
     def __enter__(self) -> Body:
         return self

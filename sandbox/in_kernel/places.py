@@ -93,26 +93,45 @@ def _tame(part: str) -> str:
 
 
 class Table(Sequence[int]):
-    """The first column of a table, for bisecting; the others by `row`."""
+    """The first column of a table, for bisecting; the others by `row`. The first `places` columns are
+    characters of the body. A window of a table holds `rows` of its rows from `first` on, and counts
+    characters from `shift`."""
 
-    __slots__ = ("_cells", "_columns")
+    __slots__ = ("_cells", "_columns", "_places", "_rows", "_shift", "first")
 
-    def __init__(self, cells: Any, columns: int) -> None:
+    def __init__(
+        self,
+        cells: Any,
+        columns: int,
+        places: int = 1,
+        *,
+        first: int = 0,
+        rows: int | None = None,
+        shift: int = 0,
+    ) -> None:
         self._cells = cells
         self._columns = columns
+        self._places = places
+        self._rows = len(cells) // columns if rows is None else rows
+        self._shift = shift
+        self.first = first
 
     def __len__(self) -> int:
-        return len(self._cells) // self._columns
+        return self._rows
 
     def __getitem__(self, at: Any) -> Any:
         if isinstance(at, slice):
             start, stop, step = at.indices(len(self))
             return [self[index] for index in range(start, stop, step)]
-        return int(self._cells[at * self._columns])
+        return int(self._cells[(self.first + at) * self._columns]) - self._shift
 
     def row(self, at: int) -> tuple[int, ...]:
         """All columns of a row."""
-        return tuple(self._cells[at * self._columns : (at + 1) * self._columns])
+        start = (self.first + at) * self._columns
+        cells = self._cells[start : start + self._columns]
+        return tuple(
+            cell - self._shift if column < self._places else cell for column, cell in enumerate(cells)
+        )
 
     def last(self, char: int, start: int) -> int | None:
         """The row that begins last at or before `char` and not before `start`."""
@@ -123,6 +142,18 @@ class Table(Sequence[int]):
         """The rows that begin from `start` up to before `end`."""
         return range(bisect_left(self, start), bisect_left(self, end))
 
+    def window(self, start: int, end: int) -> Table:
+        """The rows that begin between these characters, counted from `start`."""
+        rows = self.between(start, end)
+        return Table(
+            self._cells,
+            self._columns,
+            self._places,
+            first=self.first + rows.start,
+            rows=len(rows),
+            shift=self._shift + start,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Marks:
@@ -131,6 +162,12 @@ class Marks:
     pages: Table
     messages: Table
     headings: Table
+
+    def window(self, start: int, end: int) -> Marks:
+        """Those that begin between these characters, counted from `start`."""
+        return Marks(
+            self.pages.window(start, end), self.messages.window(start, end), self.headings.window(start, end)
+        )
 
     def page(self, char: int, document_start: int) -> int | None:
         """The number, from 1, of the page that holds `char`."""
@@ -161,7 +198,7 @@ class Marks:
         found = self.headings.last(char, document_start)
         while found is not None:
             rows.append(found)
-            above = self.headings.row(found)[2]
+            above = self.headings.row(found)[2] - self.headings.first
             # Rows only ever point back: a damaged index can't make this endless.
             found = above - 1 if 0 < above <= found else None
         return tuple(reversed(rows))

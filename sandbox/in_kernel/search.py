@@ -17,7 +17,8 @@ from itertools import islice
 from types import FrameType, ModuleType
 from typing import NoReturn
 
-from .body import BLOCK, Body, Span, count_chars
+from .body import Body, Span
+from .checkpoints import BLOCK, count_chars
 from .pattern import Query
 
 try:

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from sandbox.context_file import ContextFileWriter
 from sandbox.in_kernel import body as body_module
-from sandbox.in_kernel.body import BLOCK, BODY_NAME, INDEX_NAME, MANIFEST_NAME, Body, BodyError, Span
+from sandbox.in_kernel.body import BODY_NAME, INDEX_NAME, MANIFEST_NAME, Body, BodyError, Span
+from sandbox.in_kernel.checkpoints import BLOCK
 
 MakeBody = Callable[..., Body]
 

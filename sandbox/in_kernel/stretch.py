@@ -1,0 +1,51 @@
+"""A stretch of mapped bytes that answers as the bytes alone would, without a copy of them."""
+
+from __future__ import annotations
+
+import mmap
+from typing import Any
+
+__all__ = ["Stretch"]
+
+
+class Stretch:
+    """The bytes from `start` to `end` of a mapping: sliced, indexed and searched by offsets of its own.
+    `view` is the same for engines that take a buffer. Release it before the mapping is closed."""
+
+    __slots__ = ("_end", "_file", "_start", "view")
+
+    def __init__(self, file: mmap.mmap | bytes, start: int, end: int) -> None:
+        self._file = file
+        self._start = start
+        self._end = end
+        self.view = memoryview(file)[start:end]
+
+    def __len__(self) -> int:
+        return self._end - self._start
+
+    def __getitem__(self, at: Any) -> Any:
+        if not isinstance(at, slice):
+            return self.view[at]
+        start, stop, step = at.indices(len(self))
+        return self._file[self._start + start : self._start + max(start, stop) : step]
+
+    def find(self, wanted: bytes, start: int = 0, end: int | None = None) -> int:
+        """As `bytes.find`."""
+        return self._relative(self._file.find(wanted, *self._bounds(start, end)))
+
+    def rfind(self, wanted: bytes, start: int = 0, end: int | None = None) -> int:
+        """As `bytes.rfind`."""
+        return self._relative(self._file.rfind(wanted, *self._bounds(start, end)))
+
+    def release(self) -> None:
+        """Let go of the mapping."""
+        self.view.release()
+
+    def _bounds(self, start: int, end: int | None) -> tuple[int, int]:
+        low, high, _ = slice(start, end).indices(len(self))
+        # Beyond its own end `find` finds nothing, not even nothing.
+        low = max(low, start) if start > len(self) else low
+        return self._start + low, self._start + high
+
+    def _relative(self, found: int) -> int:
+        return found if found < 0 else found - self._start
