@@ -52,7 +52,7 @@ class Finalizer:
         self._judged += 1
         if self._judged > MAX_ATTEMPTS:
             return FinalizeVerdict(accepted=False, reason="too many attempts to finalize in this run")
-        if self._body.chars and not self._looked():
+        if self._body.chars and not self._coverage.looked:
             return FinalizeVerdict(
                 accepted=False,
                 reason="nothing of the input was read, searched or given to a child yet; look at it first",
@@ -82,10 +82,6 @@ class Finalizer:
 
     def _done(self) -> bool:
         return self.answer is not None
-
-    def _looked(self) -> bool:
-        seen = self._coverage.report()
-        return bool(seen.read_chars or seen.scanned_chars or seen.sent_chars)
 
 
 def _unverified(citations: tuple[Citation, ...]) -> list[str]:

@@ -169,16 +169,19 @@ def _span(body: Body, start: int, end: int) -> Span:
 
 def _pattern_of(units: Sequence[str]) -> str:
     parts = []
-    before = ""
+    before = gap = ""
     for unit in units:
         if unit.isspace():
-            parts.append(f"{_SPACE}+")
-            before = ""
+            gap = unit
             continue
-        parts.append(_joint(before, unit) + _spelled(unit))
-        before = unit
-    if parts and not before:
-        parts.pop()
+        if gap and before:
+            # The quote itself was wrapped, in a script that has no blanks.
+            wrapped = "\n" in gap and _eastern(before) and _eastern(unit)
+            parts.append(_SPACE + ("*" if wrapped else "+"))
+        else:
+            parts.append(_joint(before, unit))
+        parts.append(_spelled(unit))
+        before, gap = unit, ""
     return "".join(parts)
 
 

@@ -90,7 +90,8 @@ class Coverage:
 
     sent, answered and failed are the driver's own account of children; read (handed to a cell) and
     scanned (searched by machine) are the kernel's word, bounds-checked. `complete` is true exactly when
-    every character was answered for or read. `gaps` are the first few stretches that were not.
+    every character was answered for or read; `uncovered_chars` were not, and `gaps` are the first 20
+    stretches of them. `chunks_processed` of `chunks_total` chunks of batches over `chunk()` were answered.
     """
 
     input_chars: int
@@ -103,6 +104,7 @@ class Coverage:
     chunks_total: int = 0
     complete: bool = False
     gaps: tuple[Span, ...] = ()
+    uncovered_chars: int = 0
 
 
 @dataclass(frozen=True, slots=True)

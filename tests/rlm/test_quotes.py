@@ -51,6 +51,7 @@ def make_body(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MakeBody]:
         ("wait… and see", "wait... and see"),
         ("wait and see", "…wait and see…"),
         ("第七扇门后\n面的密码", "第七扇门后面的密码"),
+        ("第七扇门后面的密码", "第七扇门后\n面的密码"),
         ("первое\n слово", "первое слово"),
         ("🙂 a 👩‍👩‍👧\nfamily", "🙂 a 👩‍👩‍👧 family"),
     ],
