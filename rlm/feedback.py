@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from rlm.types import Coverage
 from sandbox.types import CellResult
 
-__all__ = ["ChildTally", "Feedback", "head_and_tail", "render"]
+__all__ = ["ChildTally", "Feedback", "coverage_line", "head_and_tail", "render"]
 
 MAX_VARIABLES = 40
 ERROR_LIMIT = 3_000
 RESULT_LIMIT = 2_000
+GAPS_SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,15 +111,37 @@ def _children(feedback: Feedback) -> list[str]:
     if not tally.made:
         return []
     cost = "unknown cost" if tally.cost_usd is None else f"${tally.cost_usd:.4f}"
-    coverage = feedback.coverage
-    share = _share(coverage.answered_chars, coverage.input_chars)
     return [
         f"Children: {tally.made} asked, {tally.failed} failed, {tally.cached} from memory; "
-        f"{tally.seconds:.1f} s, {tally.tokens:,} tokens, {cost}. "
-        f"Answered for so far: {coverage.answered_chars:,} of {coverage.input_chars:,} characters ({share}); "
-        f"complete={coverage.complete}."
+        f"{tally.seconds:.1f} s, {tally.tokens:,} tokens, {cost}.\n{coverage_line(feedback.coverage)}"
     ]
 
 
+def coverage_line(coverage: Coverage) -> str:
+    """What was seen of the input so far, and the first stretches that were not."""
+    whole = coverage.input_chars
+    shares = {
+        "sent": coverage.sent_chars,
+        "failed": coverage.failed_chars,
+        "read by you": coverage.read_chars,
+        "searched": coverage.scanned_chars,
+    }
+    line = (
+        f"Answered for so far: {coverage.answered_chars:,} of {whole:,} characters "
+        f"({_share(coverage.answered_chars, whole)}); "
+        + ", ".join(f"{_share(part, whole)} {name}" for name, part in shares.items() if part)
+    ).rstrip("; ")
+    if coverage.chunks_total:
+        line += f"; {coverage.chunks_processed:,} of {coverage.chunks_total:,} chunks processed"
+    line += f"; complete={coverage.complete}."
+    if coverage.gaps and not coverage.complete:
+        shown = ", ".join(f"{start:,}-{end:,}" for start, end in coverage.gaps[:GAPS_SHOWN])
+        more = ", …" if len(coverage.gaps) > GAPS_SHOWN else ""
+        line += f" Neither answered for nor read: {coverage.uncovered_chars:,} characters ({shown}{more})."
+    return line
+
+
 def _share(part: int, whole: int) -> str:
-    return "100 %" if whole == 0 or part >= whole else f"{100 * part / whole:.1f} %"
+    if whole == 0 or part >= whole:
+        return "100 %"
+    return f"{min(99.9, 100 * part / whole):.1f} %" if part * 1000 >= whole or not part else "< 0.1 %"

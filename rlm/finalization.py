@@ -9,6 +9,7 @@ from typing import Any
 from rlm.answer_type import AnswerType
 from rlm.coverage import CoverageLedger
 from rlm.evidence import cite
+from rlm.markers import unknown_marks
 from rlm.schema import SchemaError
 from rlm.types import Citation, Confidence
 from sandbox.in_kernel.body import Body
@@ -24,11 +25,12 @@ MAX_QUOTES = 50
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An accepted answer and its citations."""
+    """An accepted answer, its citations, and what is to be said of them."""
 
     value: Any
     confidence: Confidence | None
     citations: tuple[Citation, ...]
+    warnings: tuple[str, ...] = ()
 
 
 class Finalizer:
@@ -53,7 +55,7 @@ class Finalizer:
         self._judged += 1
         if self._judged > MAX_ATTEMPTS:
             return FinalizeVerdict(accepted=False, reason="too many attempts to finalize in this run")
-        if self._body.chars and not self._looked():
+        if self._body.chars and not self._coverage.looked:
             return FinalizeVerdict(
                 accepted=False,
                 reason="nothing of the input was read, searched or given to a child yet; look at it first",
@@ -76,22 +78,36 @@ class Finalizer:
         if self._done():
             # Another call of the same cell was faster: the first accepted answer stands.
             return FinalizeVerdict(accepted=True)
-        unverified = [citation for citation in citations if not citation.verified]
-        if unverified and not self._told_of_evidence and not self.last_round:
+        dangling = _dangling(text, len(final.evidence))
+        faults = [*_unverified(citations), *dangling]
+        if faults and not self._told_of_evidence and not self.last_round:
             self._told_of_evidence = True
-            shown = "; ".join(f"{citation.quote[:80]!r}" for citation in unverified[:_SHOWN])
             return FinalizeVerdict(
-                accepted=False,
-                reason=f"{len(unverified)} of {len(citations)} pieces of evidence do not stand in the input "
-                f"as given: {shown}. Give spans or verbatim quotes, or finalize again and they are marked "
-                "unverified",
+                accepted=False, reason=f"{'; '.join(faults)}. Mend it, or finalize again and it is marked so"
             )
-        self.answer = Answer(final.value, final.confidence, citations)
+        self.answer = Answer(final.value, final.confidence, citations, tuple(dangling))
         return FinalizeVerdict(accepted=True)
 
     def _done(self) -> bool:
         return self.answer is not None
 
-    def _looked(self) -> bool:
-        seen = self._coverage.report()
-        return bool(seen.read_chars or seen.scanned_chars or seen.sent_chars)
+
+def _unverified(citations: tuple[Citation, ...]) -> list[str]:
+    quotes = [citation.quote for citation in citations if not citation.verified]
+    if not quotes:
+        return []
+    shown = "; ".join(f"{quote[:80]!r}" for quote in quotes[:_SHOWN])
+    return [
+        f"{len(quotes)} of {len(citations)} pieces of evidence do not stand in the input as given: {shown} "
+        "(give spans or verbatim quotes)"
+    ]
+
+
+def _dangling(text: str, pieces: int) -> list[str]:
+    """A line about marks of the answer that point at no piece of evidence."""
+    numbers = unknown_marks(text, pieces)
+    if not numbers:
+        return []
+    shown = ", ".join(f"[{number}]" for number in numbers[:_SHOWN]) + (", …" if numbers[_SHOWN:] else "")
+    given = "no evidence was given" if not pieces else f"evidence has {pieces} of them"
+    return [f"the answer points with {shown} at no piece of evidence ({given})"]

@@ -397,6 +397,8 @@ class _Run:
         if outcome.answer is None and outcome.detail:
             self._warn(outcome.detail)
         answer = outcome.answer
+        for warning in () if answer is None else answer.warnings:
+            self._warn(warning)
         result = RunResult(
             run_id=self._log.run_id,
             answer=None if answer is None else answer.value,

@@ -5,10 +5,13 @@ Offsets are characters of the context body, 0-based, end-exclusive; lines and pa
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import asdict, dataclass, field, replace
 from html import escape
 from typing import Any, Literal
 
+from rlm.markers import marked, marker
 from sandbox.types import Span
 
 __all__ = [
@@ -22,6 +25,10 @@ __all__ = [
     "TokenUsage",
     "Usage",
 ]
+
+_QUOTE_SHOWN = 160
+_MARKDOWN = re.compile(r"([\\`*_\[\]<>#|~!])")
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 
 StopReason = Literal[
     "finalized",
@@ -41,7 +48,9 @@ Confidence = Literal["low", "medium", "high"] | float
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """A quote and where it stands. `verified` is False when the body does not hold the quote there."""
+    """A quote and where it stands: `line` and `page` are of the document, `message` is the message of a chat
+    (with its author or role, and its time, as given), `heading_path` the headings above, the top one first.
+    `verified` is False when the body does not hold the quote there."""
 
     marker: str
     quote: str
@@ -51,6 +60,29 @@ class Citation:
     page: int | None
     line: int | None
     verified: bool
+    message: int | None = None
+    author: str | None = None
+    time: str | None = None
+    heading_path: tuple[str, ...] = ()
+
+    @property
+    def place(self) -> str:
+        """`contract.pdf, page 12, line 340` or `notes.md:17`; with the message and the heading, if any."""
+        place = self.document or "input"
+        if self.page is not None:
+            place += f", page {self.page}"
+        if self.line is not None:
+            place += f":{self.line}" if self.page is None else f", line {self.line}"
+        if self.message is not None:
+            by = " ".join(part for part in (self.author, self.time) if part)
+            place += f", message {self.message}" + (f" ({by})" if by else "")
+        return place + (f", under “{self.heading_path[-1]}”" if self.heading_path else "")
+
+    @property
+    def shown(self) -> str:
+        """The quote on one line, cut where it is long."""
+        quote = " ".join(self.quote.split())
+        return quote if len(quote) <= _QUOTE_SHOWN else quote[: _QUOTE_SHOWN - 1] + "…"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +91,8 @@ class Coverage:
 
     sent, answered and failed are the driver's own account of children; read (handed to a cell) and
     scanned (searched by machine) are the kernel's word, bounds-checked. `complete` is true exactly when
-    every character was answered for or read. `gaps` are the first few stretches that were not.
+    every character was answered for or read; `uncovered_chars` were not, and `gaps` are the first 20
+    stretches of them. `chunks_processed` of `chunks_total` chunks of batches over `chunk()` were answered.
     """
 
     input_chars: int
@@ -72,6 +105,7 @@ class Coverage:
     chunks_total: int = 0
     complete: bool = False
     gaps: tuple[Span, ...] = ()
+    uncovered_chars: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,26 +171,50 @@ class RunResult:
         data["coverage"]["gaps"] = [list(gap) for gap in self.coverage.gaps]
         return data
 
+    @property
+    def text(self) -> str:
+        """The answer as text, its marks written `[¹]`; an answer that is no text as JSON; "" for none."""
+        if self.answer is None:
+            return ""
+        if not isinstance(self.answer, str):
+            return json.dumps(self.answer, ensure_ascii=False, indent=2)
+        numbered = enumerate(self.citations, 1)
+        return marked(
+            self.answer, {number: one.quote for number, one in numbered if one.marker == marker(number)}
+        )
+
+    def markdown(self) -> str:
+        """The answer, a list of its sources, and a line about what was read. Names and quotes are escaped:
+        a document can't put a link or a heading there."""
+        if self.answer is None:
+            parts = [f"*No answer ({self.stop_reason}).*"]
+        else:
+            parts = [self.text if isinstance(self.answer, str) else f"```json\n{self.text}\n```"]
+        if self.citations:
+            parts.append("**Sources**")
+            parts.append("\n".join(f"- {_markdown_source(citation)}" for citation in self.citations))
+        return "\n\n".join([*parts, f"*{_escaped(self._account())}*"]) + "\n"
+
     def _repr_html_(self) -> str:
         """How a notebook shows it: the answer, its sources, what was read. Everything in it is escaped."""
-        if self.answer is None:
-            answer = f"<em>No answer ({self.stop_reason}).</em>"
-        else:
-            answer = escape(self.answer if isinstance(self.answer, str) else str(self.answer))
+        none = f"<em>No answer ({self.stop_reason}).</em>"
         sources = "".join(
-            f"<li>{escape(citation.marker)} {escape(citation.document or 'input')}"
-            f"{'' if citation.line is None else f':{citation.line}'} "
+            f"<li>{escape(citation.marker)} {escape(citation.place)} "
             f"{'' if citation.verified else '<strong>not found in the input</strong> '}"
             f"<q>{escape(citation.quote)}</q></li>"
             for citation in self.citations
         )
+        return (
+            f"<div><p style='white-space: pre-wrap'>{none if self.answer is None else escape(self.text)}</p>"
+            f"<ul>{sources}</ul><p><small>{escape(self._account())}</small></p></div>"
+        )
+
+    def _account(self) -> str:
         coverage = self.coverage
         return (
-            f"<div><p style='white-space: pre-wrap'>{answer}</p><ul>{sources}</ul>"
-            f"<p><small>{self.strategy}, {self.rounds} rounds, {self.sub_calls} child calls, "
-            f"{self.seconds:.1f} s; {coverage.input_chars:,} characters, {coverage.read_chars:,} read, "
-            f"{coverage.answered_chars:,} answered for by children; run {escape(self.run_id)}"
-            "</small></p></div>"
+            f"{self.strategy}, {self.rounds} rounds, {self.sub_calls} child calls, {self.seconds:.1f} s; "
+            f"{coverage.input_chars:,} characters, {coverage.read_chars:,} read, "
+            f"{coverage.answered_chars:,} answered for by children; run {self.run_id}"
         )
 
     @classmethod
@@ -167,10 +225,23 @@ class RunResult:
         return cls(
             **{
                 **data,
-                "citations": tuple(Citation(**citation) for citation in data["citations"]),
+                "citations": tuple(
+                    Citation(**{**citation, "heading_path": tuple(citation.get("heading_path", ()))})
+                    for citation in data["citations"]
+                ),
                 "coverage": Coverage(**coverage),
                 "usage": tuple(Usage(**usage) for usage in data["usage"]),
                 "warnings": tuple(data["warnings"]),
                 "variables": tuple(data["variables"]),
             }
         )
+
+
+def _markdown_source(citation: Citation) -> str:
+    if not citation.verified:
+        return f"{citation.marker} **not found in the input**: “{_escaped(citation.shown)}”"
+    return f"{citation.marker} {_escaped(citation.place)}: “{_escaped(citation.shown)}”"
+
+
+def _escaped(text: str) -> str:
+    return _MARKDOWN.sub(r"\\\1", _CONTROLS.sub(" ", text))

@@ -16,7 +16,7 @@ __all__ = ["BadCall", "cell_report", "child_batch", "finalization"]
 
 MAX_CHILDREN = 100_000
 MAX_PIECES = 10_000
-MAX_SPANS = 10_000
+MAX_SPANS = 40_000
 MAX_VARIABLES = 500
 MAX_EVIDENCE = 1_000
 MAX_OFFSET = 2**53

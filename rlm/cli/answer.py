@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
+
+from rich.text import Text
 
 from rlm.cli.words import in_words
 from rlm.models.messages import encodable
@@ -22,9 +25,11 @@ __all__ = [
     "plural",
     "printable",
     "share",
+    "styled",
 ]
 
-_QUOTE_SHOWN = 160
+_MARK = re.compile("\\[[⁰¹²³⁴⁵⁶⁷⁸⁹]+\\]")
+_SOURCE_PARTS = re.compile("(NOT FOUND in the input)|“.*”$", re.MULTILINE)
 
 _REMOVED = dict.fromkeys(
     [
@@ -49,24 +54,29 @@ def json_bytes(value: Any, *, indent: int | None = None) -> bytes:
 
 
 def answer_text(result: RunResult) -> str:
-    """The answer, and a numbered list of where its citations stand."""
-    answer = result.answer
-    text = answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False, indent=2)
+    """The answer with its marks, and a numbered list of where its citations stand."""
     sources = "\n".join(f"  {_source(citation)}" for citation in result.citations)
-    return printable(text + (f"\n\nSources\n{sources}" if sources else ""))
+    return printable(result.text + (f"\n\nSources\n{sources}" if sources else ""))
+
+
+def styled(text: str) -> Text:
+    """What `answer_text` gave, for a terminal: marks stand out, quotes step back, what was not found is
+    red."""
+    shown = Text(text)
+    head, heading, _ = text.rpartition("\n\nSources\n")
+    sources = len(head) if heading else len(text)
+    for match in _MARK.finditer(text):
+        shown.stylize("bold cyan", *match.span())
+    for match in _SOURCE_PARTS.finditer(text, sources):
+        shown.stylize("bold red" if match[1] else "dim", *match.span())
+    shown.stylize("bold", sources, sources + len(heading))
+    return shown
 
 
 def _source(citation: Citation) -> str:
-    quote = " ".join(citation.quote.split())
-    shown = quote if len(quote) <= _QUOTE_SHOWN else quote[: _QUOTE_SHOWN - 1] + "…"
     if not citation.verified:
-        return f"{citation.marker} NOT FOUND in the input: “{shown}”"
-    place = (citation.document or "input").translate(_ESCAPED)
-    if citation.page is not None:
-        place += f", page {citation.page}"
-    if citation.line is not None:
-        place += f":{citation.line}" if citation.page is None else f", line {citation.line}"
-    return f"{citation.marker} {place}  “{shown}”"
+        return f"{citation.marker} NOT FOUND in the input: “{citation.shown}”"
+    return f"{citation.marker} {citation.place.translate(_ESCAPED)}  “{citation.shown}”"
 
 
 def account(result: RunResult) -> str:

@@ -186,13 +186,19 @@ def _print_plan(plan: RunPlan, *, as_json: bool) -> None:
 
 
 def _print(result: RunResult, *, as_json: bool, quiet: bool) -> None:
-    from rlm.cli.answer import account, answer_text, json_bytes, no_answer
+    from rich.console import Console
+
+    from rlm.cli.answer import account, answer_text, json_bytes, no_answer, styled
     from rlm.cli.words import in_words
 
     if as_json:
         typer.echo(json_bytes(result.to_json(), indent=2))
     elif result.answer is not None:
-        typer.echo(answer_text(result))
+        text = answer_text(result)
+        if sys.stdout.isatty():
+            Console(highlight=False).print(styled(text), soft_wrap=True)
+        else:
+            typer.echo(text)
     why = no_answer(result)
     if why is not None:
         say(f"no answer ({result.stop_reason}): {in_words(why)}")

@@ -87,7 +87,6 @@ class Body:
         "_byte",
         "_char",
         "_line",
-        "_owner",
         "_points",
         "_sha256",
         "ascii",
@@ -104,7 +103,6 @@ class Body:
         self, points: Checkpoints, marks: Marks, documents: tuple[Document, ...], sha256: str
     ) -> None:
         self._points = points
-        self._owner: Body | None = None
         self._byte = self._char = self._line = 0
         self._sha256 = sha256
         self.raw: mmap.mmap | bytes | Stretch = points.file
@@ -179,7 +177,6 @@ class Body:
         stretch = Stretch(self._points.file, self._byte + first, self._byte + last)
         documents = tuple(self._clipped(start, end))
         other = Body(self._points, self.marks.window(start, end), documents, "")
-        other._owner = self
         other._byte, other._char = self._byte + first, self._char + start
         other._line = self._line + self.line_of_byte(first)
         other.raw, other.buffer = stretch, stretch.view

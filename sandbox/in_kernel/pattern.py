@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from .charset import ASCII_LIMIT, UNICODE_LIMIT, CharSet, category, complement, holds, spell, union
+from .literal import Literal, literal_of
 
 __all__ = ["UNBOUNDED", "Query", "understand"]
 
@@ -21,8 +22,10 @@ UNBOUNDED = 1 << 40
 """A width that stands for any."""
 _MAX_REPEAT = 1000  # RE2's own limit
 _KEPT_FLAGS = re.IGNORECASE | re.DOTALL | re.VERBOSE | re.ASCII | re.MULTILINE
+_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _DOTTED_I = union([(ord(c), ord(c)) for c in "iI\u0130\u0131"])
 _MEMORY = 64 << 20
+_MAX_LITERAL = 2_000
 
 # `re` keeps its parser private and has kept it stable; a construct not known here goes to `re` itself.
 _parser: Any = importlib.import_module("re._parser")
@@ -44,7 +47,7 @@ class Query:
     reach: int
     behind: int
     nullable: bool
-    literal: bytes | None
+    literal: Literal | None
 
 
 def understand(pattern: str | re.Pattern[str], *, ascii_body: bool, engine: ModuleType | None) -> Query:
@@ -83,7 +86,7 @@ def understand(pattern: str | re.Pattern[str], *, ascii_body: bool, engine: Modu
         reach=reach,
         behind=spelling.behind,
         nullable=narrowest == 0,
-        literal=_literal(tree, compiled.flags),
+        literal=_literal(tree, compiled.flags, ascii_body),
     )
 
 
@@ -97,12 +100,11 @@ def _engine_pattern(engine: ModuleType, source: str) -> Any:
         return None  # too large for it, or a lone surrogate
 
 
-def _literal(tree: Any, flags: int) -> bytes | None:
-    """The bytes that are all the pattern matches, if it is a plain text that can't overlap itself."""
-    if flags & re.IGNORECASE or not len(tree) or any(str(op) != "LITERAL" for op, _ in tree):
+def _literal(tree: Any, flags: int, ascii_body: bool) -> Literal | None:
+    """The plain text that is all the pattern matches, if it is one."""
+    if any(str(op) != "LITERAL" for op, _ in tree) or len(tree) > _MAX_LITERAL:
         return None
-    data = "".join(chr(code) for _, code in tree).encode("utf-8", "surrogatepass")
-    return None if any(data.startswith(data[at:]) for at in range(1, len(data))) else data
+    return literal_of([code for _, code in tree], flags, ascii_body=ascii_body)
 
 
 def _shown(pattern: str) -> str:
@@ -248,7 +250,10 @@ class _Spelling:
             self.crosses = True
         if not flags & re.IGNORECASE:
             return spell(union(plain + classes), negated=negated)
-        if any(holds(plain, low) for low, _ in _DOTTED_I):
+        if flags & re.ASCII:
+            # RE2 would fold s and k into the letters beyond ASCII that `re` then keeps apart.
+            return spell(union(_both_cases(plain) + classes), negated=negated)
+        if any(holds(plain, code) for low, high in _DOTTED_I for code in (low, high)):
             # The one family of letters that `re` folds and RE2 does not: i, I, dotted I, dotless i.
             plain = union(plain + _DOTTED_I)
         if negated:
@@ -256,3 +261,9 @@ class _Spelling:
         if not classes:
             return f"(?i:{spell(plain)})"
         return f"(?:(?i:{spell(plain)})|{spell(classes)})" if plain else spell(classes)
+
+
+def _both_cases(chars: CharSet) -> CharSet:
+    """`chars` with the other case of every ASCII letter."""
+    other = [(ord(c.swapcase()),) * 2 for c in _LETTERS if holds(chars, ord(c))]
+    return union((*chars, *other))

@@ -123,6 +123,8 @@ class Table(Sequence[int]):
         if isinstance(at, slice):
             start, stop, step = at.indices(len(self))
             return [self[index] for index in range(start, stop, step)]
+        if not 0 <= at < self._rows:
+            raise IndexError(at)
         return int(self._cells[(self.first + at) * self._columns]) - self._shift
 
     def row(self, at: int) -> tuple[int, ...]:

@@ -19,6 +19,7 @@ from typing import NoReturn
 
 from .body import Body, Span
 from .checkpoints import BLOCK, count_chars
+from .literal import ByteRates, LiteralScan
 from .pattern import Query
 
 try:
@@ -33,24 +34,42 @@ ENGINE: ModuleType | None = re2
 
 _WINDOW = 16 << 20
 _LINE = 32 << 20
+_LARGE = 256 << 10
 # As far as `re` follows one match that may span any number of lines, in characters.
 _FAR = 1_000_000
 _NEAR = 4_096
 
 
 class Scanner:
-    """Runs queries over one body. `window` is in bytes, `seconds` the time `re` may take for one request."""
+    """Runs queries over one body. `window` is in bytes, `seconds` the time `re` may take for one request;
+    in a body of `large` bytes or more a plain text is worth a plan of how to look for it."""
 
-    __slots__ = ("_block", "_body", "_decoded", "_most_block", "_raw", "_seconds", "_window")
+    __slots__ = (
+        "_block",
+        "_body",
+        "_buffer",
+        "_decoded",
+        "_large",
+        "_most_block",
+        "_rates",
+        "_raw",
+        "_seconds",
+        "_window",
+    )
 
-    def __init__(self, body: Body, *, window: int = _WINDOW, seconds: float = 30.0) -> None:
+    def __init__(
+        self, body: Body, *, window: int = _WINDOW, seconds: float = 30.0, large: int = _LARGE
+    ) -> None:
         self._body = body
         self._raw = body.raw
+        self._buffer = body.buffer
         self._window = window
         self._decoded = min(window, 4 << 20)
         self._block = max(1, window >> 12)
         self._most_block = max(1, window >> 4)
         self._seconds = seconds
+        self._large = large
+        self._rates: ByteRates | None = None
 
     def first(self, query: Query, most: int) -> tuple[list[Span], bool]:
         """The first `most` matches, and whether there are more. Raises TimeoutError, or ValueError where
@@ -61,36 +80,44 @@ class Scanner:
 
     def count(self, query: Query) -> int:
         """How many matches there are. Raises as `first` does."""
-        if query.literal is not None:
-            return self._count_literal(query.literal)
+        scan = self._literal_scan(query)
+        found = None if scan is None else scan.count()
+        if found is not None:
+            return found
         with self._limit(query):
             if query.exact and query.linear is not None and self._body.bytes:
-                return sum(1 for _ in self._linear(query))
+                return sum(1 for _ in self._in_bytes(query))
             return sum(1 for _ in self._spans(query))
 
     def _spans(self, query: Query) -> Iterator[Span]:
         if query.linear is None or (query.nullable and not query.exact) or not self._body.bytes:
             yield from self._backtracked(query, 0, self._body.bytes)
         elif query.exact:
-            yield from self._in_chars(self._linear(query))
+            yield from self._in_chars(self._in_bytes(query))
         elif query.crosses and query.reach > _NEAR:
             yield from self._one_by_one(query)
         else:
             yield from self._in_blocks(query)
 
-    def _count_literal(self, data: bytes) -> int:
-        step = self._window
-        return sum(
-            self._raw[at : at + step + len(data) - 1].count(data) for at in range(0, self._body.bytes, step)
-        )
+    def _in_bytes(self, query: Query) -> Iterator[tuple[int, int]]:
+        scan = self._literal_scan(query)
+        return scan.spans() if scan is not None and scan.pays else self._linear(query)
+
+    def _literal_scan(self, query: Query) -> LiteralScan | None:
+        """A better way than RE2's own to find a plain text in a large body."""
+        if query.literal is None or ENGINE is None or query.linear is None or self._body.bytes < self._large:
+            return None
+        if self._rates is None:
+            self._rates = ByteRates(self._body)
+        return LiteralScan(query.literal, self._body, self._rates, ENGINE, self._window)
 
     def _linear(self, query: Query) -> Iterator[tuple[int, int]]:
         """Matches in bytes, found by RE2 in the mapped file itself: it sees what stands around a window."""
-        find, raw, size = query.linear.search, self._raw, self._body.bytes
+        find, buffer, size = query.linear.search, self._buffer, self._body.bytes
         at = 0
         while True:
             core, stop = self._linear_borders(query, at)
-            while match := find(raw, at, stop):
+            while match := find(buffer, at, stop):
                 start, end = match.span()
                 if start >= core and core < size:
                     break
@@ -121,11 +148,11 @@ class Scanner:
     def _in_blocks(self, query: Query) -> Iterator[Span]:
         """RE2 finds where a match may start, `re` looks at that place and, where such places are close
         together, at larger and larger blocks at once."""
-        find, raw, size = query.linear.search, self._raw, self._body.bytes
+        find, buffer, size = query.linear.search, self._buffer, self._body.bytes
         at = block = 0
         while at < size:
             core, stop = self._linear_borders(query, at)
-            match = find(raw, at, stop)
+            match = find(buffer, at, stop)
             if match is None or match.start() >= core:
                 at, block = core, 0
                 continue
@@ -138,16 +165,16 @@ class Scanner:
     def _one_by_one(self, query: Query) -> Iterator[Span]:
         """RE2 finds every place where a match may start, `re` tries that place alone: for matches that may
         run on over many lines, where a search in a window would look much further than needed."""
-        find, raw, size = query.linear.search, self._raw, self._body.bytes
+        find, buffer, size = query.linear.search, self._buffer, self._body.bytes
         at = core = known = 0
-        while at < size and (match := find(raw, at, size)):
+        while at < size and (match := find(buffer, at, size)):
             start = match.start()
             if start >= core:
                 known = self._boundary(max(0, start - 4 * query.behind - 4))
                 core = min(size, start + self._most_block)
-                text = raw[known : self._boundary(min(size, core + 4 * _FAR))].decode()
+                text = self._raw[known : self._boundary(min(size, core + 4 * _FAR))].decode()
                 base, local = self._body.char_of(known), 0
-            local += count_chars(raw[known:start])
+            local += count_chars(self._raw[known:start])
             known = start
             found = query.compiled.match(text, local)
             if found is None:

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import copy
 import inspect
-import itertools
 import json
 import pickle
 import random
@@ -14,11 +13,13 @@ from pathlib import Path
 import pytest
 
 from sandbox.context_file import ContextFileWriter
+from sandbox.in_kernel import wire
 from sandbox.in_kernel.access import MOST_SPANS, AccessLog
 from sandbox.in_kernel.body import Span
 from sandbox.in_kernel.handle import Handle
 from sandbox.in_kernel.records import Text
 from sandbox.in_kernel.registry import HELPERS
+from sandbox.requests import cell_report
 
 STORY = "Call me Ishmael.\r\nSome years ago — never mind how long — 世界 🙂\n\nThe needle is 4711.\nlast line"
 CODE = """import os
@@ -433,26 +434,35 @@ def test_what_was_handed_out_is_logged(make_handle) -> None:
     assert handle.drain_access() == ((Span(0, 5000),), ())
 
 
-def test_the_log_is_bounded_and_forgets_no_reading() -> None:
+def test_the_log_is_bounded_and_never_tells_too_much() -> None:
+    """driver.md 5.2: what was read on costs no memory; of too many scattered spans the longest are told."""
     log = AccessLog()
     for at in range(0, 1_000_000, 10):
         log.read(at, at + 10)
     assert log._read == [Span(0, 1_000_000)]
     log.drain()
-    places = list(range(0, 600_000, 10))
+    places = list(range(0, 10 * MOST_SPANS + 100_000, 10))
     random.Random(1).shuffle(places)
     for at in places:
-        log.scanned(at, at + 1 + at % 5)
+        log.scanned(at, at + 1 + at // 10 % 5)
+        assert len(log._scanned) <= 2 * MOST_SPANS
     _, scanned = log.drain()
-    assert len(scanned) <= MOST_SPANS
-    assert all(before.end < after.start for before, after in itertools.pairwise(scanned))
-    held = iter(scanned)
-    span = next(held)
-    for at in sorted(places):
-        while span.end <= at:
-            span = next(held)
-        assert span.start <= at
-        assert at + 1 + at % 5 <= span.end
+    assert len(scanned) == MOST_SPANS
+    assert list(scanned) == sorted(scanned)
+    assert all(start % 10 == 0 and end == start + 1 + start // 10 % 5 for start, end in scanned)
+    assert all(end - start > 1 for start, end in scanned)
+
+
+def test_a_cell_tells_all_it_read_up_to_many_thousand_spans(make_handle) -> None:
+    """driver.md 5.2: the largest report fits a frame, and the driver takes it."""
+    handle = make_handle("x" * (4 * MOST_SPANS))
+    for at in range(0, 4 * MOST_SPANS, 4):
+        handle.peek(at, at + 2)
+    read, _ = handle.drain_access()
+    assert len(read) == MOST_SPANS
+    message = {"read": read, "scanned": read}
+    body = wire.encode(message, wire.MAX_CALL)[4:]
+    assert cell_report({**wire.decode(body), "changed": [], "rebound": []}, 10**7).read == read
 
 
 def test_the_reading_side_runs_without_the_host(make_handle, tmp_path: Path) -> None:

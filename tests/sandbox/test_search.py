@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from sandbox.context_file import ContextFileWriter
 from sandbox.in_kernel.body import Body, Span
+from sandbox.in_kernel.literal import literal_of
 from sandbox.in_kernel.pattern import understand
 from sandbox.in_kernel.search import ENGINE, Scanner
 
@@ -43,8 +44,8 @@ def check(
     wanted = expected(pattern, text)
     for engine in (ENGINE, None):
         query = understand(pattern, ascii_body=body.ascii, engine=engine)
-        for window in (*windows, 1 << 24):
-            scanner = Scanner(body, window=window)
+        for window, large in [*((window, 0) for window in windows), (1 << 24, 0), (1 << 24, 1 << 24)]:
+            scanner = Scanner(body, window=window, large=large)
             found, more = scanner.first(query, len(wanted) + 1)
             assert found == wanted, (pattern, window, engine)
             assert not more
@@ -120,6 +121,25 @@ PATTERNS = [
     r"(?-m:^foo)|bar",
     r"(?-m:foo$)|x$",
     r"(?i:THE) END",
+    r"(?i)the end",
+    r"(?i)the_LINE",
+    r"(?i)foo  BAR",
+    r"(?i)И ДЕЛО: ЧИСЛО",
+    r"(?i)世界",
+    r"foo 世界",
+    r"(?i)istanbul ISSIZ",
+    r"(?i)ss",
+    r"(?i)σσς",
+    r"(?i)kk?ß",
+    r"(?i)k ß",
+    r"(?ai)k",
+    r"(?ai)s s",
+    r"(?i)\n\nёлка",
+    r"\n\n",
+    r"(?i)é",
+    r"ab",
+    r"aa",
+    r"🙂 n",
     r"",
     r"x*$",
     r"(?:a*)*b",
@@ -192,6 +212,57 @@ def test_hits_equal_those_of_re_for_any_pattern(make_body, pattern: str, text: s
     """driver.md 3.4, sandbox.md 13."""
     with make_body(text) as body:
         check(body, text, pattern, (window,))
+
+
+LETTERS = "aAbkK\u212asSſiIİıßẞΣσςdž世🙂é\u0301 1\n"
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.text(LETTERS, min_size=1, max_size=4),
+    st.sampled_from(["", "(?i)", "(?ai)"]),
+    st.lists(st.text(LETTERS, max_size=6), max_size=8),
+    st.data(),
+)
+@example("ss", "(?i)", ["ſſſs"], None)
+@example("k\n", "(?i)", ["K\n\u212a\n"], None)
+def test_a_plain_text_is_found_and_counted_as_re_does(
+    make_body, literal: str, flags: str, between: list[str], data
+) -> None:
+    """sandbox.md 13: a literal in either case is right for every script, also where it is planned for."""
+    said = [literal, literal.upper(), literal.lower()]
+    text = "".join(part + (data.draw(st.sampled_from(said)) if data else literal) for part in between)
+    with make_body(text) as body:
+        check(body, text, flags + re.escape(literal), (1, 5))
+
+
+def test_letters_are_the_same_in_any_case_as_re_says() -> None:
+    """sandbox.md 13: the ways to write a letter are those that `re` takes for it, and belong together."""
+    every = "".join(map(chr, [*range(0xD800), *range(0xE000, 0x110000)]))
+    cased = [char for char in every if char.lower() != char or char.upper() != char]
+    ways = {char: literal_of([ord(char)], re.I, ascii_body=False).spellings[0] for char in cased}
+    for char, spelled in ways.items():
+        assert all(ways[way.decode()] == spelled for way in spelled), char
+    for char in "aiksßσµé世":
+        found = {one.encode() for one in re.findall(re.escape(char), every, re.I)}
+        assert found == set(ways.get(char, [char.encode()]))
+    if ENGINE is None:
+        return
+    for char in {*cased[::9], *"ıiIİkKsS\u212aſßẞ"}:
+        linear = understand(f"(?i){char}", ascii_body=False, engine=ENGINE).linear
+        assert {match.group() for match in linear.finditer("".join(cased).encode())} == {*ways[char]}
+
+
+@pytest.mark.parametrize("literal", ["слово", "(?i)СЛОВО", "(?i)the kernel", "(?i)世界", "e", "(?i)K", "zq"])
+def test_a_large_body_is_searched_and_counted_exactly(make_body, literal: str) -> None:
+    """driver.md 3.5, sandbox.md 13: rare and frequent texts, each counted in its own way."""
+    text = ("The kernel of слово, the KERNEL Слово, 世界. " * 7 + "\n") * 2_000 + "zq \u212a"
+    body = make_body(text)
+    query = understand(literal, ascii_body=False, engine=ENGINE)
+    wanted = expected(literal, text)
+    scanner = Scanner(body, large=0)
+    assert scanner.count(query) == len(wanted)
+    assert scanner.first(query, 10**6) == (wanted, False)
 
 
 def test_without_an_engine_nothing_changes_but_the_speed(make_body) -> None:

@@ -1,0 +1,272 @@
+"""Where a plain text stands in a large body, upper and lower case being the same or not.
+
+A pass that looks for one byte is many times faster than one that runs an automaton. So the text is looked
+for by the byte of it that is rarest in this body: RE2 jumps from one such byte to the next, and what stands
+around it is compared only there. A letter with two cases takes two passes.
+"""
+
+from __future__ import annotations
+
+import heapq
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from types import ModuleType
+from typing import Any
+
+from .body import Body
+
+__all__ = ["ByteRates", "Literal", "LiteralScan", "literal_of"]
+
+_SAMPLES = 16
+_SAMPLE = 4_096
+_SLICE = 64 * 1024  # small enough to stay in the processor's cache
+_LINE = 1 << 20
+_CASED_LIMIT = 0x1F000
+"""No letter with two cases lies beyond."""
+
+# What a pass over a body costs, in passes that look for a byte which is not there (some 30 ms/GB). Measured.
+_A_FIND = 0.34  # for each place where the byte stands, in one KB
+_A_HIT = 90.0  # for each match, in one KB
+_FOLDED = 10.0  # RE2's own pass for a text in any case that begins with an ASCII letter
+_FOLDED_WIDE = 36.0  # … with another letter
+_COUNTING = 20.0  # `bytes.count`
+_LOWERING = 10.0  # `bytes.lower` before that
+_REPLACING = 36.0  # and `bytes.replace` for each spelling that is not ASCII
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A plain text: for each of its characters the ways to write it in UTF-8, the usual one first."""
+
+    spellings: tuple[tuple[bytes, ...], ...]
+
+    @property
+    def usual(self) -> bytes:
+        """The text itself, in lower case where case does not matter."""
+        return b"".join(ways[0] for ways in self.spellings)
+
+    @property
+    def folded(self) -> bool:
+        """Whether any character has more ways than one."""
+        return any(len(ways) > 1 for ways in self.spellings)
+
+    @property
+    def longest(self) -> int:
+        """The most bytes that a match may have."""
+        return sum(max(map(len, ways)) for ways in self.spellings)
+
+    def overlaps_itself(self) -> bool:
+        """Whether one match may begin within another."""
+        usual = self.usual
+        return any(usual.startswith(usual[at:]) for at in range(1, len(usual)))
+
+
+def literal_of(codes: Sequence[int], flags: int, *, ascii_body: bool) -> Literal | None:
+    """The literal for these characters under the flags of `re`; None when there are none, or one is a lone
+    surrogate."""
+    if not codes or any(0xD800 <= code < 0xE000 for code in codes):
+        return None
+    if not flags & re.IGNORECASE:
+        return Literal(tuple((chr(code).encode(),) for code in codes))
+    return Literal(tuple(_cases(chr(code), flags & re.ASCII, ascii_body) for code in codes))
+
+
+class ByteRates:
+    """How often each byte stands in a KB of a body, by a sample of 64 KB from all over it."""
+
+    __slots__ = ("rates", "sample")
+
+    def __init__(self, body: Body) -> None:
+        raw, size = body.raw, body.bytes
+        whole = size <= _SAMPLES * _SAMPLE
+        self.sample = (
+            raw[:size]
+            if whole
+            else b"".join(raw[at : at + _SAMPLE] for at in range(0, size - _SAMPLE, size // _SAMPLES))
+        )
+        scale = 1024 / max(1, len(self.sample))
+        self.rates = tuple(scale * self.sample.count(bytes((byte,))) for byte in range(256))
+
+    def of(self, literal: Literal) -> float:
+        """How many matches a KB may hold."""
+        found = _in_one_case(self.sample, _several(literal)).count(literal.usual)
+        return 1024 / max(1, len(self.sample)) * found
+
+
+class LiteralScan:
+    """Finds one literal in one body. `window` is in bytes."""
+
+    __slots__ = (
+        "_body",
+        "_buffer",
+        "_hits",
+        "_lead",
+        "_literal",
+        "_number",
+        "_passes",
+        "_probes",
+        "_raw",
+        "_window",
+    )
+
+    def __init__(
+        self, literal: Literal, body: Body, rates: ByteRates, engine: ModuleType, window: int
+    ) -> None:
+        self._literal = literal
+        self._body = body
+        self._raw = body.raw
+        self._buffer = body.buffer
+        self._window = window
+        self._hits = rates.of(literal)
+        self._passes, self._number = min(
+            (sum(1 + _A_FIND * min(rates.rates[byte] for byte in way) for way in ways), number)
+            for number, ways in enumerate(literal.spellings)
+        )
+        before, after = literal.spellings[: self._number], literal.spellings[self._number + 1 :]
+        self._lead = _compiled("".join(map(_either, before)), engine)
+        rest = "".join(map(_either, after))
+        self._probes = [_Probe.of(way, rest, rates.rates, engine) for way in literal.spellings[self._number]]
+
+    @property
+    def pays(self) -> bool:
+        """Whether this is faster than the pattern itself in RE2."""
+        return not self._literal.folded or self._passes < self._own_passes()
+
+    def spans(self) -> Iterator[tuple[int, int]]:
+        """Matches in bytes, in order, none within another."""
+        free = 0
+        for low in range(0, self._body.bytes, self._window):
+            high = low + self._window
+            for start, end in heapq.merge(*(self._found(probe, low, high) for probe in self._probes)):
+                if start >= free:
+                    yield start, end
+                    free = end
+
+    def count(self) -> int | None:
+        """How many there are; None when the pattern in RE2 is the better way."""
+        letters = _several(self._literal)
+        wide = sum(not way.isascii() for ways in letters for way in ways[1:])
+        counting = _COUNTING + _REPLACING * wide + (_LOWERING if letters else 0)
+        if (
+            self._literal.overlaps_itself()
+            or min(self._passes, self._own_passes()) + _A_HIT * self._hits < counting
+        ):
+            return sum(1 for _ in self.spans()) if self.pays else None
+        return self._count_in_one_case(letters) if letters else self._count_exact()
+
+    def _own_passes(self) -> float:
+        return _FOLDED if self._literal.spellings[0][0].isascii() else _FOLDED_WIDE
+
+    def _found(self, probe: _Probe, low: int, high: int) -> Iterator[tuple[int, int]]:
+        """Matches that begin from byte `low` up to `high` and hold the probe's spelling."""
+        raw, buffer, search = self._raw, self._buffer, probe.pattern.search
+        at, stop = low, min(self._body.bytes, high + self._literal.longest)
+        while match := search(buffer, at, stop):
+            place, end = match.span()
+            at = place + 1
+            place -= len(probe.before)
+            if place < low or raw[place : place + len(probe.before)] != probe.before:
+                continue
+            start = self._start(place)
+            if start is None or start < low:
+                continue
+            if start >= high:
+                return
+            yield start, end
+
+    def _start(self, place: int) -> int | None:
+        """Where the match begins whose chosen character stands at byte `place`, if it is one."""
+        raw, start = self._raw, place
+        for _ in range(self._number):
+            start -= 1
+            while start > 0 and raw[start] & 0xC0 == 0x80:
+                start -= 1
+        if start < 0:
+            return None
+        return start if start == place or self._lead.fullmatch(self._buffer, start, place) else None
+
+    def _count_exact(self) -> int:
+        data, raw = self._literal.usual, self._raw
+        more = _SLICE + len(data) - 1
+        return sum(raw[at : at + more].count(data) for at in range(0, self._body.bytes, _SLICE))
+
+    def _count_in_one_case(self, letters: Sequence[tuple[bytes, ...]]) -> int | None:
+        """Line by line, as letters may change their length; None for lines too long to hold."""
+        data, raw, size = self._literal.usual, self._raw, self._body.bytes
+        if b"\n" in data:
+            return None
+        found = at = 0
+        while at < size:
+            stop = at + _SLICE
+            if stop < size:
+                stop = raw.find(b"\n", stop, stop + _LINE) + 1
+                if not stop:
+                    return None
+            found += _in_one_case(raw[at:stop], letters).count(data)
+            at = stop
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Probe:
+    """One spelling of the chosen character: RE2 looks for its rarest byte, what comes after that, and the
+    rest of the text; `before` are the bytes of the spelling that stand before."""
+
+    before: bytes
+    pattern: Any
+
+    @classmethod
+    def of(cls, way: bytes, rest: str, rates: Sequence[float], engine: ModuleType) -> _Probe:
+        at = min(range(len(way)), key=lambda place: rates[way[place]])
+        # The group keeps RE2 from taking the rest for a part of the text that it jumps to.
+        return cls(way[:at], _compiled(_escaped(way[at:]) + (f"(?:{rest}){{1}}" if rest else ""), engine))
+
+
+def _compiled(source: str, engine: ModuleType) -> Any:
+    """An RE2 pattern of bytes: RE2's Latin-1 is one byte a character."""
+    options = engine.Options()
+    options.log_errors = False
+    options.encoding = engine.Options.Encoding.LATIN1
+    return engine.compile(source.encode("ascii"), options)
+
+
+def _escaped(data: bytes) -> str:
+    return "".join(f"\\x{byte:02x}" for byte in data)
+
+
+def _either(ways: tuple[bytes, ...]) -> str:
+    return _escaped(ways[0]) if len(ways) == 1 else f"(?:{'|'.join(map(_escaped, ways))})"
+
+
+def _several(literal: Literal) -> list[tuple[bytes, ...]]:
+    """The different letters of the literal that can be written in more ways than one."""
+    return list(dict.fromkeys(ways for ways in literal.spellings if len(ways) > 1))
+
+
+def _in_one_case(data: bytes, letters: Sequence[tuple[bytes, ...]]) -> bytes:
+    """`data` with each of `letters` written in its usual way."""
+    if letters:
+        data = data.lower()
+    for usual, *others in letters:
+        for other in others:
+            if not other.isascii():
+                data = data.replace(other, usual)
+    return data
+
+
+@lru_cache(maxsize=256)
+def _cases(char: str, flags: int, ascii_body: bool) -> tuple[bytes, ...]:
+    """The ways to write a character when case does not matter: `re` itself is asked."""
+    same = re.compile(re.escape(char), re.IGNORECASE | flags)
+    alike = {char, *same.findall(_cased(ascii_body))}
+    # ASCII small letters first: `bytes.lower` makes them. Else any order, as long as it is always the same.
+    ordered = sorted(alike, key=lambda one: (not one.isascii(), one.isascii() and one != one.lower(), one))
+    return tuple(one.encode() for one in ordered)
+
+
+@lru_cache(maxsize=2)
+def _cased(ascii_body: bool) -> str:
+    every = map(chr, range(0x80 if ascii_body else _CASED_LIMIT))
+    return "".join(char for char in every if char.lower() != char or char.upper() != char)
