@@ -16,6 +16,7 @@ __all__ = [
     "Event",
     "KernelOpened",
     "Observer",
+    "Resumed",
     "Retrying",
     "RoundStarted",
     "RunEnded",
@@ -40,6 +41,15 @@ class RunStarted:
     run_id: str
     strategy: Strategy
     model: str
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """A run goes on with so many rounds and children's replies from its journal."""
+
+    run_id: str
+    rounds: int
+    replies: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +134,7 @@ class RunEnded:
 Event = (
     ContextLoaded
     | RunStarted
+    | Resumed
     | KernelOpened
     | RoundStarted
     | Violated

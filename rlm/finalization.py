@@ -30,12 +30,13 @@ class Answer:
 
 
 class Finalizer:
-    """Judges every `finalize` of a run. The first accepted one stands."""
+    """Judges every `finalize` of a run. The first accepted one stands. `told_of_evidence`: whether one was
+    refused because its evidence does not stand, which happens once."""
 
     def __init__(self, body: Body, coverage: CoverageLedger) -> None:
         self._body = body
         self._coverage = coverage
-        self._told_of_evidence = False
+        self.told_of_evidence = False
         self.last_round = False
         self.answer: Answer | None = None
         self._judged = 0
@@ -69,8 +70,8 @@ class Finalizer:
             # Another call of the same cell was faster: the first accepted answer stands.
             return FinalizeVerdict(accepted=True)
         unverified = [citation for citation in citations if not citation.verified]
-        if unverified and not self._told_of_evidence and not self.last_round:
-            self._told_of_evidence = True
+        if unverified and not self.told_of_evidence and not self.last_round:
+            self.told_of_evidence = True
             shown = "; ".join(f"{citation.quote[:80]!r}" for citation in unverified[:_SHOWN])
             return FinalizeVerdict(
                 accepted=False,

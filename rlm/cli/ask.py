@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from rlm.cli.consent import SandboxOption, allowed_level
-from rlm.cli.exits import Exit, say
 from rlm.cli.interrupts import run_interruptible
+from rlm.cli.outcome import interrupted, leave_with
+from rlm.cli.store import StoreOption
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,8 +41,8 @@ def ask(
         str | None,
         typer.Option(
             envvar="RLM_MODEL",
-            help="The root: anthropic:NAME, openai:NAME, openai:NAME@URL, extractive, scripted:FILE. "
-            "Default: the one whose key is set, else extractive.",
+            help="The root: anthropic:NAME, openai:NAME, openai:NAME@URL, extractive, scripted:FILE, "
+            "replay:RUN. Default: the one whose key is set, else extractive.",
         ),
     ] = None,
     sub_model: Annotated[
@@ -75,10 +76,13 @@ def ask(
         SandboxOption,
         typer.Option(envvar="RLM_SANDBOX", help="Isolation: auto takes the strongest, 0 is none at all."),
     ] = "auto",
-    store: Annotated[
-        str | None,
-        typer.Option(envvar="RLM_STORE", help="The journal's file.", show_default="in the state folder"),
-    ] = None,
+    store: StoreOption = None,
+    store_mb: Annotated[
+        int, typer.Option(envvar="RLM_STORE_MB", help="Over it the journal loses its oldest finished runs.")
+    ] = 2_048,
+    cache: Annotated[
+        bool, typer.Option("--cache", envvar="RLM_CACHE", help="Take children's answers of earlier runs.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the whole result as JSON.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no account on stderr.")] = False,
 ) -> None:
@@ -103,6 +107,8 @@ def ask(
         strategy=strategy,
         sandbox=allowed_level(sandbox, model_written=(model or default_model(os.environ)) != "extractive"),
         store=store,
+        store_mb=store_mb,
+        cache=cache,
         root=RootSettings(contract=contract),
     )
     with Progress(quiet=quiet, seconds=max_seconds) as progress:
@@ -112,12 +118,8 @@ def ask(
             result = run_interruptible(_run(rlm, question, sources))
         except KeyboardInterrupt:
             progress.close()
-            kept = f"; what it did is kept: rlm show {progress.run_id}" if progress.run_id else ""
-            say(f"interrupted{kept}")
-            raise typer.Exit(Exit.INTERRUPTED) from None
-    _print(result, as_json=as_json, quiet=quiet)
-    if result.answer is None:
-        raise typer.Exit(Exit.MODEL if result.stop_reason == "model" else Exit.NO_ANSWER)
+            raise interrupted(progress.run_id) from None
+    leave_with(result, as_json=as_json, quiet=quiet)
 
 
 ask.__doc__ = f"{ask.__doc__}\n\n{EXAMPLES}"
@@ -128,19 +130,3 @@ async def _run(rlm: RLM, question: str, sources: Sequence[Source]) -> RunResult:
         return await rlm.run(question, sources)
     finally:
         await rlm.aclose()
-
-
-def _print(result: RunResult, *, as_json: bool, quiet: bool) -> None:
-    from rlm.cli.answer import account, answer_text, json_bytes, no_answer
-    from rlm.cli.words import in_words
-
-    if as_json:
-        typer.echo(json_bytes(result.to_json(), indent=2))
-    elif result.answer is not None:
-        typer.echo(answer_text(result))
-    why = no_answer(result)
-    if why is not None:
-        say(f"no answer ({result.stop_reason}): {in_words(why)}")
-    # Where no model was reached there is nothing to account for.
-    if not quiet and (why is None or result.usage):
-        typer.echo(account(result), err=True)

@@ -16,6 +16,7 @@ EventKind = Literal[
     "helper",
     "limit",
     "warning",
+    "kernel_died",
     "interrupted",
     "resumed",
     "diverged",

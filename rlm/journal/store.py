@@ -243,6 +243,8 @@ class Journal:
         """Remove runs that have ended and give their names, oldest first: all but the `keep` newest of them,
         those begun before `older_than` (Unix seconds), or, once the store takes more than `most_bytes`, one
         after another until it does not, interrupted ones (which can be resumed) last."""
+        if keep is None and older_than is None and (most_bytes is None or await self.size() <= most_bytes):
+            return ()
         ended = [run for run in await self.runs(limit=None) if run.state != "running"]
         chosen: list[str] = []
         if keep is not None or older_than is not None:
