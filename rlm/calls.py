@@ -64,7 +64,8 @@ class Caller:
         spent = playback.recording.spent
         for usage in spent.usage:
             facts = asdict(usage)
-            self._sums[facts.pop("model")] = _Sum(**facts)
+            name = facts.pop("model")
+            self._sums[name] = _Sum(**facts)
         budget.restore(
             calls=spent.calls, tokens=spent.tokens, cost_usd=spent.cost_usd, cost_known=spent.cost_known
         )
