@@ -305,7 +305,7 @@ class _Run:
         self._budget = Budget(rlm.limits)
         self._caller = Caller(self._budget, log, playback, remember=rlm.settings.cache)
         self._coverage = CoverageLedger(body.chars)
-        self._accounts = Accounts(self._budget, self._caller, self._coverage, log, playback, rlm._tell)
+        self._accounts = Accounts(self._budget, self._caller, self._coverage, log, playback, self._observe)
         self._finalizer = Finalizer(body, self._coverage)
         self._subcalls = SubCalls(
             rlm.sub_model,
@@ -457,8 +457,13 @@ class _Run:
         await self._log.append("finished", {**result.to_json(), **self._totals()})
 
     def warn(self, message: str) -> None:
-        self.warnings.append(message)
-        self._rlm._tell(Warned(message))
+        self._observe(Warned(message))
+
+    def _observe(self, event: Event) -> None:
+        """What any part says goes to whoever watches; a warning into the result, too."""
+        if isinstance(event, Warned):
+            self.warnings.append(event.message)
+        self._rlm._tell(event)
 
     def _totals(self) -> dict[str, Any]:
         return {
