@@ -59,8 +59,9 @@ async def replay(
             own.run(left.run_id, left.task, left.facts) as log,
         ):
             # The kernel may die on the way: what is gone through again is read from the log.
-            for event in left.events[1:-1]:
-                await log.append(event.kind, event.data)
+            for event in left.events[1:]:
+                if event.kind != "finished":
+                    await log.append(event.kind, event.data)
             result = await rlm.go_through(left, loaded, log)
     if result.stop_reason == "model" and left.result.answer is None:
         # The rounds ended where they had ended; there was nobody to say why.

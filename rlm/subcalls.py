@@ -285,6 +285,8 @@ class SubCalls:
     async def _ask(self, wanted: _Wanted, prompt: AssembledPrompt, key: str) -> ChildAnswer:
         past = self._playback.failure(key)
         if past is not None:
+            if past.type == "model":
+                self._coverage.note_sent(wanted.spans)
             self._coverage.note_failed(wanted.spans)
             return _failure(past.type, past.message)
         async with self._room:
