@@ -1,4 +1,4 @@
-"""What the parts of one run share: its ledger, its calls, what was read, its log, and who watches."""
+"""What the parts of one run share: its ledger, its calls, what was read, its log, its past, who watches."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from rlm.budget import Budget
 from rlm.calls import Caller
 from rlm.coverage import CoverageLedger
 from rlm.events import Observer
+from rlm.playback import Playback
 
 if TYPE_CHECKING:
     from rlm.journal import RunLog
@@ -24,4 +25,5 @@ class Accounts:
     caller: Caller
     coverage: CoverageLedger
     log: RunLog
+    playback: Playback
     observe: Observer

@@ -169,6 +169,22 @@ class Budget:
         self._rounds += 1
         return self._rounds
 
+    def restore(self, *, calls: int, tokens: int, cost_usd: float, cost_known: bool) -> None:
+        """Account for what an earlier process spent on this run. Raises ValueError for negative amounts."""
+        ledger = self._ledger
+        for kind, amount in self._amounts(calls, tokens, cost_usd).items():
+            ledger.used[kind] += amount
+        ledger.cost_known = ledger.cost_known and cost_known
+
+    def restore_seconds(self, seconds: float) -> None:
+        """So many seconds of the run are used up now, whatever was before."""
+        self._ledger.started = self._ledger.clock() - seconds
+
+    def repeat_round(self, *, final: bool) -> None:
+        """Count a round that is gone through again: no limit is checked, nothing is held."""
+        self._last_taken = self._last_taken or final
+        self._rounds += 1
+
     def hold_last_round(self, *, tokens: int, cost_usd: float | None) -> None:
         """Set what one last root round would take, in place of the former estimate. Raises BudgetExhausted,
         and leaves the former hold, when there is no room for it: it is time for the last round now."""

@@ -13,7 +13,9 @@ from rlm.budget import Budget, Reservation
 from rlm.errors import ModelError
 from rlm.events import ModelAnswered, Observer
 from rlm.models.base import Message, Model, Reply, Request, TokenUsage
+from rlm.models.keys import call_key
 from rlm.models.pricing import price
+from rlm.playback import Playback
 from rlm.types import Usage
 
 if TYPE_CHECKING:
@@ -36,10 +38,11 @@ def estimated_cost(model: Model, prompt_tokens: int, output_tokens: int) -> floa
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A reply and what it cost; None when the price is not known."""
+    """A reply and what it cost; None when the price is not known. `cached`: another run paid for it."""
 
     reply: Reply
     cost_usd: float | None
+    cached: bool = False
 
 
 @dataclass(slots=True)
@@ -52,13 +55,29 @@ class _Sum:
 
 
 class Caller:
-    """Sends requests within a run's budget, and keeps the run's usage by model."""
+    """Sends requests within a run's budget, and keeps the run's usage by model.
 
-    def __init__(self, budget: Budget, log: RunLog, observe: Observer = lambda _: None) -> None:
+    What `playback` has a reply to is not asked (rounds of a root are their driver's affair). With `remember`,
+    nor is a child of which the store has an answer, from whichever run. `observe` is told of every reply.
+    """
+
+    def __init__(
+        self, budget: Budget, log: RunLog, playback: Playback, observe: Observer, *, remember: bool = False
+    ) -> None:
         self._budget = budget
         self._log = log
+        self._playback = playback
         self._observe = observe
+        self._remember = remember
         self._sums: dict[str, _Sum] = {}
+        spent = playback.recording.spent
+        for usage in spent.usage:
+            facts = asdict(usage)
+            name = facts.pop("model")
+            self._sums[name] = _Sum(**facts)
+        budget.restore(
+            calls=spent.calls, tokens=spent.tokens, cost_usd=spent.cost_usd, cost_known=spent.cost_known
+        )
 
     @property
     def tokens(self) -> int:
@@ -93,6 +112,10 @@ class Caller:
         `last_round` takes what the budget holds back for it. `sent` is called once the request goes out.
         A call that is cancelled under way is charged its prompt: the provider will.
         """
+        key = None if request.role == "root" else call_key(model.name, request)
+        if key is not None and (known := await self._known(key, model, request, facts)) is not None:
+            sent()
+            return known
         most = prompt_tokens + request.max_output_tokens
         cost = estimated_cost(model, prompt_tokens, request.max_output_tokens)
         if last_round:
@@ -132,9 +155,11 @@ class Caller:
             "model_call" if request.role in ("root", "direct") else "child",
             {
                 **facts,
+                "key": key,
                 "role": request.role,
                 "model": model.name,
-                "round": request.round,
+                "round": request.round or self._playback.round,
+                "max_output_tokens": request.max_output_tokens,
                 "reply": reply.text,
                 "finish_reason": reply.finish_reason,
                 "usage": asdict(reply.usage),
@@ -143,6 +168,35 @@ class Caller:
             },
         )
         return Call(reply, paid)
+
+    async def _known(self, key: str, model: Model, request: Request, facts: dict[str, Any]) -> Call | None:
+        """The reply to a call that this run has paid for before, or that the store remembers."""
+        past = self._playback.reply(key)
+        if past is not None:
+            return Call(past.reply, past.cost_usd, past.cached)
+        if not self._remember or request.role != "child":
+            return None
+        found = await self._log.remembered(key)
+        if found is None:
+            return None
+        await self._log.append(
+            "child",
+            {
+                **facts,
+                "key": key,
+                "role": request.role,
+                "model": model.name,
+                "round": self._playback.round,
+                "max_output_tokens": request.max_output_tokens,
+                "reply": found["reply"],
+                "finish_reason": "stop",
+                "usage": asdict(TokenUsage()),
+                "cost_usd": 0.0,
+                "seconds": 0.0,
+                "cached": True,
+            },
+        )
+        return Call(Reply(found["reply"]), 0.0, cached=True)
 
     def _settle(self, model: Model, reservation: Reservation, usage: TokenUsage) -> float | None:
         paid = price(model.name, usage)

@@ -1,7 +1,8 @@
 """The root driver: one run, round by round, from the first prompt to the last word.
 
 A round asks the root for one block, runs it, and feeds back what came of it. Whatever limit is reached,
-one last round remains in which the root may finalize from what it has.
+one last round remains in which the root may finalize from what it has. Rounds that the journal has are gone
+through again without asking: their cells run in the new kernel, and are told what they were told.
 """
 
 from __future__ import annotations
@@ -20,10 +21,11 @@ from rlm.calls import estimate, estimated_cost
 from rlm.contract import Contract, Violation, fenced, parse
 from rlm.deadline import seconds_left
 from rlm.errors import BudgetExhausted, ModelError
-from rlm.events import CellEnded, CellStarted, RoundStarted, Violated
+from rlm.events import CellEnded, CellStarted, RoundStarted, Violated, Warned
 from rlm.feedback import Feedback, render
 from rlm.finalization import Answer, Finalizer
-from rlm.models.base import FinishReason, Message, Model, Request
+from rlm.models.base import FinishReason, Message, Model, Reply, Request
+from rlm.recording import PastRound, Recording
 from rlm.subcalls import SubCalls
 from rlm.types import StopReason
 from sandbox.errors import KernelDied, KernelStartError
@@ -36,6 +38,16 @@ MAX_DEATHS = 3
 MIN_CELL_SECONDS = 0.5
 LAST_ROUND_SECONDS = 120.0
 """For the reply of the last round, which may begin when the run's time is up."""
+
+_DIED = "KernelDied"
+_BROUGHT_BACK = (
+    "The kernel had died and this block was run in a new one: the blocks before it were run again there, so "
+    "their variables are back."
+)
+_CHANGED = "The blocks of these rounds did not come out as before when they were run again: {rounds}."
+_WENT_ANOTHER_WAY = (
+    "This block was run again in a new kernel and did not come out as before: this is what came of it now."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +102,7 @@ class Driver:
         self._caller = accounts.caller
         self._coverage = accounts.coverage
         self._log = accounts.log
+        self._playback = accounts.playback
         self._observe = accounts.observe
         self._settings = settings
         self._output = min(settings.output_tokens, model.window.output)
@@ -102,6 +115,7 @@ class Driver:
         self._tokens = 0
         self._last_cell: CellResult | None = None
         self._variables: dict[str, str] = {}
+        self._limit = self._playback.recording.limit or ("rounds", "")
 
     async def run(self, prompt: RootInput) -> Outcome:
         """Rounds until an answer, or until none can be had. Raises BudgetExceeded (the task is too long),
@@ -122,6 +136,9 @@ class Driver:
 
     async def _rounds(self) -> Outcome:
         try:
+            ended = await self._repeat()
+            if ended is not None:
+                return ended
             while True:
                 try:
                     self._hold_last_round()
@@ -133,6 +150,22 @@ class Driver:
                     return Outcome(self._finalizer.answer, "finalized")
         except _Over as over:
             return Outcome(None, over.reason, detail=str(over))
+
+    async def _repeat(self) -> Outcome | None:
+        """The rounds that the journal has; how they ended, or None when there are more to be had."""
+        rounds = self._playback.rounds
+        for past in rounds:
+            if past is not rounds[0]:
+                self._retell(past)
+            self._budget.repeat_round(final=past.final)
+            self._finalizer.last_round = past.final
+            await self._take(past.reply, past.number, past)
+            if self._finalizer.answer is not None or past.final:
+                return self._forced() if past.final else Outcome(self._finalizer.answer, "finalized")
+            if self._playback.diverged:
+                break
+        self._budget.restore_seconds(self._playback.recording.spent.seconds)
+        return None
 
     async def _round(self, round_: int, *, final: bool = False) -> None:
         """Ask, check, run, feed back."""
@@ -157,32 +190,37 @@ class Driver:
                 )
         except ModelError as error:
             raise _Over("model", str(error)) from error
-        reply = call.reply
+        await self._take(call.reply, round_)
+
+    async def _take(self, reply: Reply, round_: int, past: PastRound | None = None) -> None:
+        """Check a reply, run its cell, feed back; `past` is the round when it was had before."""
         # A server may not hold itself to the output limit: what it sent would fill the window for ever.
         overlong = estimate(reply.text) > 4 * self._output
         finish: FinishReason = "length" if overlong else reply.finish_reason
         cell = parse(reply.text, finish_reason=finish, contract=self._settings.contract)
         if isinstance(cell, Violation):
-            await self._violated(round_, cell, finish)
+            await self._violated(round_, cell, finish, again=past is not None)
             return
         self._violations = 0
         notes = [soft_breach_reminder()] if cell.prose else []
         # What stands in the history teaches the format: the block alone, without prose and reasoning.
         self._add(Message("assistant", fenced(cell.code)))
-        self._observe(CellStarted(round_, cell.code))
-        result = await self._execute(cell.code, round_)
+        before = None if past is None else past.cell
+        if before is None:
+            self._observe(CellStarted(round_, cell.code))
+        result, told = await self._run_cell(cell.code, round_, before)
+        notes.extend(told)
         self._last_cell = result
         self._variables.update((variable.name, str(variable)) for variable in result.report.changed)
         self._coverage.note_read(result.report.read)
         self._coverage.note_scanned(result.report.scanned)
-        self._observe(CellEnded(round_, result.status, result.seconds))
-        await self._log.append(
-            "cell", {"round": round_, "code": cell.code, "prose": cell.prose, "result": asdict(result)}
-        )
+        if result is not before:
+            self._observe(CellEnded(round_, result.status, result.seconds))
+            await self._log.append(
+                "cell", {"round": round_, "code": cell.code, "prose": cell.prose, "result": asdict(result)}
+            )
         if self._finalizer.answer is not None:
             return
-        if result.ename == "KernelDied":
-            notes.append(await self._reopen(result))
         self._add(Message("user", self._feedback(round_, result, notes), stable=True))
 
     def _feedback(self, round_: int, result: CellResult, notes: list[str]) -> str:
@@ -199,12 +237,15 @@ class Driver:
             )
         )
 
-    async def _violated(self, round_: int, violation: Violation, finish: FinishReason) -> None:
+    async def _violated(
+        self, round_: int, violation: Violation, finish: FinishReason, *, again: bool
+    ) -> None:
         """The reply does not stay in the history; the correction stands in its place."""
-        self._observe(Violated(round_, violation.kind))
-        await self._log.append(
-            "limit", {"round": round_, "violation": violation.kind, "finish_reason": finish}
-        )
+        if not again:
+            self._observe(Violated(round_, violation.kind))
+            await self._log.append(
+                "limit", {"round": round_, "violation": violation.kind, "finish_reason": finish}
+            )
         self._violations += 1
         if self._violations >= self._budget.limits.violations:
             raise _Over(
@@ -215,16 +256,92 @@ class Driver:
 
     async def _last_round(self, exhausted: BudgetExhausted) -> Outcome:
         """The round that was held back: whatever was reached, the root may finalize from what it has."""
-        reason: StopReason = STOP_REASONS[exhausted.limit]
+        self._limit = (exhausted.limit, str(exhausted))
         await self._log.append("limit", {"limit": exhausted.limit, "message": str(exhausted)})
         self._finalizer.last_round = True
         self._add(Message("user", last_round_notice(str(exhausted)), stable=True))
         with suppress(BudgetExhausted, TimeoutError):
             await self._round(self._budget.rounds + 1, final=True)
+        return self._forced()
+
+    def _forced(self) -> Outcome:
+        """How the last round ended."""
+        limit, message = self._limit
         answer = self._finalizer.answer
-        return Outcome(
-            answer, "finalized" if answer else reason, forced=answer is not None, detail=str(exhausted)
+        reason: StopReason = "finalized" if answer is not None else STOP_REASONS[limit]
+        return Outcome(answer, reason, forced=answer is not None, detail=message)
+
+    async def _run_cell(
+        self, code: str, round_: int, past: CellResult | None = None, *, again: bool = False
+    ) -> tuple[CellResult, list[str]]:
+        """A cell's result, and what the root is to be told of its kernel. `past` is the result it had before:
+        the same object comes back unless the cell went another way. One that ends its kernel is run `again`
+        in a new one, once."""
+        if past is not None and past.ename == _DIED:
+            return past, []
+        self._playback.begin(round_, past)
+        result = await self._execute(code, round_)
+        if result.ename == _DIED:
+            changed = await self._renew(round_, result)
+            if result.status == "timeout" or again:
+                if past is not None:
+                    await self._note_divergence(round_)
+                return result, [_skipped(again), *changed]
+            result, told = await self._run_cell(code, round_, past, again=True)
+            return result, told or [_BROUGHT_BACK, *changed]
+        if past is None:
+            return result, []
+        if result.status == past.status and not self._playback.diverged:
+            return past, []
+        await self._note_divergence(round_)
+        return result, [_WENT_ANOTHER_WAY]
+
+    async def _note_divergence(self, round_: int) -> None:
+        self._playback.diverged = True
+        await self._log.append("diverged", {"round": round_})
+        self._observe(
+            Warned(f"round {round_} did not go as before when it was run again: from there all is new")
         )
+
+    async def _renew(self, round_: int, result: CellResult) -> list[str]:
+        """A new kernel for one that is gone, brought to where that was before `round_`; what the root is to
+        be told of that. Nothing is asked again that was answered."""
+        while True:
+            self._deaths += 1
+            if self._deaths >= MAX_DEATHS:
+                raise _Over("kernel", f"the kernel died {self._deaths} times (the last: {result.evalue})")
+            await self._log.append("kernel_died", {"round": round_, "reason": result.evalue})
+            await self._close()
+            self._variables.clear()
+            self._subcalls.rewind()
+            self._playback.load(Recording.of(await self._log.events()))
+            try:
+                await self._open()
+            except KernelStartError as error:
+                raise _Over("kernel", str(error)) from error
+            died, changed = await self._rebuild(round_)
+            if died is None:
+                self._subcalls.take_tally()
+                return [_CHANGED.format(rounds=", ".join(map(str, changed)))] if changed else []
+            result = died
+
+    async def _rebuild(self, round_: int) -> tuple[CellResult | None, list[int]]:
+        """Run the cells before `round_` again. The result of one that ended the kernel, and the rounds whose
+        cells did not go as before."""
+        changed: list[int] = []
+        for past in self._playback.rounds:
+            if past.number >= round_ or past.cell is None or past.cell.ename == _DIED:
+                continue
+            cell = parse(past.reply.text, finish_reason="stop", contract=self._settings.contract)
+            assert not isinstance(cell, Violation)
+            self._playback.begin(past.number, past.cell)
+            result = await self._execute(cell.code, past.number)
+            if result.ename == _DIED:
+                return result, changed
+            if result.status != past.cell.status or self._playback.diverged:
+                changed.append(past.number)
+            self._variables.update((variable.name, str(variable)) for variable in result.report.changed)
+        return None, changed
 
     async def _execute(self, code: str, round_: int) -> CellResult:
         """The cell's result. Its computing ends with the run's time, as its children do: the cell is
@@ -236,23 +353,7 @@ class Driver:
         try:
             return await self._sandbox.execute(code, round=round_, timeout=seconds)
         except KernelDied as error:
-            return CellResult(status="died", ename="KernelDied", evalue=str(error))
-
-    async def _reopen(self, result: CellResult) -> str:
-        """A new kernel for one that is gone; gives the note the root is told with."""
-        self._deaths += 1
-        if self._deaths >= MAX_DEATHS:
-            raise _Over("kernel", f"the kernel died {self._deaths} times (the last: {result.evalue})")
-        await self._close()
-        self._variables.clear()
-        try:
-            await self._open()
-        except KernelStartError as error:
-            raise _Over("kernel", str(error)) from error
-        return (
-            "A new kernel was started: every variable is lost, and the same block would likely end it again. "
-            "Answers children gave are remembered: asking the same again costs nothing."
-        )
+            return CellResult(status="died", ename=_DIED, evalue=str(error))
 
     async def _open(self) -> None:
         self._sandbox = self._new_sandbox()
@@ -265,7 +366,11 @@ class Driver:
 
     def _facts(self) -> dict[str, Any]:
         """What the journal keeps of a prompt: what is new in it, and of the first how it was assembled."""
-        facts: dict[str, Any] = {"prompt": self._messages[-1].content, "prompt_tokens": self._tokens}
+        facts: dict[str, Any] = {
+            "prompt": self._messages[-1].content,
+            "prompt_tokens": self._tokens,
+            "final": self._finalizer.last_round,
+        }
         return facts if len(self._messages) > 2 else {**facts, "report": self._report}
 
     def _hold_last_round(self) -> None:
@@ -283,6 +388,20 @@ class Driver:
             for name in self._budget.low()
         ]
 
+    def _retell(self, past: PastRound) -> None:
+        """What the root was told before that round stands in its history word for word, seconds and all."""
+        if not past.final:
+            self._tokens -= estimate(self._messages.pop().content)
+        self._add(Message("user", past.prompt, stable=True))
+
     def _add(self, message: Message) -> None:
         self._messages.append(message)
         self._tokens += estimate(message.content)
+
+
+def _skipped(twice: bool) -> str:
+    why = "It ended its kernel twice" if twice else "It did not stop when it was interrupted"
+    return (
+        f"{why} and was skipped: nothing that it assigned is there. A new kernel was started and the blocks "
+        "before it were run again there, so their variables are back."
+    )

@@ -17,6 +17,7 @@ __all__ = [
     "KernelOpened",
     "ModelAnswered",
     "Observer",
+    "Resumed",
     "Retrying",
     "RoundStarted",
     "RunEnded",
@@ -42,6 +43,15 @@ class RunStarted:
     run_id: str
     strategy: Strategy
     model: str
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """A run goes on with so many rounds and children's replies from its journal."""
+
+    run_id: str
+    rounds: int
+    replies: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +161,7 @@ class RunFinished:
 Event = (
     ContextLoaded
     | RunStarted
+    | Resumed
     | KernelOpened
     | RoundStarted
     | ModelAnswered

@@ -34,13 +34,14 @@ class Answer:
 
 
 class Finalizer:
-    """Judges every `finalize` of a run. The first accepted one stands."""
+    """Judges every `finalize` of a run. The first accepted one stands. `told_of_evidence`: whether one was
+    refused because its evidence does not stand, which happens once."""
 
     def __init__(self, body: Body, coverage: CoverageLedger, answer_type: AnswerType | None = None) -> None:
         self._body = body
         self._coverage = coverage
         self._answer_type = answer_type
-        self._told_of_evidence = False
+        self.told_of_evidence = False
         self.last_round = False
         self.answer: Answer | None = None
         self._judged = 0
@@ -80,8 +81,8 @@ class Finalizer:
             return FinalizeVerdict(accepted=True)
         dangling = _dangling(text, len(final.evidence))
         faults = [*_unverified(citations), *dangling]
-        if faults and not self._told_of_evidence and not self.last_round:
-            self._told_of_evidence = True
+        if faults and not self.told_of_evidence and not self.last_round:
+            self.told_of_evidence = True
             return FinalizeVerdict(
                 accepted=False, reason=f"{'; '.join(faults)}. Mend it, or finalize again and it is marked so"
             )

@@ -1,13 +1,19 @@
-"""What the kernel of a run may ask of its driver, answered by the run's own parts."""
+"""What the kernel of a run may ask of its driver, answered by the run's own parts.
+
+What it is told and could not be told again (where the run stands, a refusal) is journalled by round, helper
+and order, so that the same cell run again is told the same.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
+from typing import Any
 
-from rlm.budget import Budget
-from rlm.coverage import CoverageLedger
+from rlm.accounts import Accounts
 from rlm.finalization import Finalizer
 from rlm.subcalls import SubCalls
+from sandbox.requests import BadCall
 from sandbox.sandbox import AnswerSink
 from sandbox.types import ChildBatch, Finalization, FinalizeVerdict, Progress
 
@@ -17,24 +23,52 @@ __all__ = ["RunHandler"]
 class RunHandler:
     """Implements KernelHandler."""
 
-    def __init__(
-        self, subcalls: SubCalls, finalizer: Finalizer, budget: Budget, coverage: CoverageLedger
-    ) -> None:
+    def __init__(self, subcalls: SubCalls, finalizer: Finalizer, accounts: Accounts) -> None:
         self._subcalls = subcalls
         self._finalizer = finalizer
-        self._budget = budget
-        self._coverage = coverage
+        self._budget = accounts.budget
+        self._coverage = accounts.coverage
+        self._log = accounts.log
+        self._playback = accounts.playback
 
     async def children(self, batch: ChildBatch, answered: AnswerSink) -> None:
-        await self._subcalls.serve(batch, answered)
+        order = self._playback.order("children")
+        refused = self._playback.helper("children", order)
+        if refused is not None:
+            raise BadCall(refused["type"], refused["message"])
+        try:
+            await self._subcalls.serve(batch, answered)
+        except BadCall as error:
+            await self._note("children", order, {"type": error.type, "message": str(error)})
+            raise
 
     async def finalize(self, final: Finalization) -> FinalizeVerdict:
-        return await self._finalizer.judge(final)
+        order = self._playback.order("finalize")
+        refused = self._playback.helper("finalize", order)
+        if refused is not None:
+            self._finalizer.told_of_evidence = refused["told_of_evidence"]
+            return FinalizeVerdict(accepted=False, reason=refused["reason"])
+        verdict = await self._finalizer.judge(final)
+        if not verdict.accepted:
+            told = self._finalizer.told_of_evidence
+            await self._note("finalize", order, {"reason": verdict.reason, "told_of_evidence": told})
+        return verdict
 
     async def progress(self) -> Progress:
-        return Progress(
+        order = self._playback.order("progress")
+        told = self._playback.helper("progress", order)
+        if told is not None:
+            return Progress(**told)
+        self._playback.miss()
+        progress = Progress(
             has_final_answer=self._finalizer.answer is not None,
             limits=self._budget.used(),
             coverage=asdict(self._coverage.report()),
             plan=self._subcalls.plan(),
         )
+        await self._note("progress", order, asdict(progress))
+        return progress
+
+    async def _note(self, helper: str, order: int, result: Mapping[str, Any]) -> None:
+        facts = {"round": self._playback.round, "helper": helper, "order": order, "result": result}
+        await self._log.append("helper", facts)

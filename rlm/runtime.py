@@ -6,7 +6,7 @@ import asyncio
 import os
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, asynccontextmanager
 from copy import copy
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -28,6 +28,7 @@ from rlm.events import (
     Event,
     KernelOpened,
     Observer,
+    Resumed,
     Retrying,
     RunEnded,
     RunFinished,
@@ -38,6 +39,9 @@ from rlm.finalization import Finalizer
 from rlm.handler import RunHandler
 from rlm.models import Model, ModelOptions, resolve
 from rlm.plan import RunPlan, plan_run
+from rlm.playback import Playback
+from rlm.recording import Recording
+from rlm.resume import LeftRun, input_to_keep, restored, source_facts
 from rlm.subcalls import ChildSettings, SubCalls
 from rlm.telemetry import log_event, run_spans
 from rlm.types import RunResult, Strategy
@@ -50,7 +54,7 @@ from sandbox.sandbox import Sandbox
 from sandbox.types import KernelLimits
 
 if TYPE_CHECKING:
-    from rlm.journal import RunLog
+    from rlm.journal import Journal, RunLog
 
 __all__ = ["RLM", "Context", "Settings"]
 
@@ -68,14 +72,17 @@ class Settings:
     """How runs go about their work. Each field's own type says what it holds.
 
     sandbox: the isolation level, or "auto" for the strongest there is; store: the journal's file or URL
-    (None: the user's state folder); document_cache: whether the text of large files is kept from run to run
-    in the user's cache folder.
+    (None: the user's state folder), which loses its oldest finished runs when it takes more than store_mb
+    megabytes; document_cache: whether the text of large files is kept from run to run in the user's cache
+    folder; cache: children's answers are taken from earlier runs in the store, where the call is the same.
     """
 
     strategy: Literal["auto", "rlm", "direct"] = "auto"
     sandbox: SandboxLevel = "auto"
     store: Path | str | None = None
     document_cache: bool = True
+    store_mb: int = 2_048
+    cache: bool = False
     root: RootSettings = field(default_factory=RootSettings)
     child: ChildSettings = field(default_factory=ChildSettings)
     direct: DirectSettings = field(default_factory=DirectSettings)
@@ -136,13 +143,13 @@ class RLM:
         self, task: str, context: Context, stack: AsyncExitStack, answer_type: AnswerType | None
     ) -> _Run:
         """A run that can go; `stack` closes what it stands on."""
-        # The database library takes a third of a second: `import rlm` must not.
-        from rlm.journal import Journal, default_store, new_run_id
+        from rlm.journal import new_run_id
 
         workspace = stack.enter_context(Workspace())
         began = time.monotonic()
+        sources = _sources(context)
         cache = default_cache(os.environ) if self.settings.document_cache else None
-        loaded = await workspace.load(_sources(context), cache=cache)
+        loaded = await workspace.load(sources, cache=cache)
         self._tell(
             ContextLoaded(
                 loaded.context.chars,
@@ -151,13 +158,89 @@ class RLM:
                 time.monotonic() - began,
             )
         )
-        journal = await stack.enter_async_context(
-            Journal.open(self.settings.store or default_store(os.environ))
-        )
-        journal.redact(_secrets(os.environ))
-        log = await stack.enter_async_context(journal.run(new_run_id(), task, self._facts(loaded)))
+        journal = await stack.enter_async_context(self._journal())
+        removed = await journal.prune(most_bytes=self.settings.store_mb << 20)
+        facts = {
+            **self._facts(loaded),
+            "sources": source_facts(sources),
+            "warnings": _warnings_of(loaded),
+            "answer_schema": None if answer_type is None else answer_type.text,
+        }
+        kept = input_to_keep(journal, loaded.context.folder, facts["sources"])
+        log = await stack.enter_async_context(journal.run(new_run_id(), task, facts, input=kept))
         body = stack.enter_context(Body.open(loaded.context.folder))
-        return _Run(self, task, loaded, body, log, answer_type)
+        run = _Run(self, task, loaded, body, log, answer_type=answer_type)
+        if removed:
+            run.warn(_pruned(removed, self.settings.store_mb))
+        return run
+
+    async def resume(self, run: str) -> RunResult:
+        """Go on with a run that was left (killed, interrupted, or failed by its provider) from the last event
+        in its journal; `run` is its name, or the start of it. Its limits and settings hold, these models
+        answer. What is journalled is neither asked nor paid again; blocks are run again in a new kernel. The
+        result of a run that has ended is given as it was. Raises JournalError, and UsageError when its models
+        are others or its input is not to be had as it was; else as `run`."""
+        result: RunResult | None = None
+        try:
+            async with AsyncExitStack() as stack:
+                journal = await stack.enter_async_context(self._journal())
+                left = await LeftRun.read(journal, run)
+                if left.result is not None:
+                    return left.result
+                rlm = self.as_of(left)
+                workspace = stack.enter_context(Workspace())
+                loaded = await left.load(journal, workspace)
+                log = await stack.enter_async_context(journal.resume(left.run_id))
+                # Read after it has become ours: another process may have gone on with it meanwhile.
+                left = replace(left, events=await log.events())
+                result = await rlm._watched(log_event, run_spans()).go_through(left, loaded, log)
+        except JournalError as error:
+            if result is None:
+                raise
+            return replace(result, warnings=(*result.warnings, f"the end of this run is not kept: {error}"))
+        return result
+
+    async def go_through(self, left: LeftRun, loaded: Loaded, log: RunLog) -> RunResult:
+        """Take a run up where its recording ends, writing to `log`. For `resume` and `rlm.replay`."""
+        recording = left.recording()
+        with Body.open(loaded.context.folder) as body:
+            run = _Run(self, left.task, loaded, body, log, recording, answer_type=left.answer_type)
+            run.warnings[:] = left.facts["warnings"]
+            replies = sum(map(len, recording.replies.values()))
+            self._tell(Resumed(left.run_id, len(recording.rounds), replies))
+            result = await run.go()
+            await run.log_result(result)
+        return result
+
+    def as_of(self, left: LeftRun) -> RLM:
+        """These models under the limits and settings of a run. Raises UsageError when it had others."""
+        facts = left.facts
+        for asked, model in (("model", self.model), ("sub_model", self.sub_model)):
+            if facts[asked] != model.name:
+                raise UsageError(
+                    f"run {left.run_id} was begun with {asked} {facts[asked]}, not {model.name}: give that"
+                )
+        other = copy(self)
+        other.limits = restored(Limits, facts["limits"])
+        other.settings = replace(
+            self.settings,
+            strategy=facts["strategy"],
+            cache=facts["cache"],
+            root=restored(RootSettings, facts["root"]),
+            child=restored(ChildSettings, facts["child"]),
+            direct=restored(DirectSettings, facts["direct"]),
+            kernel=restored(KernelLimits, facts["kernel"]),
+        )
+        return other
+
+    @asynccontextmanager
+    async def _journal(self) -> AsyncIterator[Journal]:
+        # The database library takes a third of a second: `import rlm` must not.
+        from rlm.journal import Journal, default_store
+
+        async with Journal.open(self.settings.store or default_store(os.environ)) as journal:
+            journal.redact(_secrets(os.environ))
+            yield journal
 
     async def plan(self, context: Context) -> RunPlan:
         """What a run over `context` would about take. Loads it, asks no model, opens no kernel, keeps
@@ -221,7 +304,7 @@ class RLM:
             concurrency=self.limits.concurrency,
             on_retry=lambda attempt, wait, reason: self._tell(Retrying(attempt, wait, reason)),
         )
-        return resolve(model, os.environ, options)
+        return resolve(model, os.environ, options, store=self.settings.store)
 
     def _watched(self, *observers: Observer | None) -> RLM:
         """The same with more observers, for one run alone."""
@@ -242,6 +325,15 @@ class RLM:
             "strategy": self.settings.strategy,
             "sandbox": self.settings.sandbox,
             "contract": self.settings.root.contract,
+            "cache": self.settings.cache,
+            "root": asdict(self.settings.root),
+            "child": asdict(self.settings.child),
+            "direct": asdict(self.settings.direct),
+            "kernel": asdict(self.settings.kernel),
+            "windows": {
+                "model": asdict(self.model.window),
+                "sub_model": asdict(self.sub_model.window),
+            },
             "context_sha256": loaded.context.sha256,
             "context_chars": loaded.context.chars,
             "documents": len(loaded.context.documents),
@@ -249,7 +341,7 @@ class RLM:
 
 
 class _Run:
-    """One run: its parts, made for it alone."""
+    """One run: its parts, made for it alone. `recording` is what was had of it before."""
 
     def __init__(
         self,
@@ -258,7 +350,9 @@ class _Run:
         loaded: Loaded,
         body: Body,
         log: RunLog,
-        answer_type: AnswerType | None,
+        recording: Recording | None = None,
+        *,
+        answer_type: AnswerType | None = None,
     ) -> None:
         self._rlm = rlm
         self._task = task
@@ -266,12 +360,13 @@ class _Run:
         self._body = body
         self._log = log
         self._answer_type = answer_type
-        self._began = time.monotonic()
-        self._warnings = _warnings_of(loaded)
+        playback = Playback(recording)
+        self._began = time.monotonic() - playback.recording.spent.seconds
+        self.warnings = _warnings_of(loaded)
         self._budget = Budget(rlm.limits)
-        self._caller = Caller(self._budget, log, rlm._tell)
+        self._caller = Caller(self._budget, log, playback, rlm._tell, remember=rlm.settings.cache)
         self._coverage = CoverageLedger(body.chars)
-        self._accounts = Accounts(self._budget, self._caller, self._coverage, log, rlm._tell)
+        self._accounts = Accounts(self._budget, self._caller, self._coverage, log, playback, self._observe)
         self._finalizer = Finalizer(body, self._coverage, answer_type)
         self._subcalls = SubCalls(
             rlm.sub_model,
@@ -290,7 +385,7 @@ class _Run:
             return await self._recursive()
         except asyncio.CancelledError:
             self._rlm._tell(RunEnded("cancelled", time.monotonic() - self._began))
-            await self._log.append("finished", {"stop_reason": "cancelled", **self._totals()})
+            await self._log.append("interrupted", {"stop_reason": "cancelled", **self._totals()})
             raise
 
     async def _direct(self) -> RunResult | None:
@@ -315,7 +410,7 @@ class _Run:
                 return self._finished(Outcome(answer, "finalized"), "direct")
             if self._rlm.settings.strategy == "auto":
                 abstained = "the direct answer abstained or its quotes did not stand: went on as an RLM"
-                self._warn(abstained)
+                self.warn(abstained)
                 await self._log.append("warning", {"message": abstained})
                 return None
             stop = Outcome(
@@ -328,7 +423,7 @@ class _Run:
     async def _recursive(self) -> RunResult:
         rlm = self._rlm
         rlm._tell(RunStarted(self._log.run_id, "rlm", rlm.model.name))
-        handler = RunHandler(self._subcalls, self._finalizer, self._budget, self._coverage)
+        handler = RunHandler(self._subcalls, self._finalizer, self._accounts)
 
         def new_sandbox() -> Sandbox:
             return JupyterSandbox(
@@ -339,6 +434,7 @@ class _Run:
                 # Cells that this product wrote itself may run anywhere: the answer must come without set-up.
                 minimum=0 if rlm.model.name == "extractive" else 2,
                 opened=self._kernel_opened,
+                seed=f"{self._log.run_id}:0",
             )
 
         driver = Driver(
@@ -358,7 +454,7 @@ class _Run:
         if isolation.level < 2:
             why = f": this machine refuses {missing}" if missing else ""
             held = "not isolated" if isolation.level == 0 else "only partly isolated"
-            self._warnings.append(f"the code of this run was {held} (level {isolation.level}){why}")
+            self.warnings.append(f"the code of this run was {held} (level {isolation.level}){why}")
 
     def _root_input(self) -> RootInput:
         body = self._body
@@ -393,12 +489,12 @@ class _Run:
 
     def _finished(self, outcome: Outcome, strategy: Strategy) -> RunResult:
         if not self._budget.cost_known:
-            self._warn("a model's price is not known: the cost limit was not held, the token limit was")
+            self.warn("a model's price is not known: the cost limit was not held, the token limit was")
         if outcome.answer is None and outcome.detail:
-            self._warn(outcome.detail)
+            self.warn(outcome.detail)
         answer = outcome.answer
         for warning in () if answer is None else answer.warnings:
-            self._warn(warning)
+            self.warn(warning)
         result = RunResult(
             run_id=self._log.run_id,
             answer=None if answer is None else answer.value,
@@ -412,7 +508,7 @@ class _Run:
             rounds=self._budget.rounds,
             sub_calls=self._subcalls.calls,
             seconds=round(time.monotonic() - self._began, 3),
-            warnings=tuple(self._warnings),
+            warnings=tuple(self.warnings),
             variables=outcome.variables,
             parsed=None
             if answer is None or self._answer_type is None
@@ -425,9 +521,14 @@ class _Run:
         """The last entry of the run. Raises JournalError."""
         await self._log.append("finished", {**result.to_json(), **self._totals()})
 
-    def _warn(self, message: str) -> None:
-        self._warnings.append(message)
-        self._rlm._tell(Warned(message))
+    def warn(self, message: str) -> None:
+        self._observe(Warned(message))
+
+    def _observe(self, event: Event) -> None:
+        """What any part says goes to whoever watches; a warning into the result, too."""
+        if isinstance(event, Warned):
+            self.warnings.append(event.message)
+        self._rlm._tell(event)
 
     def _totals(self) -> dict[str, Any]:
         return {
@@ -435,6 +536,11 @@ class _Run:
             "sub_calls": self._subcalls.calls,
             "cost_usd": self._caller.cost_usd,
         }
+
+
+def _pruned(removed: Sequence[str], most_mb: int) -> str:
+    runs = "the oldest run was" if len(removed) == 1 else f"the {len(removed):,} oldest runs were"
+    return f"the journal had passed {most_mb:,} MB (store_mb): {runs} removed from it"
 
 
 def _sources(context: Context) -> list[str | Path | Source]:

@@ -6,11 +6,10 @@ Every child's prompt comes out of `prompts.recipes.child`. Identical calls of a 
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from prompts import (
     AssembledPrompt,
@@ -29,6 +28,7 @@ from rlm.events import ChildEnded, ChildrenStarted
 from rlm.feedback import ChildTally
 from rlm.forecast import Forecaster
 from rlm.models.base import Model, Request, SliceText
+from rlm.models.keys import call_key
 from rlm.reasoning import without_reasoning
 from rlm.schema import AnswerSchema, SchemaError
 from sandbox.in_kernel.body import Body
@@ -39,6 +39,7 @@ from sandbox.types import ChildAnswer, ChildBatch, ChildSlice, Span
 __all__ = ["ChildSettings", "SubCalls"]
 
 
+_WITHOUT_REPLY = frozenset({"model", "limit"})
 _CHARS_A_TOKEN = 20
 """No text that is worth reading packs more characters into a token."""
 _TOKENS_A_CHAR = 4
@@ -84,6 +85,7 @@ class SubCalls:
         self._caller = accounts.caller
         self._coverage = accounts.coverage
         self._log = accounts.log
+        self._playback = accounts.playback
         self._observe = accounts.observe
         self._settings = settings
         self._output = min(settings.output_tokens, model.window.output)
@@ -110,6 +112,10 @@ class SubCalls:
         tally, self._tally = replace(self._tally, cost_usd=self._spent), ChildTally()
         self._spent = 0.0
         return tally
+
+    def rewind(self) -> None:
+        """The cells of this run are run again: what they ask is looked up in the journal, not here."""
+        self._memo.clear()
 
     async def serve(self, batch: ChildBatch, answered: AnswerSink) -> None:
         """Ask every child of `batch`. Raises BadCall, before anything is spent, when that can't be done."""
@@ -169,8 +175,8 @@ class SubCalls:
                     f"{self._settings.prompt_tokens:,} tokens; nothing was sent: give slices of at most "
                     f"{fits:,} characters, chunk(max_chars={fits})",
                 )
-        refusal = self._forecaster.refusal(sizes)
-        if refusal is not None and self._memo:
+        refusal = None if self._playback.repeating else self._forecaster.refusal(sizes)
+        if refusal is not None and (self._memo or self._playback.unserved):
             # What was answered before costs nothing: only now is it worth finding out.
             refusal = self._forecaster.refusal([sizes[new] for new in await self._unanswered(batch)])
         if refusal is not None:
@@ -232,21 +238,17 @@ class SubCalls:
             )
         )
 
-    def _key(self, prompt: AssembledPrompt, wanted: _Wanted) -> str:
-        """What a call is remembered by: all that the answer depends on."""
-        facts = [self._model.name, prompt.system, prompt.user, wanted.sample, self._output]
-        return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
-
     async def _unanswered(self, batch: ChildBatch) -> list[int]:
         """The positions of a batch that no earlier call has answered."""
         new = []
         for position in range(len(batch.prompts)):
             wanted = self._wanted(batch, position, self._schema(batch))
             try:
-                known = self._memo.get(self._key(self._assembled(wanted), wanted))
+                key = call_key(self._model.name, self._request(wanted, self._assembled(wanted)))
+                known = key in self._memo or self._playback.has_reply(key)
             except (SliceTooLarge, BudgetExceeded):
-                known = None
-            if known is None:
+                known = False
+            if not known:
                 new.append(position)
             if position % 50 == 49:
                 await asyncio.sleep(0)
@@ -258,7 +260,7 @@ class SubCalls:
             prompt = self._assembled(wanted)
         except (SliceTooLarge, BudgetExceeded) as error:
             return _failure("slice_too_large", str(error))
-        key = self._key(prompt, wanted)
+        key = call_key(self._model.name, self._request(wanted, prompt))
         while (known := self._memo.get(key)) is not None:
             answer = await asyncio.shield(known)
             if answer.error is None:
@@ -267,14 +269,20 @@ class SubCalls:
         future = self._memo[key] = asyncio.get_running_loop().create_future()
         answer = _failure("cancelled", "the call was cancelled")
         try:
-            answer = await self._ask(wanted, prompt)
+            answer = await self._ask(wanted, prompt, key)
         finally:
-            if answer.error is not None:
+            if answer.error is not None and self._memo.get(key) is future:
                 del self._memo[key]
             future.set_result(answer)
         return answer
 
-    async def _ask(self, wanted: _Wanted, prompt: AssembledPrompt) -> ChildAnswer:
+    async def _ask(self, wanted: _Wanted, prompt: AssembledPrompt, key: str) -> ChildAnswer:
+        past = self._playback.failure(key)
+        if past is not None:
+            if past.type == "model":
+                self._coverage.note_sent(wanted.spans)
+            self._coverage.note_failed(wanted.spans)
+            return _failure(past.type, past.message)
         async with self._room:
             try:
                 answer = await self._send(wanted, prompt)
@@ -297,19 +305,33 @@ class SubCalls:
             self._coverage.note_answered(wanted.spans)
         else:
             self._coverage.note_failed(wanted.spans)
-            await self._log.append(
-                "child", {"spans": wanted.spans, "error": answer.error, "error_type": answer.error_type}
-            )
+            if not self._playback.repeating:
+                await self._log.append("child", self._failed(wanted, answer, key))
         return answer
 
-    async def _send(self, wanted: _Wanted, prompt: AssembledPrompt) -> ChildAnswer:
-        request = Request(
+    def _failed(self, wanted: _Wanted, answer: ChildAnswer, key: str) -> dict[str, Any]:
+        """What the journal keeps of a failure. Where no reply says why it failed, a cell that is run again
+        finds that by its key."""
+        return {
+            "round": self._playback.round,
+            "key": key if answer.error_type in _WITHOUT_REPLY else None,
+            "spans": wanted.spans,
+            "error": answer.error,
+            "error_type": answer.error_type,
+        }
+
+    def _request(self, wanted: _Wanted, prompt: AssembledPrompt) -> Request:
+        return Request(
             role="child",
             messages=messages_of(prompt.system, prompt.user),
             max_output_tokens=self._output,
             task=wanted.prompt,
             slices=wanted.pieces,
+            sample=wanted.sample,
         )
+
+    async def _send(self, wanted: _Wanted, prompt: AssembledPrompt) -> ChildAnswer:
+        request = self._request(wanted, prompt)
         async with seconds_left(self._budget):
             call = await self._caller.ask(
                 self._model,
@@ -324,6 +346,7 @@ class SubCalls:
         answer = ChildAnswer(
             text=text,
             found=not is_not_found(text),
+            cached=call.cached,
             input_tokens=reply.usage.input_tokens,
             output_tokens=reply.usage.output_tokens,
         )

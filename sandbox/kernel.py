@@ -36,6 +36,8 @@ class JupyterSandbox:
     the kernel.
     kernels is where the kernel comes from, a KernelPool perhaps: then `limits`, `level` and `minimum` are
     its own affair, and those given here are not looked at.
+    seed is what the kernel's random numbers begin with, so that the same cells give the same again; None is
+    chance.
     """
 
     def __init__(
@@ -48,11 +50,13 @@ class JupyterSandbox:
         minimum: int = 2,
         opened: Callable[[IsolationReport], None] | None = None,
         kernels: KernelSource | None = None,
+        seed: str | None = None,
     ) -> None:
         self._context = context
         self._handler = handler
         self._kernels = kernels or FreshKernels(limits, level=level, minimum=minimum)
         self._opened = opened
+        self._seed = seed
         self._bridge: Bridge | None = None
         self._kernel: KernelProcess | None = None
         self._running = False
@@ -67,7 +71,7 @@ class JupyterSandbox:
     async def open(self) -> None:
         kernel = self._kernel = await self._kernels.take()
         try:
-            helper = await kernel.attach(self._context)
+            helper = await kernel.attach(self._context, self._seed)
             bridge = self._bridge = Bridge(self._handler, self._context.chars, kernel.condemn)
             try:
                 await bridge.open(helper)

@@ -73,9 +73,10 @@ class KernelProcess:
             raise KernelStartError(f"the kernel did not start: {answer.get('detail', 'no reason given')}")
         return dict(answer["failed"])
 
-    async def attach(self, context: ContextFile) -> socket.socket:
-        """Give the kernel its context, as open files: it needs no path of the host's. The helper channel,
-        ready for calls; it is the caller's from here on. Raises KernelStartError."""
+    async def attach(self, context: ContextFile, seed: str | None = None) -> socket.socket:
+        """Give the kernel its context, as open files: it needs no path of the host's; and what its random
+        numbers begin with, if not with chance. The helper channel, ready for calls; it is the caller's from
+        here on. Raises KernelStartError."""
         assert self._link is not None
         helper = self._link.helper
         limit = rlimits.address_bytes(
@@ -88,7 +89,7 @@ class KernelProcess:
             except OSError as error:
                 raise KernelStartError(f"the context could not be handed over: {error}") from error
             try:
-                message = wire.encode({"address_bytes": limit})
+                message = wire.encode({"address_bytes": limit, "seed": seed})
                 socket.send_fds(helper, [message], [file.fileno() for file in files])
             except OSError as error:
                 raise KernelStartError(f"the kernel ended before it had its context ({error})") from error

@@ -58,7 +58,8 @@ def run_kernel(confinement: Confinement, config: Mapping[str, Any], package: str
                 [
                     *(sys.executable, "-I", "-m", "sandbox.isolation.launcher"),
                     *(confinement.to_json(), str(writing), "--"),
-                    *(sys.executable, "-I", f"{package}/launch.py", json.dumps(config)),
+                    # Not -I: it would have the seed of hashes ignored. The environment is all ours.
+                    *(sys.executable, "-s", "-P", f"{package}/launch.py", json.dumps(config)),
                 ],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,

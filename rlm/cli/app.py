@@ -10,8 +10,10 @@ from typer.core import TyperGroup
 from rlm.cli.ask import ask
 from rlm.cli.doctor import doctor
 from rlm.cli.exits import Exit, exit_for, say
-from rlm.cli.runs import runs_app, show
+from rlm.cli.resume import replay, resume
+from rlm.cli.runs import runs_app
 from rlm.cli.sandbox import sandbox_app
+from rlm.cli.show import export, show
 from rlm.version import __version__
 
 __all__ = ["app", "run"]
@@ -41,6 +43,9 @@ app = typer.Typer(
 app.command()(ask)
 app.add_typer(runs_app, name="runs")
 app.command()(show)
+app.command()(resume)
+app.command()(replay)
+app.command()(export)
 app.add_typer(sandbox_app, name="sandbox")
 app.command()(doctor)
 

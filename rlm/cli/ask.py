@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from rlm.cli.consent import SandboxOption, allowed_level
-from rlm.cli.exits import Exit, say
 from rlm.cli.interrupts import run_interruptible
+from rlm.cli.outcome import interrupted, leave_with
+from rlm.cli.store import StoreOption
 from rlm.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -46,8 +47,8 @@ def ask(
         str | None,
         typer.Option(
             envvar="RLM_MODEL",
-            help="The root: anthropic:NAME, openai:NAME, openai:NAME@URL, extractive, scripted:FILE. "
-            "Default: the one whose key is set, else extractive.",
+            help="The root: anthropic:NAME, openai:NAME, openai:NAME@URL, extractive, scripted:FILE, "
+            "replay:RUN. Default: the one whose key is set, else extractive.",
         ),
     ] = None,
     sub_model: Annotated[
@@ -92,10 +93,7 @@ def ask(
         Path | None,
         typer.Option(metavar="FILE", help="Write what happens there, as JSON lines.", show_default=False),
     ] = None,
-    store: Annotated[
-        str | None,
-        typer.Option(envvar="RLM_STORE", help="The journal's file.", show_default="in the state folder"),
-    ] = None,
+    store: StoreOption = None,
     no_cache: Annotated[
         bool,
         typer.Option(
@@ -103,6 +101,12 @@ def ask(
             envvar="RLM_NO_CACHE",
             help="Keep no copy of large inputs from run to run, and use none that is kept.",
         ),
+    ] = False,
+    store_mb: Annotated[
+        int, typer.Option(envvar="RLM_STORE_MB", help="Over it the journal loses its oldest finished runs.")
+    ] = 2_048,
+    cache: Annotated[
+        bool, typer.Option("--cache", envvar="RLM_CACHE", help="Take children's answers of earlier runs.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the whole result as JSON.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no account on stderr.")] = False,
@@ -130,6 +134,8 @@ def ask(
         sandbox=allowed_level(sandbox, model_written=(model or default_model(os.environ)) != "extractive"),
         store=store,
         document_cache=not no_cache,
+        store_mb=store_mb,
+        cache=cache,
         root=RootSettings(contract=contract),
     )
     with ExitStack() as stack:
@@ -146,12 +152,8 @@ def ask(
             result = run_interruptible(_run(rlm, question, sources, _schema(schema)))
         except KeyboardInterrupt:
             progress.close()
-            kept = f"; what it did is kept: rlm show {progress.run_id}" if progress.run_id else ""
-            say(f"interrupted{kept}")
-            raise typer.Exit(Exit.INTERRUPTED) from None
-    _print(result, as_json=as_json, quiet=quiet)
-    if result.answer is None:
-        raise typer.Exit(Exit.MODEL if result.stop_reason == "model" else Exit.NO_ANSWER)
+            raise interrupted(progress.run_id) from None
+    leave_with(result, as_json=as_json, quiet=quiet)
 
 
 ask.__doc__ = f"{ask.__doc__}\n\n{EXAMPLES}"
@@ -183,25 +185,3 @@ def _print_plan(plan: RunPlan, *, as_json: bool) -> None:
     from rlm.cli.answer import json_bytes, plan_text
 
     typer.echo(json_bytes(plan.to_json(), indent=2) if as_json else plan_text(plan))
-
-
-def _print(result: RunResult, *, as_json: bool, quiet: bool) -> None:
-    from rich.console import Console
-
-    from rlm.cli.answer import account, answer_text, json_bytes, no_answer, styled
-    from rlm.cli.words import in_words
-
-    if as_json:
-        typer.echo(json_bytes(result.to_json(), indent=2))
-    elif result.answer is not None:
-        text = answer_text(result)
-        if sys.stdout.isatty():
-            Console(highlight=False).print(styled(text), soft_wrap=True)
-        else:
-            typer.echo(text)
-    why = no_answer(result)
-    if why is not None:
-        say(f"no answer ({result.stop_reason}): {in_words(why)}")
-    # Where no model was reached there is nothing to account for.
-    if not quiet and (why is None or result.usage):
-        typer.echo(account(result), err=True)

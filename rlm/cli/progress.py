@@ -64,6 +64,13 @@ class Progress:
                     self._live.ends_at = time.monotonic() + self._seconds
                 self._line(f"run {run_id}: {strategy}, {model}")
                 self._show("starting" if strategy == "rlm" else "asking the model")
+            case events.Resumed(run_id, rounds, replies):
+                self.run_id = run_id
+                self._line(
+                    f"going on with {run_id}: {plural(rounds, 'round')} and {replies:,} other replies are "
+                    "in the journal"
+                )
+                self._show("running its blocks again")
             case events.KernelOpened(level, missing) if level < 2:
                 held = "NO ISOLATION" if level == 0 else "PARTIAL ISOLATION"
                 self._alarm(f"{held} (level {level}): {missing or 'as asked for'}")

@@ -1,32 +1,26 @@
-"""`rlm runs` and `rlm show`: what the journal holds."""
+"""`rlm runs`: what the journal holds, listed and removed."""
 
 from __future__ import annotations
 
-import asyncio
-import json
-import os
-from collections.abc import Callable, Coroutine
+import re
+import time
 from dataclasses import asdict
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rlm.cli.answer import dollars, json_bytes, printable
+from rlm.cli.answer import dollars, json_bytes, plural, printable
+from rlm.cli.store import StoreOption, with_journal
+from rlm.errors import UsageError
 
 if TYPE_CHECKING:
-    from rlm.journal import Event, Journal
+    from rlm.journal import Journal
 
-__all__ = ["runs_app", "show"]
+__all__ = ["runs_app"]
 
-_T = TypeVar("_T")
 _TASK_SHOWN = 60
-_OUTPUT_SHOWN = 1_200
-
-StoreOption = Annotated[
-    str | None,
-    typer.Option(envvar="RLM_STORE", help="The journal's file.", show_default="in the state folder"),
-]
+_LISTED = ("run_id", "task", "state", "stop_reason", "started_at", "rounds", "sub_calls", "cost_usd")
 
 runs_app = typer.Typer(invoke_without_command=True)
 
@@ -38,23 +32,24 @@ def runs(
     as_json: Annotated[bool, typer.Option("--json", help="Print them as JSON.")] = False,
     store: StoreOption = None,
 ) -> None:
-    """List the newest runs, or remove one.
+    """List the newest runs, or remove some.
 
     \b
     Examples:
       rlm runs -n 5
       rlm runs rm 20260131-142501
+      rlm runs prune --older-than 30d
     """
     if context.invoked_subcommand is not None:
         return
 
     async def read(journal: Journal) -> list[dict[str, Any]]:
         return [
-            {key: value for key, value in asdict(run).items() if key not in ("settings", "finished_at")}
+            {key: value for key, value in asdict(run).items() if key in _LISTED}
             for run in await journal.runs(limit)
         ]
 
-    found = _with_journal(store, read)
+    found = with_journal(store, read)
     if as_json:
         typer.echo(json_bytes(found, indent=2))
         return
@@ -76,88 +71,53 @@ def runs(
 
 @runs_app.command()
 def rm(
-    run: Annotated[str, typer.Argument(help="The run, or the start of its name.")], store: StoreOption = None
+    runs: Annotated[list[str], typer.Argument(metavar="RUN…", help="Runs, or the starts of their names.")],
+    store: StoreOption = None,
 ) -> None:
-    """Remove a run and the document text it holds.
+    """Remove runs, with the document text and the children's answers they hold.
 
     \b
     Example:
       rlm runs rm 20260131-142501
     """
 
-    async def remove(journal: Journal) -> str:
-        name = await journal.resolve(run)
-        await journal.remove(name)
-        return name
+    async def remove(journal: Journal) -> list[str]:
+        # All are looked up first: a slip in the last name removes nothing.
+        names = [await journal.resolve(run) for run in runs]
+        for name in dict.fromkeys(names):
+            await journal.remove(name)
+        return names
 
-    typer.echo(f"removed {_with_journal(store, remove)}", err=True)
+    for name in dict.fromkeys(with_journal(store, remove)):
+        typer.echo(f"removed {name}", err=True)
 
 
-def show(
-    run: Annotated[str, typer.Argument(help="The run, or the start of its name.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print its events as JSON, one a line.")] = False,
+@runs_app.command()
+def prune(
+    older_than: Annotated[
+        str | None, typer.Option(help="Only runs begun longer ago: 90m, 12h, 30d, 8w.", show_default=False)
+    ] = None,
+    keep: Annotated[
+        int | None, typer.Option(min=0, help="Leave so many of the newest.", show_default=False)
+    ] = None,
     store: StoreOption = None,
 ) -> None:
-    """Show what happened in a run: each round's code and output, children, the answer.
+    """Remove runs that have ended, by age or number or both. Interrupted ones can't be resumed after that.
 
     \b
-    Example:
-      rlm show 20260131-142501
+    Examples:
+      rlm runs prune --older-than 30d
+      rlm runs prune --keep 100
     """
-
-    async def read(journal: Journal) -> tuple[Event, ...]:
-        return await journal.events(await journal.resolve(run))
-
-    found = _with_journal(store, read)
-    for event in found:
-        if as_json:
-            typer.echo(json_bytes(asdict(event)))
-        else:
-            text = _told(event)
-            if text:
-                typer.echo(printable(text))
+    if older_than is None and keep is None:
+        raise UsageError("say which runs to remove: --older-than 30d, --keep 100, or both")
+    before = None if older_than is None else time.time() - _seconds(older_than)
+    removed = with_journal(store, lambda journal: journal.prune(keep=keep, older_than=before))
+    typer.echo(f"removed {plural(len(removed), 'run')}", err=True)
 
 
-def _with_journal(store: str | None, work: Callable[[Journal], Coroutine[Any, Any, _T]]) -> _T:
-    from rlm.journal import Journal, default_store
-
-    async def whole() -> _T:
-        async with Journal.open(store or default_store(os.environ)) as journal:
-            return await work(journal)
-
-    return asyncio.run(whole())
-
-
-def _told(event: Event) -> str:
-    data = event.data
-    match event.kind:
-        case "run_started":
-            settings = data["settings"]
-            return (
-                f"task: {data['task']}\nmodel {settings['model']}, children {settings['sub_model']}, "
-                f"{settings['context_chars']:,} characters in {settings['documents']:,} documents\n"
-            )
-        case "cell":
-            result = data["result"]
-            output = result["stdout"] or result["result"] or result["traceback"] or result["evalue"]
-            return (
-                f"round {data['round']}: {result['status']}, {result['seconds']:.2f} s\n"
-                f"{_indented(data['code'])}\n  ->\n{_indented(output[:_OUTPUT_SHOWN])}\n"
-            )
-        case "child":
-            what = data.get("error") or data.get("reply", "")
-            return f"  child {data.get('spans') or ''}: {what[:200]}"
-        case "limit":
-            return f"  limit: {data.get('message') or data.get('violation')}"
-        case "warning":
-            return f"  note: {data['message']}"
-        case "finished":
-            answer = data.get("answer")
-            text = answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)
-            return f"{data['stop_reason']}: {text}"
-        case _:
-            return ""
-
-
-def _indented(text: str) -> str:
-    return "\n".join(f"    {line}" for line in text.splitlines())
+def _seconds(age: str) -> float:
+    match = re.fullmatch(r"(\d+)([mhdw])", age.strip())
+    if match is None:
+        raise UsageError(f"{age!r} is no age; write 90m, 12h, 30d or 8w")
+    return float(match[1]) * {"m": 60, "h": 3_600, "d": 86_400, "w": 604_800}[match[2]]

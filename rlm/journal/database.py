@@ -9,14 +9,14 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL, event, insert, select
+from sqlalchemy import URL, event, text
 from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
-from sqlalchemy.schema import CreateIndex, CreateTable
 
 from rlm.errors import JournalError
 from rlm.journal.location import keep_private, make_private_file
-from rlm.journal.tables import SCHEMA_VERSION, metadata, schema_version
+from rlm.journal.schema import NewerStore, bring_up_to_date
+from rlm.journal.tables import HEAD
 
 __all__ = ["Database"]
 
@@ -78,8 +78,13 @@ class Database:
                 yield connection
 
     async def shrink(self) -> None:
-        """Give the space of removed rows back to the file system, where the database leaves it to us."""
+        """Give the space of removed rows back to the file system, or to the rows that will follow."""
         if not self._is_sqlite:
+            async with self._writing:
+                with self._translated("shrunk"):
+                    async with self._opened().connect() as plain:
+                        connection = await plain.execution_options(isolation_level="AUTOCOMMIT")
+                        await connection.execute(text("VACUUM runs, events, inputs"))
             return
         async with self._writing:
             with self._translated("shrunk"):
@@ -87,6 +92,19 @@ class Database:
                     driver: Any = (await connection.get_raw_connection()).driver_connection
                     # as a script: an ordinary execute would stop after the first freed page
                     await driver.executescript("PRAGMA incremental_vacuum; PRAGMA wal_checkpoint(TRUNCATE);")
+
+    async def size(self) -> int:
+        """Bytes that the store takes, free space not counted."""
+        query = (
+            "SELECT (page_count - freelist_count) * page_size "
+            "FROM pragma_page_count, pragma_freelist_count, pragma_page_size"
+            if self._is_sqlite
+            # not the tables' files, which never shrink in the middle
+            else "SELECT (SELECT coalesce(sum(pg_column_size(data)), 0) FROM events) "
+            "+ (SELECT coalesce(sum(pg_column_size(data)), 0) FROM inputs)"
+        )
+        async with self.read() as connection:
+            return int(await connection.scalar(text(query)) or 0)
 
     def _opened(self) -> AsyncEngine:
         if self._engine is None:
@@ -96,7 +114,13 @@ class Database:
     def _make_engine(self) -> AsyncEngine:
         arguments: dict[str, Any] = {"timeout": _BUSY_SECONDS} if self._is_sqlite else {}
         # hide_parameters: the text of documents does not belong in an error's message
-        engine = create_async_engine(self._url, connect_args=arguments, hide_parameters=True)
+        engine = create_async_engine(
+            self._url,
+            connect_args=arguments,
+            hide_parameters=True,
+            # a server may have been restarted since the last event of a long run
+            pool_pre_ping=not self._is_sqlite,
+        )
         if self._is_sqlite:
             event.listen(engine.sync_engine, "connect", _configure_sqlite)
         return engine
@@ -114,26 +138,13 @@ class Database:
                 await asyncio.sleep(_WAL_PAUSE_SECONDS)
 
     async def _make_schema(self) -> None:
-        async with self._opened().begin() as connection:
-            await connection.execute(CreateTable(schema_version, if_not_exists=True))
-        async with self._opened().connect() as connection:
-            version = await connection.scalar(select(schema_version.c.version))
-        if version is not None and version != SCHEMA_VERSION:
+        try:
+            await bring_up_to_date(self._opened(), sqlite=self._is_sqlite)
+        except NewerStore as error:
             raise JournalError(
-                f"the journal {self.name} has schema {version}, this rlm writes {SCHEMA_VERSION}: "
-                "it belongs to another version of rlm; install that one or use another store"
-            )
-        if version is not None:
-            return
-        async with self._opened().begin() as connection:
-            for table in metadata.sorted_tables:
-                await connection.execute(CreateTable(table, if_not_exists=True))
-                for index in table.indexes:
-                    await connection.execute(CreateIndex(index, if_not_exists=True))
-        # last, so that a store with a version has everything; another process may have been as quick
-        with contextlib.suppress(IntegrityError):
-            async with self._opened().begin() as connection:
-                await connection.execute(insert(schema_version).values(version=SCHEMA_VERSION))
+                f"the journal {self.name} has schema {error}, this rlm writes {HEAD}: a newer version of rlm "
+                "made it; install that one or use another store"
+            ) from error
 
     @contextlib.contextmanager
     def _translated(self, action: str) -> Iterator[None]:
@@ -152,8 +163,10 @@ class Database:
 
     def _remedy(self, reason: str) -> str:
         reason = reason.casefold()
+        if not self._is_sqlite and "no module named" in reason:
+            return "install rlm-runtime[postgres]"
         if not self._is_sqlite:
-            return "check its URL, that its driver is installed and that its server runs"
+            return "check its URL, its password and that its server runs"
         if "not a database" in reason or "malformed" in reason:
             return "move the damaged file away, or use another store"
         if "locked" in reason:

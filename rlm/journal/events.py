@@ -8,7 +8,20 @@ from typing import Any, Literal, get_args
 
 __all__ = ["EVENT_KINDS", "Event", "EventKind", "RunState", "RunSummary"]
 
-EventKind = Literal["run_started", "model_call", "cell", "child", "helper", "limit", "warning", "finished"]
+EventKind = Literal[
+    "run_started",
+    "model_call",
+    "cell",
+    "child",
+    "helper",
+    "limit",
+    "warning",
+    "kernel_died",
+    "interrupted",
+    "resumed",
+    "diverged",
+    "finished",
+]
 EVENT_KINDS: frozenset[str] = frozenset(get_args(EventKind))
 
 RunState = Literal["running", "finished", "interrupted"]
@@ -29,7 +42,8 @@ class Event:
 @dataclass(frozen=True, slots=True)
 class RunSummary:
     """A run without its events. Times are Unix seconds. `interrupted` is a run that ended without a
-    `finished` event: its process is gone, or left it. `cost_usd` is None while it is not known."""
+    `finished` event: its process is gone, or left it; it can be resumed. `cost_usd` is None while it is not
+    known. `input` names the kept input, if there was one to keep."""
 
     run_id: str
     task: str
@@ -41,3 +55,4 @@ class RunSummary:
     sub_calls: int
     cost_usd: float | None
     settings: Mapping[str, Any]
+    input: str | None = None

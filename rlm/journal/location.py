@@ -13,6 +13,15 @@ from rlm.errors import JournalError
 
 __all__ = ["default_store", "keep_private", "make_private_file", "store_url"]
 
+_FORMS = "a path, sqlite:///PATH or postgresql://USER@HOST/NAME"
+_DRIVERS = {
+    "sqlite": "sqlite+aiosqlite",
+    "sqlite+aiosqlite": "sqlite+aiosqlite",
+    "postgres": "postgresql+psycopg",
+    "postgresql": "postgresql+psycopg",
+    "postgresql+psycopg": "postgresql+psycopg",
+}
+
 
 def default_store(env: Mapping[str, str]) -> Path:
     """`$XDG_STATE_HOME/rlm/rlm.db`, else `~/.local/state/rlm/rlm.db`. A relative XDG_STATE_HOME does not
@@ -24,14 +33,18 @@ def default_store(env: Mapping[str, str]) -> Path:
 
 
 def store_url(path_or_url: str | Path) -> URL:
-    """The database URL of a file's path, or of a URL given as such (`driver://…`). Raises JournalError."""
+    """The database URL of a file's path, or of a URL (`postgresql://…`). Raises JournalError."""
     text = os.fspath(path_or_url)
     if "://" not in text:
         return URL.create("sqlite+aiosqlite", database=str(Path(text).expanduser().absolute()))
     try:
-        return make_url(text)
+        url = make_url(text)
     except ArgumentError as error:
-        raise JournalError("the journal's URL can't be read; give a path or driver://host/name") from error
+        raise JournalError(f"the journal's URL can't be read; give {_FORMS}") from error
+    driver = _DRIVERS.get(url.drivername)
+    if driver is None:
+        raise JournalError(f"the journal can't be kept in {url.drivername}; give {_FORMS}")
+    return url.set(drivername=driver)
 
 
 def make_private_file(path: Path) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import mmap
 import re
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 __all__ = ["BLANK", "Redaction"]
@@ -26,6 +28,14 @@ class Redaction:
         self._values.update(value for value in map(str.strip, values) if len(value) >= _SHORTEST)
         longest_first = sorted(self._values, key=len, reverse=True)  # one may be the head of another
         self._pattern = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
+
+    def occurs_in(self, file: Path) -> bool:
+        """Whether any of the values stands in the file, in UTF-8. Raises OSError."""
+        values = [value.encode("utf-8", "surrogateescape") for value in self._values]
+        if not values or not file.stat().st_size:
+            return False
+        with file.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as body:
+            return any(body.find(value) >= 0 for value in values)
 
     def blank(self, value: Any) -> Any:
         """`value`, a JSON-like structure, with every occurrence of a secret in any string or key replaced."""

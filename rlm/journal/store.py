@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import secrets
 import time
 from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
 from dataclasses import asdict
@@ -15,6 +16,7 @@ from sqlalchemy import Row, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from rlm.errors import JournalError
+from rlm.journal import inputs
 from rlm.journal.database import Database
 from rlm.journal.events import EVENT_KINDS, Event, EventKind, RunState, RunSummary
 from rlm.journal.location import store_url
@@ -25,6 +27,7 @@ from rlm.process import OwnerProcess
 __all__ = ["Journal", "RunLog"]
 
 _LISTED = 5
+_LAST = frozenset({"finished", "interrupted"})
 _T = TypeVar("_T")
 
 
@@ -32,10 +35,10 @@ class RunLog:
     """The open end of one run's events. Appending is in order, whoever calls; what was appended is
     committed, and stays so if the process is killed."""
 
-    def __init__(self, journal: Journal, run_id: str) -> None:
+    def __init__(self, journal: Journal, run_id: str, *, after: int = 0) -> None:
         self.run_id = run_id
         self._journal = journal
-        self._seq = 0
+        self._seq = after
         self._order = asyncio.Lock()
         self._finished = False
 
@@ -48,14 +51,25 @@ class RunLog:
         """Write one event and return its `seq`, from 1.
 
         `payload` is JSON-safe (else TypeError). That of `finished` must say `stop_reason` and may say
-        `rounds`, `sub_calls` and `cost_usd`, which become the run's; nothing can be appended after it.
+        `rounds`, `sub_calls` and `cost_usd`, which become the run's; nothing can be appended after it. So may
+        that of `interrupted`, after which the run may be resumed. A `key` in it is what the call can be found
+        by (`remembered`).
         A caller that is cancelled meanwhile does not undo the event. Raises JournalError.
         """
         if kind not in EVENT_KINDS:
             raise ValueError(f"{kind!r} is no kind of event; use one of {', '.join(sorted(EVENT_KINDS))}")
-        if kind == "finished" and "stop_reason" not in payload:
-            raise ValueError("a finished event must say its stop_reason")
+        if kind in _LAST and "stop_reason" not in payload:
+            raise ValueError(f"a {kind} event must say its stop_reason")
         return await self._journal._finish_writing(self._append(kind, payload))
+
+    async def events(self) -> tuple[Event, ...]:
+        """All that was appended to this run so far, in order."""
+        return await self._journal.events(self.run_id)
+
+    async def remembered(self, key: str) -> Mapping[str, Any] | None:
+        """What a child of any run in the store answered to the call `key`, last and in full; None when none
+        did."""
+        return await self._journal._remembered(key)
 
     async def tally(self, *, rounds: int, sub_calls: int, cost_usd: float | None) -> None:
         """Tell the list of runs how far this one is: totals so far."""
@@ -66,7 +80,7 @@ class RunLog:
     async def _append(self, kind: EventKind, payload: Mapping[str, Any]) -> int:
         journal = self._journal
         payload = journal._redaction.blank(payload)
-        row = {"run_id": self.run_id, "kind": kind, "data": _encoded(payload)}
+        row = {"run_id": self.run_id, "kind": kind, "data": _encoded(payload), "key": payload.get("key")}
         async with self._order:
             if self._finished:
                 raise JournalError(f"run {self.run_id} is finished; start a new run")
@@ -75,7 +89,7 @@ class RunLog:
             try:
                 async with journal._database.write() as connection:
                     await connection.execute(insert(events).values(**row, seq=seq, at=now))
-                    if kind == "finished":
+                    if kind in _LAST:
                         kept = {
                             key: payload[key]
                             for key in ("stop_reason", "rounds", "sub_calls", "cost_usd")
@@ -84,7 +98,7 @@ class RunLog:
                         await connection.execute(
                             update(runs)
                             .where(runs.c.run_id == self.run_id)
-                            .values(state="finished", finished_at=now, **kept)
+                            .values(state=kind, finished_at=now, **kept)
                         )
             except IntegrityError as error:
                 raise JournalError(
@@ -126,20 +140,51 @@ class Journal:
         self._redaction.add(values)
 
     @contextlib.asynccontextmanager
-    async def run(self, run_id: str, task: str, settings: Mapping[str, Any]) -> AsyncIterator[RunLog]:
+    async def run(
+        self, run_id: str, task: str, settings: Mapping[str, Any], *, input: Path | None = None
+    ) -> AsyncIterator[RunLog]:
         """A new run, with `run_started` (holding `settings`) as its first event. Left without a `finished`
-        event it is marked interrupted. Raises JournalError if there is a run of that name already."""
+        event it is marked interrupted. `input` is the context's folder, to be kept with it. Raises
+        JournalError if there is a run of that name already."""
         log = RunLog(self, run_id)
-        await self._finish_writing(self._insert_run(run_id, task, settings))
+        name = None if input is None else await asyncio.to_thread(inputs.identify, input)
+        await self._finish_writing(self._insert_run(run_id, task, settings, name))
         try:
+            if input is not None and name is not None:
+                await self._finish_writing(inputs.keep(self._database, name, input))
             await log.append("run_started", {"task": task, "settings": settings})
             yield log
         finally:
-            if not log.finished:
-                await self._finish_writing(log._update(state="interrupted", finished_at=time.time()))
+            await self._left(log)
 
-    async def runs(self, limit: int = 20) -> tuple[RunSummary, ...]:
-        """The newest runs, newest first, at most `limit`."""
+    @contextlib.asynccontextmanager
+    async def resume(self, run_id: str) -> AsyncIterator[RunLog]:
+        """A run that was left, to be gone on with: `resumed` is appended to it. Raises JournalError if it is
+        not here, still runs, or is being resumed by another process."""
+        found = await self.events(run_id)
+        await self._finish_writing(self._claim(run_id))
+        log = RunLog(self, run_id, after=found[-1].seq if found else 0)
+        try:
+            await log.append("resumed", {})
+            yield log
+        finally:
+            await self._left(log)
+
+    async def restore_input(self, run_id: str, folder: Path) -> bool:
+        """Make the context of a run anew in `folder`, which must not exist; False when it was not kept."""
+        summary = await self.get(run_id)
+        return summary.input is not None and await inputs.restore(self._database, summary.input, folder)
+
+    async def size(self) -> int:
+        """Bytes that the store takes."""
+        return await self._database.size()
+
+    def may_keep(self, folder: Path, most: int) -> bool:
+        """Whether a context is small enough, of at most `most` bytes, and free of secrets."""
+        return inputs.may_be_kept(folder, most, self._redaction)
+
+    async def runs(self, limit: int | None = 20) -> tuple[RunSummary, ...]:
+        """The newest runs, newest first, at most `limit`; None is all."""
         query = select(runs).order_by(runs.c.started_at.desc(), runs.c.run_id.desc()).limit(limit)
         async with self._database.read() as connection:
             rows = (await connection.execute(query)).all()
@@ -192,7 +237,70 @@ class Journal:
             raise JournalError(f"run {run_id} is still running; stop it first")
         await self._finish_writing(self._delete(run_id))
 
-    async def _insert_run(self, run_id: str, task: str, settings: Mapping[str, Any]) -> None:
+    async def prune(
+        self, *, keep: int | None = None, older_than: float | None = None, most_bytes: int | None = None
+    ) -> tuple[str, ...]:
+        """Remove runs that have ended and give their names, oldest first: all but the `keep` newest of them,
+        those begun before `older_than` (Unix seconds), or, once the store takes more than `most_bytes`, one
+        after another until it does not, interrupted ones (which can be resumed) last."""
+        if keep is None and older_than is None and (most_bytes is None or await self.size() <= most_bytes):
+            return ()
+        ended = [run for run in await self.runs(limit=None) if run.state != "running"]
+        chosen: list[str] = []
+        if keep is not None or older_than is not None:
+            chosen = [
+                run.run_id
+                for place, run in enumerate(ended)
+                if (keep is None or place >= keep) and (older_than is None or run.started_at < older_than)
+            ][::-1]
+            for run_id in chosen:
+                await self._finish_writing(self._delete(run_id))
+        if most_bytes is not None:
+            oldest = sorted(ended, key=lambda run: (run.state == "interrupted", run.started_at))
+            for run in oldest:
+                if run.run_id in chosen:
+                    continue
+                if await self._database.size() <= most_bytes:
+                    break
+                await self._finish_writing(self._delete(run.run_id))
+                chosen.append(run.run_id)
+        return tuple(chosen)
+
+    async def _remembered(self, key: str) -> Mapping[str, Any] | None:
+        query = select(events.c.data).where(events.c.key == key, events.c.kind == "child")
+        async with self._database.read() as connection:
+            rows = await connection.scalars(query.order_by(events.c.at.desc()))
+            for row in rows:
+                data: Mapping[str, Any] = json.loads(row)
+                if data.get("finish_reason") == "stop" and data.get("reply"):
+                    return data
+        return None
+
+    async def _claim(self, run_id: str) -> None:
+        """Make this process the one that the run belongs to."""
+        query = select(runs).where(runs.c.run_id == run_id)
+        async with self._database.read() as connection:
+            row = (await connection.execute(query)).one()
+        taken = JournalError(f"run {run_id} is still running; stop it first, or wait for it")
+        if _summary(row).state == "running":
+            raise taken
+        # Whoever comes second finds another owner than the one that was looked at.
+        mine = (
+            update(runs)
+            .where(runs.c.run_id == run_id, runs.c.process == row.process, runs.c.state == row.state)
+            .values(state="running", process=_process(), stop_reason=None, finished_at=None)
+        )
+        async with self._database.write() as connection:
+            if (await connection.execute(mine)).rowcount != 1:
+                raise taken
+
+    async def _left(self, log: RunLog) -> None:
+        if not log.finished:
+            await self._finish_writing(log._update(state="interrupted", finished_at=time.time()))
+
+    async def _insert_run(
+        self, run_id: str, task: str, settings: Mapping[str, Any], input: str | None
+    ) -> None:
         row = {
             "run_id": run_id,
             "task": _encoded(self._redaction.blank(task)),
@@ -201,7 +309,8 @@ class Journal:
             "rounds": 0,
             "sub_calls": 0,
             "settings": _encoded(self._redaction.blank(settings)),
-            "process": _encoded(asdict(OwnerProcess.here())),
+            "process": _process(),
+            "input": input,
         }
         try:
             async with self._database.write() as connection:
@@ -213,6 +322,7 @@ class Journal:
         async with self._database.write() as connection:
             await connection.execute(delete(events).where(events.c.run_id == run_id))
             await connection.execute(delete(runs).where(runs.c.run_id == run_id))
+            await inputs.drop_unused(connection)
         await self._database.shrink()
 
     async def _finish_writing(self, writing: Coroutine[Any, Any, _T]) -> _T:
@@ -229,14 +339,22 @@ class Journal:
             await self._database.close()
 
 
+def _process() -> str:
+    """This process, and this use of it: two resumes within one are two owners."""
+    return _encoded({**asdict(OwnerProcess.here()), "claim": secrets.token_hex(8)})
+
+
 def _encoded(value: Any) -> str:
     return json.dumps(value, ensure_ascii=True, separators=(",", ":"))
 
 
 def _summary(row: Row[Any]) -> RunSummary:
     state: RunState = row.state
-    if state == "running" and OwnerProcess(**json.loads(row.process)).is_gone():
-        state = "interrupted"
+    if state == "running":
+        owner = json.loads(row.process)
+        owner.pop("claim", None)
+        if OwnerProcess(**owner).is_gone():
+            state = "interrupted"
     return RunSummary(
         run_id=row.run_id,
         task=json.loads(row.task),
@@ -248,4 +366,5 @@ def _summary(row: Row[Any]) -> RunSummary:
         sub_calls=row.sub_calls,
         cost_usd=row.cost_usd,
         settings=json.loads(row.settings),
+        input=row.input,
     )

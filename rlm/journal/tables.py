@@ -1,7 +1,8 @@
-"""The tables of a store: plain SQL types only, so that any database SQLAlchemy knows can hold them.
+"""The tables of a store: plain SQL types only, the same in SQLite and PostgreSQL.
 
-`task`, `settings`, `process` and `data` hold JSON in ASCII: lone surrogates and NUL, which some databases
-refuse in text, survive as escapes.
+`task`, `settings`, `process` and `data` hold JSON in ASCII: lone surrogates and NUL, which PostgreSQL
+refuses in text, survive as escapes. `events.key` is the hash of what a model was asked; `inputs` holds the
+compressed files of contexts, `runs.input` names the run's. `migrations/` leads here from older stores.
 """
 
 from __future__ import annotations
@@ -12,24 +13,22 @@ from sqlalchemy import (
     ForeignKey,
     Index,
     Integer,
+    LargeBinary,
     MetaData,
     String,
     Table,
     Text,
 )
 
-__all__ = ["SCHEMA_VERSION", "events", "metadata", "runs", "schema_version"]
+__all__ = ["HEAD", "VERSION_TABLE", "events", "inputs", "metadata", "runs"]
 
-SCHEMA_VERSION = 1
+HEAD = "0002"
+"""The newest step of `migrations/`."""
+VERSION_TABLE = "journal_version"
+"""Where a store says which step it is at: not alembic's usual name, other tables may live beside these."""
 
 
 metadata = MetaData()
-
-schema_version = Table(
-    "schema_version",
-    metadata,
-    Column("version", Integer, primary_key=True, autoincrement=False),
-)
 
 runs = Table(
     "runs",
@@ -45,7 +44,9 @@ runs = Table(
     Column("cost_usd", Double),
     Column("settings", Text, nullable=False),
     Column("process", Text, nullable=False),
+    Column("input", String(64)),
     Index("runs_started_at", "started_at"),
+    Index("runs_input", "input"),
 )
 
 events = Table(
@@ -56,4 +57,15 @@ events = Table(
     Column("at", Double, nullable=False),
     Column("kind", String(16), nullable=False),
     Column("data", Text, nullable=False),
+    Column("key", String(64)),
+    Index("events_key", "key"),
+)
+
+inputs = Table(
+    "inputs",
+    metadata,
+    Column("input", String(64), primary_key=True),
+    Column("name", String(32), primary_key=True),
+    Column("part", Integer, primary_key=True, autoincrement=False),
+    Column("data", LargeBinary, nullable=False),
 )

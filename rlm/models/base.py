@@ -49,7 +49,8 @@ class SliceText:
 @dataclass(frozen=True, slots=True)
 class Request:
     """One call. `round` counts from 1 for a root and is 0 for every other role. `final` says that this
-    is a root's last round: nothing but `finalize` is of use. Tokens are the model's own."""
+    is a root's last round: nothing but `finalize` is of use. `sample` tells apart requests that want another
+    answer to the same. Tokens are the model's own."""
 
     role: Role
     messages: tuple[Message, ...]
@@ -59,6 +60,7 @@ class Request:
     round: int = 0
     last_cell: CellResult | None = None
     final: bool = False
+    sample: int = 0
 
 
 @dataclass(frozen=True, slots=True)

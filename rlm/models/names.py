@@ -13,14 +13,14 @@ from rlm.models.windows import known_models
 
 __all__ = ["FORMS", "ModelName", "Provider", "check_url", "parse_name"]
 
-Provider = Literal["anthropic", "openai", "extractive", "scripted"]
+Provider = Literal["anthropic", "openai", "extractive", "scripted", "replay"]
 
 FORMS = (
     "anthropic:NAME, openai:NAME, openai:NAME@BASE_URL, "
-    "claude-*, gpt-*, o1|o3|o4-*, extractive, scripted:FILE"
+    "claude-*, gpt-*, o1|o3|o4-*, extractive, scripted:FILE, replay:RUN"
 )
 
-_PREFIXES: tuple[Provider, ...] = ("anthropic", "openai", "scripted")
+_PREFIXES: tuple[Provider, ...] = ("anthropic", "openai", "scripted", "replay")
 _BARE: tuple[tuple[re.Pattern[str], Provider], ...] = (
     (re.compile(r"claude-"), "anthropic"),
     (re.compile(r"gpt-|o[134](-|$)"), "openai"),
@@ -31,8 +31,9 @@ _BASE_URL = re.compile(r"@(?=[A-Za-z][A-Za-z0-9+.-]*://)")
 
 @dataclass(frozen=True, slots=True)
 class ModelName:
-    """`text` is what the user wrote; `model` is what the provider calls it (for `scripted` a path, for
-    `extractive` empty); `base_url` is None unless the name holds one, and has no slash at its end."""
+    """`text` is what the user wrote; `model` is what the provider calls it (a path for `scripted`, a run for
+    `replay`, empty for `extractive`); `base_url` is None unless the name holds one, and has no slash at
+    its end."""
 
     text: str
     provider: Provider

@@ -13,14 +13,14 @@ def price(model_name: str, usage: TokenUsage) -> float | None:
     """US dollars for one call's `usage` at today's list price of `model_name` (any form that `resolve`
     takes). Sum the prices of calls, not their tokens: some models charge long prompts a higher rate.
 
-    0.0 for models that cost nothing (`extractive`, `scripted:`), None where the price is not known: a
-    local server, a model that the data lacks, a name of no known form.
+    0.0 for models that cost nothing (`extractive`, `scripted:`, `replay:`), None where the price is not
+    known: a local server, a model that the data lacks, a name of no known form.
     """
     try:
         name = parse_name(model_name)
     except ConfigurationError:
         return None
-    if name.provider in ("extractive", "scripted"):
+    if name.provider in ("extractive", "scripted", "replay"):
         return 0.0
     # Half a second to import: nobody should pay it before the first priced call.
     from genai_prices import Usage, calc_price

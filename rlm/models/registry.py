@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 from rlm.errors import ConfigurationError
 from rlm.models.base import Model
@@ -29,12 +30,19 @@ def default_model(env: Mapping[str, str]) -> str:
     return "extractive"
 
 
-def resolve(name: str | None, env: Mapping[str, str], options: ModelOptions | None = None) -> Model:
+def resolve(
+    name: str | None,
+    env: Mapping[str, str],
+    options: ModelOptions | None = None,
+    *,
+    store: str | Path | None = None,
+) -> Model:
     """The model called `name`, ready to be asked; None is `default_model(env)`. Nothing is connected yet.
 
     `env` is read for ANTHROPIC_API_KEY and ANTHROPIC_BASE_URL, OPENAI_API_KEY and OPENAI_BASE_URL, and, for
     a name with `@BASE_URL`, RLM_OPENAI_COMPATIBLE_KEY alone: OpenAI's key never goes to another server by
-    such a name. Raises ConfigurationError, one line that says what to set.
+    such a name. `store` is the journal that `replay:RUN` is read from, at once; None is RLM_STORE's, else
+    that of the state folder. Raises ConfigurationError, one line that says what to set, and JournalError.
     """
     options = options or ModelOptions()
     parsed = parse_name(default_model(env) if name is None else name)
@@ -57,6 +65,11 @@ def resolve(name: str | None, env: Mapping[str, str], options: ModelOptions | No
         from rlm.models.scripted import ScriptedModel
 
         return ScriptedModel.from_file(parsed.model, window=options.window)
+    if parsed.provider == "replay":
+        from rlm.journal import default_store
+        from rlm.models.replay import ReplayModel
+
+        return ReplayModel.of(parsed.model, store or env.get("RLM_STORE") or default_store(env))
     from rlm.models.extractive import ExtractiveModel
 
     return ExtractiveModel()

@@ -1,4 +1,4 @@
-"""`python -I -m sandbox.forkserver SOCKET_FD`: forks brokers for the driver at SOCKET_FD's other end."""
+"""`python -s -P -m sandbox.forkserver SOCKET_FD`: forks brokers for the driver at SOCKET_FD's other end."""
 
 from __future__ import annotations
 

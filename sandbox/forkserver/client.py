@@ -102,7 +102,8 @@ class Forkserver:
         with theirs:
             try:
                 process = subprocess.Popen(
-                    [sys.executable, "-I", "-m", "sandbox.forkserver", str(theirs.fileno())],
+                    # Not -I: it would have the seed of hashes ignored. The environment is all ours.
+                    [sys.executable, "-s", "-P", "-m", "sandbox.forkserver", str(theirs.fileno())],
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     stderr=complaints,

@@ -7,6 +7,7 @@ one could be used to change the file's mode, or to open it again.
 from __future__ import annotations
 
 import os
+import random
 import resource
 import socket
 from collections.abc import Callable, Iterable
@@ -31,6 +32,8 @@ def attach_context(channel: socket.socket, furnish: Callable[[Body], None]) -> N
         text = Body.open_descriptors(body, index, manifest)
         withdraw(descriptors)
         _lower_addresses(int(message["address_bytes"]))
+        if message["seed"] is not None:
+            random.seed(message["seed"])
         furnish(text)
         channel.sendall(wire.encode({"attached": True}))
     except (BodyError, OSError, ValueError) as error:

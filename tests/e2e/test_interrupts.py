@@ -27,7 +27,7 @@ def haystack(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_ends_everything(rlm_process, haystack, provider_server, rlm, signum) -> None:
-    """driver.md 2.8, surface.md: exit 130, one line, no orphan, the journal whole."""
+    """driver.md 2.8, surface.md: exit 130, one line, no orphan, the journal whole; resume is named."""
     provider_server.always = "```repl\nprint(1)\nimport time; time.sleep(60)\n```"
     process = rlm_process("ask", QUESTION, str(haystack), "--model", f"openai:m@{provider_server.url}/v1")
     for line in process.stderr:
@@ -39,14 +39,14 @@ def test_an_interrupt_ends_everything(rlm_process, haystack, provider_server, rl
     stdout, stderr = process.communicate(timeout=20)
     assert (process.returncode, stdout) == (130, "")
     (line,) = stderr.strip().splitlines()
-    assert line.startswith("rlm: interrupted; what it did is kept: rlm show ")
+    assert line.startswith("rlm: interrupted; to go on with it: rlm resume ")
     deadline = time.monotonic() + 5
     while any(map(alive, started)) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not any(map(alive, started))
     run_id = line.rpartition(" ")[2]
     (listed,) = rlm("runs", "--json").json
-    assert (listed["run_id"], listed["stop_reason"]) == (run_id, "cancelled")
+    assert (listed["run_id"], listed["state"], listed["stop_reason"]) == (run_id, "interrupted", "cancelled")
     assert "cancelled" in rlm("show", run_id).stdout
 
 

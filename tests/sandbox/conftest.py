@@ -95,7 +95,11 @@ async def open_kernel(
     async with AsyncExitStack() as stack:
 
         async def open_(
-            text: str = "one\ntwo\nthree\n", *, level: int | None = None, limits: KernelLimits | None = None
+            text: str = "one\ntwo\nthree\n",
+            *,
+            level: int | None = None,
+            limits: KernelLimits | None = None,
+            seed: str | None = None,
         ) -> JupyterSandbox:
             kernel = JupyterSandbox(
                 make_context(text),
@@ -103,6 +107,7 @@ async def open_kernel(
                 kernels=FreshKernels(
                     limits, level="auto" if level is None else level, minimum=0, brokers=brokers
                 ),
+                seed=seed,
             )
             stack.push_async_callback(kernel.close)
             try:

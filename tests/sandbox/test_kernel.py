@@ -249,3 +249,15 @@ async def test_the_driver_opens_no_zmq_socket() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+async def test_chance_and_the_order_of_sets_come_from_the_seed(open_kernel) -> None:
+    """driver.md 6.2: the kernel's PRNG seeded from run and depth, PYTHONHASHSEED fixed."""
+    code = "import random\nprint(random.random(), random.sample(range(99), 5), hash('a text'), {*'abcdefgh'})"
+    drawn = []
+    for seed in ("run:0", "run:0", "run:1"):
+        kernel = await open_kernel(seed=seed)
+        drawn.append((await run(kernel, code)).stdout)
+    assert drawn[0] == drawn[1]
+    assert drawn[0].split()[0] != drawn[2].split()[0]
+    assert drawn[0].split()[6:] == drawn[2].split()[6:]

@@ -1,0 +1,126 @@
+"""`rlm resume` and `rlm replay`: a run gone on with, and a run gone through again."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from rlm.cli.consent import SandboxOption, allowed_level
+from rlm.cli.exits import Exit, say
+from rlm.cli.interrupts import run_interruptible
+from rlm.cli.outcome import interrupted, leave_with
+from rlm.cli.store import RunArgument, StoreOption, with_journal
+
+if TYPE_CHECKING:
+    from rlm.journal import Journal
+    from rlm.resume import LeftRun
+    from rlm.runtime import RLM
+    from rlm.types import RunResult
+
+__all__ = ["replay", "resume"]
+
+Sandbox = Annotated[
+    SandboxOption,
+    typer.Option(envvar="RLM_SANDBOX", help="Isolation: auto takes the strongest, 0 is none at all."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print the whole result as JSON.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no account on stderr.")]
+
+
+def resume(
+    run: RunArgument,
+    sandbox: Sandbox = "auto",
+    store: StoreOption = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Go on with a run that was interrupted or killed, or that its provider failed.
+
+    Its model, limits and input are those it had; they are in the journal. No reply that is there is asked
+    or paid again: only the code runs again, in a new kernel. Of a run that has ended the result is printed.
+
+    \b
+    Examples:
+      rlm resume 20260131-142501
+      rlm resume 20260131 --json
+    """
+    from rlm.cli.progress import Progress
+    from rlm.runtime import RLM, Settings
+
+    left = with_journal(store, lambda journal: _left(journal, run))
+    if left.result is not None:
+        leave_with(left.result, as_json=as_json, quiet=quiet)
+        return
+    settings = Settings(sandbox=_level(sandbox, left), store=store)
+    with Progress(quiet=quiet, seconds=left.facts["limits"]["seconds"]) as progress:
+        rlm = RLM(
+            left.facts["model"],
+            sub_model=left.facts["sub_model"],
+            settings=settings,
+            observe=progress.take,
+        )
+        try:
+            result = run_interruptible(_resumed(rlm, left.run_id))
+        except KeyboardInterrupt:
+            progress.close()
+            raise interrupted(left.run_id) from None
+    leave_with(result, as_json=as_json, quiet=quiet)
+
+
+def replay(
+    run: RunArgument,
+    sandbox: Sandbox = "auto",
+    store: StoreOption = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Go through a whole run again, offline: its code in a new kernel, every reply from the journal.
+
+    The answer must come out the same, byte by byte: exit code 1 says that it did not. Nothing is spent and
+    nothing is written to the journal. As a model, replay:RUN gives a run's replies to another run.
+
+    \b
+    Examples:
+      rlm replay 20260131-142501
+      rlm ask "The same question?" the-same.txt --model replay:20260131-142501
+    """
+    from rlm.cli.progress import Progress
+    from rlm.journal import default_store
+    from rlm.replay import replay as replayed
+    from rlm.runtime import Settings
+
+    left = with_journal(store, lambda journal: _left(journal, run))
+    settings = Settings(sandbox=_level(sandbox, left))
+    with Progress(quiet=quiet, seconds=left.facts["limits"]["seconds"]) as progress:
+        again = run_interruptible(
+            replayed(
+                left.run_id,
+                store=store or default_store(os.environ),
+                settings=settings,
+                observe=progress.take,
+            )
+        )
+    if not again.equal:
+        say(f"the replay of {left.run_id} went another way: its answer is not that of the run")
+        leave_with(again.result, as_json=as_json, quiet=quiet)
+        raise typer.Exit(Exit.NO_ANSWER)
+    leave_with(again.result, as_json=as_json, quiet=quiet)
+
+
+async def _left(journal: Journal, run: str) -> LeftRun:
+    from rlm.resume import LeftRun
+
+    return await LeftRun.read(journal, run)
+
+
+def _level(option: SandboxOption, left: LeftRun) -> int | Literal["auto"]:
+    return allowed_level(option, model_written=left.facts["model"] != "extractive")
+
+
+async def _resumed(rlm: RLM, run_id: str) -> RunResult:
+    try:
+        return await rlm.resume(run_id)
+    finally:
+        await rlm.aclose()

@@ -1,0 +1,1 @@
+"""One step a file, oldest first by number."""

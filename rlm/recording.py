@@ -1,0 +1,198 @@
+"""What a journal says of a run so far, in the shape in which the run can be gone through again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from rlm.models.base import Reply, TokenUsage
+from rlm.types import Usage
+from sandbox.types import CellReport, CellResult, Span, VariableInfo
+
+if TYPE_CHECKING:
+    from rlm.journal import Event
+
+__all__ = ["PastFailure", "PastReply", "PastRound", "Recording", "Spent"]
+
+
+@dataclass(frozen=True, slots=True)
+class PastReply:
+    """A reply that was paid for (or, `cached`, taken from another run)."""
+
+    reply: Reply
+    cost_usd: float | None
+    cached: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PastFailure:
+    """Why a child gave its cell no answer, though no reply says so."""
+
+    type: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class PastRound:
+    """A round of the root: the last message it was asked with, its reply, and the result of its cell. `cell`
+    is None when the reply broke the contract, and when the run ended before the cell did."""
+
+    number: int
+    prompt: str
+    reply: Reply
+    final: bool
+    cell: CellResult | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What a run took so far. `seconds` leaves out the time in which nobody ran it."""
+
+    calls: int = 0
+    tokens: int = 0
+    cost_usd: float = 0.0
+    cost_known: bool = True
+    seconds: float = 0.0
+    usage: tuple[Usage, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """`replies` are by key, in order; `failures` by round and key; `helpers` by round, helper and order of
+    the call. Only what a cell that came to its end was told is in the latter two: one that did not is run
+    anew. `limit` is the name of the limit that led to the last round, and its message."""
+
+    rounds: tuple[PastRound, ...] = ()
+    replies: Mapping[str, list[PastReply]] = field(default_factory=dict)
+    failures: Mapping[tuple[int, str], list[PastFailure]] = field(default_factory=dict)
+    helpers: Mapping[tuple[int, str, int], Mapping[str, Any]] = field(default_factory=dict)
+    limit: tuple[str, str] | None = None
+    spent: Spent = field(default_factory=Spent)
+
+    @classmethod
+    def of(cls, events: Iterable[Event]) -> Recording:
+        """What the events of one run, in order, come to."""
+        reading = _Reading()
+        for event in events:
+            reading.take(event)
+        return reading.recording()
+
+
+class _Reading:
+    """One pass over the events."""
+
+    def __init__(self) -> None:
+        self._rounds: dict[int, PastRound] = {}
+        self._replies: dict[str, list[PastReply]] = {}
+        self._failures: dict[tuple[int, str], list[PastFailure]] = {}
+        self._helpers: dict[tuple[int, str, int], Mapping[str, Any]] = {}
+        self._limit: tuple[str, str] | None = None
+        self._usage: dict[str, Usage] = {}
+        self._calls = 0
+        self._seconds = 0.0
+        self._began: float | None = None
+        self._last = 0.0
+
+    def take(self, event: Event) -> None:
+        data = event.data
+        match event.kind:
+            case "run_started" | "resumed":
+                self._seconds += 0.0 if self._began is None else self._last - self._began
+                self._began = event.at
+                for number in {key[0] for key in self._failures} | {key[0] for key in self._helpers}:
+                    self._forget_unfinished(number)
+            case "model_call" | "child" if "reply" in data:
+                self._take_reply(data)
+            case "child" if data.get("key") is not None:
+                failure = PastFailure(data["error_type"], data["error"])
+                self._failures.setdefault((data["round"], data["key"]), []).append(failure)
+            case "helper":
+                self._helpers[data["round"], data["helper"], data["order"]] = data["result"]
+            case "cell":
+                self._set_cell(data["round"], _cell_result(data["result"]))
+            case "limit" if "limit" in data:
+                self._limit = (data["limit"], data["message"])
+            case "kernel_died":
+                self._forget_unfinished(data["round"])
+            case "diverged":
+                self._forget_cell(data["round"])
+                self._set_cell(data["round"], None)
+                self._rounds = {n: past for n, past in self._rounds.items() if n <= data["round"]}
+            case _:
+                pass
+        self._last = event.at
+
+    def recording(self) -> Recording:
+        seconds = self._seconds + (0.0 if self._began is None else self._last - self._began)
+        costs = [one.cost_usd for one in self._usage.values()]
+        return Recording(
+            rounds=tuple(self._rounds[number] for number in sorted(self._rounds)),
+            replies=self._replies,
+            failures=self._failures,
+            helpers=self._helpers,
+            limit=self._limit,
+            spent=Spent(
+                calls=self._calls,
+                tokens=sum(one.input_tokens + one.output_tokens for one in self._usage.values()),
+                cost_usd=sum(cost for cost in costs if cost is not None),
+                cost_known=None not in costs,
+                seconds=seconds,
+                usage=tuple(self._usage.values()),
+            ),
+        )
+
+    def _take_reply(self, data: Mapping[str, Any]) -> None:
+        reply = Reply(data["reply"], data["finish_reason"], TokenUsage(**data["usage"]))
+        cached = data.get("cached") is True
+        if data["role"] == "root":
+            number = data["round"]
+            self._rounds[number] = PastRound(number, data["prompt"], reply, data.get("final") is True)
+        elif data.get("key") is not None:
+            past = PastReply(reply, data["cost_usd"], cached)
+            self._replies.setdefault(data["key"], []).append(past)
+        if not cached:
+            self._calls += data["role"] != "root"
+            self._count(data["model"], reply.usage, data["cost_usd"])
+
+    def _count(self, model: str, usage: TokenUsage, cost: float | None) -> None:
+        one = self._usage.get(model, Usage(model, 0, 0, 0, 0, 0.0))
+        self._usage[model] = Usage(
+            model,
+            one.calls + 1,
+            one.input_tokens + usage.input_tokens,
+            one.output_tokens + usage.output_tokens,
+            one.cached_tokens + usage.cached_tokens,
+            None if one.cost_usd is None or cost is None else one.cost_usd + cost,
+        )
+
+    def _set_cell(self, number: int, cell: CellResult | None) -> None:
+        past = self._rounds.get(number)
+        if past is not None:
+            self._rounds[number] = PastRound(number, past.prompt, past.reply, past.final, cell)
+
+    def _forget_unfinished(self, number: int) -> None:
+        if (past := self._rounds.get(number)) is None or past.cell is None:
+            self._forget_cell(number)
+
+    def _forget_cell(self, number: int) -> None:
+        """What the cell of that round was told: it will be run anew."""
+        self._failures = {key: value for key, value in self._failures.items() if key[0] != number}
+        self._helpers = {key: value for key, value in self._helpers.items() if key[0] != number}
+
+
+def _cell_result(data: Mapping[str, Any]) -> CellResult:
+    """A CellResult that `asdict` and JSON have been through."""
+    report = data["report"]
+    return CellResult(
+        **{
+            **data,
+            "report": CellReport(
+                read=tuple(Span(*span) for span in report["read"]),
+                scanned=tuple(Span(*span) for span in report["scanned"]),
+                changed=tuple(VariableInfo(**variable) for variable in report["changed"]),
+                rebound=tuple(report["rebound"]),
+                stdout_chars=report["stdout_chars"],
+            ),
+        }
+    )

@@ -1,0 +1,99 @@
+"""A run gone through again, offline: its cells in a new kernel, every reply from its journal."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from rlm.errors import ModelRejected, UsageError
+from rlm.events import Observer
+from rlm.models.base import ModelWindow, Reply, Request
+from rlm.resume import LeftRun
+from rlm.runtime import RLM, Settings
+from rlm.types import RunResult
+from rlm.workspace import Workspace
+
+__all__ = ["Replayed", "replay"]
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """What a run came to, then and now. `equal`: its answer is the same, byte by byte of its JSON."""
+
+    recorded: RunResult
+    result: RunResult
+
+    @property
+    def equal(self) -> bool:
+        return _bytes(self.recorded.answer) == _bytes(self.result.answer)
+
+
+async def replay(
+    run: str,
+    *,
+    store: str | Path,
+    settings: Settings | None = None,
+    observe: Observer | None = None,
+) -> Replayed:
+    """Go through the run that is named so, or whose name starts so, without any model: what it asks and the
+    journal has no reply to is refused. Nothing is written to `store`. `settings` may say how the kernel is
+    held. Raises JournalError, and UsageError when the run has not ended or its input is not to be had."""
+    from rlm.journal import Journal
+
+    with Workspace() as workspace:
+        async with Journal.open(store) as journal:
+            left = await LeftRun.read(journal, run)
+            if left.result is None:
+                raise UsageError(f"run {left.run_id} has not ended: go on with it first (rlm resume)")
+            loaded = await left.load(journal, workspace)
+        names = (left.facts["model"], left.facts["sub_model"])
+        root, child = (
+            _Silent(left.run_id, name, ModelWindow(**left.facts["windows"][kind]))
+            for name, kind in zip(names, ("model", "sub_model"), strict=True)
+        )
+        rlm = RLM(root, sub_model=child, settings=settings, observe=observe or ()).as_of(left)
+        async with (
+            Journal.open(workspace.folder / "replay.db") as own,
+            own.run(left.run_id, left.task, left.facts) as log,
+        ):
+            # The kernel may die on the way: what is gone through again is read from the log.
+            for event in left.events[1:]:
+                if event.kind != "finished":
+                    await log.append(event.kind, event.data)
+            result = await rlm.go_through(left, loaded, log)
+    if result.stop_reason == "model" and left.result.answer is None:
+        # The rounds ended where they had ended; there was nobody to say why.
+        result = replace(result, stop_reason=left.result.stop_reason)
+    return Replayed(left.result, result)
+
+
+class _Silent:
+    """A model that gives no reply. Implements Model."""
+
+    def __init__(self, run_id: str, name: str, window: ModelWindow) -> None:
+        self._run_id = run_id
+        self._name = name
+        self._window = window
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def window(self) -> ModelWindow:
+        return self._window
+
+    async def generate(self, request: Request) -> Reply:
+        raise ModelRejected(
+            f"the journal of run {self._run_id} holds no reply to this {request.role} call: the replay went "
+            "another way than the run"
+        )
+
+    async def aclose(self) -> None:
+        """Nothing is held."""
+
+
+def _bytes(answer: Any) -> bytes:
+    return json.dumps(answer, sort_keys=True).encode()

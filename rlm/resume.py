@@ -1,0 +1,144 @@
+"""A run that was left: what the journal has of it, and its input, the same as it was."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from rlm.answer_type import AnswerType
+from rlm.documents import Loaded, PathSource, Source
+from rlm.errors import DocumentError, JournalError, UsageError
+from rlm.recording import Recording
+from rlm.types import RunResult
+from rlm.workspace import Workspace
+from sandbox.context_file import ContextFile
+from sandbox.in_kernel.body import Body
+
+if TYPE_CHECKING:
+    from rlm.journal import Event, Journal
+
+__all__ = ["LeftRun", "input_to_keep", "restored", "source_facts"]
+
+_MB = 1 << 20
+KEPT_FROM_PATHS = 16 * _MB
+"""Inputs of up to so many bytes are kept in the journal; larger ones are read again from their paths."""
+KEPT_FROM_ELSEWHERE = 64 * _MB
+"""The same for what can't be read again: standard input, strings, pipes."""
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class LeftRun:
+    """A run as the journal has it. `facts` are its settings; `result` is None unless it has ended for good:
+    one that only its provider failed can be gone on with."""
+
+    run_id: str
+    task: str
+    facts: Mapping[str, Any]
+    events: tuple[Event, ...]
+    result: RunResult | None
+
+    @classmethod
+    async def read(cls, journal: Journal, run: str) -> LeftRun:
+        """The run whose name is or starts with `run`. Raises JournalError."""
+        name = await journal.resolve(run)
+        summary = await journal.get(name)
+        events = await journal.events(name)
+        facts = summary.settings
+        if not {"sources", "root", "limits"} <= facts.keys():
+            raise JournalError(
+                f"run {name} was written by an older rlm, which did not keep what it takes to go on with it; "
+                "ask again"
+            )
+        return cls(name, summary.task, facts, events, _result(events))
+
+    def recording(self) -> Recording:
+        """What it came to so far."""
+        return Recording.of(self.events)
+
+    @property
+    def answer_type(self) -> AnswerType | None:
+        """What its answer must be, if its caller said so. Of a Python type only the schema is left."""
+        schema = self.facts.get("answer_schema")
+        return None if schema is None else AnswerType(json.loads(schema))
+
+    async def load(self, journal: Journal, workspace: Workspace) -> Loaded:
+        """Its input again: what the journal kept, else the files it was read from. Raises UsageError when
+        that is not to be had any more, or is not what it was."""
+        folder = workspace.folder / "kept"
+        if await journal.restore_input(self.run_id, folder):
+            return Loaded(await asyncio.to_thread(_opened, folder))
+        sources: Sequence[Mapping[str, Any]] = self.facts["sources"]
+        lost = [source["name"] for source in sources if "path" not in source]
+        if lost:
+            raise UsageError(
+                f"the input of run {self.run_id} ({lost[0]}) can't be read again and was not kept (it was "
+                f"over {KEPT_FROM_ELSEWHERE // _MB} MB, or held a key): ask again"
+            )
+        try:
+            loaded = await workspace.load([_source(source) for source in sources])
+        except DocumentError as error:
+            raise UsageError(f"the input of run {self.run_id} is not there any more: {error}") from error
+        if loaded.context.sha256 != self.facts["context_sha256"]:
+            raise UsageError(
+                f"the input of run {self.run_id} has changed since ({sources[0]['path']}"
+                f"{', …' if len(sources) > 1 else ''}): put the files back as they were, or ask again"
+            )
+        return loaded
+
+
+def source_facts(sources: Sequence[str | Path | Source]) -> list[dict[str, Any]]:
+    """How sources are written down: paths so that they can be read again, others by name."""
+    facts: list[dict[str, Any]] = []
+    for source in sources:
+        match source:
+            case PathSource(path, exclude) if not path.is_fifo():
+                facts.append({"path": str(path.absolute()), "exclude": list(exclude)})
+            case Path() if not source.is_fifo():
+                facts.append({"path": str(source.absolute()), "exclude": []})
+            case PathSource(path):
+                facts.append({"name": path.name})
+            case str():
+                facts.append({"name": "text"})
+            case _:
+                facts.append({"name": source.name})
+    return facts
+
+
+def input_to_keep(journal: Journal, folder: Path, sources: Sequence[Mapping[str, Any]]) -> Path | None:
+    """The context's folder if the journal is to keep it, else None."""
+    again = all("path" in source for source in sources)
+    most = KEPT_FROM_PATHS if again else KEPT_FROM_ELSEWHERE
+    return folder if journal.may_keep(folder, most) else None
+
+
+def restored(kind: type[_T], facts: Mapping[str, Any]) -> _T:
+    """A settings dataclass from what was written down of one, whatever fields have come and gone since."""
+    known = {field.name for field in fields(kind)}  # type: ignore[arg-type]
+    return kind(**{name: value for name, value in facts.items() if name in known})
+
+
+def _source(facts: Mapping[str, Any]) -> Source:
+    return PathSource(Path(facts["path"]), tuple(facts["exclude"]))
+
+
+def _opened(folder: Path) -> ContextFile:
+    with Body.open(folder) as body:
+        return ContextFile(folder, body.chars, body.bytes, body.lines, body.sha256, body.documents)
+
+
+def _result(events: Sequence[Event]) -> RunResult | None:
+    if (
+        not events
+        or events[-1].kind != "finished"
+        or events[-1].data["stop_reason"] in ("model", "cancelled")
+    ):
+        return None
+    data = dict(events[-1].data)
+    data.pop("cost_usd", None)
+    return RunResult.from_json(data)

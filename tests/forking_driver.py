@@ -1,0 +1,60 @@
+"""Runs in processes of their own, begun quickly: all is imported once, then each run is forked.
+
+Reads orders on standard input, one JSON object a line: {model, store, sandbox, out, resume?, context?}. Says
+the process's number, then, when that has ended, its exit code. The result goes to the file `out`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+import alembic.command
+import openai
+import psycopg
+
+import rlm.journal
+import rlm.models.openai
+from rlm.runtime import RLM, Settings
+
+__all__: list[str] = []
+PRELOADED = (alembic.command, openai, psycopg, rlm.journal, rlm.models.openai)
+TASK = "What do the parts say?"
+
+
+async def carry_out(order: dict[str, Any]) -> None:
+    settings = Settings(strategy="rlm", sandbox=order["sandbox"], store=order["store"])
+    runtime = RLM(order["model"], settings=settings)
+    try:
+        if "resume" in order:
+            result = await runtime.resume(order["resume"])
+        else:
+            result = await runtime.run(TASK, Path(order["context"]))
+    finally:
+        await runtime.aclose()
+    out = Path(order["out"])
+    out.with_suffix(".part").write_text(json.dumps(result.to_json()))
+    out.with_suffix(".part").rename(out)
+
+
+def go(order: dict[str, Any]) -> int:
+    try:
+        asyncio.run(carry_out(order))
+    except BaseException:
+        traceback.print_exc()
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    for line in sys.stdin:
+        pid = os.fork()
+        if pid == 0:
+            os._exit(go(json.loads(line)))
+        print(pid, flush=True)
+        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
