@@ -17,6 +17,7 @@ __all__ = ["Rows"]
 _HEAD = 64 * 1024
 _WINDOW = 1 << 20
 _LARGEST = 64_000_000
+_NUMBER_TAIL = 3
 _SPACE = " \t\r\n"
 _FORMATS = ("jsonl", "json", "csv", "chat", "card")
 
@@ -162,7 +163,9 @@ class _JsonWindow:
                     place = self._base + error.pos
                     return start, self._end, None, f"not JSON at character {place}: {error.msg}"
             else:
-                if stop < len(self._text) or not self._more(wanted):
+                # A number may go on beyond the window: `1`, `1.` and `1.5e` all give a value.
+                open_end = isinstance(value, int | float) and len(self._text) - stop < _NUMBER_TAIL
+                if (stop < len(self._text) and not open_end) or not self._more(wanted):
                     self._at = stop
                     return start, self._base + stop, value, None
             wanted *= 2
