@@ -11,6 +11,7 @@ __all__ = ["BadJson", "JsonStream"]
 _SPACE = " \t\r\n"
 _LARGEST = 16_000_000
 """Characters of the largest value that is taken whole."""
+_NUMBER_TAIL = 3
 _NEAR_END = 12
 """Where a value was cut within a word like `false` or an escape, the decoder faults a place before it."""
 
@@ -63,8 +64,9 @@ class JsonStream:
                 if not self._more(len(self._text) - self._at):
                     raise BadJson(error.msg) from None
             else:
-                # A number may go on in the next piece.
-                if stop < len(self._text) or not self._more():
+                # A number may go on in the next piece: `1`, `1.` and `1.5e` all give a value.
+                open_end = isinstance(found, int | float) and len(self._text) - stop < _NUMBER_TAIL
+                if (stop < len(self._text) and not open_end) or not self._more():
                     self._at = stop
                     return found
 
@@ -107,8 +109,8 @@ class JsonStream:
         yield from self._pieces
 
     def _more(self, least: int = 1) -> bool:
-        """Read on by `least` characters, dropping what was taken; False at the end."""
-        pieces = [self._text[self._at :]]
+        """Read on by `least` characters, dropping what was taken; False at the end, where nothing changes."""
+        pieces: list[str] = []
         got = 0
         while got < least:
             piece = next(self._pieces, None)
@@ -116,6 +118,8 @@ class JsonStream:
                 break
             pieces.append(piece)
             got += len(piece)
-        self._text = "".join(pieces)
+        if not got:
+            return False
+        self._text = "".join((self._text[self._at :], *pieces))
         self._at = 0
-        return got > 0
+        return True

@@ -62,6 +62,8 @@ _PASSED_OVER = frozenset(
         "thread_id",
     )
 )
+_SPEAKERS = ("role", *_NAME)
+_KNOWN = _PASSED_OVER.union(_SPEAKERS, _TIME)
 _DATA = re.compile(r"data:[\w/+.;=-]{0,100},?[A-Za-z0-9+/=]{200,}")
 _SECONDS = re.compile(r"\d{9,13}(?:\.\d+)?")
 _EARLIEST, _LATEST = 100_000_000, 100_000_000_000
@@ -81,13 +83,13 @@ class Message:
 
 def is_message(value: Any) -> bool:
     """Whether it says who and what, in the words of any program known here."""
-    if not isinstance(value, Mapping):
+    if not isinstance(value, dict):
         return False
     who = next((key for key in _WHO if value.get(key)), None)
     what = next((key for key in _TEXT if key in value and _speaks(value[key])), None)
     if who is None or (what is None and not value.get("tool_calls")):
         return False
-    if not isinstance(value[who], str | Mapping):
+    if not isinstance(value[who], str | dict):
         return False
     # {"user": …, "text": …} alone may be a row of any table.
     return who != "user" or any(key in value for key in _TIME)
@@ -96,9 +98,11 @@ def is_message(value: Any) -> bool:
 def message_of(value: Mapping[str, Any]) -> Message:
     """The message that `value` is."""
     role, author = "", ""
-    for key in ("role", *_NAME):
+    for key in _SPEAKERS:
         said = value.get(key)
-        if isinstance(said, Mapping):
+        if said is None:
+            continue
+        if isinstance(said, dict):
             role = role or _string(said.get("role"))
             said = next(
                 (said[name] for name in ("name", "display_name", "username", "email") if said.get(name)), ""
@@ -109,19 +113,21 @@ def message_of(value: Mapping[str, Any]) -> Message:
         elif said and not author and said != role:
             author = said
     # An empty text beside a list of parts says less than the parts.
-    what = [key for key in _TEXT if _speaks(value.get(key))]
+    what = [key for key in _TEXT if key in value and _speaks(value[key])]
     best = max(what, key=lambda key: len(plain_text(value[key])), default=None) if len(what) > 1 else None
     best = best or (what[0] if what else None)
     text = plain_text(value[best]).strip("\n") if best else ""
-    used = {"role", *_NAME, *_TIME, best, *_PASSED_OVER}
     rest = {
         key: one
         for key, one in value.items()
-        if key not in used and one not in (None, "", [], {}) and not (key in what and plain_text(one) in text)
+        if key not in _KNOWN
+        and key != best
+        and one not in (None, "", [], {})
+        and not (key in what and plain_text(one) in text)
     }
     if rest:
         text = f"{text}\n{_compact(rest)}" if text else _compact(rest)
-    when = next((moment for key in _TIME if (moment := _moment(value.get(key)))), "")
+    when = next((moment for key in _TIME if key in value and (moment := _moment(value[key]))), "")
     return Message(role, author, when, text)
 
 
@@ -138,7 +144,7 @@ def plain_text(content: Any) -> str:
                 isinstance(part, str) for part in content
             )
             return ("" if mixed else "\n").join(filter(None, (plain_text(part) for part in content)))
-        case Mapping():
+        case dict():
             for key in ("text", "parts", "content", "value", "thinking"):
                 if _speaks(content.get(key)):
                     return plain_text(content[key])
@@ -148,7 +154,7 @@ def plain_text(content: Any) -> str:
 
 
 def _speaks(content: Any) -> bool:
-    return isinstance(content, str | list | Mapping)
+    return isinstance(content, (str, list, dict))
 
 
 def _string(value: Any) -> str:
