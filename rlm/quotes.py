@@ -34,7 +34,7 @@ _MOST_NEAR = 100
 _WINDOW = 4 << 20
 _REACH = 4_096  # bytes that the head of a quote may take in the body, with all its white space
 _HEAD = 40
-_MOST_WORK = 500_000  # quotes compared, 64 bytes of them: beyond that, those of stock phrases are given up
+_MOST_WORK = 200_000  # quotes compared, 64 bytes of them: beyond that, those of stock phrases are given up
 _MEMORY = 64 << 20
 
 _SPACES = r"\t-\r\x{1c}-\x{20}\x{85}\x{a0}\x{1680}\x{2000}-\x{200b}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}"

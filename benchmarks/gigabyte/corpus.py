@@ -14,72 +14,14 @@ RUSSIAN_NEEDLE = "Ключ лежит под Янтарной лестницей
 """Stands once, after three quarters."""
 
 _LINES_A_BLOCK = 60_000
-_ENGLISH = [
-    "the",
-    "of",
-    "and",
-    "to",
-    "in",
-    "kernel",
-    "model",
-    "price",
-    "contract",
-    "between",
-    "clause",
-    "answer",
-    "table",
-    "river",
-    "window",
-    "paper",
-    "letter",
-    "seven",
-    "quiet",
-    "machine",
-    "garden",
-    "because",
-    "although",
-    "measured",
-    "under",
-    "before",
-    "another",
-    "naïve",
-    "café",
-    "“quoted”",
-    "report",
-]
-_CHINESE = [
-    "世界",
-    "人工智能",
-    "合同",
-    "条款",
-    "价格",
-    "河流",
-    "窗户",
-    "报告",
-    "测量",
-    "安静",
-    "机器",
-    "花园",
-    "因为",
-    "虽然",
-    "之前",
-    "七",
-]
-_RUSSIAN = [
-    "слово",
-    "договор",
-    "цена",
-    "река",
-    "окно",
-    "письмо",
-    "семь",
-    "тихий",
-    "машина",
-    "сад",
-    "потому",
-    "отчёт",
-]
-_EMOJI = ["🙂", "👩\u200d👩\u200d👧", "🇪🇺", "👍🏽", "é", "✅"]
+_ENGLISH = (  # noqa: SIM905
+    "the of and to in kernel model price contract between clause answer table river "
+    "window paper letter seven quiet machine garden because although measured under "
+    "before another naïve café “quoted” report "
+).split()
+_CHINESE = "世界 人工智能 合同 条款 价格 河流 窗户 报告 测量 安静 机器 花园 因为 虽然 之前 七".split()  # noqa: SIM905
+_RUSSIAN = "слово договор цена река окно письмо семь тихий машина сад потому отчёт".split()  # noqa: SIM905
+_EMOJI = "🙂 👩‍👩‍👧 🇪🇺 👍🏽 é ✅".split()  # noqa: SIM905
 
 
 def write_corpus(path: Path, size: int) -> int:

@@ -10,6 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sandbox.context_file import ContextFileWriter
+from sandbox.in_kernel import memmem
 from sandbox.in_kernel.body import Body, Span
 from sandbox.in_kernel.literal import literal_of
 from sandbox.in_kernel.pattern import understand
@@ -263,6 +264,24 @@ def test_a_large_body_is_searched_and_counted_exactly(make_body, literal: str) -
     scanner = Scanner(body, large=0)
     assert scanner.count(query) == len(wanted)
     assert scanner.first(query, 10**6) == (wanted, False)
+
+
+def test_where_the_c_library_has_no_memmem_nothing_changes_but_the_speed(make_body, monkeypatch) -> None:
+    """sandbox.md 13: a literal is found by RE2 then, at the byte that is rarest."""
+    text = "aa aaa foo 世界 Foo 世界 о слове и слове " * 50
+    body = make_body(text)
+    for available in (memmem.AVAILABLE, False):
+        monkeypatch.setattr(memmem, "AVAILABLE", available)
+        for literal in ("foo", "世界", "слове", "aa", "nowhere", "世界 о", "a"):
+            check(body, text, literal, (3, 64))
+
+
+@pytest.mark.skipif(not memmem.AVAILABLE, reason="the C library has no memmem")
+@given(st.binary(max_size=60), st.binary(min_size=1, max_size=4), st.integers(0, 70), st.integers(0, 70))
+def test_memmem_finds_what_find_finds(raw: bytes, data: bytes, start: int, stop: int) -> None:
+    """sandbox.md 13."""
+    for one in (raw, raw + data + raw):
+        assert memmem.find(one, data, start, stop) == one.find(data, start, stop)
 
 
 def test_without_an_engine_nothing_changes_but_the_speed(make_body) -> None:

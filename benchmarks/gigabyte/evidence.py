@@ -1,0 +1,34 @@
+"""Quotes looked for in the body, as the driver does for an answer's citations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks.gigabyte.corpus import CHINESE_NEEDLE, NEEDLE, RUSSIAN_NEEDLE
+from benchmarks.gigabyte.handle import best
+from benchmarks.gigabyte.memory import MemoryWatch
+from benchmarks.gigabyte.row import Row
+from rlm.evidence import cite
+from sandbox.in_kernel.body import Body
+
+_QUOTES = {
+    "3 verbatim": ([NEEDLE, CHINESE_NEEDLE, RUSSIAN_NEEDLE], 3),
+    "3 with other white space": (
+        [NEEDLE.replace(" ", "  "), RUSSIAN_NEEDLE.replace(" ", "\n"), CHINESE_NEEDLE.replace("的", "的\n")],
+        3,
+    ),
+    "50 that are not there": ([f"{NEEDLE[:-1]} {number}" for number in range(50)], 0),
+    "50 stock phrases, not there": ([f"the of and to in kernel {number}" for number in range(50)], 0),
+}
+
+
+def rows(folder: Path) -> Iterator[Row]:
+    """Measure each set of quotes."""
+    with Body.open(folder) as body:
+        for name, (quotes, there) in _QUOTES.items():
+            with MemoryWatch() as watch:
+                seconds, cited = best(lambda quotes=quotes: cite(quotes, "", body), 1)
+            verified = sum(citation.verified for citation in cited)
+            assert verified == there, (name, verified)
+            yield Row(f"evidence: {name}", seconds, "s", None, f"{watch.driver_growth:.0f} MB")

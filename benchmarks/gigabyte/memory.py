@@ -1,0 +1,76 @@
+"""The memory of this process and of those it started that is theirs alone: a mapped file does not count."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+_MB = 1 << 20
+
+
+def anonymous(process: int | str = "self") -> int:
+    """Bytes of a process that are no pages of files; 0 if it is gone."""
+    try:
+        rollup = Path(f"/proc/{process}/smaps_rollup").read_text("ascii")
+    except OSError:
+        return 0
+    return next(int(line.split()[1]) * 1024 for line in rollup.splitlines() if line.startswith("Anonymous:"))
+
+
+def descendants(process: int | str = "self") -> list[int]:
+    """Every process that this one started, and those that they started."""
+    found: list[int] = []
+    for children in Path(f"/proc/{process}/task").glob("*/children"):
+        try:
+            started = [int(child) for child in children.read_text("ascii").split()]
+        except OSError:
+            continue
+        for child in started:
+            found += [child, *descendants(child)]
+    return found
+
+
+class MemoryWatch:
+    """Samples the memory while it is open. In MB: `driver_growth` over what it was at the start, `largest` of
+    any process it started (the kernel, the largest by far), `together` of all of those."""
+
+    def __init__(self, seconds: float = 0.02) -> None:
+        self._seconds = seconds
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._before = 0
+        self._driver = self._largest = self._together = 0
+        self.samples = 0
+
+    @property
+    def driver_growth(self) -> float:
+        return (self._driver - self._before) / _MB
+
+    @property
+    def largest(self) -> float:
+        return self._largest / _MB
+
+    @property
+    def together(self) -> float:
+        return self._together / _MB
+
+    def __enter__(self) -> Self:
+        self._before = anonymous()
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stopped.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._stopped.wait(self._seconds):
+            sizes = [anonymous(process) for process in descendants()]
+            self._driver = max(self._driver, anonymous())
+            self._largest = max(self._largest, *sizes, 0)
+            self._together = max(self._together, sum(sizes))
+            self.samples += 1

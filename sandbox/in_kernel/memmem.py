@@ -1,0 +1,57 @@
+"""The C library's `memmem` over a mapped file: nothing finds one given text faster."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+
+__all__ = ["AVAILABLE", "find"]
+
+_PyBUF_SIMPLE = 0
+
+
+class _Buffer(ctypes.Structure):
+    """CPython's Py_buffer: the address of a read-only mapping is to be had in no other way."""
+
+    _fields_ = (
+        ("buf", ctypes.c_void_p),
+        ("obj", ctypes.py_object),
+        ("len", ctypes.c_ssize_t),
+        ("itemsize", ctypes.c_ssize_t),
+        ("readonly", ctypes.c_int),
+        ("ndim", ctypes.c_int),
+        ("format", ctypes.c_char_p),
+        ("shape", ctypes.c_void_p),
+        ("strides", ctypes.c_void_p),
+        ("suboffsets", ctypes.c_void_p),
+        ("internal", ctypes.c_void_p),
+    )
+
+
+try:
+    _memmem = ctypes.CDLL(None).memmem
+    _get, _release = ctypes.pythonapi.PyObject_GetBuffer, ctypes.pythonapi.PyBuffer_Release
+except (AttributeError, OSError):
+    AVAILABLE = False
+else:
+    AVAILABLE = True
+    _memmem.restype = ctypes.c_void_p
+    _memmem.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p, ctypes.c_size_t)
+    _get.argtypes = (ctypes.py_object, ctypes.POINTER(_Buffer), ctypes.c_int)
+    _release.argtypes = (ctypes.POINTER(_Buffer),)
+    _release.restype = None
+
+
+def find(raw: mmap.mmap | bytes, data: bytes, start: int, stop: int) -> int:
+    """As `raw.find(data, start, stop)`, for 0 <= start and data that is not empty. Only where AVAILABLE. A
+    signal is seen when it returns: give it a window of a body, not the whole."""
+    buffer = _Buffer()
+    _get(raw, ctypes.byref(buffer), _PyBUF_SIMPLE)
+    try:
+        stop = min(stop, buffer.len)
+        if stop - start < len(data):
+            return -1
+        found = _memmem(buffer.buf + start, stop - start, data, len(data))
+        return -1 if found is None else int(found) - int(buffer.buf)
+    finally:
+        _release(ctypes.byref(buffer))
