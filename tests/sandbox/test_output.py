@@ -7,6 +7,8 @@ import time
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sandbox.in_kernel.output import BoundedStream
 from sandbox.in_kernel.variables import MOST_CHANGES, VariableWatch, describe
@@ -32,6 +34,45 @@ def test_nothing_is_lost_of_what_fits() -> None:
     for _ in range(99):
         stream.write("0123456789")
     assert stream.end() == "0123456789" * 99
+
+
+@given(st.lists(st.integers(0, 400), max_size=60), st.integers(1, 300), st.integers(1, 200))
+def test_whatever_is_written_the_head_and_the_tail_are_kept_and_the_rest_is_counted(sizes, head, tail) -> None:
+    """sandbox.md 6: truncated at the source, in pieces of any length, and said how much."""
+    target = io.StringIO()
+    stream = BoundedStream(target, limit=head + tail, tail=tail)
+    for _ in range(2):
+        text = "".join(chr(0x4E00 + number % 1_000) for number in range(sum(sizes)))
+        at = 0
+        for size in sizes:
+            assert stream.write(text[at : at + size]) == size
+            at += size
+        assert stream.written == len(text)
+        rest = len(text) - head - tail
+        kept = text if rest <= 0 else f"{text[:head]}\n[… {rest:,} characters not kept …]\n{text[-tail:]}"
+        assert stream.end() == kept
+        stream.begin()
+    assert target.getvalue() == 2 * kept
+
+
+def test_a_write_that_a_cell_has_kept_serves_the_next_cell() -> None:
+    stream = BoundedStream(io.StringIO(), limit=10, tail=5)
+    write = stream.write
+    for _ in range(3):
+        write("x" * 20)
+        write("yz")
+        assert (stream.written, stream.end()) == (22, "xxxxx\n[… 12 characters not kept …]\nxxxyz")
+        stream.begin()
+
+
+@pytest.mark.parametrize("before", ["", "x" * 100])
+def test_what_is_no_text_is_refused(before) -> None:
+    stream = BoundedStream(io.StringIO(), limit=10, tail=5)
+    stream.write(before)
+    for value in (b"bytes", 7, None, ["x"]):
+        with pytest.raises(TypeError, match="must be str"):
+            stream.write(value)
+    assert stream.written == len(before)
 
 
 def test_a_million_empty_pieces_take_no_memory() -> None:
