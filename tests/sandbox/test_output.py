@@ -37,7 +37,9 @@ def test_nothing_is_lost_of_what_fits() -> None:
 
 
 @given(st.lists(st.integers(0, 400), max_size=60), st.integers(1, 300), st.integers(1, 200))
-def test_whatever_is_written_the_head_and_the_tail_are_kept_and_the_rest_is_counted(sizes, head, tail) -> None:
+def test_whatever_is_written_the_head_and_the_tail_are_kept_and_the_rest_is_counted(
+    sizes, head, tail
+) -> None:
     """sandbox.md 6: truncated at the source, in pieces of any length, and said how much."""
     target = io.StringIO()
     stream = BoundedStream(target, limit=head + tail, tail=tail)
