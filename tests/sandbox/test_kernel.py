@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-import tempfile
 import time
-from pathlib import Path
 
 import pytest
 
@@ -206,13 +204,6 @@ async def test_out_of_memory_is_a_failed_cell(open_kernel) -> None:
     result = await run(kernel, "x = bytearray(2 * 2**30)")
     assert (result.status, result.ename) == ("error", "MemoryError")
     assert (await run(kernel, "1 + 1", round=2)).result == "2"
-
-
-@pytest.fixture
-def short_folder():
-    """pytest's own folders are too deep for the name of a Unix socket."""
-    with tempfile.TemporaryDirectory(prefix="t", dir="/tmp") as folder:
-        yield Path(folder)
 
 
 async def test_nothing_is_left_when_it_closes(open_kernel, short_folder, monkeypatch) -> None:
