@@ -32,6 +32,7 @@ from sandbox.types import KernelLimits
 __all__ = ["FreshKernels", "KernelProcess", "KernelSource"]
 
 _END_SECONDS = 2.0
+_DEAD_SECONDS = 0.5
 _ANSWER_SECONDS = 15.0
 _MOST_EVENTS = 32
 _EVENTS = ("started", "refused", "failed", "result", "died")
@@ -151,7 +152,10 @@ class KernelProcess:
             if not self._helper_given:
                 link.helper.close()
             try:
-                await asyncio.wait_for(link.process.wait(), _END_SECONDS)
+                # A dead kernel's broker may be as good as dead, too: kept busy by what that has left it.
+                await asyncio.wait_for(
+                    link.process.wait(), _END_SECONDS if self.death is None else _DEAD_SECONDS
+                )
             except TimeoutError:
                 link.process.kill()
                 await link.process.wait()

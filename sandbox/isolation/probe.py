@@ -203,7 +203,7 @@ def _probe(candidate: Candidate) -> Probed:
 def _attack(candidate: Candidate) -> tuple[Mapping[str, str], Mapping[str, str]]:
     with _folder() as folder, _planted(folder) as planted:
         confinement = _confinement(candidate, folder)
-        late = late_program().hex() if candidate.level == 1 else ""
+        late = late_program(candidate.level).hex() if candidate.level else ""
         facts = {
             **planted,
             "attacks": ATTACKS[candidate.level],
