@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
 from itertools import pairwise
 
 from .body import Span
 
-__all__ = ["MOST_SPANS", "AccessLog"]
+__all__ = ["MOST_SPANS", "AccessLog", "bounded"]
 
 MOST_SPANS = 10_000
 """Spans kept of each sort; beyond that the nearest ones are taken together."""
@@ -42,7 +43,16 @@ class AccessLog:
         with self._lock:
             read, scanned = self._read, self._scanned
             self._read, self._scanned = [], []
-        return tuple(_bounded(read)), tuple(_bounded(scanned))
+        return tuple(bounded(read)), tuple(bounded(scanned))
+
+
+def bounded(spans: Iterable[Span], most: int = MOST_SPANS) -> list[Span]:
+    """Sorted and disjoint; the smallest gaps are closed until at most `most` (1 or more) are left."""
+    merged = _joined(sorted(spans), 0)
+    if len(merged) <= most:
+        return merged
+    gaps = sorted(after.start - before.end for before, after in pairwise(merged))
+    return _joined(merged, gaps[len(merged) - most - 1])
 
 
 def _noted(spans: list[Span], start: int, end: int) -> list[Span]:
@@ -55,18 +65,9 @@ def _noted(spans: list[Span], start: int, end: int) -> list[Span]:
                 spans[-1] = Span(last.start, end)
             return spans
         if len(spans) >= 2 * MOST_SPANS:
-            spans = _bounded(spans)
+            spans = bounded(spans)
     spans.append(Span(start, end))
     return spans
-
-
-def _bounded(spans: list[Span]) -> list[Span]:
-    """Sorted and disjoint; the smallest gaps are closed until at most `MOST_SPANS` are left."""
-    merged = _joined(sorted(spans), 0)
-    if len(merged) <= MOST_SPANS:
-        return merged
-    gaps = sorted(after.start - before.end for before, after in pairwise(merged))
-    return _joined(merged, gaps[len(merged) - MOST_SPANS - 1])
 
 
 def _joined(spans: list[Span], gap: int) -> list[Span]:
