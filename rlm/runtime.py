@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -32,6 +32,8 @@ from sandbox.in_kernel.body import Body
 from sandbox.in_kernel.registry import HELPERS
 from sandbox.isolation.policy import IsolationReport
 from sandbox.kernel import JupyterSandbox, SandboxLevel
+from sandbox.kernel_process import FreshKernels
+from sandbox.pool import KernelPool
 from sandbox.sandbox import Sandbox
 from sandbox.types import KernelLimits
 
@@ -43,6 +45,9 @@ __all__ = ["RLM", "Context", "Settings"]
 Context: TypeAlias = str | Path | Source | Sequence[str | Path | Source]
 """A text, a path (file or folder), or a list of these."""
 
+_WARM_AFTER: Mapping[str, float | None] = {"rlm": 0.0, "auto": 0.2, "direct": None}
+"""Seconds of loading after which a kernel is started beside it. Under "auto", what is loaded sooner is mostly
+short enough to be answered directly, without a kernel."""
 _PREVIEW = 500
 _GUESSES_SHOWN = 3
 _SECRET_WORDS = ("KEY", "TOKEN", "SECRET", "PASSWORD", "AUTHORIZATION")
@@ -116,8 +121,11 @@ class RLM:
         from rlm.journal import Journal, default_store, new_run_id
 
         workspace = stack.enter_context(Workspace())
+        kernels = self._kernels()
+        stack.push_async_callback(kernels.close)
         began = time.monotonic()
-        loaded = await workspace.load(_sources(context))
+        with _soon(kernels.warm, _WARM_AFTER.get(self.settings.strategy)):
+            loaded = await workspace.load(_sources(context))
         self._tell(
             ContextLoaded(
                 loaded.context.chars,
@@ -132,7 +140,7 @@ class RLM:
         journal.redact(_secrets(os.environ))
         log = await stack.enter_async_context(journal.run(new_run_id(), task, self._facts(loaded)))
         body = stack.enter_context(Body.open(loaded.context.folder))
-        return _Run(self, task, loaded, body, log)
+        return _Run(self, task, loaded, body, log, kernels)
 
     def run_sync(self, task: str, context: Context) -> RunResult:
         """`run` for callers without an event loop. In one (a notebook) raises UsageError: await `run`."""
@@ -162,6 +170,16 @@ class RLM:
         )
         return resolve(model, os.environ, options)
 
+    def _kernels(self) -> KernelPool:
+        """The kernels of one run, with a spare that is started beside something else: loading, or a round."""
+        source = FreshKernels(
+            self.settings.kernel,
+            level=self.settings.sandbox,
+            # Cells that this product wrote itself may run anywhere: the answer must come without set-up.
+            minimum=0 if self.model.name == "extractive" else 2,
+        )
+        return KernelPool(2, source=source)
+
     def _tell(self, event: Event) -> None:
         for observer in self._observers:
             observer(event)
@@ -184,12 +202,15 @@ class RLM:
 class _Run:
     """One run: its parts, made for it alone."""
 
-    def __init__(self, rlm: RLM, task: str, loaded: Loaded, body: Body, log: RunLog) -> None:
+    def __init__(
+        self, rlm: RLM, task: str, loaded: Loaded, body: Body, log: RunLog, kernels: KernelPool
+    ) -> None:
         self._rlm = rlm
         self._task = task
         self._loaded = loaded
         self._body = body
         self._log = log
+        self._kernels = kernels
         self._began = time.monotonic()
         self._warnings = _warnings_of(loaded)
         self._budget = Budget(rlm.limits)
@@ -260,11 +281,8 @@ class _Run:
             return JupyterSandbox(
                 self._loaded.context,
                 handler,
-                limits=rlm.settings.kernel,
-                level=rlm.settings.sandbox,
-                # Cells that this product wrote itself may run anywhere: the answer must come without set-up.
-                minimum=0 if rlm.model.name == "extractive" else 2,
                 opened=self._kernel_opened,
+                kernels=self._kernels,
             )
 
         driver = Driver(
@@ -355,6 +373,19 @@ class _Run:
             "sub_calls": self._subcalls.calls,
             "cost_usd": self._caller.cost_usd,
         }
+
+
+@contextmanager
+def _soon(act: Callable[[], object], seconds: float | None) -> Iterator[None]:
+    """`act` is called if what goes on within takes longer than that; never for None."""
+    if seconds is None:
+        yield
+        return
+    timer = asyncio.get_running_loop().call_later(seconds, act)
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _sources(context: Context) -> list[str | Path | Source]:

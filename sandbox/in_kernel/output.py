@@ -65,9 +65,9 @@ class BoundedStream:
             self._head += len(head)
             self.kept.append(head)
             self._stream.write(head)
-            text = text[room:]
+        # One copy of what is needed: `text` may be most of what the memory holds.
+        text = text[max(0, room, len(text) - self._tail_limit) :]
         if text:
-            text = text[-self._tail_limit :]
             self._tail.append(text)
             self._tail_size += len(text)
             if self._tail_size > _JOINED_FROM * self._tail_limit:
