@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import time
 from typing import Any
 
@@ -94,6 +95,18 @@ def test_streams_are_bounded_again() -> None:
         outputs.add("display_data", {"data": {"text/plain": "y" * 100_000}})
     assert {name: len(outputs.stream(name)) for name in STREAM_LIMITS} == STREAM_LIMITS
     assert len(outputs.result or "") < 30_000
+
+
+@given(st.text(alphabet=st.sampled_from('a\x01\n"中\U0001f600'), max_size=300).map(lambda text: text * 40))
+def test_what_grows_on_the_wire_is_cut_there(text) -> None:
+    """sandbox.md 6: capped again in the broker. A control character is six in JSON."""
+    outputs = OutputCollector()
+    outputs.add("stream", {"name": "stdout", "text": text})
+    kept = outputs.stream("stdout")
+    assert text.startswith(kept)
+    assert len(json.dumps(kept, ensure_ascii=False)) <= 4 * len(text) + 2
+    if len(json.dumps(text, ensure_ascii=False)) <= 3 * len(text):
+        assert kept == text
 
 
 class Hostile(dict[str, Any]):
