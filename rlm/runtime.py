@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from copy import copy
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -50,6 +50,8 @@ from sandbox.in_kernel.body import Body
 from sandbox.in_kernel.registry import HELPERS
 from sandbox.isolation.policy import IsolationReport
 from sandbox.kernel import JupyterSandbox, SandboxLevel
+from sandbox.kernel_process import FreshKernels
+from sandbox.pool import KernelPool
 from sandbox.sandbox import Sandbox
 from sandbox.types import KernelLimits
 
@@ -61,6 +63,9 @@ __all__ = ["RLM", "Context", "Settings"]
 Context: TypeAlias = str | Path | Source | Sequence[str | Path | Source]
 """A text, a path (file or folder), or a list of these."""
 
+_WARM_AFTER: Mapping[str, float | None] = {"rlm": 0.0, "auto": 0.2, "direct": None}
+"""Seconds of loading after which a kernel is started beside it. Under "auto", what is loaded sooner is mostly
+short enough to be answered directly, without a kernel."""
 _PREVIEW = 500
 _GUESSES_SHOWN = 3
 _DOCUMENTS_TOLD = 20
@@ -146,10 +151,13 @@ class RLM:
         from rlm.journal import new_run_id
 
         workspace = stack.enter_context(Workspace())
+        kernels = self._kernels()
+        stack.push_async_callback(kernels.close)
         began = time.monotonic()
         sources = _sources(context)
         cache = default_cache(os.environ) if self.settings.document_cache else None
-        loaded = await workspace.load(sources, cache=cache)
+        with _soon(kernels.warm, _WARM_AFTER.get(self.settings.strategy)):
+            loaded = await workspace.load(sources, cache=cache)
         self._tell(
             ContextLoaded(
                 loaded.context.chars,
@@ -169,7 +177,7 @@ class RLM:
         kept = input_to_keep(journal, loaded.context.folder, facts["sources"])
         log = await stack.enter_async_context(journal.run(new_run_id(), task, facts, input=kept))
         body = stack.enter_context(Body.open(loaded.context.folder))
-        run = _Run(self, task, loaded, body, log, answer_type=answer_type)
+        run = _Run(self, task, loaded, body, log, kernels, answer_type=answer_type)
         if removed:
             run.warn(_pruned(removed, self.settings.store_mb))
         return run
@@ -203,8 +211,11 @@ class RLM:
     async def go_through(self, left: LeftRun, loaded: Loaded, log: RunLog) -> RunResult:
         """Take a run up where its recording ends, writing to `log`. For `resume` and `rlm.replay`."""
         recording = left.recording()
-        with Body.open(loaded.context.folder) as body:
-            run = _Run(self, left.task, loaded, body, log, recording, answer_type=left.answer_type)
+        async with AsyncExitStack() as stack:
+            kernels = self._kernels()
+            stack.push_async_callback(kernels.close)
+            body = stack.enter_context(loaded.context.open())
+            run = _Run(self, left.task, loaded, body, log, kernels, recording, answer_type=left.answer_type)
             run.warnings[:] = left.facts["warnings"]
             replies = sum(map(len, recording.replies.values()))
             self._tell(Resumed(left.run_id, len(recording.rounds), replies))
@@ -312,6 +323,16 @@ class RLM:
         other._observers = [*self._observers, *(observer for observer in observers if observer is not None)]
         return other
 
+    def _kernels(self) -> KernelPool:
+        """The kernels of one run, with a spare that is started beside something else: loading, or a round."""
+        source = FreshKernels(
+            self.settings.kernel,
+            level=self.settings.sandbox,
+            # Cells that this product wrote itself may run anywhere: the answer must come without set-up.
+            minimum=0 if self.model.name == "extractive" else 2,
+        )
+        return KernelPool(2, source=source)
+
     def _tell(self, event: Event) -> None:
         for observer in self._observers:
             observer(event)
@@ -350,6 +371,7 @@ class _Run:
         loaded: Loaded,
         body: Body,
         log: RunLog,
+        kernels: KernelPool,
         recording: Recording | None = None,
         *,
         answer_type: AnswerType | None = None,
@@ -359,6 +381,7 @@ class _Run:
         self._loaded = loaded
         self._body = body
         self._log = log
+        self._kernels = kernels
         self._answer_type = answer_type
         playback = Playback(recording)
         self._began = time.monotonic() - playback.recording.spent.seconds
@@ -429,12 +452,9 @@ class _Run:
             return JupyterSandbox(
                 self._loaded.context,
                 handler,
-                limits=rlm.settings.kernel,
-                level=rlm.settings.sandbox,
-                # Cells that this product wrote itself may run anywhere: the answer must come without set-up.
-                minimum=0 if rlm.model.name == "extractive" else 2,
                 opened=self._kernel_opened,
                 seed=f"{self._log.run_id}:0",
+                kernels=self._kernels,
             )
 
         driver = Driver(
@@ -541,6 +561,19 @@ class _Run:
 def _pruned(removed: Sequence[str], most_mb: int) -> str:
     runs = "the oldest run was" if len(removed) == 1 else f"the {len(removed):,} oldest runs were"
     return f"the journal had passed {most_mb:,} MB (store_mb): {runs} removed from it"
+
+
+@contextmanager
+def _soon(act: Callable[[], object], seconds: float | None) -> Iterator[None]:
+    """`act` is called if what goes on within takes longer than that; never for None."""
+    if seconds is None:
+        yield
+        return
+    timer = asyncio.get_running_loop().call_later(seconds, act)
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _sources(context: Context) -> list[str | Path | Source]:

@@ -3,34 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import os
-import re
 import shutil
 import tempfile
 import threading
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
-from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from rlm.documents import ContextCache, Lease, Loaded, Progress, Source, load
 from rlm.errors import UsageError
-from rlm.process import OwnerProcess
 from sandbox.errors import ContextFileError
+from sandbox.private_folder import private_folder, sweep
 
 __all__ = ["Workspace"]
-
-_PREFIX = "rlm-context-"
-_NAME = re.compile(rf"{_PREFIX}\d+-\w+")
-_OWNER = "owner.json"
-_UNOWNED_SECONDS = 60.0
-"""A folder without an owner is being made right now, or its maker was killed in that moment: older than
-this it is the latter."""
 
 _GRACE_SECONDS = 1.0
 
@@ -38,8 +25,8 @@ _GRACE_SECONDS = 1.0
 class Workspace:
     """A new folder, readable by its owner only, from `with` to its end.
 
-    Making one removes those that killed processes of this user left behind. Raises UsageError if the temp
-    folder can't be used.
+    Making one removes what killed processes of this user left behind, their kernels' folders as well. Raises
+    UsageError if the temp folder can't be used.
     """
 
     def __init__(self) -> None:
@@ -51,12 +38,10 @@ class Workspace:
             top = Path(tempfile.gettempdir())
         except FileNotFoundError as error:
             raise UsageError(f"{error.strerror}: set TMPDIR to a folder you may write to") from error
-        _sweep(top)
+        sweep(top)
         try:
-            self._folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=top))
-            (self._folder / _OWNER).write_text(json.dumps(asdict(OwnerProcess.here())), "utf-8")
+            self._folder = private_folder("context", top)
         except OSError as error:
-            self._remove()
             raise UsageError(
                 f"the temporary folder {top} can't be written: {error.strerror}: "
                 "make room or mend its permissions, or set TMPDIR to another folder"
@@ -151,38 +136,3 @@ def _looked_at(loading: asyncio.Future[Loaded]) -> None:
     """Nobody asks a cancelled run what its loading ended with; asyncio would complain of that."""
     if not loading.cancelled():
         loading.exception()
-
-
-def _sweep(top: Path) -> None:
-    """Remove what killed processes left. Another process may do the same at the same time."""
-    for folder in _folders(top):
-        if _is_left(folder):
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-def _folders(top: Path) -> Iterator[Path]:
-    with suppress(OSError), os.scandir(top) as entries:
-        for entry in entries:
-            if not _NAME.fullmatch(entry.name):
-                continue
-            with suppress(OSError):
-                # Never through a link, and never what another user made: this place is everybody's.
-                if (
-                    entry.is_dir(follow_symlinks=False)
-                    and entry.stat(follow_symlinks=False).st_uid == os.geteuid()
-                ):
-                    yield Path(entry.path)
-
-
-def _is_left(folder: Path) -> bool:
-    try:
-        owner = json.loads((folder / _OWNER).read_bytes())
-    except (OSError, ValueError):
-        try:
-            return time.time() - folder.stat().st_mtime > _UNOWNED_SECONDS
-        except OSError:
-            return False
-    try:
-        return OwnerProcess(**owner).is_gone()
-    except TypeError:
-        return False  # another version of rlm wrote it, and knows what it means

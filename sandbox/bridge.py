@@ -11,14 +11,15 @@ import socket
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from sandbox import requests
 from sandbox.errors import ProtocolError
 from sandbox.in_kernel import wire
+from sandbox.in_kernel.access import bounded
 from sandbox.sandbox import KernelHandler
-from sandbox.types import CellReport, ChildAnswer
+from sandbox.types import CellReport, ChildAnswer, Span
 
 __all__ = ["Bridge", "ComputeClock"]
 
@@ -29,6 +30,10 @@ _SMALL = 2**20
 """Calls of less are looked at even if there is no room: an interrupt is one."""
 _MOST_UNREAD = 2**20
 """Bytes of answers that may wait for the kernel to read them."""
+
+MOST_FRAGMENTS = 100_000
+"""Spans that a kernel may report to have read or scanned, in all its life: the driver keeps them. One report
+may hold an eighth of what is left; of more, the smallest gaps are closed."""
 
 
 class ComputeClock:
@@ -66,6 +71,7 @@ class Bridge:
         self._broken = broken
         self._calls: dict[int, asyncio.Task[None]] = {}
         self._load = 0
+        self._fragments = MOST_FRAGMENTS
         self._room = asyncio.Event()
         self._serving: asyncio.Task[None] | None = None
         self.clock = ComputeClock()
@@ -168,13 +174,25 @@ class Bridge:
             case "children":
                 return await self._children(number, params)
             case "finalize":
-                verdict = await self._handler.finalize(requests.finalization(params, self._chars))
-                return asdict(verdict)
+                final = requests.finalization(params, self._chars)
+                return asdict(
+                    await self._handler.finalize(replace(final, access=self._coarsened(final.access)))
+                )
             case "progress":
                 return asdict(await self._handler.progress())
             case _:
-                self._report = requests.cell_report(params, self._chars)
+                self._report = self._coarsened(requests.cell_report(params, self._chars))
                 return None
+
+    def _coarsened(self, report: CellReport) -> CellReport:
+        """With no more spans than are still to be had."""
+
+        def fewer(spans: tuple[Span, ...]) -> tuple[Span, ...]:
+            kept = tuple(bounded(spans, max(1, self._fragments // 8)))
+            self._fragments -= len(kept)
+            return kept
+
+        return replace(report, read=fewer(report.read), scanned=fewer(report.scanned))
 
     async def _children(self, number: int, params: dict[str, Any]) -> None:
         batch = requests.child_batch(params, self._chars)

@@ -25,7 +25,7 @@ SandboxLevel = Literal["auto"] | int
 GRACE_SECONDS = 2.0
 """How long an interrupted cell has to stop before its kernel is killed."""
 
-_TICK_SECONDS = 0.25
+_TICK_SECONDS = 0.05
 
 
 class JupyterSandbox:

@@ -6,9 +6,9 @@ A kernel serves one context and ends with it: nothing a cell has left behind can
 from __future__ import annotations
 
 import asyncio
+import functools
 import shutil
 import socket
-import tempfile
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import replace
@@ -26,12 +26,13 @@ from sandbox.isolation.advice import refusal
 from sandbox.isolation.policy import IsolationReport
 from sandbox.isolation.probe import Candidate, candidates
 from sandbox.layout import confinement, kernel_package
+from sandbox.private_folder import private_folder, socket_top, sweep
 from sandbox.types import KernelLimits
 
 __all__ = ["FreshKernels", "KernelProcess", "KernelSource"]
 
 _END_SECONDS = 2.0
-_MAX_SOCKET_PATH = 90
+_DEAD_SECONDS = 0.5
 _ANSWER_SECONDS = 15.0
 _MOST_EVENTS = 32
 _EVENTS = ("started", "refused", "failed", "result", "died")
@@ -154,7 +155,10 @@ class KernelProcess:
             if not self._helper_given:
                 link.helper.close()
             try:
-                await asyncio.wait_for(link.process.wait(), _END_SECONDS)
+                # A dead kernel's broker may be as good as dead, too: kept busy by what that has left it.
+                await asyncio.wait_for(
+                    link.process.wait(), _END_SECONDS if self.death is None else _DEAD_SECONDS
+                )
             except TimeoutError:
                 link.process.kill()
                 await link.process.wait()
@@ -170,7 +174,7 @@ class KernelProcess:
 
     async def _start(self, way: Candidate) -> dict[str, Any]:
         self.death = None
-        folder = self._folder = Path(tempfile.mkdtemp(prefix="rlm-", dir=_short_folder()))
+        folder = self._folder = private_folder("kernel", socket_top())
         for name in ("run", "scratch", "root"):
             (folder / name).mkdir(0o700)
         log = folder / "broker.log"
@@ -180,7 +184,7 @@ class KernelProcess:
         await self.tell(
             {
                 "op": "start",
-                "folder": str(folder / "run"),
+                "folder": str(folder),
                 "package": kernel_package(way.level),
                 "confinement": confinement(way, folder, self._limits).to_json(),
                 "start_seconds": self._limits.start_seconds,
@@ -270,7 +274,7 @@ class FreshKernels:
         self._brokers = brokers or shared_forkserver()
 
     async def take(self) -> KernelProcess:
-        ways, refused = await asyncio.to_thread(candidates, self._level, self._minimum)
+        ways, refused = await asyncio.to_thread(self._ways)
         for way in ways:
             kernel = KernelProcess(self._limits, self._brokers)
             try:
@@ -290,6 +294,16 @@ class FreshKernels:
 
     async def give_back(self, kernel: KernelProcess) -> None:
         await kernel.close()
+
+    def _ways(self) -> tuple[list[Candidate], dict[str, str]]:
+        _sweep_once(socket_top())
+        return candidates(self._level, self._minimum)
+
+
+@functools.cache
+def _sweep_once(top: Path) -> None:
+    """Whoever starts kernels removes what killed ones before left of theirs: once, it takes a while."""
+    sweep(top)
 
 
 def _is_result(message: Mapping[str, Any]) -> bool:
@@ -315,8 +329,3 @@ async def _receive(sock: socket.socket, size: int) -> bytes:
             raise EOFError("its end of the helper channel is closed")
         data += piece
     return data
-
-
-def _short_folder() -> str | None:
-    """A place whose paths fit the 107 bytes of a Unix socket's name; None is the system's default."""
-    return None if len(tempfile.gettempdir()) < _MAX_SOCKET_PATH - 40 else "/tmp"  # noqa: S108

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,6 +10,7 @@ __all__ = ["MESSAGE_LIMIT", "RESULT_LIMIT", "STREAM_LIMITS", "TRACEBACK_LIMIT", 
 
 STREAM_LIMITS = {"stdout": 1_010_000, "stderr": 210_000}
 """Characters of each stream of one cell: the kernel's own bound, and room for its note of a gap."""
+_MOST_ESCAPED = 3
 RESULT_LIMIT = 21_000
 MESSAGE_LIMIT = 2_100
 TRACEBACK_LIMIT = 8_200
@@ -39,7 +41,7 @@ class OutputCollector:
         room = STREAM_LIMITS[name] - self._sizes[name]
         self._sizes[name] += len(text)
         if room > 0:
-            self._streams[name].append(text[:room])
+            self._streams[name].append(_slim(text[:room]))
 
     def stream(self, name: str) -> str:
         """What was kept of `stdout` or `stderr`."""
@@ -49,6 +51,13 @@ class OutputCollector:
     def result(self) -> str | None:
         """The last expression's text, and whatever was displayed."""
         return "\n".join(self._results)[:RESULT_LIMIT] if self._results else None
+
+
+def _slim(text: str) -> str:
+    """`text`, or its first part where control characters make it several times as large on the wire."""
+    most = _MOST_ESCAPED * len(text)
+    size = len(json.dumps(text, ensure_ascii=False))
+    return text if size <= most + 2 else text[: len(text) * most // size]
 
 
 def error_of(reply: Mapping[str, Any]) -> dict[str, str]:

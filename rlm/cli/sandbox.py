@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -9,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from rlm.cli.answer import json_bytes, printable
+from rlm.cli.answer import printable
 from rlm.cli.consent import SandboxOption, allowed_level
 from rlm.cli.exits import Exit, say
 from rlm.cli.interrupts import run_interruptible
+from rlm.models.messages import encodable
 
 if TYPE_CHECKING:
     from sandbox.isolation.policy import IsolationReport
@@ -57,7 +59,10 @@ def exec_(
     level = allowed_level(sandbox)
     result, isolation = run_interruptible(run_cell(code, context or [], level=level, seconds=cell_seconds))
     if as_json:
-        typer.echo(json_bytes(_as_json(result, isolation)))
+        # Part by part: as JSON, a hostile cell's output may take many times its room.
+        for part in json.JSONEncoder(ensure_ascii=False).iterencode(_as_json(result, isolation)):
+            typer.echo(encodable(part).encode(), nl=False)
+        typer.echo()
     else:
         _print(result, isolation)
     if result.status != "ok":

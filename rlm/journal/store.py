@@ -22,7 +22,7 @@ from rlm.journal.events import EVENT_KINDS, Event, EventKind, RunState, RunSumma
 from rlm.journal.location import store_url
 from rlm.journal.redaction import Redaction
 from rlm.journal.tables import events, runs
-from rlm.process import OwnerProcess
+from sandbox.owner_process import OwnerProcess
 
 __all__ = ["Journal", "RunLog"]
 

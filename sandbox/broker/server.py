@@ -54,7 +54,7 @@ class BrokerServer:
         (helper,) = confinement.keep_fds
         config = {"connection_file": connection_file, "channel_fd": helper}
         if "late_seccomp" in required_layers(confinement.level):
-            config["late_filter"] = late_program().hex()
+            config["late_filter"] = late_program(confinement.level).hex()
         log = self._folder / "kernel.log"
         launched = launch(confinement, config, package, log)
         # What Jupyter needs is made while the kernel is starting.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import resource
+import shutil
 import signal
 import socket
 from dataclasses import dataclass, replace
@@ -23,8 +24,8 @@ _MEMORY = 512 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class StartRequest:
-    """The driver's first and only word before there is a kernel. `folder` is the kernel's private one, whose
-    path fits the name of a socket; `package` is where it will see its code."""
+    """The driver's first and only word before there is a kernel. `folder` is this kernel's alone, its path
+    fits the name of a socket, and in it `run` is for the sockets; `package` is where it will see its code."""
 
     folder: Path
     package: str
@@ -51,7 +52,7 @@ def run(channel: socket.socket, helper: int, launch: Launch) -> None:
         request = StartRequest.of(_receive(channel))
     except EOFError:
         return
-    server = BrokerServer(channel, request.folder)
+    server = BrokerServer(channel, request.folder / "run")
     server.launch(launch, replace(request.confinement, keep_fds=(helper,)), request.package)
     # It would keep the helper channel open for ever.
     os.close(helper)
@@ -60,6 +61,8 @@ def run(channel: socket.socket, helper: int, launch: Launch) -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY, hard))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     asyncio.run(server.serve(request.seconds))
+    # The driver went away. If it was killed, nobody else removes this.
+    shutil.rmtree(request.folder, ignore_errors=True)
 
 
 def _receive(channel: socket.socket) -> dict[str, Any]:

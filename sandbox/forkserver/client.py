@@ -10,11 +10,14 @@ import subprocess
 import sys
 import tempfile
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
 from sandbox.brokers import BrokerLink, BrokerProcess, BrokerUnavailable, socket_pairs
+from sandbox.forkserver.words import BROKER, END
 from sandbox.layout import clean_environment
+from sandbox.private_folder import socket_top
 from sandbox.readiness import readable
 
 __all__ = ["Forkserver", "shared_forkserver", "shutdown"]
@@ -61,7 +64,7 @@ class Forkserver:
                     requests, asked = self._ensure()
                 # One message of a sequenced socket: whole or not at all, whoever else asks.
                 given = [channel_theirs.fileno(), helper_theirs.fileno(), complaints.fileno()]
-                socket.send_fds(requests, [b"b"], given)
+                socket.send_fds(requests, [BROKER], given)
             pidfd = await asyncio.wait_for(_hello(channel), _HELLO_SECONDS)
         except BaseException as error:
             channel.close()
@@ -99,11 +102,12 @@ class Forkserver:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)
         complaints = tempfile.TemporaryFile()  # noqa: SIM115 - closed by _forget
+        tops = {tempfile.gettempdir(), str(socket_top())}
         with theirs:
             try:
                 process = subprocess.Popen(
                     # Not -I: it would have the seed of hashes ignored. The environment is all ours.
-                    [sys.executable, "-s", "-P", "-m", "sandbox.forkserver", str(theirs.fileno())],
+                    [sys.executable, "-s", "-P", "-m", "sandbox.forkserver", str(theirs.fileno()), *tops],
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     stderr=complaints,
@@ -121,7 +125,9 @@ class Forkserver:
 
     def _forget(self) -> None:
         if self._requests is not None:
-            # It ends when it reads that nobody is left to ask.
+            # It ends by this word. Without one it would take this process for dead.
+            with suppress(OSError):
+                self._requests.send(END)
             self._requests.close()
             self._requests = None
         if self._process is not None:

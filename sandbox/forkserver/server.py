@@ -4,25 +4,31 @@ from __future__ import annotations
 
 import gc
 import os
+import select
 import signal
 import socket
 import sys
 import traceback
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NoReturn
 
 from sandbox.broker import service
 from sandbox.forkserver.kernel_child import fork_kernel, preload
+from sandbox.forkserver.words import BROKER
 from sandbox.isolation.launcher import close_other_fds
+from sandbox.private_folder import sweep
 
-__all__ = ["DESCRIPTORS", "serve"]
+__all__ = ["serve"]
 
-DESCRIPTORS = 3
-"""What comes with each request: the broker's channel, the kernel's helper channel, the broker's log."""
+_DESCRIPTORS = 3
+_DYING_SECONDS = 10.0
 
 
-def serve(requests: socket.socket) -> NoReturn:
-    """Fork a broker for each request, until the driver goes. Never returns."""
+def serve(requests: socket.socket, tops: Iterable[Path]) -> NoReturn:
+    """Fork a broker for each request, until the driver goes. Never returns. Where the driver was killed, its
+    private folders in `tops` are removed: documents are in them."""
+    driver = os.pidfd_open(os.getppid())
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # Brokers are not waited for here: the driver holds each by a descriptor of its own.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
@@ -33,13 +39,25 @@ def serve(requests: socket.socket) -> NoReturn:
     # What is here stays, in every child: not looking at it leaves its pages shared.
     gc.freeze()
     while True:
-        data, descriptors, _, _ = socket.recv_fds(requests, 1, DESCRIPTORS)
+        data, descriptors, _, _ = socket.recv_fds(requests, 1, _DESCRIPTORS)
         if not data:
+            _after_the_driver(driver, tops)
+        if data != BROKER:
             os._exit(0)
         if os.fork() == 0:
             _become_broker(descriptors)
         for descriptor in descriptors:
             os.close(descriptor)
+
+
+def _after_the_driver(driver: int, tops: Iterable[Path]) -> NoReturn:
+    try:
+        # Its sockets are closed a moment before it counts as gone.
+        select.select([driver], [], [], _DYING_SECONDS)
+        for top in tops:
+            sweep(top)
+    finally:
+        os._exit(0)
 
 
 def _become_broker(descriptors: list[int]) -> NoReturn:

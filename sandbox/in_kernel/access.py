@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
 
 from .body import Span
 
-__all__ = ["MOST_SPANS", "AccessLog"]
+__all__ = ["MOST_SPANS", "AccessLog", "bounded"]
 
 MOST_SPANS = 40_000
 """Spans told of each sort; beyond that the shortest are forgotten: too little is told, never too much."""
@@ -41,7 +42,7 @@ class AccessLog:
         with self._lock:
             read, scanned = self._read, self._scanned
             self._read, self._scanned = [], []
-        return tuple(_bounded(read)), tuple(_bounded(scanned))
+        return tuple(bounded(read)), tuple(bounded(scanned))
 
 
 def _noted(spans: list[Span], start: int, end: int) -> list[Span]:
@@ -54,19 +55,19 @@ def _noted(spans: list[Span], start: int, end: int) -> list[Span]:
                 spans[-1] = Span(last.start, end)
             return spans
         if len(spans) >= 2 * MOST_SPANS:
-            spans = _bounded(spans)
+            spans = bounded(spans)
     spans.append(Span(start, end))
     return spans
 
 
-def _bounded(spans: list[Span]) -> list[Span]:
-    """Sorted and disjoint, the `MOST_SPANS` longest."""
+def bounded(spans: Iterable[Span], most: int = MOST_SPANS) -> list[Span]:
+    """Sorted and disjoint, the `most` longest."""
     joined: list[Span] = []
     for span in sorted(spans):
         if joined and span.start <= joined[-1].end:
             joined[-1] = Span(joined[-1].start, max(joined[-1].end, span.end))
         else:
             joined.append(span)
-    if len(joined) <= MOST_SPANS:
+    if len(joined) <= most:
         return joined
-    return sorted(sorted(joined, key=lambda span: span.start - span.end)[:MOST_SPANS])
+    return sorted(sorted(joined, key=lambda span: span.start - span.end)[:most])

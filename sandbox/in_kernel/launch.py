@@ -1,7 +1,7 @@
 """Starts the kernel. Run by file path, `python -I launch.py CONFIG`, CONFIG being JSON:
 
 connection_file: Jupyter's, written by the broker. channel_fd: the inherited end of the helper channel.
-late_filter: at level 1, the filter to put on once all sockets are bound, in hexadecimal digits.
+late_filter: the filter to put on once all sockets are bound, if any, in hexadecimal digits.
 
 A forkserver, which has loaded the package beforehand, calls `run_kernel` in the process it has forked.
 """

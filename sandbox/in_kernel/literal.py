@@ -162,11 +162,11 @@ class LiteralScan:
         return self._count_in_one_case(letters) if letters else self._count_exact()
 
     def _exact(self) -> Iterator[tuple[int, int]]:
-        raw, size, data = self._raw, self._body.bytes, self._literal.usual
+        buffer, size, data = self._buffer, self._body.bytes, self._literal.usual
         at = 0
         while at < size:
             stop = min(size, at + self._window + len(data) - 1)
-            place = memmem.find(raw, data, at, stop)
+            place = memmem.find(buffer, data, at, stop)
             if place >= 0:
                 yield place, place + len(data)
             at = at + self._window if place < 0 else place + len(data)

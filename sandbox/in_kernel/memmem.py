@@ -42,7 +42,7 @@ else:
     _release.restype = None
 
 
-def find(raw: mmap.mmap | bytes, data: bytes, start: int, stop: int) -> int:
+def find(raw: mmap.mmap | bytes | memoryview, data: bytes, start: int, stop: int) -> int:
     """As `raw.find(data, start, stop)`, for 0 <= start and data that is not empty. Only where AVAILABLE. A
     signal is seen when it returns: give it a window of a body, not the whole."""
     buffer = _Buffer()

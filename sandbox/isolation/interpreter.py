@@ -2,13 +2,36 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 __all__ = ["interpreter_paths"]
 
+_PARTS = ("bin", "lib", "lib64", "pyvenv.cfg", "share")
+
 
 def interpreter_paths() -> list[str]:
-    """Folders beyond those that every root holds."""
-    prefixes = {sys.prefix, sys.base_prefix, str(Path(sys.executable).resolve().parent.parent)}
-    return sorted(prefix for prefix in prefixes if prefix != "/usr" and not prefix.startswith("/usr/"))
+    """Folders and files beyond those that every root holds: of each folder that an interpreter is installed
+    in, the parts that are an interpreter's. Such a folder may hold a project, too, or be a home."""
+    executable = Path(sys.executable)
+    homes = {Path(sys.prefix), Path(sys.base_prefix), executable.resolve().parent.parent}
+    found = {str(path) for home in homes for path in _parts(home) if not path.is_relative_to("/usr")}
+    # What lies within another one comes with that.
+    return sorted(one for one in found if not any(one.startswith(f"{other}/") for other in found))
+
+
+def _parts(home: Path) -> Iterator[Path]:
+    # Not Path.home(): a user without an entry has none, and is left a "~" here.
+    if not Path(os.path.expanduser("~")).is_relative_to(home):  # noqa: PTH111
+        yield from (home / part for part in _PARTS if (home / part).exists())
+        return
+    # Its bin and lib hold more than the interpreter, and share what programs have noted of the user.
+    names = {Path(sys.executable).name, Path(sys.executable).resolve().name}
+    yield from (home / "bin" / name for name in sorted(names) if (home / "bin" / name).exists())
+    for library in ("lib", "lib64"):
+        version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+        yield from (path for path in (home / library).glob("*") if path.name == version or ".so" in path.name)
+    if (home / "pyvenv.cfg").exists():
+        yield home / "pyvenv.cfg"

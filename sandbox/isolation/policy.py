@@ -23,11 +23,18 @@ Layer = Literal[
 ]
 Launcher = Literal["own", "bubblewrap"]
 
-_INNER: tuple[Layer, ...] = ("rlimits", "capabilities", "no_new_privileges", "landlock", "seccomp")
+_INNER: tuple[Layer, ...] = (
+    "rlimits",
+    "capabilities",
+    "no_new_privileges",
+    "landlock",
+    "seccomp",
+    "late_seccomp",
+)
 
 LEVELS: Mapping[int, tuple[Layer, ...]] = {
     0: ("subreaper", "rlimits"),
-    1: ("subreaper", *_INNER, "late_seccomp"),
+    1: ("subreaper", *_INNER),
     2: ("namespaces", "root", *_INNER),
     3: ("cgroup", "namespaces", "root", *_INNER),
 }

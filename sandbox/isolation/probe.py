@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -25,6 +25,7 @@ from sandbox.isolation.interpreter import interpreter_paths
 from sandbox.isolation.late_seccomp import late_program
 from sandbox.isolation.policy import Confinement, Launcher
 from sandbox.isolation.report import judged
+from sandbox.private_folder import private_folder, socket_top
 
 __all__ = ["ATTACKS", "Candidate", "Probed", "candidates", "examine", "proven"]
 
@@ -200,9 +201,9 @@ def _probe(candidate: Candidate) -> Probed:
 
 
 def _attack(candidate: Candidate) -> tuple[Mapping[str, str], Mapping[str, str]]:
-    with tempfile.TemporaryDirectory(prefix="rlm-probe-") as name, _planted(Path(name)) as planted:
-        confinement = _confinement(candidate, Path(name))
-        late = late_program().hex() if candidate.level == 1 else ""
+    with _folder() as folder, _planted(folder) as planted:
+        confinement = _confinement(candidate, folder)
+        late = late_program(candidate.level).hex() if candidate.level else ""
         facts = {
             **planted,
             "attacks": ATTACKS[candidate.level],
@@ -244,6 +245,15 @@ def _attack(candidate: Candidate) -> tuple[Mapping[str, str], Mapping[str, str]]
         complaint = done.stderr.decode(errors="replace").strip().splitlines()
         return isolation.layers, {"probe": complaint[-1] if complaint else f"it ended with {done.returncode}"}
     return isolation.layers, dict.fromkeys(json.loads(done.stdout), "an attack got through")
+
+
+@contextmanager
+def _folder() -> Iterator[Path]:
+    folder = private_folder("probe", socket_top())
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager

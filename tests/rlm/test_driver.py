@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +16,7 @@ from rlm.journal import Journal
 from rlm.models.base import Reply, TokenUsage
 from rlm.testing import ScriptedModel
 from rlm.types import RunResult
+from sandbox.forkserver.client import shared_forkserver
 
 
 def fed_back(model: ScriptedModel, position: int = -1) -> str:
@@ -255,6 +257,13 @@ async def test_cancelling_leaves_a_whole_journal_and_no_kernel(run, block) -> No
     async with Journal.open(run.store) as journal:
         (summary,) = await journal.runs()
         assert (summary.state, summary.stop_reason) == ("interrupted", "cancelled")
+    server = shared_forkserver().pid
+    assert server is not None
+    brokers = Path(f"/proc/{server}/task/{server}/children")
+    async with asyncio.timeout(10):
+        # An ended broker is a child until the forkserver has reaped it.
+        while brokers.read_text():
+            await asyncio.sleep(0.01)
 
 
 async def test_a_cell_over_its_time_is_told_so(run, block) -> None:

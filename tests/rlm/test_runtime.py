@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import io
 import os
 import sqlite3
 import subprocess
@@ -16,12 +17,14 @@ import pytest
 
 import rlm
 from rlm import RLM, Limits, RLMError, Settings
+from rlm.documents import StreamSource
 from rlm.documents.loader import Guessed
 from rlm.errors import ConfigurationError, JournalError
 from rlm.events import ContextLoaded, KernelOpened, RunEnded, RunStarted
 from rlm.runtime import _guesses
 from rlm.testing import ScriptedModel
 from sandbox.errors import SandboxRefused
+from sandbox.forkserver.client import shared_forkserver
 
 
 def test_the_visible_names_are_the_public_ones() -> None:
@@ -179,6 +182,64 @@ async def test_a_run_is_cancelled_while_it_loads(run, tmp_path: Path, monkeypatc
     assert time.monotonic() - began < 0.9
     assert list(temp.iterdir()) == []
     assert run.events == []
+
+
+def brokers() -> str:
+    """The kernels' brokers that there are: the forkserver's children."""
+    server = shared_forkserver().pid
+    return Path(f"/proc/{server}/task/{server}/children").read_text() if server else ""
+
+
+class WaitsForAKernel(io.BytesIO):
+    """A source that is not read to its end before there is a kernel."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        end = time.monotonic() + 20
+        while not brokers() and time.monotonic() < end:
+            time.sleep(0.01)
+        self.seen = bool(brokers())
+        return super().read(size)
+
+
+@pytest.mark.parametrize("strategy", ["rlm", "auto"])
+async def test_a_kernel_is_started_while_a_long_input_loads(run, block, strategy) -> None:
+    """sandbox.md 10: one spare kernel is kept warm; none is left."""
+    stream = WaitsForAKernel(b"one two three\n")
+    model = ScriptedModel.of(root=[block("peek(0, 1)\nfinalize(1)")], direct=["NOT_FOUND"])
+    result = await run(model, [StreamSource("slow", stream)], settings=Settings(strategy=strategy))
+    assert (result.answer, stream.seen) == (1, True)
+    assert brokers() == ""
+
+
+@pytest.mark.parametrize("strategy", ["auto", "direct"])
+async def test_a_short_input_is_answered_without_a_kernel(run, strategy) -> None:
+    """driver.md 2.5: one direct, cited call without a kernel."""
+    seen = []
+
+    def direct(_request) -> str:
+        seen.append(brokers())
+        return "NOT_FOUND"
+
+    settings = Settings(strategy=strategy)
+    await run(ScriptedModel.of(direct=direct, root=["no block"] * 9), "one two three\n", settings=settings)
+    assert seen == [""]
+    assert brokers() == ""
+
+
+async def test_the_kernel_after_one_that_died_is_at_hand(run, block) -> None:
+    """sandbox.md 10: one spare kernel is kept warm."""
+    seen = []
+
+    async def root(request) -> str:
+        end = time.monotonic() + 20
+        while len(brokers().split()) < 2 and time.monotonic() < end:
+            await asyncio.sleep(0.01)
+        seen.append(len(brokers().split()))
+        return block("import os; os._exit(1)" if len(seen) < 2 else "peek(0, 1)\nfinalize(1)")
+
+    result = await run(ScriptedModel.of(root=root))
+    assert (result.answer, seen) == (1, [2, 2])
+    assert brokers() == ""
 
 
 async def test_time_ends_a_run_with_a_last_round(run, block) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -76,6 +77,13 @@ def make_context(tmp_path: Path) -> Callable[..., ContextFile]:
             return writer.finish()
 
     return make
+
+
+@pytest.fixture
+def short_folder() -> Iterator[Path]:
+    """pytest's own folders are too deep for the name of a Unix socket."""
+    with tempfile.TemporaryDirectory(prefix="t", dir="/tmp") as folder:
+        yield Path(folder)
 
 
 Opener = Callable[..., Awaitable[JupyterSandbox]]

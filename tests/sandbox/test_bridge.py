@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sandbox.bridge import MAX_IN_FLIGHT, Bridge, ComputeClock
+from sandbox.bridge import MAX_IN_FLIGHT, MOST_FRAGMENTS, Bridge, ComputeClock
 from sandbox.errors import ProtocolError
 from sandbox.in_kernel import wire
 from sandbox.types import ChildAnswer
@@ -290,3 +290,27 @@ def test_a_compute_clock_stands_still_while_paused(monkeypatch) -> None:
     clock.resume()
     now[0] = 151.0
     assert clock.seconds == 4.0
+
+
+async def test_what_a_kernel_claims_to_have_read_takes_a_bounded_room(handler) -> None:
+    """sandbox.md 5: every claim is forgeable; one that is repeated without end must not fill the driver."""
+    ours, theirs = socket.socketpair()
+    bridge = Bridge(handler, 10**9, lambda error: pytest.fail(str(error)))
+    await bridge.open(ours)
+    peer = Peer(theirs)
+    try:
+        spans = [[20 * number, 20 * number + 1] for number in range(10_000)]
+        for number in range(40):
+            params = {"value": 1, "evidence": [], "read": spans, "scanned": spans}
+            await peer.call("finalize", params, number)
+        await peer.call("cell_report", {"read": spans, "scanned": [], "changed": [], "rebound": []}, 99)
+        first, last = handler.finals[0].access, handler.finals[-1].access
+        assert len(first.read) == len(first.scanned) == 10_000
+        assert len(last.read) == len(bridge.take_report().read) == 1
+        assert last.read[0] == (0, 199_981)
+        assert sum(len(final.access.read + final.access.scanned) for final in handler.finals) <= (
+            MOST_FRAGMENTS + 100
+        )
+    finally:
+        await bridge.close()
+        theirs.close()

@@ -277,7 +277,7 @@ asyncio.run(main())
 """
 
 
-def _driver(tmp_path: Path, launch: str, then: str) -> subprocess.Popen[str]:
+def _driver(tmp_path: Path, launch: str, then: str, temp: Path | None = None) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [
             sys.executable,
@@ -294,16 +294,18 @@ def _driver(tmp_path: Path, launch: str, then: str) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)},
+        env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "TMPDIR": str(temp or "/tmp")},
     )
 
 
 @pytest.mark.parametrize("launch", ["forkserver", "plain"])
 @pytest.mark.parametrize("busy", ["", "import os\nos.fork()\nwhile True: pass"])
-async def test_a_driver_killed_outright_leaves_no_process(tmp_path, launch, busy) -> None:
-    """sandbox.md 8: zero orphans, also when the driver is killed with -9."""
+async def test_a_driver_killed_outright_leaves_no_process_and_no_file(
+    tmp_path, short_folder, launch, busy
+) -> None:
+    """sandbox.md 8: zero orphans, also when the driver is killed with -9; nothing is left on the disk."""
     then = f"await kernel.execute({busy!r}, round=1, timeout=60)" if busy else "await asyncio.sleep(60)"
-    driver = _driver(tmp_path, launch, then)
+    driver = _driver(tmp_path, launch, then, short_folder)
     with driver:
         level = int(driver.stdout.readline())
         if busy and level < 2:
@@ -316,9 +318,64 @@ async def test_a_driver_killed_outright_leaves_no_process(tmp_path, launch, busy
                     await asyncio.sleep(0.01)
             pids = children_of(driver.pid)
         assert len(pids) >= 2
+        assert list(short_folder.iterdir())
         driver.kill()
         driver.wait()
         await until_gone(*pids)
+        assert list(short_folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("launch", ["forkserver", "plain"])
+async def test_what_no_process_was_left_to_remove_is_removed_by_the_next_kernel(
+    tmp_path, short_folder, launch, make_context, handler, monkeypatch
+) -> None:
+    """sandbox.md 8: nothing is left for good, though driver, forkserver and broker are all killed with -9."""
+    with _driver(tmp_path, launch, "await asyncio.sleep(60)", short_folder) as driver:
+        driver.stdout.readline()
+        pids = children_of(driver.pid)
+        for pid in (*pids, driver.pid):
+            # None of them is to go on, and clear up, when it sees another one gone.
+            os.kill(pid, signal.SIGSTOP)
+        for pid in (driver.pid, *pids):
+            os.kill(pid, signal.SIGKILL)
+        driver.wait()
+        await until_gone(*pids)
+    (left,) = short_folder.iterdir()
+    monkeypatch.setattr("tempfile.tempdir", str(short_folder))
+    kernel = JupyterSandbox(make_context("x"), handler, minimum=0)
+    try:
+        await kernel.open()
+        assert not left.exists()
+        assert len(list(short_folder.iterdir())) == 1
+    finally:
+        await kernel.close()
+    assert list(short_folder.iterdir()) == []
+
+
+_LOADS = """
+import sys, time
+from rlm.workspace import Workspace
+from sandbox.forkserver.client import shared_forkserver
+with Workspace() as workspace:
+    (workspace.folder / "context").write_text("a secret document")
+    shared_forkserver().warm()
+    print(shared_forkserver().pid, flush=True)
+    time.sleep(60)
+"""
+
+
+async def test_a_forkserver_clears_up_after_its_killed_driver(short_folder) -> None:
+    """The documents of a run go with it, not with the next run; a kill -9 is no exception."""
+    environment = {"PATH": "/usr/bin:/bin", "TMPDIR": str(short_folder)}
+    command = [sys.executable, "-c", _LOADS]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as driver:
+        server = int(driver.stdout.readline())
+        (folder,) = short_folder.iterdir()
+        assert (folder / "context").exists()
+        driver.kill()
+        driver.wait()
+        await until_gone(server)
+    assert list(short_folder.iterdir()) == []
 
 
 @pytest.mark.parametrize("launch", ["forkserver", "plain"])

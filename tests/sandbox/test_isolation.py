@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import builtins
 import os
 import platform
 import socket
 import struct
+import sys
 from pathlib import Path
 
 import pytest
 
 from sandbox.errors import SandboxRefused
 from sandbox.isolation import seccomp, syscalls
+from sandbox.isolation.interpreter import interpreter_paths
 from sandbox.isolation.policy import Confinement, required_layers
 from sandbox.kernel import JupyterSandbox
 
@@ -56,7 +59,7 @@ async def test_level_2_refuses(confined, attack) -> None:
     """sandbox.md 1, 2, 9: no file but its own, no network, nothing raised, nothing escaped."""
     result = await attempt(confined, ATTACKS[attack])
     assert result.status == "error"
-    assert issubclass(getattr(__builtins__, result.ename, OSError), (OSError, ValueError)), result.ename
+    assert issubclass(getattr(builtins, result.ename), (OSError, ValueError)), result.ename
 
 
 async def test_the_environment_is_not_the_drivers(open_kernel, monkeypatch) -> None:
@@ -105,6 +108,42 @@ async def test_a_planted_server_cannot_be_reached(confined) -> None:
 async def test_what_is_active_is_reported(confined) -> None:
     assert confined.isolation.level == 2
     assert set(confined.isolation.layers) == set(required_layers(2))
+
+
+@pytest.mark.parametrize("home", ["", "elsewhere", "project", "project/of/mine"])
+def test_an_interpreter_shows_no_more_than_itself(tmp_path, monkeypatch, home) -> None:
+    """sandbox.md 1: no home, no project files, though an interpreter be installed right in such a folder."""
+    prefix = tmp_path / "project"
+    for name in ("bin/python3", "bin/mine", "lib/mine/secret", "lib/libpython3.so.1", "pyvenv.cfg", "secret"):
+        (prefix / name).parent.mkdir(parents=True, exist_ok=True)
+        (prefix / name).touch()
+    packages = prefix / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}"
+    packages.mkdir()
+    for name in ("prefix", "base_prefix"):
+        monkeypatch.setattr(sys, name, str(prefix))
+    monkeypatch.setattr(sys, "executable", str(prefix / "bin" / "python3"))
+    monkeypatch.setenv("HOME", str(tmp_path / home))
+    shown = {Path(path).relative_to(prefix).as_posix() for path in interpreter_paths()}
+    if not home.startswith("project"):
+        assert shown == {"bin", "lib", "pyvenv.cfg"}
+    else:
+        assert shown == {"bin/python3", f"lib/{packages.name}", "lib/libpython3.so.1", "pyvenv.cfg"}
+
+
+@pytest.mark.parametrize("of", ["prefix", "base_prefix"])
+async def test_a_kernel_runs_from_an_interpreter_in_a_home_that_it_does_not_see(
+    open_kernel, monkeypatch, of
+) -> None:
+    """sandbox.md 1: `python -m venv ~` is no reason to show the home."""
+    home = Path(getattr(sys, of))
+    if home.is_relative_to("/usr"):
+        pytest.skip("what lies in /usr is shown anyhow")
+    monkeypatch.setenv("HOME", str(home))
+    kernel = await open_kernel(level=2)
+    assert (await attempt(kernel, f"import os; sorted(os.listdir({str(home / 'bin')!r}))")).ename == (
+        "PermissionError"
+    )
+    assert (await attempt(kernel, "import statistics; statistics.mean([1, 3])")).result == "2"
 
 
 async def test_a_layer_that_fails_refuses_the_level(make_context, handler, monkeypatch) -> None:

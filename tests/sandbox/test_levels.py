@@ -62,7 +62,7 @@ def test_a_level_is_proved_by_the_attacks_it_stops(way) -> None:
 def test_a_probe_notices_an_attack_that_gets_through(monkeypatch) -> None:
     """sandbox.md levels: what does not stop an attack does not count, whatever its layers say."""
     proved(Candidate(1))
-    monkeypatch.setattr(probe, "late_program", lambda: b"")
+    monkeypatch.setattr(probe, "late_program", lambda level: b"")
     found = probe._probe(Candidate(1))
     assert found.failed["connect_to_a_local_server"] == "an attack got through"
     assert not found.holds
@@ -406,14 +406,16 @@ def test_a_machine_that_refuses_namespaces(tmp_path) -> None:
 
 
 @pytest.mark.parametrize("machine", MACHINES)
-def test_the_late_filter_jumps_nowhere_else(machine) -> None:
+@pytest.mark.parametrize("level", [1, 2, 3])
+def test_the_late_filter_jumps_nowhere_else(machine, level) -> None:
     """sandbox.md level 1: socket() and connect() are denied; every jump lands."""
     import struct
 
-    steps = list(struct.iter_unpack("=HBBI", late_program(machine)))
+    steps = list(struct.iter_unpack("=HBBI", late_program(level, machine)))
     for position, (code, if_true, if_false, _) in enumerate(steps):
         if code == 0x15:
             assert position + 1 + max(if_true, if_false) < len(steps)
     assert steps[-1] == (0x06, 0, 0, 0x7FFF_0000)
     judged = {step[3] for step in steps if step[0] == 0x15}
-    assert {number(name, machine) for name in ("socket", "connect", "socketpair")} <= judged
+    denied = ["bind", "linkat", "mknodat", *(["socket", "connect", "socketpair"] if level == 1 else [])]
+    assert {number(name, machine) for name in denied} <= judged
