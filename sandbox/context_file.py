@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import sys
 from array import array
 from collections.abc import Iterator
@@ -28,6 +29,7 @@ from sandbox.in_kernel.body import (
     Document,
     count_chars,
 )
+from sandbox.in_kernel.places import HEADING_COLUMNS, MESSAGE_COLUMNS, PAGE_COLUMNS, MessageHeader, packed
 
 __all__ = ["ContextFile", "ContextFileWriter"]
 
@@ -40,7 +42,8 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 @dataclass(frozen=True, slots=True)
 class ContextFile:
     """A finished context folder. `replaced` counts the U+FFFD marks that stand for invalid bytes or lone
-    surrogates of the sources; `sha256` is of the body's bytes."""
+    surrogates of the sources; `sha256` is of the body's bytes. `table_bytes` is what the places of
+    pages, messages and headings take in the index."""
 
     folder: Path
     chars: int
@@ -49,6 +52,7 @@ class ContextFile:
     sha256: str
     documents: tuple[Document, ...]
     replaced: int = 0
+    table_bytes: int = 0
 
     def open(self) -> Body:
         """The body, mapped for reading; the caller closes it. Raises ContextFileError."""
@@ -65,6 +69,9 @@ class ContextFileWriter:
     str; a leading byte order mark of a document is dropped. A document that does not end in a newline
     gets one when a document with text follows it; it belongs to the document it ends.
 
+    `begin_page`, `begin_message` and `heading` say what the text written next is. Their text must not be
+    empty, and is of this document.
+
     Until `finish` returns, the folder can't be opened as a context. Used as a context manager, it aborts
     unless it was finished. Every failure to write is a ContextFileError.
     """
@@ -74,11 +81,17 @@ class ContextFileWriter:
         self._documents: list[Document] = []
         self._open: tuple[str, str, int] | None = None
         self._pending = b""
-        self._fresh = False
+        self._fresh = self._apart = False
+        self._first_page = self._first_message = 0
         self._last = b"\n"
         self._bytes = self._chars = self._newlines = 0
         self._replaced = 0
         self._char_marks, self._line_marks = array("Q", [0]), array("Q", [0])
+        self._pages = _Spool(folder / "pages.part", PAGE_COLUMNS)
+        self._messages = _Spool(folder / "messages.part", MESSAGE_COLUMNS)
+        self._headings = _Spool(folder / "headings.part", HEADING_COLUMNS)
+        self._message: tuple[int, int] | None = None
+        self._above: list[tuple[int, int]] = []
         self._digest = hashlib.sha256()
         self._finished = False
         with self._writing("create"):
@@ -94,7 +107,45 @@ class ContextFileWriter:
         if self._open is not None:
             self.end_document()
         self._open = (name, kind, self._chars)
-        self._fresh = True
+        self._fresh = self._apart = True
+        self._above = []
+        self._first_page, self._first_message = len(self._pages), len(self._messages)
+
+    def begin_page(self) -> None:
+        """The text written next begins a page of the open document."""
+        self._settle()
+        with self._writing("write"):
+            self._pages.append(self._chars)
+
+    def begin_message(self, header: MessageHeader) -> None:
+        """Write the header line of a message; what is written until the next one, or `end_message`, is its
+        text."""
+        self.end_message()
+        self._settle()
+        line, lengths = header.rendered()
+        self._message = (self._chars, lengths)
+        self.write(line)
+
+    def end_message(self) -> None:
+        """End the message that is open, if one is."""
+        if self._message is None:
+            return
+        with self._writing("write"):
+            self._write_bytes(b"", final=True)
+            start, lengths = self._message
+            self._messages.append(start, self._chars, lengths)
+        self._message = None
+
+    def heading(self, level: int, length: int, offset: int = 0) -> None:
+        """The text written next is a heading of this level (1 is the top); its title stands `offset`
+        characters into it and has `length`."""
+        self._settle()
+        while self._above and self._above[-1][0] >= level:
+            self._above.pop()
+        above = self._above[-1][1] if self._above else 0
+        with self._writing("write"):
+            self._headings.append(self._chars, packed(level, offset, length), above)
+        self._above.append((level, len(self._headings)))
 
     def write(self, data: bytes | str) -> None:
         """Add to the open document. A sequence of UTF-8 may be split between calls."""
@@ -114,8 +165,19 @@ class ContextFileWriter:
             raise ContextFileError("no document is open: call begin_document first")
         with self._writing("write"):
             self._write_bytes(b"", final=True)
+        self.end_message()
         name, kind, start = self._open
-        self._documents.append(Document(len(self._documents), name, kind, start, self._chars))
+        self._documents.append(
+            Document(
+                len(self._documents),
+                name,
+                kind,
+                start,
+                self._chars,
+                messages=len(self._messages) - self._first_message or None,
+                pages=len(self._pages) - self._first_page or None,
+            )
+        )
         self._open = None
 
     def finish(self) -> ContextFile:
@@ -130,17 +192,18 @@ class ContextFileWriter:
             sha256=self._digest.hexdigest(),
             documents=tuple(self._documents),
             replaced=self._replaced,
+            table_bytes=sum(spool.size for spool in self._spools()),
         )
         with self._writing("finish"):
             self._body.close()
             with self._create(INDEX_NAME) as index:
                 for marks in (self._char_marks, self._line_marks):
-                    if sys.byteorder == "big":
-                        marks.byteswap()
-                    index.write(marks)
+                    index.write(_little(marks))
+                for spool in self._spools():
+                    spool.move_to(index)
             # Renamed into place last: a folder that was half written has no manifest.
             with self._create(MANIFEST_NAME + ".part") as manifest:
-                manifest.write(json.dumps(_manifest(done)).encode())
+                manifest.write(json.dumps(self._manifest(done)).encode())
             (self._folder / (MANIFEST_NAME + ".part")).rename(self._folder / MANIFEST_NAME)
         self._finished = True
         return done
@@ -150,6 +213,8 @@ class ContextFileWriter:
         with contextlib.suppress(OSError):
             # Closing flushes, which fails again on a full disk.
             self._body.close()
+        for spool in self._spools():
+            spool.remove()
         with contextlib.suppress(OSError):
             for name in (BODY_NAME, INDEX_NAME, MANIFEST_NAME + ".part", MANIFEST_NAME):
                 (self._folder / name).unlink(missing_ok=True)
@@ -164,6 +229,31 @@ class ContextFileWriter:
     ) -> None:
         if not self._finished:
             self.abort()
+
+    def _manifest(self, done: ContextFile) -> dict[str, object]:
+        return {
+            "format": FORMAT,
+            "chars": done.chars,
+            "bytes": done.bytes,
+            "lines": done.lines,
+            "sha256": done.sha256,
+            "replaced": done.replaced,
+            "pages": len(self._pages),
+            "messages": len(self._messages),
+            "headings": len(self._headings),
+            "documents": [[d.name, d.kind, d.start, d.end, d.messages, d.pages] for d in done.documents],
+        }
+
+    def _spools(self) -> tuple[_Spool, ...]:
+        return self._pages, self._messages, self._headings
+
+    def _settle(self) -> None:
+        """End what came before, so that the place reached is the one where the next text will stand."""
+        if self._open is None:
+            raise ContextFileError("no document is open: call begin_document first")
+        with self._writing("write"):
+            self._write_bytes(b"", final=True)
+            self._part()
 
     def _write_text(self, text: str) -> None:
         if self._pending:
@@ -201,13 +291,19 @@ class ContextFileWriter:
         """Add valid UTF-8 to the body, keeping sizes, checkpoints and digest."""
         if not data:
             return
-        if self._fresh:
-            self._fresh = False
-            if self._last != b"\n":
-                self._count(b"\n")
-                self._close_line()
+        self._fresh = False
+        self._part()
         self._count(data)
         self._last = data[-1:]
+
+    def _part(self) -> None:
+        """Before the first text of a document: end the last line of the one before it."""
+        if self._apart:
+            self._apart = False
+            if self._last != b"\n":
+                self._count(b"\n")
+                self._last = b"\n"
+                self._close_line()
 
     def _close_line(self) -> None:
         """Give the newline just written to the last document that holds text; those after it move on."""
@@ -251,13 +347,56 @@ class ContextFileWriter:
             ) from error
 
 
-def _manifest(done: ContextFile) -> dict[str, object]:
-    return {
-        "format": FORMAT,
-        "chars": done.chars,
-        "bytes": done.bytes,
-        "lines": done.lines,
-        "sha256": done.sha256,
-        "replaced": done.replaced,
-        "documents": [[d.name, d.kind, d.start, d.end, d.messages, d.pages] for d in done.documents],
-    }
+class _Spool:
+    """Rows of numbers kept in a file until they are wanted: there may be millions."""
+
+    def __init__(self, path: Path, columns: int) -> None:
+        self._path = path
+        self._columns = columns
+        self._held = array("Q")
+        self._file: IO[bytes] | None = None
+        self._numbers = 0
+
+    def __len__(self) -> int:
+        return self._numbers // self._columns
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+        return 8 * self._numbers
+
+    def append(self, *row: int) -> None:
+        self._held.extend(row)
+        self._numbers += self._columns
+        if len(self._held) >= _PIECE // 8:
+            self._spill()
+
+    def move_to(self, index: IO[bytes]) -> None:
+        """Write all rows to `index` and forget them."""
+        if self._file is None:
+            index.write(_little(self._held))
+            return
+        self._spill()
+        self._file.seek(0)
+        shutil.copyfileobj(self._file, index, _PIECE)
+        self.remove()
+
+    def remove(self) -> None:
+        if self._file is not None:
+            with contextlib.suppress(OSError):
+                self._file.close()
+            self._file = None
+
+    def _spill(self) -> None:
+        if self._file is None:
+            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            self._path.unlink()  # only the descriptor holds it: nothing can be left behind
+            self._file = os.fdopen(descriptor, "w+b", buffering=0)
+        self._file.write(_little(self._held))
+        self._held = array("Q")
+
+
+def _little(numbers: array[int]) -> array[int]:
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return numbers

@@ -78,7 +78,9 @@ class KernelProcess:
         ready for calls; it is the caller's from here on. Raises KernelStartError."""
         assert self._link is not None
         helper = self._link.helper
-        limit = rlimits.address_bytes(memory_mb=self._limits.memory_mb, body_bytes=context.bytes)
+        limit = rlimits.address_bytes(
+            memory_mb=self._limits.memory_mb, body_bytes=context.bytes + context.table_bytes
+        )
         with ExitStack() as stack:
             try:
                 names = (BODY_NAME, INDEX_NAME, MANIFEST_NAME)

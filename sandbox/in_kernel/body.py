@@ -1,7 +1,8 @@
 """The context body: one UTF-8 file with an index, read through mmap by the host and by the kernel alike.
 
-A context folder holds three files: `body` (UTF-8, no byte order mark), `index` (checkpoints) and
-`manifest.json`. The manifest is written last: a folder without one is not a context.
+A context folder holds three files: `body` (UTF-8, no byte order mark), `index` (checkpoints, then where
+pages, messages and headings begin) and `manifest.json`. The manifest is written last: a folder without one
+is not a context.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
+
+from .places import HEADING_COLUMNS, MESSAGE_COLUMNS, PAGE_COLUMNS, Marks, Place, Table
 
 __all__ = [
     "BLOCK",
@@ -32,11 +35,12 @@ __all__ = [
 
 BLOCK = 16 * 1024
 """Bytes from one checkpoint to the next."""
-FORMAT = 1
+FORMAT = 2
 BODY_NAME = "body"
 INDEX_NAME = "index"
 MANIFEST_NAME = "manifest.json"
 
+_HEADER = 1_000  # characters: more than the longest header line of a message
 _CONTINUATION = bytes(range(0x80, 0xC0))
 
 
@@ -56,7 +60,8 @@ class Document:
     """One document of the body; `start` and `end` are characters of the body.
 
     Documents stand in the body's order, without gaps: each starts where the one before it ends.
-    `kind` is text, markdown, code, csv, json, jsonl or html.
+    `kind` is text, markdown, code, csv, json, jsonl, html, pdf, docx, epub, chat or card; `messages` and
+    `pages` are how many it has, where it has such.
     """
 
     index: int
@@ -77,9 +82,9 @@ class Body:
     """The text of a context, read-only and never loaded whole.
 
     `chars`, `bytes`, `lines` are its sizes; `ascii` says whether every character is one byte; `raw` is
-    the mapped file, for searching. A line ends at "\\n" alone (a "\\r" is an ordinary character), and
-    lines are counted as by `str.split("\\n")` less a final empty piece: "a\\nb" and "a\\nb\\n" have two,
-    "" has none. Safe to use from several threads.
+    the mapped file, for searching; `marks` are the tables behind `place`. A line ends at
+    "\\n" alone (a "\\r" is an ordinary character), and lines are counted as by `str.split("\\n")` less a
+    final empty piece: "a\\nb" and "a\\nb\\n" have two, "" has none. Safe to use from several threads.
     """
 
     __slots__ = (
@@ -90,16 +95,18 @@ class Body:
         "chars",
         "documents",
         "lines",
+        "marks",
         "raw",
         "sha256",
     )
 
     def __init__(
-        self, raw: mmap.mmap | bytes, char_marks: Any, line_marks: Any, facts: dict[str, Any]
+        self, raw: mmap.mmap | bytes, char_marks: Any, line_marks: Any, marks: Marks, facts: dict[str, Any]
     ) -> None:
         self.raw = raw
         self._char_marks = char_marks
         self._line_marks = line_marks
+        self.marks = marks
         self.chars: int = facts["chars"]
         self.bytes: int = facts["bytes"]
         self.lines: int = facts["lines"]
@@ -135,10 +142,25 @@ class Body:
             if facts["format"] != FORMAT:
                 raise BodyError(f"{name}: context format {facts['format']} is not {FORMAT}: make it again")
             raw = _mapped(body)
-            char_marks, line_marks = _marks(index, facts["bytes"] // BLOCK + 1)
+            blocks = facts["bytes"] // BLOCK + 1
+            char_marks, line_marks, pages, messages, headings = _columns(
+                index,
+                (
+                    blocks,
+                    blocks,
+                    facts["pages"] * PAGE_COLUMNS,
+                    facts["messages"] * MESSAGE_COLUMNS,
+                    facts["headings"] * HEADING_COLUMNS,
+                ),
+            )
+            marks = Marks(
+                Table(pages, PAGE_COLUMNS),
+                Table(messages, MESSAGE_COLUMNS),
+                Table(headings, HEADING_COLUMNS),
+            )
             if len(raw) != facts["bytes"]:
                 raise BodyError(f"{name}: the body has {len(raw)} bytes, its manifest says {facts['bytes']}")
-            return cls(raw, char_marks, line_marks, facts)
+            return cls(raw, char_marks, line_marks, marks, facts)
         except (ValueError, KeyError, TypeError) as error:
             raise BodyError(
                 f"{name}: its {MANIFEST_NAME} or {INDEX_NAME} is damaged: make it again"
@@ -218,6 +240,40 @@ class Body:
         found = bisect_right(self.documents, char, key=_start_of) - 1
         return self.documents[found] if found >= 0 else None
 
+    def place(self, char: int) -> Place | None:
+        """What the character `char` stands in: document, line, page, message, headings. None outside the
+        body. A few reads of the index, whatever the size."""
+        document = self.document_at(char)
+        if document is None:
+            return None
+        row = self.marks.message(char, document.start)
+        header = None
+        if row is not None:
+            start = self.marks.messages[row]
+            header = self.marks.header(row, self.text(start, start + _HEADER).partition("\n")[0])
+        return Place(
+            document=document.name,
+            kind=document.kind,
+            line=self.line_of(char) + 1,
+            page=self.marks.page(char, document.start),
+            message=header.number if header else None,
+            role=header.role if header else "",
+            author=header.author if header else "",
+            time=header.time if header else "",
+            heading_path=self.heading_path(char),
+        )
+
+    def heading_path(self, char: int) -> tuple[str, ...]:
+        """The titles of the headings that `char` stands under, the top one first; () where the index has
+        none (plain text and code are not searched for any)."""
+        document = self.document_at(char)
+        if document is None:
+            return ()
+        return tuple(
+            " ".join(self.text(*self.marks.title(row)).split())
+            for row in self.marks.path(char, document.start)
+        )
+
     def close(self) -> None:
         """Unmap the files. Nothing may be read afterwards; safe to call twice."""
         if isinstance(self.raw, mmap.mmap):
@@ -241,14 +297,19 @@ def _mapped(descriptor: int) -> mmap.mmap | bytes:
     return mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ) if os.fstat(descriptor).st_size else b""
 
 
-def _marks(descriptor: int, count: int) -> tuple[Any, Any]:
-    """The two columns of the index: characters and line ends before each block."""
+def _columns(descriptor: int, sizes: tuple[int, ...]) -> list[Any]:
+    """The index cut into its columns of so many numbers each."""
     raw = _mapped(descriptor)
-    if len(raw) != 16 * count:
+    if len(raw) != 8 * sum(sizes) or min(sizes) < 0:
         raise ValueError("index of the wrong size")
     if sys.byteorder == "big":
         swapped = array("Q", raw)
         swapped.byteswap()
         raw = swapped.tobytes()
     view = memoryview(raw).cast("Q")
-    return view[:count], view[count:]
+    columns = []
+    at = 0
+    for size in sizes:
+        columns.append(view[at : at + size])
+        at += size
+    return columns

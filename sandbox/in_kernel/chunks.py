@@ -24,6 +24,8 @@ _UNITS = {
 # What a heading's mark takes, and a blank line that a chunk may begin within.
 _LOOK_AROUND = 64
 _MOST_GAPS = 20
+_MARKED = ("html", "pdf", "docx", "epub", "chat", "card")
+"""Kinds whose headings are all in the index: a line that looks like one there is none."""
 
 
 class Chunks(Sequence[Record]):
@@ -112,12 +114,23 @@ def cut(body: Body, log: AccessLog, max_chars: int, overlap: int, by: ChunkUnit 
         count = max(1, -(-(body.chars - overlap) // step)) if body.chars else 0
         starts = range(0, count * step, step)
         return Chunks(body, log, starts, _Ends(starts, max_chars, body.chars))
-    if by == "messages":
-        raise ValueError(
-            "this input has no messages: use by='lines', 'paragraphs', 'headings' or 'documents'"
-        )
-    borders = _document_borders(body) if by == "documents" else _text_borders(body, by, overlap)
-    return _packed(body, log, max_chars, overlap, borders)
+    return _packed(body, log, max_chars, overlap, _borders(body, by, overlap))
+
+
+def _borders(body: Body, by: ChunkUnit, overlap: int) -> _Borders:
+    match by:
+        case "documents":
+            return _document_borders(body)
+        case "messages":
+            if not body.marks.messages:
+                raise ValueError(
+                    "this input has no messages: use by='lines', 'paragraphs', 'headings' or 'documents'"
+                )
+            return _message_borders(body)
+        case "headings":
+            return _heading_borders(body)
+        case _:
+            return _text_borders(body, by, overlap)
 
 
 class _Ends(Sequence[int]):
@@ -176,6 +189,36 @@ def _text_borders(body: Body, by: ChunkUnit, overlap: int) -> _Borders:
         first = max(0, start - _LOOK_AROUND)
         places = (first + found.end() for found in unit.finditer(body.text(first, limit + _LOOK_AROUND)))
         return [place for place in places if start < place <= limit], False
+
+    return borders
+
+
+def _message_borders(body: Body) -> _Borders:
+    """Where messages begin, and where what follows the last of a document begins."""
+    table = body.marks.messages
+
+    def borders(start: int, limit: int) -> tuple[Sequence[int], bool]:
+        rows = table.between(start, limit + 1)
+        places = {table[row] for row in rows}
+        # The one that reaches into the stretch from before ends in it, too.
+        places.update(table.row(row)[1] for row in range(max(0, rows.start - 1), rows.stop))
+        return sorted(place for place in places if start < place <= limit), False
+
+    return borders
+
+
+def _heading_borders(body: Body) -> _Borders:
+    """Where headings begin: those of the index, and in text the lines that look like one."""
+    table = body.marks.headings
+    by_text = _text_borders(body, "headings", 0)
+
+    def borders(start: int, limit: int) -> tuple[Sequence[int], bool]:
+        places = {table[row] for row in table.between(start + 1, limit + 1)}
+        for place in by_text(start, limit)[0]:
+            document = body.document_at(min(place, body.chars - 1))
+            if document is None or document.kind not in _MARKED:
+                places.add(place)
+        return sorted(places), False
 
     return borders
 

@@ -125,8 +125,9 @@ class Handle:
         return self._bounded(body.line_start(first), body.line_start(last))
 
     def section_at(self, where: Any) -> Record:
-        """The heading, function or class that a hit, chunk, span or offset stands under, else its document:
-        title, kind ("heading", "code" or "document"), start, document."""
+        """The message, heading, function or page that a hit, chunk, span or offset stands in, else its
+        document: title, kind ("message", "heading", "code", "page" or "document"), start, document, path (the
+        headings above it, the top one first), page and message (counted from 1; None where there is none)."""
         return section_of(self._body, self._place(where).start)
 
     def count(self, pattern: str | re.Pattern[str]) -> int:

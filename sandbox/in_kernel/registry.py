@@ -45,7 +45,7 @@ HELPERS: tuple[Helper, ...] = (
     Helper(
         "documents",
         "()",
-        "the files or messages the input is made of",
+        "the files the input is made of (.pages and .messages are how many of each, where there are any)",
         ("index", "name", "kind", "start", "end"),
     ),
     Helper(
@@ -65,8 +65,8 @@ HELPERS: tuple[Helper, ...] = (
     Helper(
         "section_at",
         "(where)",
-        "the heading, function or document that a hit or an offset stands under",
-        ("title", "kind", "start", "document"),
+        "the message, heading, function, page or document that a hit or an offset stands under",
+        ("title", "kind", "start", "document", "path", "page", "message"),
     ),
     Helper("count", "(pattern)", "the exact number of matches of a regex in the whole input"),
     Helper(

@@ -1,10 +1,11 @@
-"""What a place of the body stands under: the nearest heading or definition above it, else its document."""
+"""What a place of the body stands under: its message, heading, definition or page, else its document."""
 
 from __future__ import annotations
 
 import re
 
 from .body import Body, Document
+from .places import Place
 from .records import Record
 
 __all__ = ["section_of"]
@@ -19,23 +20,47 @@ _BLOCK = re.compile(
 
 
 def section_of(body: Body, char: int) -> Record:
-    """title (at most 200 characters), kind (heading, code or document), start and document for the place
+    """title (at most 200 characters), kind (message, heading, code, page or document), start, document, path
+    (the titles of all headings above, from the top), page and message (numbers from 1, or None) for the place
     `char`; in code the nearest definition above that is less indented than the place's own line."""
-    document = body.document_at(min(char, body.chars - 1))
-    if document is None:
+    char = min(char, body.chars - 1)
+    document, place = body.document_at(char), body.place(char)
+    if document is None or place is None:
         raise ValueError("the input is empty: nothing stands under anything")
-    found = None
+    kind, start, title = _nearest(body, document, char, place)
+    return Record(
+        title=title[:_TITLE],
+        kind=kind,
+        start=start,
+        document=document.name,
+        path=list(place.heading_path),
+        page=place.page,
+        message=place.message,
+    )
+
+
+def _nearest(body: Body, document: Document, char: int, place: Place) -> tuple[str, int, str]:
+    """kind, start and title."""
+    marks = body.marks
+    row = marks.message(char, document.start)
+    if row is not None:
+        start = marks.messages[row]
+        return "message", start, body.text(start, start + 4 * _TITLE).partition("\n")[0]
+    if place.heading_path:
+        return "heading", marks.headings[marks.path(char, document.start)[-1]], place.heading_path[-1]
     if document.kind in ("markdown", "text"):
         found = _above(body, document, char, _HEADING, None)
-        kind = "heading"
-    elif document.kind == "code":
+        if found is not None:
+            return "heading", found[0], found[1].strip().lstrip("#").strip()
+    if document.kind == "code":
         found = _above(body, document, char, _BLOCK, _indent_at(body, char))
-        kind = "code"
-    if found is None:
-        return Record(title=document.name, kind="document", start=document.start, document=document.name)
-    start, line = found
-    title = line.strip().lstrip("#").strip() if kind == "heading" else line.strip()
-    return Record(title=title[:_TITLE], kind=kind, start=start, document=document.name)
+        if found is not None:
+            return "code", found[0], found[1].strip()
+    if place.page is not None:
+        page = marks.pages.last(char, document.start)
+        assert page is not None
+        return "page", marks.pages[page], f"{document.name}, page {place.page}"
+    return "document", document.start, document.name
 
 
 def _above(

@@ -1,0 +1,177 @@
+"""What an offset of the body stands in: page, message and headings, from columns of numbers that are mapped.
+
+The index of a context holds three tables after its checkpoints. Each row is a few unsigned 64-bit numbers,
+the first of them a character of the body; rows stand in the body's order. Millions of messages are pages of
+a file, not objects.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = [
+    "HEADING_COLUMNS",
+    "MESSAGE_COLUMNS",
+    "PAGE_COLUMNS",
+    "Marks",
+    "MessageHeader",
+    "Place",
+    "Table",
+    "packed",
+]
+
+PAGE_COLUMNS = 1
+"""start"""
+MESSAGE_COLUMNS = 3
+"""start, end, lengths of number, role, author and time in its header line"""
+HEADING_COLUMNS = 3
+"""start, (level, offset of the title, its length), row of the heading above it plus 1 (0: there is none)"""
+
+_BITS = 16
+_MASK = (1 << _BITS) - 1
+_LONGEST = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What a character of the body stands in. `line` counts from 1 over the whole body, `page` and `message`
+    from 1 within the document; `heading_path` goes from the top heading down. None (or "", or nothing) where
+    the document has no such thing, or does not say."""
+
+    document: str
+    kind: str
+    line: int
+    page: int | None = None
+    message: int | None = None
+    role: str = ""
+    author: str = ""
+    time: str = ""
+    heading_path: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MessageHeader:
+    """The line a message begins with: `[3] user/Anna 2026-05-01 10:00`. What is not known is left out."""
+
+    number: int
+    role: str = ""
+    author: str = ""
+    time: str = ""
+
+    def rendered(self) -> tuple[str, int]:
+        """The line with its end, and the lengths of its parts for the table."""
+        number = f"[{self.number}]"
+        role, author, time = (_tame(part) for part in (self.role, self.author, self.time))
+        line = number
+        if role or author:
+            line += f" {role}"
+        if author:
+            line += f"/{author}" if role else author
+        if time:
+            line += f" {time}"
+        return line + "\n", packed(len(number), len(role), len(author), len(time))
+
+
+def packed(*parts: int) -> int:
+    """Up to four numbers below 65,536 as one."""
+    whole = 0
+    for at, part in enumerate(parts):
+        whole |= min(part, _MASK) << (_BITS * at)
+    return whole
+
+
+def _unpacked(whole: int) -> tuple[int, int, int, int]:
+    return tuple(whole >> (_BITS * at) & _MASK for at in range(4))  # type: ignore[return-value]
+
+
+def _tame(part: str) -> str:
+    """One line, and not so long that it hides the text."""
+    return " ".join(part.split())[:_LONGEST].strip()
+
+
+class Table(Sequence[int]):
+    """The first column of a table, for bisecting; the others by `row`."""
+
+    __slots__ = ("_cells", "_columns")
+
+    def __init__(self, cells: Any, columns: int) -> None:
+        self._cells = cells
+        self._columns = columns
+
+    def __len__(self) -> int:
+        return len(self._cells) // self._columns
+
+    def __getitem__(self, at: Any) -> Any:
+        if isinstance(at, slice):
+            start, stop, step = at.indices(len(self))
+            return [self[index] for index in range(start, stop, step)]
+        return int(self._cells[at * self._columns])
+
+    def row(self, at: int) -> tuple[int, ...]:
+        """All columns of a row."""
+        return tuple(self._cells[at * self._columns : (at + 1) * self._columns])
+
+    def last(self, char: int, start: int) -> int | None:
+        """The row that begins last at or before `char` and not before `start`."""
+        found = bisect_right(self, char) - 1
+        return found if found >= 0 and self[found] >= start else None
+
+    def between(self, start: int, end: int) -> range:
+        """The rows that begin from `start` up to before `end`."""
+        return range(bisect_left(self, start), bisect_left(self, end))
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """The tables of one body: where pages, messages and headings begin."""
+
+    pages: Table
+    messages: Table
+    headings: Table
+
+    def page(self, char: int, document_start: int) -> int | None:
+        """The number, from 1, of the page that holds `char`."""
+        found = self.pages.last(char, document_start)
+        return None if found is None else found - bisect_left(self.pages, document_start) + 1
+
+    def message(self, char: int, document_start: int) -> int | None:
+        """The row of the message that holds `char`; None between messages."""
+        found = self.messages.last(char, document_start)
+        return None if found is None or char >= self.messages.row(found)[1] else found
+
+    def header(self, row: int, line: str) -> MessageHeader:
+        """What the first line of the message in `row` says."""
+        number, role, author, time = _unpacked(self.messages.row(row)[2])
+        role_at = number + 1
+        author_at = role_at + role + (1 if role else 0)
+        time_at = len(line.rstrip("\n")) - time
+        return MessageHeader(
+            number=int(line[1 : number - 1]),
+            role=line[role_at : role_at + role],
+            author=line[author_at : author_at + author],
+            time=line[time_at : time_at + time],
+        )
+
+    def path(self, char: int, document_start: int) -> tuple[int, ...]:
+        """The rows of the headings that `char` stands under, the top one first."""
+        rows: list[int] = []
+        found = self.headings.last(char, document_start)
+        while found is not None:
+            rows.append(found)
+            above = self.headings.row(found)[2]
+            # Rows only ever point back: a damaged index can't make this endless.
+            found = above - 1 if 0 < above <= found else None
+        return tuple(reversed(rows))
+
+    def title(self, row: int) -> tuple[int, int]:
+        """Where the title of the heading in `row` stands in the body: start and end."""
+        start, facts, _ = self.headings.row(row)
+        _, offset, length, _ = _unpacked(facts)
+        return start + offset, start + offset + length
+
+    def level(self, row: int) -> int:
+        """The level, from 1, of the heading in `row`."""
+        return _unpacked(self.headings.row(row)[1])[0]
