@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 
 from rlm.budget import Budget
 from rlm.coverage import CoverageLedger
+from rlm.errors import UsageError
 from rlm.finalization import Finalizer
+from rlm.retrieval import RetrievalError
+from rlm.retrieval.ranking import Ranking
 from rlm.subcalls import SubCalls
+from sandbox.requests import BadCall
 from sandbox.sandbox import AnswerSink
-from sandbox.types import ChildBatch, Finalization, FinalizeVerdict, Progress
+from sandbox.types import ChildBatch, Finalization, FinalizeVerdict, Progress, RankedSpan, RankQuery, Span
 
 __all__ = ["RunHandler"]
 
@@ -18,12 +23,18 @@ class RunHandler:
     """Implements KernelHandler."""
 
     def __init__(
-        self, subcalls: SubCalls, finalizer: Finalizer, budget: Budget, coverage: CoverageLedger
+        self,
+        subcalls: SubCalls,
+        finalizer: Finalizer,
+        budget: Budget,
+        coverage: CoverageLedger,
+        ranking: Ranking,
     ) -> None:
         self._subcalls = subcalls
         self._finalizer = finalizer
         self._budget = budget
         self._coverage = coverage
+        self._ranking = ranking
 
     async def children(self, batch: ChildBatch, answered: AnswerSink) -> None:
         await self._subcalls.serve(batch, answered)
@@ -38,3 +49,10 @@ class RunHandler:
             coverage=asdict(self._coverage.report()),
             plan=self._subcalls.plan(),
         )
+
+    async def rank(self, query: RankQuery) -> Sequence[RankedSpan]:
+        try:
+            packs = await self._ranking.packs(query.query, limit=query.k)
+        except (RetrievalError, UsageError) as error:
+            raise BadCall("value", f"rank() is not to be had: {error}; use search()") from error
+        return [RankedSpan(Span(pack.start, pack.end), pack.score, pack.heading_path) for pack in packs]

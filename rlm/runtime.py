@@ -25,6 +25,7 @@ from rlm.events import ContextLoaded, Event, KernelOpened, Observer, Retrying, R
 from rlm.finalization import Finalizer
 from rlm.handler import RunHandler
 from rlm.models import Model, ModelOptions, resolve
+from rlm.retrieval.ranking import Ranking
 from rlm.subcalls import ChildSettings, SubCalls
 from rlm.types import RunResult, Strategy
 from rlm.workspace import Workspace
@@ -254,7 +255,8 @@ class _Run:
     async def _recursive(self) -> RunResult:
         rlm = self._rlm
         rlm._tell(RunStarted(self._log.run_id, "rlm", rlm.model.name))
-        handler = RunHandler(self._subcalls, self._finalizer, self._budget, self._coverage)
+        ranking = Ranking(self._body, rlm._tell)
+        handler = RunHandler(self._subcalls, self._finalizer, self._budget, self._coverage, ranking)
 
         def new_sandbox() -> Sandbox:
             return JupyterSandbox(
@@ -276,7 +278,10 @@ class _Run:
             accounts=self._accounts,
             settings=rlm.settings.root,
         )
-        return self._finished(await driver.run(self._root_input()), "rlm")
+        try:
+            return self._finished(await driver.run(self._root_input()), "rlm")
+        finally:
+            await ranking.aclose()
 
     def _kernel_opened(self, isolation: IsolationReport) -> None:
         missing = "; ".join(f"{layer} ({reason})" for layer, reason in isolation.failed.items())

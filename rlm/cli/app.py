@@ -12,6 +12,7 @@ from rlm.cli.doctor import doctor
 from rlm.cli.exits import Exit, exit_for, say
 from rlm.cli.runs import runs_app, show
 from rlm.cli.sandbox import sandbox_app
+from rlm.cli.search import search
 from rlm.version import __version__
 
 __all__ = ["app", "run"]
@@ -39,6 +40,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.command()(ask)
+app.command()(search)
 app.add_typer(runs_app, name="runs")
 app.command()(show)
 app.add_typer(sandbox_app, name="sandbox")

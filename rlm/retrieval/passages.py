@@ -20,25 +20,51 @@ _ENDS = (". ", "! ", "? ", "。", "！", "？", ".\t", "; ", ", ", " ")
 def cut(body: Body) -> Iterator[tuple[int, list[str]]]:
     """Batches (first character, texts of the passages in order). They follow on one another without gaps,
     so that a passage's place is known from the lengths before it. Memory stays below a few megabytes."""
+    for start, stop, ends in _windows(body):
+        window = body.text(start, stop)
+        texts: list[str] = []
+        at = 0
+        for end in ends:
+            texts += _cut(window[at : end - start])
+            at = end - start
+        yield start, texts + _cut(window[at:])
+
+
+def _windows(body: Body) -> Iterator[tuple[int, int, list[int]]]:
+    """Stretches (start, end, where a message begins inside)."""
+    messages = body.marks.messages
     for document in body.documents:
         start = document.start
         while start < document.end:
             stop = min(document.end, start + _WINDOW)
-            window = body.text(start, stop)
-            texts = _cut(window, last=stop == document.end)
-            yield start, texts
-            start += sum(map(len, texts))
+            ends = messages[bisect_right(messages, start) : bisect_left(messages, stop)]
+            if stop < document.end:
+                # The next window begins with a message, or at a line end if there are none or long ones.
+                if ends and stop - ends[-1] < _WINDOW // 2:
+                    stop = ends.pop()
+                else:
+                    stop = _line_end(body, stop)
+                    ends = [end for end in ends if end < stop]
+            yield start, stop, ends
+            start = stop
 
 
-def _cut(text: str, *, last: bool) -> list[str]:
-    """The passages of `text`; unless it is the last of its document, its end is left for the next window."""
+def _line_end(body: Body, stop: int) -> int:
+    """The last line end, else blank, shortly before `stop`, else `stop`."""
+    text = body.text(stop - MOST, stop)
+    at = text.rfind("\n")
+    if at < 0:
+        at = text.rfind(" ")
+    return stop if at < 0 else stop - len(text) + at + 1
+
+
+def _cut(text: str) -> list[str]:
+    """The passages of `text`, all of it."""
     passages: list[str] = []
     at = 0
     size = len(text)
     while at < size:
         if size - at <= MOST:
-            if not last and passages:
-                break
             end = size
             heading = text.find("\n#", at + _HEADING_LEAST, end)
             if heading >= 0:
@@ -85,11 +111,3 @@ class Passages:
         following = number + 1
         end = self._starts[following] if following < len(self._starts) else self._chars
         return Span(self._starts[number], end)
-
-    def at(self, char: int) -> int:
-        """The number of the passage that holds character `char`."""
-        return max(0, bisect_right(self._starts, char) - 1)
-
-    def within(self, start: int, end: int) -> range:
-        """The numbers of the passages that begin from `start` to `end`."""
-        return range(bisect_left(self._starts, start), bisect_left(self._starts, end))

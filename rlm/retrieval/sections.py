@@ -7,8 +7,16 @@ from sandbox.in_kernel.sections import section_of
 
 __all__ = ["heading_path"]
 
+_SEARCHED = 1 << 20
+"""Characters of a document up to which headings that its index does not hold are looked for."""
+
 
 def heading_path(body: Body, char: int) -> tuple[str, ...]:
-    """The headings (in code: the definition) over `char`, the outermost first; empty where there are none."""
+    """The headings over `char`, the outermost first; in code, and where the index holds no headings, the
+    nearest heading or definition above. Empty where there is nothing of the kind."""
+    path = body.heading_path(char)
+    document = body.document_at(char)
+    if path or document is None or document.end - document.start > _SEARCHED:
+        return path
     section = section_of(body, char)
-    return () if section["kind"] == "document" else (section["title"],)
+    return (section["title"],) if section["kind"] in ("heading", "code") else ()

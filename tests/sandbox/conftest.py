@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -16,7 +16,17 @@ from sandbox.kernel import JupyterSandbox
 from sandbox.kernel_process import FreshKernels
 from sandbox.requests import BadCall
 from sandbox.sandbox import AnswerSink
-from sandbox.types import ChildAnswer, ChildBatch, Finalization, FinalizeVerdict, KernelLimits, Progress
+from sandbox.types import (
+    ChildAnswer,
+    ChildBatch,
+    Finalization,
+    FinalizeVerdict,
+    KernelLimits,
+    Progress,
+    RankedSpan,
+    RankQuery,
+    Span,
+)
 
 
 class RecordingHandler:
@@ -26,6 +36,7 @@ class RecordingHandler:
         self.batches: list[ChildBatch] = []
         self.finals: list[Finalization] = []
         self.refuse: str = ""
+        self.queries: list[RankQuery] = []
         self.before_answer: Callable[[], Awaitable[None]] | None = None
 
     async def children(self, batch: ChildBatch, answered: AnswerSink) -> None:
@@ -48,6 +59,12 @@ class RecordingHandler:
     async def finalize(self, final: Finalization) -> FinalizeVerdict:
         self.finals.append(final)
         return FinalizeVerdict(accepted=not self.refuse, reason=self.refuse)
+
+    async def rank(self, query: RankQuery) -> Sequence[RankedSpan]:
+        self.queries.append(query)
+        if query.query == "refuse":
+            raise BadCall("value", "no room for an index")
+        return [RankedSpan(Span(0, 3), 1.5, ("Top", "Under")), RankedSpan(Span(1, 2), 0.5)][: query.k]
 
     async def progress(self) -> Progress:
         return Progress(
