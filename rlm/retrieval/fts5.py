@@ -14,6 +14,11 @@ __all__ = ["Fts5Engine", "Fts5Index"]
 
 _FILE = "fts5.db"
 _CACHE_KB = 16_000
+_GATHERED = 16 * 2**20
+"""Bytes of postings gathered in memory before a segment is written: with FTS5's own 1 MiB, building takes
+two thirds longer, spent on merging segments."""
+_MAPPED = 1 << 40
+"""Bytes of the file that may be mapped: all of it. A query over a million passages reads a row of each."""
 _COMMON = 4
 """A word that more than a fourth of the passages hold is left out of large indexes, if there are others: it
 costs most of the time and ranks next to nothing."""
@@ -37,6 +42,7 @@ class Fts5Engine:
             connection.execute(
                 f'CREATE VIRTUAL TABLE passages USING fts5(text, content="", tokenize="{TOKENIZE}")'
             )
+            connection.execute(f"INSERT INTO passages(passages, rank) VALUES('hashsize', {_GATHERED})")
             connection.execute("BEGIN")
             for first, texts in batches:
                 connection.executemany(
@@ -58,6 +64,7 @@ class Fts5Engine:
         connection = _connected(f"{(folder / _FILE).absolute().as_uri()}?mode=ro&immutable=1", uri=True)
         try:
             connection.execute(f"PRAGMA cache_size=-{_CACHE_KB}")
+            connection.execute(f"PRAGMA mmap_size={_MAPPED}")
             return Fts5Index(connection)
         except (sqlite3.Error, OSError) as error:
             connection.close()
