@@ -58,11 +58,11 @@ windows = []
 for start, end, bonus in sorted(places):
     left, right = max(0, start - 300), min(meta.chars, end + 700)
     if windows and left < windows[-1][1] and right - windows[-1][0] < 4_000:
-        windows[-1] = (windows[-1][0], right, max(windows[-1][2], bonus), windows[-1][3])
+        windows[-1] = (windows[-1][0], right, max(windows[-1][2], bonus))
     else:
-        windows.append((left, right, bonus, start))
+        windows.append((left, right, bonus))
 weighed = sorted(
-    ((fit(peek(left, right)) + bonus, left, right, start) for left, right, bonus, start in windows[:4_000]),
+    ((fit(peek(left, right)) + bonus, left, right) for left, right, bonus in windows[:4_000]),
     key=lambda window: (-window[0], window[1]),
 )
 best = [window[1:] for window in weighed[:12] if window[0] >= 0.5 * weighed[0][0]]
@@ -71,17 +71,17 @@ pointed = bool(sharp) or (
 )
 if not pointed:
     try:
-        best = [(pack.start, pack.end, pack.start) for pack in rank({ranked}, k=40)] or best
+        best = [(pack.start, pack.end) for pack in rank({ranked}, k=40)] or best
     except ValueError as error:
         print("without ranking:", error)
 kept, room = [], {most_bytes}
-for left, right, start in best:
+for left, right in best:
     room -= len(peek(left, right).encode())
     if kept and room < 0:
         break
-    if all(right <= begin or left >= end for begin, end, _ in kept):
-        kept.append((left, right, start))
-print({{"windows": len(windows), "pointed": pointed, "kept": [window[:2] for window in kept[:8]]}})
+    if all(right <= begin or left >= end for begin, end in kept):
+        kept.append((left, right))
+print({{"windows": len(windows), "pointed": pointed, "kept": kept[:8]}})
 """
 
 SPREAD = """
@@ -90,7 +90,7 @@ pieces = chunk(max_chars={piece}, by="lines")
 step = max(1.0, len(pieces) / {most_pieces})
 picked = [pieces[int(number * step)] for number in range(min(len(pieces), {most_pieces}))]
 present, rare = [], []
-kept = [(piece.start, piece.end, piece.start) for piece in picked]
+kept = [(piece.start, piece.end) for piece in picked]
 if sum(len(piece.text.encode()) for piece in picked) > {most_bytes}:
     try:
         findings = sub_query_batch(question, picked)
@@ -104,19 +104,25 @@ if sum(len(piece.text.encode()) for piece in picked) > {most_bytes}:
             found = re.search(r"\\s+".join(map(re.escape, line.split())), text) if line.split() else None
             share -= len(line.encode())
             if found and share >= 0:
-                kept.append((piece.start + found.start(), piece.start + found.end(), piece.start))
+                kept.append((piece.start + found.start(), piece.start + found.end()))
     kept.sort()
-print({{"pieces": len(pieces), "looked at": len(picked), "kept": [window[:2] for window in kept[:8]]}})
+print({{"pieces": len(pieces), "looked at": len(picked), "kept": kept[:8]}})
 """
 
 RECURSE = """
 # Recurse: a child reads the windows, best first, and returns the extracts that fit.
 try:
-    finding = sub_query(question, [window[:2] for window in kept])
+    finding = sub_query(question, kept)
     lines = finding.splitlines() if finding.found else []
 except ValueError as error:
-    # No calls are left: the lines that hold the words stand in for what a child would pick.
-    lines = [" ".join(around(window[2], lines=0)[:500].split()) for window in kept[:3]]
+    # No calls are left: the line of a window that holds most of the words stands in for a child's choice.
+    def holds(line):
+        return sum(term.casefold() in line.casefold() for term in present), len(line)
+
+    lines = [
+        " ".join(max(peek(left, right).splitlines(), key=holds)[:500].split())
+        for left, right in kept[:3]
+    ]
     print("without children:", error)
 print(len(lines), [line[:100] for line in lines])
 """
@@ -126,10 +132,8 @@ CONVERGE = """
 chosen = []
 for line in lines:
     pattern = r"\\s+".join(map(re.escape, line.split()))
-    for left, right, start in kept if pattern else []:
-        # As far as the line of its place goes: that is what stands in when there is no child.
-        left, right = min(left, around(start, lines=0).span[0]), max(right, around(start, lines=0).span[1])
-        found = re.search(pattern, peek(left, min(right, left + 100_000)))
+    for left, right in kept if pattern else []:
+        found = re.search(pattern, peek(left, right))
         if found:
             span = (left + found.start(), left + found.end())
             if span not in [span for span, _ in chosen]:

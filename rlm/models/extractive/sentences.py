@@ -25,19 +25,19 @@ def sentences(text: str) -> list[tuple[int, int]]:
     found: list[tuple[int, int]] = []
     start = 0
     for edge in _BREAK.finditer(text):
-        if _parts(text, start, edge, width):
+        if _parts(text, edge, width):
             _add(text, start, edge.start() + len(edge[1] or edge[2] or ""), found)
             start = edge.end()
     _add(text, start, len(text), found)
     return found
 
 
-def _parts(text: str, start: int, edge: re.Match[str], width: int | None) -> bool:
+def _parts(text: str, edge: re.Match[str], width: int | None) -> bool:
     """Whether a sentence ends at `edge`."""
     between = edge[0]
     if between.count("\n") > 1 or edge[2] is not None:
         return True
-    ended = edge[1] is not None and not _ABBREVIATED.search(text, max(start, edge.start() - 12), edge.start())
+    ended = edge[1] is not None and not _ABBREVIATED.search(text, max(0, edge.start() - 12), edge.start())
     if ended or "\n" not in between:
         return ended
     return width is None or not _is_wrap(text, edge.start(), edge.end(), width)
@@ -64,13 +64,13 @@ def _wrapped_at(text: str) -> int | None:
 
 
 def _add(text: str, start: int, end: int, found: list[tuple[int, int]]) -> None:
+    while end - start > LONGEST:
+        start += len(text[start:end]) - len(text[start:end].lstrip())
+        cut = max(text.rfind(" ", start + LONGEST // 2, start + LONGEST), start + LONGEST // 2)
+        if end - start > LONGEST:
+            _add(text, start, cut, found)
+            start = cut
     piece = text[start:end]
     start += len(piece) - len(piece.lstrip())
-    end = start + len(piece.strip())
-    while end - start > LONGEST:
-        cut = max(text.rfind(" ", start + LONGEST // 2, start + LONGEST), start + LONGEST // 2)
-        if any(map(str.isalnum, text[start:cut])):
-            found.append((start, cut))
-        start = cut + (text[cut] == " ")
-    if any(map(str.isalnum, text[start:end])):
-        found.append((start, end))
+    if any(map(str.isalnum, piece)):
+        found.append((start, start + len(piece.strip())))
