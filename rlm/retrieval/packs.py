@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 from rlm.retrieval.passages import Passages
@@ -19,7 +20,6 @@ SECTION_MOST = 8_000
 """Characters of a section that a pack takes in, around its passage."""
 
 Expand = Literal["neighbors", "section"]
-_WORD = re.compile(r"[^\W_]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class PackMaker:
             pack_id=f"{document.index}:{span.start}-{span.end}",
             doc_id=str(document.index),
             document=document.name,
-            score=round(score, 6),
+            score=score,
             order=order,
             start=span.start,
             end=span.end,
@@ -129,7 +129,7 @@ class PackMaker:
 
     def _hits(self, text: str, offset: int, query: Query) -> list[Span]:
         flat = _flat(text)
-        places = [match.span() for match in _WORD.finditer(flat)]
+        places = [match.span() for match in _word().finditer(flat)]
         stems = self._tokens.stems(flat[start:end] for start, end in places)
         wanted = set(query.stems)
         found = []
@@ -154,6 +154,13 @@ class PackMaker:
         return joined
 
 
+@cache
+def _word() -> re.Pattern[str]:
+    """Letters, digits and the marks on them, as the index takes them for a word."""
+    marks = (chr(code) for code in range(0x300, 0x10000) if unicodedata.category(chr(code))[0] == "M")
+    return re.compile(rf"(?:[^\W_]|[{''.join(marks)}])+")
+
+
 def _phrase(flat: str, phrase: Sequence[str]) -> list[tuple[int, int]]:
     pieces = [re.escape(word) for word in phrase]
     pattern = r"[\W_]*".join(pieces)
@@ -170,5 +177,7 @@ def _flat(text: str) -> str:
 def _flat_character(character: str) -> str:
     if character.isascii():
         return character.lower()
-    base = unicodedata.normalize("NFD", character)[0].lower()
-    return base if len(base) == 1 else character
+    parts = unicodedata.normalize("NFD", character)
+    # A Hangul syllable comes apart too, but not into a letter and its accents.
+    small = (parts[0] if all(map(unicodedata.combining, parts[1:])) else character).lower()
+    return small if len(small) == 1 else character
