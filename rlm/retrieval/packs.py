@@ -28,7 +28,7 @@ class Pack:
 
     `pack_id` names document and place: the same stretch has the same one in every query. `doc_id` is the
     document's number, `document` its name. `score` is its passage's (higher is better), `order` its rank
-    from 0. `heading_path` leads to it from the top of its document. `hits` are where words of the query (or
+    from 0. `heading_path` leads to its first hit from the top of its document. `hits` are where words of the query (or
     another form of them) and its quoted phrases stand in it.
     """
 
@@ -79,6 +79,7 @@ class PackMaker:
         document = self._body.document_at(span.start)
         assert document is not None
         text = self._body.text(*span)
+        hits = tuple(self._hits(text, span.start, query))
         return Pack(
             pack_id=f"{document.index}:{span.start}-{span.end}",
             doc_id=str(document.index),
@@ -87,9 +88,9 @@ class PackMaker:
             order=order,
             start=span.start,
             end=span.end,
-            heading_path=heading_path(self._body, span.start),
+            heading_path=heading_path(self._body, hits[0].start if hits else span.start),
             text=text,
-            hits=tuple(self._hits(text, span.start, query)),
+            hits=hits,
         )
 
     def _widened(self, number: int, own: Span, expand: Expand | None, neighbors: int) -> Span:

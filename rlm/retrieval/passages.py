@@ -12,7 +12,8 @@ __all__ = ["LEAST", "MOST", "Passages", "cut"]
 
 LEAST, MOST = 500, 1_200
 """Characters of a passage: the least at which a border is looked for, and the most there are."""
-_HEADING_LEAST = 150
+_HEADING_LEAST = 60
+"""A heading begins a passage of its own unless less than this, another heading mostly, stands before it."""
 _WINDOW = 1 << 19
 _ENDS = (". ", "! ", "? ", "。", "！", "？", ".\t", "; ", ", ", " ")
 
