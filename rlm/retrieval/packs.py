@@ -28,8 +28,8 @@ class Pack:
 
     `pack_id` names document and place: the same stretch has the same one in every query. `doc_id` is the
     document's number, `document` its name. `score` is its passage's (higher is better), `order` its rank
-    from 0. `heading_path` leads to its first hit from the top of its document. `hits` are where words of the query (or
-    another form of them) and its quoted phrases stand in it.
+    from 0. `heading_path` leads to its first hit from the top of its document. `hits` are where words of the
+    query (or another form of them) and its quoted phrases stand in it.
     """
 
     pack_id: str

@@ -43,7 +43,7 @@ def test_packs_as_json(rlm, folder) -> None:
     (pack,) = ran.json["packs"]
     assert pack["document"] == "lease.md"
     assert pack["line"] == 1
-    assert pack["heading_path"] == ["Lease"]
+    assert pack["heading_path"] == ["Lease", "Rent"]
     words = [LEASE[start - pack["start"] : end - pack["start"]] for start, end in pack["hits"]]
     assert words == ["Rent", "pays", "rent"]
     assert {"pack_id", "doc_id", "score", "order", "start", "end", "text", "page"} <= set(pack)

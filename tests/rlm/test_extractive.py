@@ -7,7 +7,7 @@ import textwrap
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlm import Limits, Settings
@@ -143,6 +143,7 @@ PROSE = st.lists(
 ).map(" ".join)
 
 
+@settings(deadline=None, max_examples=60)
 @given(st.lists(st.text(max_size=300) | PROSE, max_size=4), st.text(max_size=100))
 def test_extracts_are_verbatim_bounded_and_apart(pieces, question) -> None:
     found = extracts(question, pieces)
