@@ -25,6 +25,7 @@ from rlm.events import ContextLoaded, Event, KernelOpened, Observer, Retrying, R
 from rlm.finalization import Finalizer
 from rlm.handler import RunHandler
 from rlm.models import Model, ModelOptions, resolve
+from rlm.retrieval import IndexCache, default_index_cache
 from rlm.retrieval.ranking import Ranking
 from rlm.subcalls import ChildSettings, SubCalls
 from rlm.types import RunResult, Strategy
@@ -137,7 +138,10 @@ class RLM:
         journal.redact(_secrets(os.environ))
         log = await stack.enter_async_context(journal.run(new_run_id(), task, self._facts(loaded)))
         body = stack.enter_context(Body.open(loaded.context.folder))
-        return _Run(self, task, loaded, body, log)
+        # Where the user's cache folder is not to be used, or can't be, the index lives as long as the run.
+        own = IndexCache(workspace.folder / "index")
+        kept = (IndexCache(default_index_cache(os.environ)),) if self.settings.document_cache else ()
+        return _Run(self, task, loaded, body, log, Ranking(body, self._tell, (*kept, own)))
 
     def run_sync(self, task: str, context: Context) -> RunResult:
         """`run` for callers without an event loop. In one (a notebook) raises UsageError: await `run`."""
@@ -189,12 +193,15 @@ class RLM:
 class _Run:
     """One run: its parts, made for it alone."""
 
-    def __init__(self, rlm: RLM, task: str, loaded: Loaded, body: Body, log: RunLog) -> None:
+    def __init__(
+        self, rlm: RLM, task: str, loaded: Loaded, body: Body, log: RunLog, ranking: Ranking
+    ) -> None:
         self._rlm = rlm
         self._task = task
         self._loaded = loaded
         self._body = body
         self._log = log
+        self._ranking = ranking
         self._began = time.monotonic()
         self._warnings = _warnings_of(loaded)
         self._budget = Budget(rlm.limits)
@@ -259,8 +266,7 @@ class _Run:
     async def _recursive(self) -> RunResult:
         rlm = self._rlm
         rlm._tell(RunStarted(self._log.run_id, "rlm", rlm.model.name))
-        ranking = Ranking(self._body, rlm._tell)
-        handler = RunHandler(self._subcalls, self._finalizer, self._budget, self._coverage, ranking)
+        handler = RunHandler(self._subcalls, self._finalizer, self._budget, self._coverage, self._ranking)
 
         def new_sandbox() -> Sandbox:
             return JupyterSandbox(
@@ -285,7 +291,7 @@ class _Run:
         try:
             return self._finished(await driver.run(self._root_input()), "rlm")
         finally:
-            await ranking.aclose()
+            await self._ranking.aclose()
 
     def _kernel_opened(self, isolation: IsolationReport) -> None:
         missing = "; ".join(f"{layer} ({reason})" for layer, reason in isolation.failed.items())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Sequence
@@ -64,6 +65,14 @@ def search(
     exclude: Annotated[
         list[str] | None, typer.Option(help="Leave out what matches, as in .gitignore; may be repeated.")
     ] = None,
+    no_cache: Annotated[
+        bool,
+        typer.Option(
+            "--no-cache",
+            envvar="RLM_NO_CACHE",
+            help="Keep nothing of the input, and use nothing that is kept.",
+        ),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print packs or hits as JSON.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")] = False,
 ) -> None:
@@ -81,13 +90,14 @@ def search(
     watch = _Watch(quiet=quiet)
     try:
         if regex:
-            found = run_interruptible(_hits(query, sources, limit, watch))
+            found = run_interruptible(_hits(query, sources, limit, watch, cached=not no_cache))
         else:
             found = run_interruptible(
                 _packs(
                     query,
                     sources,
                     watch,
+                    cached=not no_cache,
                     engine=engine,
                     limit=limit,
                     neighbors=1 if neighbors is None else neighbors,
@@ -133,15 +143,22 @@ class _Watch:
 
 
 async def _packs(
-    query: str, sources: Sequence[Source], watch: _Watch, *, engine: Any, **options: Any
+    query: str, sources: Sequence[Source], watch: _Watch, *, cached: bool, engine: Any, **options: Any
 ) -> dict[str, Any]:
+    from rlm.documents import default_cache
+    from rlm.retrieval import IndexCache, default_index_cache
     from rlm.retrieval.ranking import Ranking
     from rlm.workspace import Workspace
 
     with Workspace() as workspace:
-        loaded = await workspace.load(sources, watch.reading)
+        loaded = await workspace.load(
+            sources, watch.reading, cache=default_cache(os.environ) if cached else None
+        )
+        kept = [IndexCache(default_index_cache(os.environ))] if cached else []
         with loaded.context.open() as body:
-            ranking = Ranking(body, watch.take, engine=engine)
+            ranking = Ranking(
+                body, watch.take, [*kept, IndexCache(workspace.folder / "index")], engine=engine
+            )
             try:
                 packs = await ranking.packs(query, **options)
             finally:
@@ -149,15 +166,20 @@ async def _packs(
             return {"packs": [_pack_json(pack, body) for pack in packs]}
 
 
-async def _hits(pattern: str, sources: Sequence[Source], limit: int, watch: _Watch) -> dict[str, Any]:
+async def _hits(
+    pattern: str, sources: Sequence[Source], limit: int, watch: _Watch, *, cached: bool
+) -> dict[str, Any]:
     import asyncio
 
+    from rlm.documents import default_cache
     from rlm.errors import UsageError
     from rlm.workspace import Workspace
     from sandbox.in_kernel.handle import Handle
 
     with Workspace() as workspace:
-        loaded = await workspace.load(sources, watch.reading)
+        loaded = await workspace.load(
+            sources, watch.reading, cache=default_cache(os.environ) if cached else None
+        )
         with loaded.context.open() as body:
 
             def work() -> dict[str, Any]:

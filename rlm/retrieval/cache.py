@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
@@ -51,6 +52,8 @@ class IndexCache:
     def begin(self) -> Path:
         """A new, empty folder to build in. Raises OSError."""
         self.top.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if self.top.lstat().st_uid != os.geteuid():
+            raise PermissionError(errno.EPERM, "it is another user's folder", str(self.top))
         self.top.chmod(0o700)
         self._sweep()
         return Path(tempfile.mkdtemp(prefix=_PARTIAL, dir=self.top))

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from rlm.events import Indexing, Observer
-from rlm.retrieval.cache import IndexCache, default_index_cache
+from rlm.retrieval.cache import IndexCache
 from rlm.retrieval.errors import QueryStopped, RetrievalError
 from rlm.retrieval.index import EngineName
 from rlm.retrieval.packs import Expand, Pack
@@ -21,8 +20,6 @@ __all__ = ["Ranking"]
 _T = TypeVar("_T")
 _SILENT_CHARS = 8_000_000
 """Characters of a body that is indexed before anybody wonders what goes on."""
-_MOST_IN_MEMORY = 256 * 2**20
-"""Bytes of a body whose index may be held in memory where the cache folder can't be used."""
 
 
 class Ranking:
@@ -30,16 +27,16 @@ class Ranking:
     been indexed so far.
 
     Cancelling a call ends the query, or the building, within a fraction of a second, and waits for that: the
-    body may be closed afterwards. When the user's cache folder can't be used the index is built in memory.
+    body may be closed afterwards. The index is kept in the first of `caches` that can be used.
     """
 
     def __init__(
-        self, body: Body, tell: Observer, *, engine: EngineName = "fts5", cache: IndexCache | None = None
+        self, body: Body, tell: Observer, caches: Sequence[IndexCache], *, engine: EngineName = "fts5"
     ) -> None:
         self._body = body
         self._tell = tell
         self._engine: EngineName = engine
-        self._cache = cache or IndexCache(default_index_cache(os.environ))
+        self._caches = tuple(caches)
         self._lock = asyncio.Lock()
         self._stopped = threading.Event()
         self._retriever: Retriever | None = None
@@ -82,21 +79,18 @@ class Ranking:
             if whole >= _SILENT_CHARS:
                 loop.call_soon_threadsafe(self._tell, Indexing(done, whole))
 
-        for cache in (self._cache, None):
+        for cache in self._caches:
             retriever = Retriever(self._body, engine=self._engine, cache=cache, building=building)
             try:
                 retriever.prepare()
-            except RetrievalError:
+            except BaseException as error:
                 retriever.close()
-                if cache is None or self._body.bytes > _MOST_IN_MEMORY:
+                if not isinstance(error, RetrievalError) or cache is self._caches[-1]:
                     raise
-            except BaseException:
-                retriever.close()
-                raise
             else:
                 self._retriever = retriever
                 return retriever
-        raise AssertionError("one of the two has returned or raised")
+        raise AssertionError("the last of the caches has been used, or has raised")
 
     async def _on_thread(self, work: Callable[[], _T]) -> _T:
         self._stopped.clear()

@@ -93,7 +93,7 @@ async def test_building_is_told_and_done_once(large, tmp_path) -> None:
     told: list[Indexing] = []
     cache = IndexCache(tmp_path / "index")
     for _ in range(2):
-        ranking = Ranking(large, told.append, cache=cache)  # type: ignore[arg-type]
+        ranking = Ranking(large, told.append, [cache])
         (pack,) = await ranking.packs("n777n", limit=1)
         assert "n777n" in pack.text
         await ranking.packs("n778n", limit=1)
@@ -108,7 +108,7 @@ async def test_a_cancelled_building_leaves_nothing_and_may_be_asked_again(large,
     """issue 4.3: interruptible."""
     cache = IndexCache(tmp_path / "index")
     begun = asyncio.Event()
-    ranking = Ranking(large, lambda _: begun.set(), cache=cache)
+    ranking = Ranking(large, lambda _: begun.set(), [cache])
     task = asyncio.create_task(ranking.packs("rivers", limit=1))
     await begun.wait()
     began = time.monotonic()
@@ -122,15 +122,17 @@ async def test_a_cancelled_building_leaves_nothing_and_may_be_asked_again(large,
     gc.collect()
 
 
-async def test_without_a_cache_folder_it_is_built_in_memory(large, tmp_path) -> None:
+async def test_a_cache_folder_that_can_not_be_used_is_passed_over(large, tmp_path) -> None:
     (tmp_path / "file").write_text("x")
-    ranking = Ranking(large, lambda _: None, cache=IndexCache(tmp_path / "file" / "index"))
+    own = IndexCache(tmp_path / "own")
+    ranking = Ranking(large, lambda _: None, [IndexCache(tmp_path / "file" / "index"), own])
     assert await ranking.packs("n5n", limit=1)
+    assert len(list(own.top.iterdir())) == 1
     await ranking.aclose()
 
 
 async def test_what_can_not_be_ranked_is_an_error_not_a_crash(large, tmp_path) -> None:
-    ranking = Ranking(large, lambda _: None, cache=IndexCache(tmp_path / "index"))
+    ranking = Ranking(large, lambda _: None, [IndexCache(tmp_path / "index")])
     with pytest.raises(UsageError, match="limit is 0"):
         await ranking.packs("x", limit=0)
     assert await ranking.packs("n5n", limit=1)
