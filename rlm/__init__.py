@@ -16,6 +16,7 @@ from rlm.version import __version__
 if TYPE_CHECKING:
     from rlm.budget import Limits
     from rlm.errors import RLMError
+    from rlm.retrieval import Pack, Retriever
     from rlm.runtime import RLM, Settings
     from rlm.types import Citation, Coverage, RunResult, Usage
 
@@ -24,7 +25,9 @@ __all__ = [
     "Citation",
     "Coverage",
     "Limits",
+    "Pack",
     "RLMError",
+    "Retriever",
     "RunResult",
     "Settings",
     "Usage",
@@ -38,7 +41,9 @@ _HOMES = {
     "Citation": "rlm.types",
     "Coverage": "rlm.types",
     "Limits": "rlm.budget",
+    "Pack": "rlm.retrieval",
     "RLMError": "rlm.errors",
+    "Retriever": "rlm.retrieval",
     "RunResult": "rlm.types",
     "Settings": "rlm.runtime",
     "Usage": "rlm.types",

@@ -14,6 +14,7 @@ __all__ = [
     "ChildrenStarted",
     "ContextLoaded",
     "Event",
+    "Indexing",
     "KernelOpened",
     "ModelAnswered",
     "Observer",
@@ -131,6 +132,14 @@ class ChildEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class Indexing:
+    """The ranked index is being built: characters done, of all."""
+
+    done: int
+    chars: int
+
+
+@dataclass(frozen=True, slots=True)
 class Retrying:
     """A provider is asked again after `wait` seconds."""
 
@@ -170,6 +179,7 @@ Event = (
     | CellEnded
     | ChildrenStarted
     | ChildEnded
+    | Indexing
     | Retrying
     | Warned
     | RunEnded

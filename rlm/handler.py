@@ -6,16 +6,19 @@ and order, so that the same cell run again is told the same.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from rlm.accounts import Accounts
+from rlm.errors import UsageError
 from rlm.finalization import Finalizer
+from rlm.retrieval import RetrievalError
+from rlm.retrieval.ranking import Ranking
 from rlm.subcalls import SubCalls
 from sandbox.requests import BadCall
 from sandbox.sandbox import AnswerSink
-from sandbox.types import ChildBatch, Finalization, FinalizeVerdict, Progress
+from sandbox.types import ChildBatch, Finalization, FinalizeVerdict, Progress, RankedSpan, RankQuery, Span
 
 __all__ = ["RunHandler"]
 
@@ -23,9 +26,12 @@ __all__ = ["RunHandler"]
 class RunHandler:
     """Implements KernelHandler."""
 
-    def __init__(self, subcalls: SubCalls, finalizer: Finalizer, accounts: Accounts) -> None:
+    def __init__(
+        self, subcalls: SubCalls, finalizer: Finalizer, ranking: Ranking, accounts: Accounts
+    ) -> None:
         self._subcalls = subcalls
         self._finalizer = finalizer
+        self._ranking = ranking
         self._budget = accounts.budget
         self._coverage = accounts.coverage
         self._log = accounts.log
@@ -68,6 +74,13 @@ class RunHandler:
         )
         await self._note("progress", order, asdict(progress))
         return progress
+
+    async def rank(self, query: RankQuery) -> Sequence[RankedSpan]:
+        try:
+            packs = await self._ranking.packs(query.query, limit=query.k)
+        except (RetrievalError, UsageError) as error:
+            raise BadCall("value", f"rank() is not to be had: {error}; use search()") from error
+        return [RankedSpan(Span(pack.start, pack.end), pack.score, pack.heading_path) for pack in packs]
 
     async def _note(self, helper: str, order: int, result: Mapping[str, Any]) -> None:
         facts = {"round": self._playback.round, "helper": helper, "order": order, "result": result}

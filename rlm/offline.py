@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sandbox.requests import BadCall
 from sandbox.sandbox import AnswerSink
-from sandbox.types import ChildBatch, Finalization, FinalizeVerdict, Progress
+from sandbox.types import ChildBatch, Finalization, FinalizeVerdict, Progress, RankedSpan, RankQuery
 
 __all__ = ["OfflineHandler"]
 
@@ -18,6 +20,9 @@ class OfflineHandler:
 
     async def children(self, batch: ChildBatch, answered: AnswerSink) -> None:
         raise BadCall("value", "there is no model here: children can only be asked in a run (rlm ask)")
+
+    async def rank(self, query: RankQuery) -> Sequence[RankedSpan]:
+        raise BadCall("value", "there is no ranked index here: rank() works in a run (rlm ask); use search()")
 
     async def finalize(self, final: Finalization) -> FinalizeVerdict:
         self.final = final

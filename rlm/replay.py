@@ -62,7 +62,7 @@ async def replay(
             for event in left.events[1:]:
                 if event.kind != "finished":
                     await log.append(event.kind, event.data)
-            result = await rlm.go_through(left, loaded, log)
+            result = await rlm.go_through(left, loaded, log, workspace)
     if result.stop_reason == "model" and left.result.answer is None:
         # The rounds ended where they had ended; there was nobody to say why.
         result = replace(result, stop_reason=left.result.stop_reason)

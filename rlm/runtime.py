@@ -42,6 +42,8 @@ from rlm.plan import RunPlan, plan_run
 from rlm.playback import Playback
 from rlm.recording import Recording
 from rlm.resume import LeftRun, input_to_keep, restored, source_facts
+from rlm.retrieval import IndexCache, default_index_cache
+from rlm.retrieval.ranking import Ranking
 from rlm.subcalls import ChildSettings, SubCalls
 from rlm.telemetry import log_event, run_spans
 from rlm.types import RunResult, Strategy
@@ -177,7 +179,9 @@ class RLM:
         kept = input_to_keep(journal, loaded.context.folder, facts["sources"])
         log = await stack.enter_async_context(journal.run(new_run_id(), task, facts, input=kept))
         body = stack.enter_context(Body.open(loaded.context.folder))
-        run = _Run(self, task, loaded, body, log, kernels, answer_type=answer_type)
+        run = _Run(
+            self, task, loaded, body, log, kernels, self._ranking(body, workspace), answer_type=answer_type
+        )
         if removed:
             run.warn(_pruned(removed, self.settings.store_mb))
         return run
@@ -201,21 +205,31 @@ class RLM:
                 log = await stack.enter_async_context(journal.resume(left.run_id))
                 # Read after it has become ours: another process may have gone on with it meanwhile.
                 left = replace(left, events=await log.events())
-                result = await rlm._watched(log_event, run_spans()).go_through(left, loaded, log)
+                result = await rlm._watched(log_event, run_spans()).go_through(left, loaded, log, workspace)
         except JournalError as error:
             if result is None:
                 raise
             return replace(result, warnings=(*result.warnings, f"the end of this run is not kept: {error}"))
         return result
 
-    async def go_through(self, left: LeftRun, loaded: Loaded, log: RunLog) -> RunResult:
+    async def go_through(self, left: LeftRun, loaded: Loaded, log: RunLog, workspace: Workspace) -> RunResult:
         """Take a run up where its recording ends, writing to `log`. For `resume` and `rlm.replay`."""
         recording = left.recording()
         async with AsyncExitStack() as stack:
             kernels = self._kernels()
             stack.push_async_callback(kernels.close)
             body = stack.enter_context(loaded.context.open())
-            run = _Run(self, left.task, loaded, body, log, kernels, recording, answer_type=left.answer_type)
+            run = _Run(
+                self,
+                left.task,
+                loaded,
+                body,
+                log,
+                kernels,
+                self._ranking(body, workspace),
+                recording,
+                answer_type=left.answer_type,
+            )
             run.warnings[:] = left.facts["warnings"]
             replies = sum(map(len, recording.replies.values()))
             self._tell(Resumed(left.run_id, len(recording.rounds), replies))
@@ -323,6 +337,12 @@ class RLM:
         other._observers = [*self._observers, *(observer for observer in observers if observer is not None)]
         return other
 
+    def _ranking(self, body: Body, workspace: Workspace) -> Ranking:
+        # Where the user's cache folder is not to be used, or can't be, the index lives as long as the run.
+        own = IndexCache(workspace.folder / "index")
+        kept = (IndexCache(default_index_cache(os.environ)),) if self.settings.document_cache else ()
+        return Ranking(body, self._tell, (*kept, own))
+
     def _kernels(self) -> KernelPool:
         """The kernels of one run, with a spare that is started beside something else: loading, or a round."""
         source = FreshKernels(
@@ -372,6 +392,7 @@ class _Run:
         body: Body,
         log: RunLog,
         kernels: KernelPool,
+        ranking: Ranking,
         recording: Recording | None = None,
         *,
         answer_type: AnswerType | None = None,
@@ -382,6 +403,7 @@ class _Run:
         self._body = body
         self._log = log
         self._kernels = kernels
+        self._ranking = ranking
         self._answer_type = answer_type
         playback = Playback(recording)
         self._began = time.monotonic() - playback.recording.spent.seconds
@@ -446,7 +468,7 @@ class _Run:
     async def _recursive(self) -> RunResult:
         rlm = self._rlm
         rlm._tell(RunStarted(self._log.run_id, "rlm", rlm.model.name))
-        handler = RunHandler(self._subcalls, self._finalizer, self._accounts)
+        handler = RunHandler(self._subcalls, self._finalizer, self._ranking, self._accounts)
 
         def new_sandbox() -> Sandbox:
             return JupyterSandbox(
@@ -466,7 +488,10 @@ class _Run:
             accounts=self._accounts,
             settings=rlm.settings.root,
         )
-        return self._finished(await driver.run(self._root_input()), "rlm")
+        try:
+            return self._finished(await driver.run(self._root_input()), "rlm")
+        finally:
+            await self._ranking.aclose()
 
     def _kernel_opened(self, isolation: IsolationReport) -> None:
         missing = "; ".join(f"{layer} ({reason})" for layer, reason in isolation.failed.items())

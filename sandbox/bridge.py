@@ -72,6 +72,7 @@ class Bridge:
         self._calls: dict[int, asyncio.Task[None]] = {}
         self._load = 0
         self._fragments = MOST_FRAGMENTS
+        self._indexed = False
         self._room = asyncio.Event()
         self._serving: asyncio.Task[None] | None = None
         self.clock = ComputeClock()
@@ -133,7 +134,7 @@ class Bridge:
             if task is not None:
                 task.cancel()
             return
-        if method not in ("children", "finalize", "progress", "cell_report"):
+        if method not in ("children", "finalize", "progress", "rank", "cell_report"):
             raise ValueError("method")
         await self._room_for(load)
         if number in self._calls:
@@ -180,6 +181,8 @@ class Bridge:
                 )
             case "progress":
                 return asdict(await self._handler.progress())
+            case "rank":
+                return await self._rank(params)
             case _:
                 self._report = self._coarsened(requests.cell_report(params, self._chars))
                 return None
@@ -214,6 +217,21 @@ class Bridge:
             await self._handler.children(batch, answered)
         finally:
             clock.resume()
+
+    async def _rank(self, params: dict[str, Any]) -> list[Any]:
+        query = requests.rank_query(params)
+        if self._indexed:
+            ranked = await self._handler.rank(query)
+        else:
+            # The index may have to be built first: that is not the cell's own time.
+            clock = self.clock
+            clock.pause()
+            try:
+                ranked = await self._handler.rank(query)
+            finally:
+                clock.resume()
+            self._indexed = True
+        return [[list(one.span), one.score, list(one.heading_path)] for one in ranked]
 
     async def _send(self, message: dict[str, Any]) -> None:
         self._writer.write(wire.encode(message))

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from sandbox.types import CellReport, ChildBatch, ChildSlice, Finalization, Span, VariableInfo
+from sandbox.types import CellReport, ChildBatch, ChildSlice, Finalization, RankQuery, Span, VariableInfo
 
-__all__ = ["BadCall", "cell_report", "child_batch", "finalization"]
+__all__ = ["BadCall", "cell_report", "child_batch", "finalization", "rank_query"]
 
 MAX_CHILDREN = 100_000
 MAX_PIECES = 10_000
@@ -21,6 +21,8 @@ MAX_VARIABLES = 500
 MAX_EVIDENCE = 1_000
 MAX_OFFSET = 2**53
 MAX_DEPTH = 100
+MAX_QUERY = 2_000
+MAX_RANKED = 1_000
 
 
 class BadCall(Exception):
@@ -73,6 +75,21 @@ def finalization(params: Mapping[str, Any], chars: int) -> Finalization:
             read=_spans(params.get("read"), chars), scanned=_spans(params.get("scanned"), chars)
         ),
     )
+
+
+def rank_query(params: Mapping[str, Any]) -> RankQuery:
+    """The wish of a `rank` call."""
+    query, k = params.get("query"), params.get("k")
+    if not isinstance(query, str) or not isinstance(k, int) or isinstance(k, bool):
+        raise ValueError("query or k")
+    if not 1 <= k <= MAX_RANKED:
+        raise BadCall("value", f"k is {k}: rank() gives 1 to {MAX_RANKED:,} packs")
+    if len(query) > MAX_QUERY:
+        raise BadCall(
+            "value",
+            f"the query has {len(query):,} characters, rank() takes {MAX_QUERY:,}: give its key words",
+        )
+    return RankQuery(query, k)
 
 
 def cell_report(params: Mapping[str, Any], chars: int) -> CellReport:

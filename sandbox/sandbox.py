@@ -6,7 +6,7 @@ driver. The sandbox calls the handler and never knows who stands behind it.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
 from sandbox.types import (
@@ -16,6 +16,8 @@ from sandbox.types import (
     Finalization,
     FinalizeVerdict,
     Progress,
+    RankedSpan,
+    RankQuery,
 )
 
 __all__ = ["AnswerSink", "KernelHandler", "Sandbox"]
@@ -35,6 +37,10 @@ class KernelHandler(Protocol):
     async def finalize(self, final: Finalization) -> FinalizeVerdict: ...
 
     async def progress(self) -> Progress: ...
+
+    async def rank(self, query: RankQuery) -> Sequence[RankedSpan]:
+        """The best passages, best first, at most `query.k`. Raises BadCall, with the remedy, when there is no
+        ranking to be had. Being cancelled ends it."""
 
 
 class Sandbox(Protocol):

@@ -22,6 +22,8 @@ __all__ = [
     "FinalizeVerdict",
     "KernelLimits",
     "Progress",
+    "RankQuery",
+    "RankedSpan",
     "Span",
     "VariableInfo",
 ]
@@ -136,6 +138,23 @@ class FinalizeVerdict:
 
     accepted: bool
     reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RankQuery:
+    """A cell's wish for the `k` best passages of the body for the words of `query`."""
+
+    query: str
+    k: int
+
+
+@dataclass(frozen=True, slots=True)
+class RankedSpan:
+    """A passage of the body: where it stands, how well it fits (higher is better), the headings above it."""
+
+    span: Span
+    score: float
+    heading_path: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

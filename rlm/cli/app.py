@@ -13,6 +13,7 @@ from rlm.cli.exits import Exit, exit_for, say
 from rlm.cli.resume import replay, resume
 from rlm.cli.runs import runs_app
 from rlm.cli.sandbox import sandbox_app
+from rlm.cli.search import search
 from rlm.cli.show import export, show
 from rlm.version import __version__
 
@@ -41,6 +42,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.command()(ask)
+app.command()(search)
 app.add_typer(runs_app, name="runs")
 app.command()(show)
 app.command()(resume)

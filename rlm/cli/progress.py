@@ -89,6 +89,8 @@ class Progress:
                 self._show(f"asking {'a child' if count == 1 else f'{count:,} children'}{about}")
             case events.ChildEnded():
                 self._child(event)
+            case events.Indexing(done, chars):
+                self._indexing(done, chars)
             case events.Retrying(attempt, wait, reason):
                 why = reason.replace("_", " ")
                 self._line(f"the provider: {why}; attempt {attempt} failed, next in {wait:.1f} s")
@@ -107,6 +109,16 @@ class Progress:
         now = time.monotonic()
         over = event.done == event.asked and self._batch > 1
         if over or now - self._last_line > _LINE_SECONDS:
+            self._last_line = now
+            self._line(f"{self._round}: {text}")
+
+    def _indexing(self, done: int, chars: int) -> None:
+        text = f"indexing the input for ranking: {share(done, chars)} of {chars:,} characters"
+        if self._live is not None:
+            self._show(text)
+            return
+        now = time.monotonic()
+        if now - self._last_line > _LINE_SECONDS:
             self._last_line = now
             self._line(f"{self._round}: {text}")
 

@@ -169,6 +169,20 @@ class Handle:
         20) and complete."""
         return coverage_of(self._body, chunks)
 
+    def packs(self, ranked: Iterable[Any]) -> Records:
+        """What the driver ranked, [(start, end), score, heading path] each, as records that read their text
+        when it is asked for."""
+        self._log.scanned(0, self._body.chars)
+        fields = _PackFields(self)
+        return Records(
+            LazyRecord(
+                {"index": index, "start": start, "end": end, "score": score, "heading_path": path},
+                _PackFields.KEYS,
+                fields,
+            )
+            for index, ((start, end), score, path) in enumerate(ranked)
+        )
+
     def document_name(self, char: int) -> str | None:
         """The name of the document that holds a character; None outside the body."""
         document = self._body.document_at(char)
@@ -220,6 +234,23 @@ class Handle:
             start = end = _whole("where", where)
         start, _ = resolve_range(start, None, self._body.chars)
         return Span(start, max(start, min(end, self._body.chars)))
+
+
+class _PackFields:
+    """The fields of a pack that are worked out when they are asked for."""
+
+    KEYS = ("document", "text")
+
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+
+    def value(self, record: LazyRecord, key: str) -> Any:
+        if key == "document":
+            return self._handle.document_name(record.start)
+        return self._handle._text(record.start, record.end)
+
+    def shown(self, record: LazyRecord, key: str) -> str:
+        return shown(self.value(record, key))
 
 
 class _HitFields:

@@ -11,6 +11,7 @@ from .body import Span
 from .channel import Caller, CallError
 from .children import ChildResult, ChildResults, SliceTooLarge, SubQueryError, failure_line
 from .handle import Handle
+from .records import Records
 from .registry import HELPERS, NAMES
 
 __all__ = ["Finalized", "Helpers"]
@@ -102,6 +103,14 @@ class Helpers:
         if len(chosen) != len(prompts):
             raise ValueError(f"{len(prompts)} prompts but {len(chosen)} slices: they must pair up")
         return _judged(self._ask(list(prompts), chosen, numbered=numbered, schema=schema), on_error)
+
+    def rank(self, query: str, k: int = 10) -> Records:
+        if not isinstance(query, str) or not query.strip():
+            raise TypeError("query is a non-empty str: the words that a passage should hold")
+        if not isinstance(k, int) or isinstance(k, bool) or k < 1:
+            raise ValueError(f"k is {k!r}: give a whole number from 1")
+        ranked, _ = self._call("rank", {"query": query, "k": k})
+        return self._handle.packs(ranked)
 
     def SHOW_VARS(self) -> dict[str, str]:  # noqa: N802 - the name models know
         return self._variables()
@@ -230,8 +239,8 @@ def pieces_of(slice: Any, *, answers_are_text: bool = False) -> list[Any]:
     if not isinstance(slice, Mapping) and hasattr(slice, "__iter__"):
         return [piece for one in slice for piece in pieces_of(one, answers_are_text=answers_are_text)]
     raise TypeError(
-        "a slice or a piece of evidence is a chunk, a hit, a peek, (start, end), a str, or a list of these, "
-        f"not {type(slice).__name__}"
+        "a slice or a piece of evidence is a chunk, a hit, a pack, a peek, (start, end), a str, or a list of "
+        f"these, not {type(slice).__name__}"
     )
 
 

@@ -68,6 +68,13 @@ HELPERS: tuple[Helper, ...] = (
         "the message, heading, function, page or document that a hit or an offset stands under",
         ("title", "kind", "start", "document", "path", "page", "message"),
     ),
+    Helper(
+        "rank",
+        "(query, k=10)",
+        "the k passages that fit the words of the query best (BM25, stemmed), best first; words in double "
+        "quotes are a phrase; a pack is a slice and can be evidence",
+        ("index", "start", "end", "score", "heading_path", "document", "text"),
+    ),
     Helper("count", "(pattern)", "the exact number of matches of a regex in the whole input"),
     Helper(
         "read_lines",
@@ -125,7 +132,7 @@ HELPERS: tuple[Helper, ...] = (
         "finalize",
         "(value, confidence=None, evidence=None)",
         "end the run with value (JSON-safe); confidence 'low', 'medium', 'high' or 0 to 1; evidence is a "
-        "list of hits, chunks, spans or verbatim quotes",
+        "list of hits, packs, chunks, spans or verbatim quotes",
     ),
 )
 

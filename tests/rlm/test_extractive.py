@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import random
+import textwrap
+from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlm import Limits, Settings
-from rlm.models.extractive.reader import best_sentences
-from rlm.models.extractive.words import terms
+from rlm.models.extractive.computing import computing_block
+from rlm.models.extractive.reader import BUDGET, LONGEST_EXTRACT, extracts
+from rlm.models.extractive.sentences import LONGEST, sentences
+from rlm.models.extractive.words import is_overview, peculiar, terms
 
 FILLER = "The grass is green. The sky is blue. Here we go. There and back again.\n"
 
@@ -117,7 +121,184 @@ def test_the_words_worth_looking_for(question, wanted) -> None:
     assert bool(terms(question)) == bool(wanted)
 
 
-@given(st.text(max_size=300), st.text(max_size=100))
-def test_sentences_are_verbatim(text, question) -> None:
-    for sentence in best_sentences(question, text, limit=3):
-        assert text[sentence.start : sentence.start + len(sentence.text)] == sentence.text
+PROSE = st.lists(
+    st.sampled_from(
+        [
+            "Mr. Fox",
+            "ran",
+            "home.",
+            "Why?",
+            "\n",
+            "\n\n",
+            " ",
+            '"Yes!"',
+            "他走了。",
+            "x" * 700,
+            "e.g. this",
+            "- item",
+        ]
+    )
+    | st.text(max_size=8),
+    max_size=60,
+).map(" ".join)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.text(max_size=300) | PROSE, max_size=4), st.text(max_size=100))
+def test_extracts_are_verbatim_bounded_and_apart(pieces, question) -> None:
+    found = extracts(question, pieces)
+    for extract in found:
+        assert pieces[extract.piece][extract.start : extract.end] == extract.text
+        assert len(extract.text) <= LONGEST_EXTRACT
+    assert sum(len(extract.text) for extract in found) <= max(BUDGET, 8 * LONGEST)
+    places = sorted((extract.piece, extract.start, extract.end) for extract in found)
+    assert all(a[0] < b[0] or a[2] <= b[1] for a, b in pairwise(places))
+
+
+@given(st.text(max_size=400) | PROSE)
+def test_sentences_are_in_order_trimmed_and_lose_no_word(text) -> None:
+    found = sentences(text)
+    at = 0
+    for start, end in found:
+        assert at <= start < end <= start + LONGEST
+        assert not any(map(str.isalnum, text[at:start]))
+        assert text[start:end] == text[start:end].strip()
+        at = end
+    assert not any(map(str.isalnum, text[at:]))
+
+
+def cut(text: str) -> list[str]:
+    return [text[start:end] for start, end in sentences(text)]
+
+
+@pytest.mark.parametrize("width", [50, 72, 100])
+def test_a_wrapped_line_is_no_sentence(width) -> None:
+    """issue 4.6: halves of sentences were cited."""
+    wanted = [
+        "The quick brown fox jumps over the lazy dog and then it went on to sleep in the barn that stood by "
+        "the house of the old miller, whom nobody had seen for many a year.",
+        "It was a good day for a fox, all things considered, e.g. the weather, which had been bad for weeks.",
+        "Mr. Fox slept.",
+    ]
+    text = textwrap.fill(" ".join(wanted), width) + "\n\nA new paragraph\nof a few lines\n"
+    assert [" ".join(one.split()) for one in cut(text)][:3] == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ('Mr. Smith left. "Go!" he said.', ["Mr. Smith left.", '"Go!"', "he said."]),
+        ("他走了。“为什么？”她问。", ["他走了。", "“为什么？”", "她问。"]),
+        ("def f(a):\n    return a\nx = 1\n", ["def f(a):", "return a", "x = 1"]),
+        ("[1] Ann: hello\n[2] Bob: bye\n", ["[1] Ann: hello", "[2] Bob: bye"]),
+    ],
+)
+def test_where_sentences_end(text, wanted) -> None:
+    assert cut(text) == wanted
+
+
+@pytest.mark.parametrize(
+    ("question", "whole", "named"),
+    [
+        ("Summarize the whole meeting.", True, []),
+        ("What is the plot of the story?", True, []),
+        ("总结这次会议", True, []),
+        ("Summarize the discussion about the budget.", False, []),
+        ("What is the number for loving-cockroach?", False, ["loving-cockroach"]),
+        ("What does Gina's tattoo mean?", False, []),
+        ("How many pets will Andrew have in 2023?", False, []),
+        ("Where is ERR_42 raised?", False, ["ERR_42"]),
+    ],
+)
+def test_what_sort_of_question_it_is(question, whole, named) -> None:
+    assert (is_overview(question), peculiar(question)[:1]) == (whole, named)
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["How often do they meet?", "What are the most common causes?", "How many pets has Ann?", "Who is it?"],
+)
+def test_only_what_is_plainly_a_count_is_computed(question) -> None:
+    assert computing_block(question, 1) is None
+
+
+DIARY = "".join(
+    f"=== DAY {n} | DATE: {n} May 2023 ===\nAnn: nothing new today.\nBob: the weather holds.\n"
+    + ("Ann: at last my garden won the county prize!\n" if n == 17 else "")
+    + "Bob: we talked about trains again, and about the river.\n" * 40
+    for n in range(1, 29)
+)
+
+
+@pytest.mark.parametrize("copies", [1, 4])
+async def test_what_ranks_best_is_cited_with_the_date_above_it(run, copies) -> None:
+    """driver.md 7.2, issue 4.6: by ranking; a date that stands once above many lines is cited too."""
+    result = await run(
+        "extractive", DIARY * copies, task="When was Ann's garden given a prize by the county?"
+    )
+    cited = [citation.quote for citation in result.citations]
+    assert any("county prize" in quote for quote in cited)
+    assert any("17 May 2023" in quote for quote in cited)
+    assert all(citation.verified for citation in result.citations)
+    assert sum(map(len, cited)) <= BUDGET + 4 * 200
+
+
+async def test_a_summary_is_taken_from_all_over_the_text(run) -> None:
+    """issue 4.6: by coverage."""
+    topics = ["turbine", "harvest", "lantern", "glacier", "orchard", "compass"]
+    text = "".join(
+        f"The {topic} came first. We measured the {topic} twice and the {topic} held. Part {n} of it.\n\n"
+        + "Then somebody coughed and we waited a little.\n\n" * 120
+        for n, topic in enumerate(topics * 3)
+    )
+    result = await run("extractive", text, task="Summarize the whole text.")
+    said = " ".join(citation.quote for citation in result.citations)
+    assert [topic for topic in topics if topic not in said] == []
+    starts = [citation.start for citation in result.citations]
+    assert starts == sorted(starts)
+    assert all(citation.verified for citation in result.citations)
+
+
+async def test_other_keys_are_not_cited(run) -> None:
+    """RULER multi-key: a sentence that holds half of the key proves nothing."""
+    keys = [("calm", "river"), ("calm", "stone"), ("loud", "river"), ("loud", "stone")] * 5
+    needles = [
+        f"One of the special magic numbers for {first}-{second} is: {number}."
+        for number, (first, second) in enumerate(keys, 1_000)
+    ]
+    needles[7] = "One of the special magic numbers for quiet-river is: 777."
+    result = await run(
+        "extractive", haystack(needles, 600_000), task="What is the special magic number for quiet-river?"
+    )
+    assert [citation.quote for citation in result.citations] == [needles[7]]
+
+
+@pytest.mark.parametrize(
+    ("task", "wanted"),
+    [
+        ("How many times is zeppelin mentioned?", "'zeppelin' stands 3 times"),
+        ('How often does the word "sky" occur?', "'sky' stands 2,816 times"),
+        ("How many lines are there?", "2,819 lines"),
+        ("What are the two most frequent words in the text?", "the: 5,633\nis: 5,632"),
+        ("Find all variables that are assigned the value 4711 in the text.", "ALPHA, BETA, GAMMA"),
+    ],
+)
+async def test_what_can_be_counted_is_counted(run, task, wanted) -> None:
+    """issue 4.6: computed over the whole input, said to be, and exact."""
+    needles = [
+        "A zeppelin. VAR ALPHA = 4711",
+        "The Zeppelin: VAR BETA = VAR ALPHA",
+        "zeppelin! VAR GAMMA = VAR BETA and VAR DELTA = 4712",
+    ]
+    text = "So the grass is green. And the sky is blue.\n" * 2_816 + "\n".join(needles)
+    result = await run("extractive", text, task=task)
+    assert wanted in result.answer
+    assert "machine" in result.answer
+    assert all(citation.verified for citation in result.citations)
+
+
+async def test_a_question_with_any_sign_in_it_makes_a_sound_cell(run) -> None:
+    text = haystack(['The 😀 "quoted" {brace} code is 55\\n.'], 300_000)
+    odd = "'" * 3
+    result = await run("extractive", text, task=f'What is the "quoted" {{brace}} 😀 code{odd}\\n ``` of it?')
+    assert "55" in result.answer

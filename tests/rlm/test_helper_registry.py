@@ -73,6 +73,7 @@ def test_the_prompt_calls_nothing_else() -> None:
         ("search", "search('o')[0]"),
         ("documents", "documents()[0]"),
         ("chunk", "chunk(5)[0]"),
+        ("rank", "rank('two')[0]"),
         ("read_lines", "read_lines()[0]"),
         ("chunk_coverage", "chunk_coverage(chunk(5))"),
         ("section_at", "section_at(0)"),

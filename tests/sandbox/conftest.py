@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -17,7 +17,17 @@ from sandbox.kernel import JupyterSandbox
 from sandbox.kernel_process import FreshKernels
 from sandbox.requests import BadCall
 from sandbox.sandbox import AnswerSink
-from sandbox.types import ChildAnswer, ChildBatch, Finalization, FinalizeVerdict, KernelLimits, Progress
+from sandbox.types import (
+    ChildAnswer,
+    ChildBatch,
+    Finalization,
+    FinalizeVerdict,
+    KernelLimits,
+    Progress,
+    RankedSpan,
+    RankQuery,
+    Span,
+)
 
 
 class RecordingHandler:
@@ -27,6 +37,7 @@ class RecordingHandler:
         self.batches: list[ChildBatch] = []
         self.finals: list[Finalization] = []
         self.refuse: str = ""
+        self.queries: list[RankQuery] = []
         self.before_answer: Callable[[], Awaitable[None]] | None = None
 
     async def children(self, batch: ChildBatch, answered: AnswerSink) -> None:
@@ -49,6 +60,12 @@ class RecordingHandler:
     async def finalize(self, final: Finalization) -> FinalizeVerdict:
         self.finals.append(final)
         return FinalizeVerdict(accepted=not self.refuse, reason=self.refuse)
+
+    async def rank(self, query: RankQuery) -> Sequence[RankedSpan]:
+        self.queries.append(query)
+        if query.query == "refuse":
+            raise BadCall("value", "no room for an index")
+        return [RankedSpan(Span(0, 3), 1.5, ("Top", "Under")), RankedSpan(Span(1, 2), 0.5)][: query.k]
 
     async def progress(self) -> Progress:
         return Progress(

@@ -314,3 +314,43 @@ async def test_what_a_kernel_claims_to_have_read_takes_a_bounded_room(handler) -
     finally:
         await bridge.close()
         theirs.close()
+
+
+async def test_ranked_spans_cross_as_numbers(handler) -> None:
+    """driver.md 3.8: spans only, no text."""
+    async with bridge_to(handler) as (_, peer, broken):
+        reply = await peer.call("rank", {"query": "a b", "k": 1})
+        assert reply["result"] == [[[0, 3], 1.5, ["Top", "Under"]]]
+        refused = await peer.call("rank", {"query": "refuse", "k": 1}, number=2)
+        assert refused["error"] == {"type": "value", "message": "no room for an index"}
+        assert broken == []
+    assert [query.k for query in handler.queries] == [1, 1]
+
+
+@pytest.mark.parametrize(
+    "params", [{}, {"query": 1, "k": 1}, {"query": "x", "k": True}, {"query": "x", "k": "1"}]
+)
+async def test_a_forged_rank_call_ends_the_kernel(handler, params) -> None:
+    """sandbox.md 5: nothing on the channel is trusted."""
+    async with bridge_to(handler) as (_, peer, broken):
+        await peer.send(wire.encode({"id": 1, "method": "rank", "params": params}))
+        await settled(lambda: broken)
+    assert handler.queries == []
+
+
+async def test_only_the_first_ranking_is_not_the_cells_own_time(handler) -> None:
+    """The index may have to be built then; a cell that ranks for ever must not be free."""
+    counted: list[float] = []
+
+    async def rank(query):
+        before = bridge.clock.seconds
+        await asyncio.sleep(0.03)
+        counted.append(bridge.clock.seconds - before)
+        return []
+
+    handler.rank = rank
+    async with bridge_to(handler) as (bridge, peer, _):
+        await peer.call("rank", {"query": "x", "k": 1})
+        await peer.call("rank", {"query": "x", "k": 1}, number=2)
+    assert counted[0] == 0.0
+    assert counted[1] > 0

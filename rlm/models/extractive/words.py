@@ -1,31 +1,53 @@
-"""The words of a question that are worth looking for."""
+"""The words of a question that are worth looking for, and what sort of question they make."""
 
 from __future__ import annotations
 
 import re
 from itertools import pairwise
 
-__all__ = ["parts", "terms"]
+from rlm.retrieval.words import FUNCTION_WORDS
+
+__all__ = ["asks_for_all", "asks_when", "is_overview", "parts", "peculiar", "telling", "terms"]
 
 MAX_TERMS = 16
 
 # Words that say how something is asked, not what about.
-_STOP_WORDS = """
-    a about above after again all also am an and any are as at be because been before being below
-    between both but by can could did do does doing done down during each few for from further give
-    given had has have having he her here hers him his how i if in into is it its itself just let
-    list may me mean means mention mentioned might more most must my name no nor not now of off on
-    once only or other our out over own please provided said same say says shall she should show so
-    some such tell text than that the their them then there these they this those through to too
-    under until up us use used using very was we were what when where which while who whom whose why
-    will with would you your according answer context document documents explain file files find
-    following question describe
+_ASKING_WORDS = """
+    above across below during few further given give let list may mean means mention mentioned might must name
+    of off on please provided said say says shall tell text those through up us use used using according
+    answer context document documents explain file files find following question questions describe many much
+    choices letter only statement statements supported correct true false discuss discussed discussing
 """
-_STOP = frozenset(_STOP_WORDS.split())
+_STOP = FUNCTION_WORDS | frozenset(_ASKING_WORDS.split())
+
+# Words of a wish to be told of the whole, not of something in it.
+_WHOLE_WORDS = """
+    summarize summarise summary summaries synopsis overview outline recap gist abstract plot story stories
+    narrative tale meeting session conversation discussion chat game episode chapter book article paper report
+    transcript whole entire overall main key major important detailed brief briefly short long one paragraph
+    sentence sentences points point happens happen happened happening order ends end ending beginning
+    throughout write setting theme themes topic topics content contents
+"""
+_WHOLE = frozenset(_WHOLE_WORDS.split())
+_SUMMARY = re.compile(
+    r"\b(?:summar\w+|synopsis|overview|outline|recap|gist|plot of|setting of"
+    r"|what happens (?:in|throughout|to)|main (?:points?|topics?|themes?|ideas?)|about\s*\?)",
+    re.IGNORECASE,
+)
+_SUMMARY_CJK = re.compile(r"总结|概括|摘要|要約|まとめ|요약")
+_SHORT = 14
 _QUOTED = re.compile('["“«`]([^"”»`]{3,80})["”»`]')
 _WORD = re.compile(r"\w+(?:[.\-_:/@']+\w+)*")
 _CJK = re.compile(r"[぀-ヿ㐀-鿿가-힯]{2,}")
 _INNER = re.compile(r"[.\-_:/@']+")
+_WHEN = re.compile(
+    r"\b(?:when|dates?|(?:what|which) (?:year|month|day|time)|how long|how old|since|until)\b"
+    r"|何时|什么时候|いつ",
+    re.IGNORECASE,
+)
+_ALL = re.compile(r"\b(?:all|every|each|which (?:\w+ )?\w+s\b)|所有|全部", re.IGNORECASE)
+_YEAR = re.compile(r"(?:1[5-9]|20)\d\d")
+_POSSESSIVE = re.compile(r"'s?$|’s?$")
 
 
 def terms(question: str) -> list[str]:
@@ -38,11 +60,48 @@ def terms(question: str) -> list[str]:
             found.setdefault("".join(pair), "".join(pair))
     words = [word for word in _WORD.findall(_CJK.sub(" ", question)) if len(word) > 1 or word.isdigit()]
     for word in words:
-        for form in (word, *parts(word)):
+        whole = _POSSESSIVE.sub("", word)
+        for form in (whole, *parts(whole)):
             if form.casefold() not in _STOP:
                 found.setdefault(form.casefold(), form)
     ranked = sorted(found.values(), key=lambda term: (-_peculiarity(term), question.find(term)))
     return ranked[:MAX_TERMS]
+
+
+def telling(question: str) -> str:
+    """The words of the question that say what about, in order; those of a wish for a summary left out."""
+    without = _STOP | (_WHOLE if _SUMMARY.search(question) else frozenset())
+    return " ".join(word for word in _WORD.findall(question) if word.casefold() not in without)
+
+
+def peculiar(question: str) -> list[str]:
+    """The terms that hardly stand in a text by chance: identifiers, compounds with digits or dots, quoted
+    phrases. A year is none, and no word with an ordinary apostrophe."""
+    return [
+        term
+        for term in terms(question)
+        if " " in term
+        or (any(map(str.isdigit, term)) and not _YEAR.fullmatch(term) and len(term) > 2)
+        or (re.search(r"[.\-_:/@]", term) and not term.isdigit())
+        or (any(map(str.isupper, term[1:])) and not term.isupper())
+    ]
+
+
+def is_overview(question: str) -> bool:
+    """Whether the whole is asked for and nothing in it: `Summarize the meeting.`"""
+    if _SUMMARY_CJK.search(question):
+        return len(question.strip()) <= _SHORT
+    return bool(_SUMMARY.search(question)) and not telling(question)
+
+
+def asks_when(question: str) -> bool:
+    """Whether a date may be the answer."""
+    return bool(_WHEN.search(question))
+
+
+def asks_for_all(question: str) -> bool:
+    """Whether more than one thing is to be named."""
+    return bool(_ALL.search(question))
 
 
 def parts(word: str) -> list[str]:

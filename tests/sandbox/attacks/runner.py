@@ -25,6 +25,8 @@ from sandbox.types import (
     FinalizeVerdict,
     KernelLimits,
     Progress,
+    RankedSpan,
+    RankQuery,
 )
 
 from .catalogue import Attack, prelude
@@ -79,6 +81,9 @@ class PatientHandler:
 
     async def finalize(self, final: Finalization) -> FinalizeVerdict:
         return FinalizeVerdict(accepted=False, reason="not now")
+
+    async def rank(self, query: RankQuery) -> Sequence[RankedSpan]:
+        return ()
 
     async def progress(self) -> Progress:
         return Progress(False, {}, {}, {"recommended_chunk": 1, "calls": 1, "cost_usd": None})

@@ -1,0 +1,170 @@
+"""Questions whose answer is computed: how often, how many, the most frequent words, what has a value."""
+
+from __future__ import annotations
+
+import re
+
+from rlm.retrieval.words import FUNCTION_WORDS
+
+__all__ = ["computing_block"]
+
+_NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+_MOST = 100
+_FREQUENT = re.compile(
+    r"\b(?:most|top)\s+(?:frequent|common|often|frequently|commonly)?(?:\w+\s+){0,2}?"
+    r"(?:frequent|common|often|frequently|commonly|used|appear\w*|occur\w*|mentioned)?\s*"
+    r"(?:\w+\s+){0,2}words?\b|\bwords?\b.{0,40}\bmost (?:often|frequent|frequently|common)",
+    re.IGNORECASE,
+)
+_FREQUENCY = re.compile(r"frequent|common|often|appear|occur|used", re.IGNORECASE)
+_TIMES = re.compile(
+    r"\bhow (?:often|many times)\b.{0,40}?"
+    r"(?:[\"“«`](?P<quoted>[^\"”»`]{1,80})[\"”»`]|\b(?:word|term|name|phrase|string)\s+(?P<word>[\w.\-]+)"
+    r"|\b(?:is|does|do|are|was|were)\s+(?P<bare>[\w.\-]+)\s+(?:mentioned|occurs?|appears?|used|said|named))",
+    re.IGNORECASE,
+)
+_SIZE = re.compile(
+    r"^\s*how many (?P<unit>lines|characters|words|documents|files)\b"
+    r"(?:\s+(?:are|is|does|do|has|have|in|there|the|this|it|input|text|document|file|folder|context|contain|hold))*"
+    r"\s*\?*\s*$",
+    re.IGNORECASE,
+)
+_CONTENT = re.compile(r"\bcontent words?|stop.?words?|meaningful|significant", re.IGNORECASE)
+_ASSIGNED = re.compile(
+    r"\bvariables?\b.{0,60}\bassigned\b.{0,20}?\bvalue\s+(?P<value>[\w.\-]+)", re.IGNORECASE
+)
+
+_TIMES_CELL = """
+# Compute: how often it stands there is counted over the whole input, exactly.
+import re
+wanted = {wanted}
+pattern = r"(?i)(?<!\\w)" + re.escape(wanted) + r"(?!\\w)"
+found = search(pattern, max_hits=3, context=0)
+many = found.total
+print(many)
+finalize(
+    f"{{wanted!r}} stands {{many:,}} time{{'' if many == 1 else 's'}} in the input "
+    "(counted by machine over all of it, as a whole word, in capital or small letters).",
+    confidence="high",
+    evidence=list(found),
+)
+"""
+
+_SIZE_CELL = """
+# Compute: sizes are known, and words can be counted.
+import re
+meta = context_meta()
+unit = {unit}
+if unit == "words":
+    many = sum(len(re.findall(r"\\w+", line.text)) for line in read_lines())
+else:
+    many = meta.documents if unit in ("documents", "files") else meta[unit]
+print(many)
+finalize(f"The input has {{many:,}} {{unit}} (counted by machine).", confidence="high")
+"""
+
+_FREQUENT_CELL = """
+# Compute: every word of the input is counted; rare ones are forgotten now and then where there are millions.
+import re
+from collections import Counter
+words, carried, pruned = Counter(), "", False
+for piece in chunk(max_chars=500_000):
+    found = re.findall(r"[^\\W\\d_]+|$", carried + piece.text.casefold())
+    text = carried + piece.text.casefold()
+    carried = re.search(r"[^\\W\\d_]*$", text)[0][-1_000:]
+    words.update(re.findall(r"[^\\W\\d_]{{2,}}", text[: len(text) - len(carried)]))
+    if len(words) > 1_000_000:
+        words, pruned = Counter(dict(words.most_common(500_000))), True
+if len(carried) > 1:
+    words[carried] += 1
+plain = set({plain})
+listed = [(word, many) for word, many in words.most_common({count} + len(plain)) if word not in plain]
+listed = listed[:{count}]
+print(listed)
+"""
+
+_FREQUENT_END = """
+# Converge: the counts, each with the first place its word stands at.
+first = []
+for word, many in listed:
+    first += search(r"(?i)(?<!\\w)" + re.escape(word) + r"(?!\\w)", max_hits=1, context=0)
+finalize(
+    "Counted by machine over the whole input{note}:\\n"
+    + "\\n".join(f"{{word}}: {{many:,}}" for word, many in listed)
+    + ("\\nThe input holds millions of different words: the counts are lower bounds." if pruned else ""),
+    confidence="high",
+    evidence=first,
+)
+"""
+
+_ASSIGNED_CELL = """
+# Compute: assignments are followed from the value to the names that got it, directly or from one another.
+import re
+value = {value}
+given = re.compile(r"(?<![\\w.])(\\w+)\\s*:?=\\s*(?:[A-Za-z]+\\s+)?([\\w.\\-]+)")
+direct, by_name = [], {{}}
+for hit in search(r"\\w+\\s*:?=\\s*(?:[A-Za-z]+\\s+)?[\\w.\\-]+", max_hits=200_000, context=0):
+    made = given.match(peek(hit.start, hit.end))
+    if made:
+        by_name.setdefault(made[2].rstrip("."), []).append((made[1], hit.start, hit.end))
+names, places, queue = [], [], [value]
+while queue:
+    for name, start, end in by_name.get(queue.pop(0), []):
+        if name not in names:
+            names.append(name)
+            places.append((start, end))
+            queue.append(name)
+print(names)
+"""
+
+_ASSIGNED_END = """
+# Converge: the names, each with its assignment.
+if names:
+    finalize(
+        f"{{', '.join(names)}} (found by following the assignments of {{value}} by machine).",
+        confidence="medium",
+        evidence=places[:1_000],
+    )
+else:
+    finalize(f"No assignment of {{value}} stands in the input (looked for by machine).", confidence="low")
+"""
+
+
+def computing_block(task: str, round_number: int) -> str | None:
+    """The cell of this round that computes what `task` plainly asks for; None when it asks for nothing that
+    can be computed, or everything is done."""
+    cells = _cells(task)
+    return cells[round_number - 1].strip() if 0 < round_number <= len(cells) else None
+
+
+def _cells(task: str) -> list[str]:
+    size = _SIZE.search(task)
+    if size:
+        return [_SIZE_CELL.format(unit=repr(size["unit"].lower()))]
+    times = _TIMES.search(task)
+    if times:
+        wanted = times["quoted"] or times["word"] or times["bare"]
+        return [_TIMES_CELL.format(wanted=repr(wanted))]
+    assigned = _ASSIGNED.search(task)
+    if assigned:
+        value = assigned["value"].rstrip(".")
+        return [_ASSIGNED_CELL.format(value=repr(value)), _ASSIGNED_END.format()]
+    asked = _FREQUENT.search(task)
+    if asked and _FREQUENCY.search(asked[0]):
+        plain = bool(_CONTENT.search(task))
+        left_out = sorted(FUNCTION_WORDS) if plain else []
+        return [
+            _FREQUENT_CELL.format(count=_how_many(task), plain=left_out),
+            _FREQUENT_END.format(note=" (function words left out)" if plain else ""),
+        ]
+    return []
+
+
+def _how_many(task: str) -> int:
+    """The number a question names, at most 100; 10 when it names none but wants several, else 1."""
+    for word in re.findall(r"\w+", task.lower()):
+        if word.isdigit() and 0 < int(word) <= _MOST:
+            return int(word)
+        if word in _NUMBERS[1:]:
+            return _NUMBERS.index(word)
+    return 10 if re.search(r"\bwords\b", task, re.IGNORECASE) else 1

@@ -1,0 +1,76 @@
+"""A text as sentences and lines, verbatim, with lines that were only wrapped taken together."""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["LONGEST", "sentences"]
+
+LONGEST = 560
+"""Characters of a sentence; a longer one is cut at a blank. A citation shows 600."""
+
+_BREAK = re.compile(r"(?<=[.!?…])([\"'”’»)\]]*)\s+|(?<=[。！？])([”』」）]*)|\s*\n\s*")
+_ABBREVIATED = re.compile(
+    r"(?:^|[\s(\[\"“])(?:[A-Z]|Mr|Mrs|Ms|Dr|Prof|St|Jr|Sr|vs|cf|No|Nos|Fig|Eq|Sec|Art|pp?|e\.g|i\.e|al|ca|approx)\.$"
+)
+_MARKED = re.compile(r"[ \t]*(?:[-*•|>#\[{(=]|\d+[.):]|\w[\w .'-]{0,30}:\s)")
+_WRAPPED_LINES = 3
+_NARROW, _WIDE = 40, 140
+
+
+def sentences(text: str) -> list[tuple[int, int]]:
+    """Where each stands (start, end), in order, without the white space around it; what holds no letter and
+    no digit is left out."""
+    width = _wrapped_at(text)
+    found: list[tuple[int, int]] = []
+    start = 0
+    for edge in _BREAK.finditer(text):
+        if _parts(text, edge, width):
+            _add(text, start, edge.start() + len(edge[1] or edge[2] or ""), found)
+            start = edge.end()
+    _add(text, start, len(text), found)
+    return found
+
+
+def _parts(text: str, edge: re.Match[str], width: int | None) -> bool:
+    """Whether a sentence ends at `edge`."""
+    between = edge[0]
+    if between.count("\n") > 1 or edge[2] is not None:
+        return True
+    ended = edge[1] is not None and not _ABBREVIATED.search(text, max(0, edge.start() - 12), edge.start())
+    if ended or "\n" not in between:
+        return ended
+    return width is None or not _is_wrap(text, edge.start(), edge.end(), width)
+
+
+def _is_wrap(text: str, end: int, following: int, width: int) -> bool:
+    """Whether the line that ends at `end` goes on in the next one: whose first word had no room on it."""
+    line = text[text.rfind("\n", 0, end) + 1 : end]
+    if _MARKED.match(text, following):
+        return False
+    rest = text[following : following + width]
+    word = len(rest.split(None, 1)[0]) if rest.strip() else 0
+    return len(line) + 1 + word > width and len(line) > _NARROW // 2
+
+
+def _wrapped_at(text: str) -> int | None:
+    """The width at which the lines of `text` were wrapped; None when they were not."""
+    lengths = sorted(len(line.rstrip()) for line in text.split("\n") if line.strip())
+    if len(lengths) < _WRAPPED_LINES:
+        return None
+    width = lengths[int(0.95 * (len(lengths) - 1))]
+    full = sum(0.75 * width <= length <= 1.05 * width for length in lengths)
+    return width if _NARROW <= width <= _WIDE and full >= 0.4 * len(lengths) else None
+
+
+def _add(text: str, start: int, end: int, found: list[tuple[int, int]]) -> None:
+    while end - start > LONGEST:
+        start += len(text[start:end]) - len(text[start:end].lstrip())
+        cut = max(text.rfind(" ", start + LONGEST // 2, start + LONGEST), start + LONGEST // 2)
+        if end - start > LONGEST:
+            _add(text, start, cut, found)
+            start = cut
+    piece = text[start:end]
+    start += len(piece) - len(piece.lstrip())
+    if any(map(str.isalnum, piece)):
+        found.append((start, start + len(piece.strip())))

@@ -1,0 +1,235 @@
+"""Retriever: ranked packs of a body, from an index that is built when it is first needed."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import accumulate
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, Self
+
+from rlm.errors import UsageError
+from rlm.retrieval.cache import IndexCache, default_index_cache
+from rlm.retrieval.engines import engine_named
+from rlm.retrieval.errors import RetrievalError
+from rlm.retrieval.index import EngineName, RankedIndex, Stop
+from rlm.retrieval.packs import Expand, Pack, PackMaker
+from rlm.retrieval.passages import Passages, cut
+from rlm.retrieval.tfidf import tfidf
+from rlm.retrieval.words import Query, Tokens
+from sandbox.in_kernel.body import Body
+
+if TYPE_CHECKING:
+    from rlm.documents import Source
+
+__all__ = ["Building", "Rank", "Retriever"]
+
+Rank = Literal["bm25", "tfidf"]
+
+Building = Callable[[int, int], None]
+"""Takes (characters indexed, characters in all), after every half a million or so, on the thread that builds.
+What it raises ends the building, leaves no index and comes out of it: let it be an exception of your own."""
+
+MAX_LIMIT = 1_000
+MAX_NEIGHBORS = 50
+_VERSION = 1
+"""Of how passages are cut: what was built with another one is not used."""
+_IN_MEMORY = 1 << 20
+"""Bytes of a body below which its index is neither kept nor looked for."""
+_CANDIDATES = 200
+_PASSAGES = "passages"
+
+
+class Retriever:
+    """Ranked packs of `body`, which stays the caller's to close. For one thread at a time.
+
+    The index is built at the first `retrieve` (or by `prepare`) and kept in `cache` under the hash of the
+    body, so that no body is indexed twice; None keeps it in memory, as for small bodies always. Raises
+    ConfigurationError when the engine is not installed.
+    """
+
+    def __init__(
+        self,
+        body: Body,
+        *,
+        engine: EngineName = "fts5",
+        cache: IndexCache | None = None,
+        building: Building | None = None,
+    ) -> None:
+        self._body = body
+        self._engine = engine_named(engine)
+        self._cache = cache
+        self._building = building
+        self._tokens = Tokens()
+        self._index: RankedIndex | None = None
+        self._passages = Passages(array("Q"), 0)
+
+    @classmethod
+    @contextmanager
+    def over(
+        cls,
+        sources: Sequence[Source | Path | str | bytes],
+        *,
+        engine: EngineName = "fts5",
+        building: Building | None = None,
+    ) -> Iterator[Self]:
+        """A retriever over files, folders (Path) and texts (str), which are loaded as for a run. The index is
+        kept in the user's cache folder. Raises UsageError."""
+        from rlm.documents import load
+        from rlm.workspace import Workspace
+
+        with Workspace() as workspace:
+            loaded = load(list(sources), workspace.folder / "context")
+            cache = IndexCache(default_index_cache(os.environ))
+            with (
+                loaded.context.open() as body,
+                cls(body, engine=engine, cache=cache, building=building) as retriever,
+            ):
+                yield retriever
+
+    def retrieve(
+        self,
+        query: str,
+        limit: int = 5,
+        per_hit_neighbors: int = 1,
+        expand: Expand | None = None,
+        rank: Rank = "bm25",
+        *,
+        stop: Stop = lambda: False,
+    ) -> list[Pack]:
+        """The best packs for `query`: score descending, then by place; none twice. Empty when no word of the
+        query stands in the body.
+
+        Nothing in a query is syntax but double quotes, which mark a phrase. expand: "neighbors" adds
+        `per_hit_neighbors` passages on both sides, "section" what stands under the same heading (at most
+        8,000 characters). Raises UsageError on values out of range, RetrievalError when the index fails,
+        QueryStopped when `stop` says so.
+        """
+        _check(limit, per_hit_neighbors, expand, rank)
+        self.prepare()
+        assert self._index is not None
+        wanted = self._tokens.query(query)
+        if not wanted:
+            return []
+        # Neighbours and sections swallow hits that stand beside each other: more are asked for than wanted.
+        candidates = limit if expand is None else limit * (2 * per_hit_neighbors + 3)
+        try:
+            if rank == "tfidf":
+                ranked = self._index.top(wanted, max(_CANDIDATES, candidates), stop)
+                ranked = self._by_tfidf(ranked, wanted)
+            else:
+                ranked = self._index.top(wanted, candidates, stop)
+        except OSError as error:
+            raise RetrievalError(
+                f"the ranked index can't be read ({error}): remove it and ask again"
+            ) from error
+        maker = PackMaker(self._body, self._passages, self._tokens)
+        return maker.packs(ranked, wanted, limit=limit, expand=expand, neighbors=per_hit_neighbors)
+
+    def prepare(self) -> None:
+        """Open the index, building it if need be. Raises RetrievalError, and what `building` raises."""
+        if self._index is not None:
+            return
+        if self._cache is None or self._body.bytes < _IN_MEMORY:
+            self._index = self._built(None)
+            return
+        key = self._key()
+        folder = self._cache.find(key)
+        if folder is not None and self._opened(folder):
+            return
+        try:
+            building = self._cache.begin()
+            try:
+                self._built(building).close()
+                folder = self._cache.finish(building, key)
+            except BaseException:
+                self._cache.drop(building)
+                raise
+        except OSError as error:
+            raise RetrievalError(
+                f"the ranked index can't be kept in {self._cache.top}: {error.strerror or error}: make room "
+                "there, or set XDG_CACHE_HOME to another folder"
+            ) from error
+        if not self._opened(folder):
+            raise RetrievalError(f"the ranked index in {folder} can't be read: remove it and ask again")
+
+    def close(self) -> None:
+        """Let go of the index. Safe to call twice."""
+        index, self._index = self._index, None
+        if index is not None:
+            index.close()
+        self._tokens.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _opened(self, folder: Path) -> bool:
+        """Whether the entry could be opened; one that is damaged is removed."""
+        assert self._cache is not None
+        try:
+            starts = array("Q", (folder / _PASSAGES).read_bytes())
+            if sys.byteorder == "big":
+                starts.byteswap()
+            self._index = self._engine.open(folder)
+        except (OSError, ValueError):
+            self._cache.drop(folder)
+            return False
+        self._passages = Passages(starts, self._body.chars)
+        return True
+
+    def _built(self, folder: Path | None) -> RankedIndex:
+        starts = array("Q")
+        index = self._engine.build(folder, self._batches(starts))
+        self._passages = Passages(starts, self._body.chars)
+        if folder is not None:
+            kept = array("Q", starts)
+            if sys.byteorder == "big":
+                kept.byteswap()
+            try:
+                (folder / _PASSAGES).write_bytes(kept.tobytes())
+            except OSError:
+                index.close()
+                raise
+        return index
+
+    def _batches(self, starts: array[int]) -> Iterator[tuple[int, list[str]]]:
+        for start, texts in cut(self._body):
+            first = len(starts)
+            *begins, end = accumulate(map(len, texts), initial=start)
+            starts.extend(begins)
+            yield first, texts
+            if self._building is not None:
+                self._building(end, self._body.chars)
+
+    def _key(self) -> str:
+        facts = hashlib.sha256(self._body.sha256.encode())
+        for document in self._body.documents:
+            facts.update(f",{document.start}".encode())
+        return f"{facts.hexdigest()[:40]}-{self._engine.name}-{_VERSION}-{self._engine.version}"
+
+    def _by_tfidf(self, ranked: Sequence[tuple[int, float]], query: Query) -> list[tuple[int, float]]:
+        assert self._index is not None
+        numbers = [number for number, _ in ranked]
+        texts = self._tokens.stems(self._body.text(*self._passages.span(number)) for number in numbers)
+        frequencies = {
+            stem: self._index.frequency(word) for word, stem in zip(query.words, query.stems, strict=True)
+        }
+        return tfidf(list(zip(numbers, texts, strict=True)), frequencies, len(self._passages))
+
+
+def _check(limit: int, neighbors: int, expand: str | None, rank: str) -> None:
+    if not 1 <= limit <= MAX_LIMIT:
+        raise UsageError(f"limit is {limit}: give a number from 1 to {MAX_LIMIT:,}")
+    if not 0 <= neighbors <= MAX_NEIGHBORS:
+        raise UsageError(f"per_hit_neighbors is {neighbors}: give a number from 0 to {MAX_NEIGHBORS}")
+    if expand not in (None, "neighbors", "section"):
+        raise UsageError(f"expand is {expand!r}: give 'neighbors' or 'section', or leave it out")
+    if rank not in ("bm25", "tfidf"):
+        raise UsageError(f"rank is {rank!r}: give 'bm25' or 'tfidf'")
