@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Sequence
-from itertools import accumulate
 
 from prompts.followers import Followers
 from prompts.measure import Measure
@@ -152,8 +151,7 @@ class Fitting:
     def _ranked(self) -> list[int]:
         """The places, those that matter most first; of a group only its first, the others in `_groups`."""
         if self._order is None:
-            keys = [_importance(item) for item in self.section.items]
-            self._order = sorted(range(len(keys)), key=keys.__getitem__)
+            self._order = _by_importance(self.section.items)
             if any(item.group is not None for item in self.section.items):
                 self._order = self._grouped(self._order)
         return self._order
@@ -168,7 +166,9 @@ class Fitting:
 
     def _unit(self, place: int) -> list[int]:
         """What enters or leaves together with `place`, so far as it is still in."""
-        return [member for member in self._groups.get(place, (place,)) if self._texts[member] is not None]
+        if place not in self._groups:
+            return [] if self._texts[place] is None else [place]
+        return [member for member in self._groups[place] if self._texts[member] is not None]
 
     def _items(self, places: Sequence[int]) -> list[Item]:
         return [self.section.items[place] for place in places]
@@ -187,29 +187,36 @@ class Fitting:
             self._skip(room, step.tokens if isinstance(step, Gate) else -math.inf, followers)
 
     def _stop_first(self, room: int, followers: Followers) -> None:
-        units = [unit for place in self._ranked() if (unit := self._unit(place))]
-        sizes = [sum(self._sizes[place] + self._separator for place in unit) for unit in units]
-        used = [0, *accumulate(sizes)]
         left = room - self._frame + self._separator
+        ranked = [unit for place in self._ranked() if (unit := self._unit(place))]
+        units: list[list[int]] = []
+        used = [0]
+        for unit in ranked:
+            total = used[-1] + sum([self._sizes[place] + self._separator for place in unit])
+            if total > left:
+                break
+            units.append(unit)
+            used.append(total)
 
         def over(count: int) -> bool:
             first = [place for unit in units[:count] for place in unit]
-            return used[count] + (followers.offer(self._items(first)) if followers else 0) > left
+            return used[count] + followers.offer(self._items(first)) > left
 
-        entered = max(bisect_left(range(len(units) + 1), True, key=over) - 1, 0)
-        followers.accept(self._items([place for unit in units[:entered] for place in unit]))
+        entered = len(units)
+        if followers:
+            entered = max(bisect_left(range(len(units) + 1), True, key=over) - 1, 0)
+            followers.accept(self._items([place for unit in units[:entered] for place in unit]))
         remaining = max(self._measure.tokens(left - used[entered] - followers.cost - self._separator), 0)
-        for count, unit in enumerate(units[entered:]):
+        reason = f"only {remaining:,} tokens were left"
+        for unit in ranked[entered:]:
             for place in unit:
-                self._out(
-                    place,
-                    "one before it did not fit" if count else f"only {remaining:,} tokens were left",
-                )
+                self._out(place, reason)
+            reason = "one before it did not fit"
 
     def _skip(self, room: int, gate: float, followers: Followers) -> None:
         left = room - self._frame + self._separator
         tokens, separator, sizes = self._measure.tokens, self._separator, self._sizes
-        closed = ""
+        closed = reason = ""
         for place in self._ranked():
             unit = self._unit(place)
             need = separator * len(unit)
@@ -222,8 +229,13 @@ class Fitting:
                 if need + after <= left:
                     followers.accept(self._items(unit))
                     left -= need
+                    reason = ""
                     continue
-            reason = closed or f"only {max(tokens(left - followers.cost - separator), 0):,} tokens were left"
+            reason = (
+                closed
+                or reason
+                or f"only {max(tokens(left - followers.cost - separator), 0):,} tokens were left"
+            )
             for member in unit:
                 self._out(member, reason)
 
@@ -289,8 +301,14 @@ class Fitting:
             self._out(place, f"in the summary at {self.section.items[first].id}")
 
 
-def _importance(item: Item) -> tuple[int, bool, float, int]:
-    score = item.score
-    if score != score:  # NaN sorts last
-        return (-item.priority, True, 0.0, item.order)
-    return (-item.priority, False, -score, item.order)
+def _by_importance(items: Sequence[Item]) -> list[int]:
+    """Places by priority, then score (NaN last), then order: one stable sort each, as numbers sort fast."""
+    places = sorted(range(len(items)), key=[item.order for item in items].__getitem__)
+    scores = [-item.score for item in items]
+    if any(map(math.isnan, scores)):
+        numbers = [(True, 0.0) if math.isnan(score) else (False, score) for score in scores]
+        places.sort(key=numbers.__getitem__)
+    else:
+        places.sort(key=scores.__getitem__)
+    places.sort(key=[-item.priority for item in items].__getitem__)
+    return places

@@ -41,15 +41,15 @@ class Followers:
     def sections(self) -> list[Section]:
         """The derived sections with their text as an item."""
         return [
-            replace(part, items=(Item(part.id, text),) if (text := derived.text(keys.keys())) else ())
+            replace(part, items=(Item(part.id, text),) if (text := derived.text(keys)) else ())
             for (part, derived), keys in zip(self._sections, self._keys, strict=True)
         ]
 
     def _add(self, items: Iterable[Item]) -> list[list[str]]:
+        items = list(items)
         added: list[list[str]] = [[] for _ in self._sections]
-        for item in items:
-            for (_, derived), keys, new in zip(self._sections, self._keys, added, strict=True):
-                key = derived.key(item)
+        for (_, derived), keys, new in zip(self._sections, self._keys, added, strict=True):
+            for key in map(derived.key, items):
                 if key is not None and key not in keys:
                     keys[key] = None
                     new.append(key)
@@ -62,7 +62,7 @@ class Followers:
         )
 
     def _size(self, part: Section, derived: Derived, keys: dict[str, None]) -> int:
-        text = derived.text(keys.keys())
+        text = derived.text(keys)
         if not text:
             return 0
         frame = self._measure(part.prefix) + self._measure(part.suffix)

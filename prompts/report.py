@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 if TYPE_CHECKING:
@@ -75,6 +76,10 @@ class Report:
             "over_budget": self.over_budget,
             "cache_borders": list(self.cache_borders),
         }
+
+    def with_warnings(self, warnings: Sequence[str]) -> Report:
+        """The same report with these warnings before its own."""
+        return replace(self, warnings=(*warnings, *self.warnings)) if warnings else self
 
     def __rich__(self) -> Table:
         from rich.table import Table

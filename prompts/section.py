@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter as Tally
-from collections.abc import Callable, KeysView, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from prompts.policy import NEVER, Drop, Gate, Policy, Skip, StopFirst
 
-__all__ = ["Citation", "Derived", "Item", "MessageRole", "Section", "Stability", "faults_of", "stability_rank"]
+__all__ = [
+    "Citation",
+    "Derived",
+    "Item",
+    "MessageRole",
+    "Section",
+    "Stability",
+    "faults_of",
+    "stability_rank",
+]
 
 MessageRole = Literal["system", "user", "assistant"]
 Stability = Literal["static", "session", "turn", "volatile"]
@@ -22,8 +31,7 @@ def stability_rank(stability: Stability) -> int:
     return _STABILITIES.index(stability)
 
 
-@dataclass(frozen=True, slots=True)
-class Citation:
+class Citation(NamedTuple):
     """Where an item's text comes from, under the marker that the prompt shows for it."""
 
     marker: str
@@ -58,13 +66,13 @@ class Derived:
     """A section's text made from what went into the section `of`, which keeps room for it.
 
     `key` names what of an item matters to the text (None: nothing); `text` is given the keys of the items
-    that are in, each once, in the order they entered. The section `of` is filled by StopFirst (the text
+    that are in, in the order they entered, to be read only. The section `of` is filled by StopFirst (the text
     must then not get shorter as items enter) or Skip.
     """
 
     of: str
     key: Callable[[Item], str | None]
-    text: Callable[[KeysView[str]], str]
+    text: Callable[[dict[str, None]], str]
 
 
 @dataclass(frozen=True, slots=True)
