@@ -6,6 +6,7 @@ Text in, text out: no network, no model, no clock, no randomness.
 from prompts.assembler import AssembledPrompt, assemble
 from prompts.budget import Budget
 from prompts.errors import BudgetExceeded, PromptError, SectionError, SliceTooLarge, UnknownCounter
+from prompts.history import CompactedHistory, Message, compact_history, compact_history_async
 from prompts.recipes.abstention import NOT_FOUND, is_not_found
 from prompts.recipes.child import ChildInput, ChildPrompt, ChildSliceText
 from prompts.recipes.root import HandleFacts, HelperDoc, RootInput, RootPrompt
@@ -22,11 +23,13 @@ __all__ = [
     "ChildPrompt",
     "ChildSliceText",
     "Citation",
+    "CompactedHistory",
     "Counter",
     "Decision",
     "HandleFacts",
     "HelperDoc",
     "Item",
+    "Message",
     "PromptError",
     "Report",
     "RootInput",
@@ -37,6 +40,8 @@ __all__ = [
     "Totals",
     "UnknownCounter",
     "assemble",
+    "compact_history",
+    "compact_history_async",
     "counter_names",
     "get_counter",
     "is_not_found",
