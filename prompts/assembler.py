@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 from prompts.budget import Budget
 from prompts.errors import BudgetExceeded, SectionError
@@ -39,6 +40,17 @@ class AssembledPrompt:
     sections: tuple[RenderedSection, ...]
     citations: tuple[Citation, ...]
     report: Report
+
+    def to_json(self) -> dict[str, Any]:
+        """prompt (one text, or {system, user} where there are both), sections, report."""
+        roles = {message.role for message in self.messages}
+        return {
+            "prompt": {"system": self.system, "user": self.user}
+            if {"system", "user"} <= roles
+            else self.text,
+            "sections": [section.to_json() for section in self.sections],
+            "report": self.report.to_json(),
+        }
 
     @property
     def system(self) -> str:

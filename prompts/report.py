@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 __all__ = ["Decision", "DecisionStatus", "Report", "Totals"]
+
+_ROWS_SHOWN = 25
 
 DecisionStatus = Literal["included", "trimmed", "compressed", "summarized", "dropped"]
 
@@ -94,13 +97,34 @@ class Report:
         )
         for heading in ("section", "item", "fate", "before", "after", "why"):
             table.add_column(heading, justify="right" if heading in ("before", "after") else "left")
-        for row in self.decisions:
-            table.add_row(
-                Text(row.section),
-                Text(row.id),
-                row.status,
-                f"{row.tokens_before:,}",
-                f"{row.tokens_after:,}",
-                Text(row.reason),
-            )
+        for name, rows in groupby(self.decisions, key=lambda decision: decision.section):
+            _add_section(table, name, list(rows))
         return table
+
+
+def _add_section(table: Table, name: str, rows: Sequence[Decision]) -> None:
+    """A line for the section, then one for each item; of many, those that changed or stayed out first."""
+    from rich.text import Text
+
+    kept = sum(row.status != "dropped" for row in rows)
+    before, after = (sum(tokens) for tokens in zip(*(row[-2:] for row in rows), strict=True))
+    table.add_row(
+        Text(name, style="bold"),
+        f"{len(rows):,} items" if len(rows) > 1 else "",
+        f"{kept:,} of {len(rows):,} in",
+        f"{before:,}",
+        f"{after:,}",
+        "",
+    )
+    shown = sorted(rows, key=lambda row: row.status == "included")[:_ROWS_SHOWN]
+    for row in rows if len(rows) <= _ROWS_SHOWN else shown:
+        table.add_row(
+            "",
+            Text(row.id),
+            row.status,
+            f"{row.tokens_before:,}",
+            f"{row.tokens_after:,}",
+            Text(row.reason),
+        )
+    if len(rows) > len(shown):
+        table.add_row("", f"… {len(rows) - len(shown):,} more", "", "", "", "")
