@@ -103,28 +103,29 @@ class Report:
 
 
 def _add_section(table: Table, name: str, rows: Sequence[Decision]) -> None:
-    """A line for the section, then one for each item; of many, those that changed or stayed out first."""
+    """A line for the section, then one for each item where there are several; of many, those that changed or
+    stayed out first."""
     from rich.text import Text
 
+    def add(section: str, item: str, row: Decision) -> None:
+        before, after = f"{row.tokens_before:,}", f"{row.tokens_after:,}"
+        table.add_row(Text(section), Text(item), row.status, before, after, Text(row.reason))
+
+    if len(rows) == 1:
+        add(name, rows[0].id, rows[0])
+        return
     kept = sum(row.status != "dropped" for row in rows)
-    before, after = (sum(tokens) for tokens in zip(*(row[-2:] for row in rows), strict=True))
     table.add_row(
-        Text(name, style="bold"),
-        f"{len(rows):,} items" if len(rows) > 1 else "",
+        Text(name),
+        f"{len(rows):,} items",
         f"{kept:,} of {len(rows):,} in",
-        f"{before:,}",
-        f"{after:,}",
-        "",
+        f"{sum(row.tokens_before for row in rows):,}",
+        f"{sum(row.tokens_after for row in rows):,}",
     )
-    shown = sorted(rows, key=lambda row: row.status == "included")[:_ROWS_SHOWN]
-    for row in rows if len(rows) <= _ROWS_SHOWN else shown:
-        table.add_row(
-            "",
-            Text(row.id),
-            row.status,
-            f"{row.tokens_before:,}",
-            f"{row.tokens_after:,}",
-            Text(row.reason),
-        )
+    shown = rows
+    if len(rows) > _ROWS_SHOWN:
+        shown = sorted(rows, key=lambda row: row.status == "included")[:_ROWS_SHOWN]
+    for row in shown:
+        add("", row.id, row)
     if len(rows) > len(shown):
-        table.add_row("", f"… {len(rows) - len(shown):,} more", "", "", "", "")
+        table.add_row("", f"… {len(rows) - len(shown):,} more")

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from prompts.tokens import get_counter
 from rlm.budget import Budget, Reservation
 from rlm.errors import ModelError
 from rlm.models.base import Message, Model, Reply, Request, TokenUsage
+from rlm.models.facts import ModelFacts
 from rlm.models.pricing import price
 from rlm.types import Usage
 
@@ -48,9 +50,13 @@ class _Sum:
 class Caller:
     """Sends requests within a run's budget, and keeps the run's usage by model."""
 
-    def __init__(self, budget: Budget, log: RunLog) -> None:
+    def __init__(
+        self, budget: Budget, log: RunLog, facts: Mapping[str, ModelFacts] = MappingProxyType({})
+    ) -> None:
+        """`facts` are the user's own on models, by name: a price among them is the one that counts."""
         self._budget = budget
         self._log = log
+        self._facts = facts
         self._sums: dict[str, _Sum] = {}
 
     @property
@@ -72,7 +78,12 @@ class Caller:
 
     def estimated(self, model: Model, prompt_tokens: int, output_tokens: int) -> float | None:
         """Dollars a call may take at most; None when the price is not known."""
-        return price(model.name, TokenUsage(input_tokens=prompt_tokens, output_tokens=output_tokens))
+        return self._price(model, TokenUsage(input_tokens=prompt_tokens, output_tokens=output_tokens))
+
+    def _price(self, model: Model, usage: TokenUsage) -> float | None:
+        facts = self._facts.get(model.name)
+        own = None if facts is None else facts.price(usage)
+        return price(model.name, usage) if own is None else own
 
     async def ask(
         self,
@@ -125,7 +136,7 @@ class Caller:
         return Call(reply, paid)
 
     def _settle(self, model: Model, reservation: Reservation, usage: TokenUsage) -> float | None:
-        paid = price(model.name, usage)
+        paid = self._price(model, usage)
         self._budget.settle(reservation, tokens=usage.input_tokens + usage.output_tokens, cost_usd=paid)
         one = self._sums.setdefault(model.name, _Sum())
         one.calls += 1

@@ -25,6 +25,7 @@ from rlm.events import ContextLoaded, Event, KernelOpened, Observer, Retrying, R
 from rlm.finalization import Finalizer
 from rlm.handler import RunHandler
 from rlm.models import Model, ModelOptions, resolve
+from rlm.models.facts import ModelFacts
 from rlm.subcalls import ChildSettings, SubCalls
 from rlm.types import RunResult, Strategy
 from rlm.workspace import Workspace
@@ -53,7 +54,7 @@ class Settings:
     """How runs go about their work. Each field's own type says what it holds.
 
     sandbox: the isolation level, or "auto" for the strongest there is; store: the journal's file or URL
-    (None: the user's state folder).
+    (None: the user's state folder); facts: windows and prices by model name, which go before the shipped.
     """
 
     strategy: Literal["auto", "rlm", "direct"] = "auto"
@@ -64,6 +65,7 @@ class Settings:
     direct: DirectSettings = field(default_factory=DirectSettings)
     kernel: KernelLimits = field(default_factory=KernelLimits)
     models: ModelOptions = field(default_factory=ModelOptions)
+    facts: Mapping[str, ModelFacts] = field(default_factory=dict)
 
 
 class RLM:
@@ -160,7 +162,10 @@ class RLM:
             self.settings.models,
             on_retry=lambda attempt, wait, reason: self._tell(Retrying(attempt, wait, reason)),
         )
-        return resolve(model, os.environ, options)
+        resolved = resolve(model, os.environ, options)
+        facts = self.settings.facts.get(resolved.name)
+        window = None if facts is None else facts.window_beside(resolved.window)
+        return resolved if window is None else resolve(model, os.environ, replace(options, window=window))
 
     def _tell(self, event: Event) -> None:
         for observer in self._observers:
@@ -193,7 +198,7 @@ class _Run:
         self._began = time.monotonic()
         self._warnings = _warnings_of(loaded)
         self._budget = Budget(rlm.limits)
-        self._caller = Caller(self._budget, log)
+        self._caller = Caller(self._budget, log, rlm.settings.facts)
         self._coverage = CoverageLedger(body.chars)
         self._accounts = Accounts(self._budget, self._caller, self._coverage, log, rlm._tell)
         self._finalizer = Finalizer(body, self._coverage)

@@ -28,7 +28,9 @@ _TITLE_CHARS = 300
 
 @dataclass(frozen=True, slots=True)
 class AssembledCard(AssembledPrompt):
-    """A card's prompt: one text of four sections."""
+    """A card's prompt: one text of four sections. `condensed` says that its history did not go in whole."""
+
+    condensed: bool
 
     def to_json(self) -> dict[str, Any]:
         """prompt (one text), sections, report."""
@@ -133,7 +135,9 @@ class CardPrompt:
             actions=(*(f"history: {action}" for action in history.actions), *prompt.report.actions),
         ).with_warnings((*given.warnings, *(f"history: {warning}" for warning in history.warnings)))
         fields = {name: getattr(prompt, name) for name in AssembledPrompt.__slots__}
-        return AssembledCard(**{**fields, "sections": _four(prompt, settings), "report": report})
+        sections = _four(prompt, settings)
+        condensed = history.kind != "whole"
+        return AssembledCard(**{**fields, "sections": sections, "report": report}, condensed=condensed)
 
 
 def card_stage(state: str) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from rlm.cli.config import ConfigOption, settings_in_force
 from rlm.cli.consent import SandboxOption, allowed_level
 from rlm.cli.exits import Exit, say
 from rlm.cli.interrupts import run_interruptible
@@ -31,6 +32,7 @@ Examples:
 
 
 def ask(
+    ctx: typer.Context,
     question: Annotated[str, typer.Argument(help="What is to be answered.", show_default=False)],
     paths: Annotated[
         list[str],
@@ -81,6 +83,7 @@ def ask(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the whole result as JSON.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no account on stderr.")] = False,
+    config: ConfigOption = None,
 ) -> None:
     """Answer a question over any amount of text, with citations."""
     from rlm.budget import Limits
@@ -104,6 +107,7 @@ def ask(
         sandbox=allowed_level(sandbox, model_written=(model or default_model(os.environ)) != "extractive"),
         store=store,
         root=RootSettings(contract=contract),
+        facts=settings_in_force(ctx).models,
     )
     with Progress(quiet=quiet, seconds=max_seconds) as progress:
         rlm = RLM(model, sub_model=sub_model, limits=limits, settings=settings, observe=progress.take)
