@@ -37,6 +37,11 @@ def group() -> None:
     """Assemble a prompt within its budget, and say what went in.
 
     Nothing is asked of a model, unless --summary-model names one for a card's long history.
+
+    \b
+    Examples:
+      rlm assemble card examples/card.json --report
+      rlm assemble root
     """
 
 
