@@ -175,7 +175,7 @@ class Fitting:
 
     def _enter(self, room: int, step: StopFirst | Skip | Gate, followers: Followers) -> None:
         everything = self.cost if self._kept() else 0
-        if not isinstance(step, Gate) and everything + followers.cost <= room:
+        if not isinstance(step, Gate) and everything <= room:
             kept = self._kept() if followers else []
             ranked = [member for place in self._ranked() for member in self._unit(place)] if kept else []
             if everything + followers.offer(self._items(ranked)) <= room:

@@ -7,10 +7,10 @@ given), then the user's file, then the default. The keys a file may hold are the
 
 from __future__ import annotations
 
+import inspect
 import os
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
 
 import typer
 
@@ -19,7 +19,7 @@ from rlm.cli.words import limit_of
 if TYPE_CHECKING:
     from rlm.settings import FileSettings, Setting
 
-__all__ = ["ConfigOption", "known_options", "settings_in_force"]
+__all__ = ["ConfigOption", "KnownOption", "known_options", "settings_in_force"]
 
 _META = "rlm.settings"
 
@@ -30,10 +30,27 @@ def settings_in_force(ctx: typer.Context) -> FileSettings:
     return found
 
 
-def known_options(ctx: typer.Context) -> Iterator[Any]:
-    """The parameters of `rlm ask` that a settings file may set."""
+class KnownOption(NamedTuple):
+    """An option that a settings file may set, as `rlm ask` declares it."""
+
+    name: str
+    type: Any
+    default: Any
+    help: str
+
+
+def known_options(ctx: typer.Context) -> tuple[KnownOption, ...]:
+    """The options of `rlm ask` that an RLM_* variable sets too, but for --config itself."""
     commands: dict[str, Any] = getattr(ctx.find_root().command, "commands", {})
-    return (option for option in commands["ask"].params if option.envvar and option.name != "config")
+    ask = inspect.unwrap(commands["ask"].callback)
+    parameters = inspect.signature(ask).parameters
+    found = []
+    for name, hint in get_type_hints(ask, include_extras=True).items():
+        kind, *extras = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+        for option in extras:
+            if getattr(option, "envvar", None) and name != "config":
+                found.append(KnownOption(name, kind, parameters[name].default, option.help or ""))
+    return tuple(found)
 
 
 def _apply(ctx: typer.Context, file: str | None) -> str | None:
@@ -43,51 +60,38 @@ def _apply(ctx: typer.Context, file: str | None) -> str | None:
         return file
     files = settings_files(Path(file) if file else None, os.environ, Path.cwd())
     settings = load_settings(files)
-    options = {option.name: option for option in known_options(ctx)}
-    for key, setting in settings.options.items():
-        _check(ctx, key, setting, options)
+    options = {option.name: option for option in known_options(ctx)} if settings.options else {}
+    values = {key: _checked(key, setting, options) for key, setting in settings.options.items()}
     ctx.meta[_META] = settings
-    values = {key: setting.value for key, setting in settings.options.items()}
     ctx.default_map = {**values, **(ctx.default_map or {})}
     return file
 
 
-def _check(ctx: typer.Context, key: str, setting: Setting, options: dict[str, Any]) -> None:
-    """Raises ConfigurationError naming the file and the key."""
+def _checked(key: str, setting: Setting, options: dict[str, KnownOption]) -> Any:
+    """The value, of the option's type. Raises ConfigurationError naming the file and the key."""
+    from pydantic import TypeAdapter, ValidationError
+
     from rlm.errors import ConfigurationError
 
     option = options.get(key)
     if option is None:
         known = ", ".join((*sorted(options), "[models]", "[prompt]"))
         raise ConfigurationError(f"{setting.file}: {key} is no setting; there are {known}")
-    wanted = _wanted(option)
-    # `sandbox = 2` and `sandbox = "2"` are both what people write.
-    if type(setting.value) not in wanted.types and not (key == "sandbox" and type(setting.value) is int):
-        raise ConfigurationError(f"{setting.file}: {key} is {setting.value!r}; give {wanted.words}")
+    value = setting.value
+    if type(value) is int and str(value) in get_args(option.type):
+        value = str(value)  # `sandbox = 2` and `sandbox = "2"` are both what people write
     try:
-        value = option.type_cast_value(ctx, setting.value)
+        value = TypeAdapter(option.type).validate_python(value, strict=True)
         _judge(key, value)
-    except typer.BadParameter as error:
-        raise ConfigurationError(f"{setting.file}: {key}: {error.message}") from None
+    except ValidationError as error:
+        wanted = error.errors()[0]["msg"]
+        raise ConfigurationError(f"{setting.file}: {key} is {value!r}: {wanted}") from None
     except ConfigurationError as error:
         said = str(error).replace(f"limits.{limit_of(key)}", key)
-        raise ConfigurationError(f"{setting.file}: {key}: {said}") from None
-
-
-class _Wanted(NamedTuple):
-    types: tuple[type, ...]
-    words: str
-
-
-def _wanted(option: Any) -> _Wanted:
-    match option.type.name:
-        case "integer" | "integer range":
-            return _Wanted((int,), "a whole number")
-        case "float" | "float range":
-            return _Wanted((int, float), "a number")
-        case "boolean":
-            return _Wanted((bool,), "true or false")
-    return _Wanted((str,), "a text in quotes")
+        raise ConfigurationError(
+            f"{setting.file}: {said if said.startswith(key) else f'{key}: {said}'}"
+        ) from None
+    return value
 
 
 def _judge(key: str, value: Any) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from rlm.cli.config import known_options
+from rlm.cli.config import KnownOption, known_options
 from rlm.cli.exits import Exit, say
 
 __all__ = ["init", "template"]
@@ -62,7 +62,7 @@ def template(ctx: typer.Context) -> str:
     return _HEAD + "\n" + "\n".join(lines) + "\n" + _MODELS + "\n" + _prompt_table()
 
 
-def _option_line(option: Any) -> str:
+def _option_line(option: KnownOption) -> str:
     value = '"…"' if option.default is None else _toml(option.default)
     return _line(f"{option.name} = {value}", option.help)
 

@@ -294,6 +294,8 @@ def _by_trying(asked: TileInput) -> str:
         gaps = "\n".join(["## Deadband Warnings\n", *lines]) if lines and config.inject_deadband else ""
         return "\n\n".join(filter(None, [config.system_prefix, *texts, gaps, f"Query: {asked.query}"]))
 
+    if config.counter.count(written(ranked)) <= config.max_tokens:
+        return written(ranked)
     chosen: list[Tile] = []
     for tile in ranked:
         if config.counter.count(written([*chosen, tile])) <= config.max_tokens:
