@@ -1,6 +1,6 @@
 """What is left of 500-message chats in 8,000 tokens: the extractive summary beside the latest messages.
 
-    python benchmarks/history/survival.py [--tokens 8000] [--chats 5] [--talk FILE] [--json OUT]
+    python benchmarks/history/survival.py [--tokens 8000] [--chats 5] [--talk FILE | --busy] [--json OUT]
 
 Prints the share of planted facts that survive, by kind, for both ways in the same run. `--talk` takes a text
 file (or .xz) of real talk whose sentences stand between the facts.
@@ -15,14 +15,12 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from chats import Chat, Fact, chat, survives
+from chats import Chat, chat, survives
 
 from prompts import get_counter
 from prompts.history import Message, compact_history
 from prompts.history.message import render
 from prompts.history.sentences import pieces
-
-KINDS = ("requirement", "error", "decision", "state")
 
 
 def latest(messages: Sequence[Message], tokens: int) -> str:
@@ -38,28 +36,29 @@ def latest(messages: Sequence[Message], tokens: int) -> str:
     return "\n\n".join(reversed(kept))
 
 
-def share(facts: Sequence[Fact], text: str) -> float:
-    return sum(survives(fact, text) for fact in facts) / max(1, len(facts))
-
-
 def sentences(path: str) -> list[str]:
-    opened = lzma.open(path, "rt", encoding="utf-8") if path.endswith(".xz") else Path(path).open(encoding="utf-8")
-    with opened as file:
-        return [piece for piece in pieces(file.read()) if 20 <= len(piece) <= 300]
+    data = Path(path).read_bytes()
+    text = (lzma.decompress(data) if path.endswith(".xz") else data).decode("utf-8")
+    return [piece for piece in pieces(text) if 20 <= len(piece) <= 300]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--tokens", type=int, default=8_000)
     parser.add_argument("--chats", type=int, default=5)
     parser.add_argument("--talk", help="a text file of real talk")
+    parser.add_argument("--busy", action="store_true", help="talk full of figures, names and paths")
     parser.add_argument("--json", help="write the figures here")
     options = parser.parse_args()
     talk = sentences(options.talk) if options.talk else ()
-    chats = [chat(seed, talk=talk) for seed in range(options.chats)]
+    chats = [chat(seed, talk=talk, busy=options.busy) for seed in range(options.chats)]
     rows = figures(chats, options.tokens)
-    size = sum(get_counter().count(render(message)) for one in chats for message in one.messages) // len(chats)
-    print(f"{len(chats)} chats of {len(chats[0].messages)} messages, {size:,} tokens each, in {options.tokens:,}")
+    size = sum(get_counter().count(render(message)) for one in chats for message in one.messages) // len(
+        chats
+    )
+    print(f"{len(chats)} chats of {len(chats[0].messages)} messages, {size:,} tokens each")
     print(f"{'':16}{'summary':>10}{'latest':>10}{'ratio':>8}")
     for name, (summary, recent) in rows.items():
         if name != "seconds":
@@ -79,7 +78,7 @@ def figures(chats: Sequence[Chat], tokens: int) -> dict[str, tuple[float, float]
         recent = latest(one.messages, tokens)
         for fact in one.facts:
             outcome = (survives(fact, text), survives(fact, recent))
-            for name in ("all", fact.kind, "plainly said" if fact.plain else "usual words"):
+            for name in ("all", fact.kind, f"({fact.manner})"):
                 facts.setdefault(name, []).append(outcome)
     rows = {
         name: (sum(a for a, _ in outcomes) / len(outcomes), sum(b for _, b in outcomes) / len(outcomes))

@@ -10,7 +10,7 @@ import math
 import re
 from collections import Counter as Tally
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from prompts.history.cues import CORRECTION, CUES, DEPENDENT, HEADINGS
 from prompts.history.message import Message
@@ -27,10 +27,14 @@ _PARTICULAR = re.compile(
     r"|\b\w+_\w+\b|\b[a-z]+[A-Z]\w*|\b[A-Z][a-z]+[A-Z]\w*|\b\w+\(\)|--[a-z][\w-]+|\b[A-Z]{2,}[\w-]*"  # code
 )
 _FIGURE = re.compile(r"\d[\d.,:]*\s?(?:%|[a-zA-Z]{1,3}\b)?")
-_NAME = re.compile(r"(?<=[\w,;:)] )[A-Z][a-z]+\w*")
+_NAME = re.compile(r"\b[A-Z][a-z]{2,}\w*")
 _FENCED = "```"
 _FEWEST_WORDS = 4
 _ALIKE = 0.7  # share of words two sentences have in common when one of them says it all
+_OFTEN = 0.05  # share of the messages in which a turn of phrase is only a habit
+_TELLING = 2.5  # the score above which a sentence is good company
+_GAIN = 0.3  # of what it has above that
+_MOST_PARTICULAR = {"system": 3.0, "user": 3.0, "assistant": 3.0, "tool": 1.0}
 _EACH_SHARE = 0.08  # of the allowance, promised to each heading before all compete
 
 
@@ -44,6 +48,7 @@ class _Candidate:
     heading: str
     score: float
     words: frozenset[str]
+    particulars: frozenset[str]
 
 
 def extract(messages: Sequence[Message], names: Sequence[str], allowance: int, counter: Counter) -> str:
@@ -73,9 +78,24 @@ def extract(messages: Sequence[Message], names: Sequence[str], allowance: int, c
         if costs[index] <= left and chosen.take(candidates[index]):
             left -= costs[index]
     page: dict[str, list[str]] = {}
-    for candidate in sorted(chosen.candidates, key=lambda candidate: candidate.order):
-        page.setdefault(candidate.heading, []).append(_line(candidate, names))
+    for together in _neighbours(chosen.candidates):
+        page.setdefault(together.heading, []).append(_line(together, names))
     return _page(page) if page else ""
+
+
+def _neighbours(candidates: Sequence[_Candidate]) -> list[_Candidate]:
+    """Sentences that stood side by side stand in one line, under the heading of the stronger."""
+    together: list[_Candidate] = []
+    for candidate in candidates:
+        before = together[-1] if together else None
+        if before and before.source == candidate.source and before.order == candidate.order - 1:
+            stronger = max(before, candidate, key=lambda one: one.score)
+            code = _FENCED in before.text + candidate.text
+            text = f"{before.text}{chr(10) if code else ' '}{candidate.text}"
+            together[-1] = replace(stronger, order=candidate.order, text=text)
+        else:
+            together.append(candidate)
+    return together
 
 
 def _line(candidate: _Candidate, names: Sequence[str]) -> str:
@@ -93,50 +113,56 @@ def _page(lines: dict[str, list[str]]) -> str:
 
 
 class _Chosen:
-    """What has been chosen. A sentence that says what a chosen one says is not taken."""
+    """What has been chosen, by its place. A sentence that says what a chosen one says is not taken."""
 
     def __init__(self) -> None:
-        self.candidates: list[_Candidate] = []
-        self._by_word: dict[str, list[_Candidate]] = {}
-        self._taken: set[int] = set()
+        self._chosen: dict[int, _Candidate] = {}
+        self._by_word: dict[str, list[int]] = {}
+
+    @property
+    def candidates(self) -> list[_Candidate]:
+        """In the order of the chat."""
+        return [self._chosen[order] for order in sorted(self._chosen)]
 
     def take(self, candidate: _Candidate) -> bool:
-        if candidate.order in self._taken or self._said(candidate):
+        if candidate.order in self._chosen or self._said(candidate):
             return False
-        self._taken.add(candidate.order)
-        self.candidates.append(candidate)
+        self._chosen[candidate.order] = candidate
         for word in candidate.words:
-            self._by_word.setdefault(word, []).append(candidate)
+            self._by_word.setdefault(word, []).append(candidate.order)
         return True
 
     def _said(self, candidate: _Candidate) -> bool:
+        """Whether a chosen sentence has most of its words, and all of its particulars."""
         shared: Tally[int] = Tally()
-        sizes: dict[int, int] = {}
         for word in candidate.words:
-            for other in self._by_word.get(word, ()):
-                shared[other.order] += 1
-                sizes[other.order] = len(other.words)
+            shared.update(self._by_word.get(word, ()))
         return any(
-            count >= _ALIKE * (len(candidate.words) + sizes[order] - count) for order, count in shared.items()
+            count >= _ALIKE * (len(candidate.words) + len(self._chosen[order].words) - count)
+            and candidate.particulars <= self._chosen[order].particulars
+            for order, count in shared.items()
         )
 
 
 def _candidates(messages: Sequence[Message]) -> list[_Candidate]:
-    split = [list(pieces(message.content)) for message in messages]
+    split = [list(_joined(list(pieces(message.content)))) for message in messages]
     common = _Commonness(split)
     first_user = next((place for place, message in enumerate(messages) if message.role == "user"), 0)
     found: list[_Candidate] = []
     order = 0
     for place, message in enumerate(messages):
         age = place / max(1, len(messages) - 1)
-        for text in _joined(split[place]):
+        order += 1  # sentences of two messages are no neighbours
+        for text in split[place]:
             order += 1
             words = _WORD.findall(text)
             if len(words) < _FEWEST_WORDS:
                 continue
             fresh = common.fresh(text)
             heading, telling = _telling(text, message.role, age)
-            score = telling * (0.4 + 0.6 * fresh) + _particular(text, message.role) + 1.5 * fresh
+            particulars = common.particulars(text)
+            particular = min(sum(particulars.values()), _MOST_PARTICULAR[message.role])
+            score = (telling + particular) * (0.3 + 0.7 * fresh) + fresh
             if place == first_user:
                 heading, score = "Task Summary", score + 1.5
             if CORRECTION.search(text):
@@ -145,9 +171,20 @@ def _candidates(messages: Sequence[Message]) -> list[_Candidate]:
                 score *= 0.6
             if message.role == "tool" and heading != "Errors Resolved":
                 score *= 0.5
-            kept = frozenset(word.casefold() for word in words if len(word) > 2 or word[0].isdigit())
-            found.append(_Candidate(order, place, text, heading, score, kept))
-    return found
+            kept = frozenset(word.casefold() for word in words if common.tells(word))
+            found.append(_Candidate(order, place, text, heading, score, kept, frozenset(particulars)))
+    return _beside_the_telling(found)
+
+
+def _beside_the_telling(found: Sequence[_Candidate]) -> list[_Candidate]:
+    """A sentence gains by what stands next to it: a cause beside its error, a reason beside its decision."""
+    scores = {candidate.order: candidate.score for candidate in found}
+    gained = []
+    for candidate in found:
+        best = max(scores.get(candidate.order - 1, 0.0), scores.get(candidate.order + 1, 0.0))
+        more = max(0.0, _GAIN * (best - _TELLING)) if candidate.score else 0.0
+        gained.append(replace(candidate, score=candidate.score + more))
+    return gained
 
 
 def _joined(sentences: Sequence[str]) -> Iterable[str]:
@@ -186,47 +223,61 @@ def _telling(text: str, role: str, age: float) -> tuple[str, float]:
     return heading, scores[heading]
 
 
-def _particular(text: str, role: str) -> float:
-    """Numbers, names, paths, code: what can't be guessed again."""
-    score = (
-        0.8 * len(set(_PARTICULAR.findall(text)))
-        + 0.5 * len(set(_FIGURE.findall(text)))
-        + 0.4 * len(set(_NAME.findall(text)))
-    )
-    return min(score, 1.0 if role == "tool" else 2.5)
-
-
 class _Commonness:
     """How much of a sentence the chat says again and again: small talk, progress lines, log formats."""
 
     def __init__(self, split: Sequence[Sequence[str]]) -> None:
-        self._messages: Tally[tuple[str, ...]] = Tally()
+        self._grams: Tally[tuple[str, ...]] = Tally()
         self._words: Tally[str] = Tally()
+        self._small: set[str] = set()
         for sentences in split:
             grams: set[tuple[str, ...]] = set()
             words: set[str] = set()
             for sentence in sentences:
                 shape = self._shape(sentence)
-                grams.update(self._grams(shape))
+                grams.update(zip(shape, shape[1:], shape[2:], strict=False))
                 words.update(shape)
-            self._messages.update(grams)
+                words.update(_FIGURE.findall(sentence))
+                self._small.update(word for word in _WORD.findall(sentence) if word.islower())
+            self._grams.update(grams)
             self._words.update(words)
-        self._count = max(2, len(split))
+        self._scale = math.log(max(3, len(split)))
+        self._often = math.log(max(4.0, _OFTEN * len(split)) / 2)
 
     @staticmethod
     def _shape(sentence: str) -> list[str]:
         return [_NUMBER.sub("0", word.casefold()) for word in _WORD.findall(sentence)]
 
-    @staticmethod
-    def _grams(shape: Sequence[str]) -> list[tuple[str, ...]]:
-        return list(zip(shape, shape[1:], shape[2:], strict=False))
+    def _rare(self, word: str) -> float:
+        """1 for a word of one message, 0 for a word of all."""
+        return 1 - math.log(max(1, self._words[word])) / self._scale
+
+    def tells(self, word: str) -> bool:
+        """Whether the word is not among those that are everywhere."""
+        return self._rare(_NUMBER.sub("0", word.casefold())) > 0.4
 
     def fresh(self, sentence: str) -> float:
         """0 for what is always said, to 1 for what is said once, in words that are rare."""
         shape = self._shape(sentence)
-        grams = self._grams(shape)
+        grams = list(zip(shape, shape[1:], shape[2:], strict=False))
         if not grams:
             return 0.0
-        once = sum(1 for gram in grams if self._messages[gram] <= 2) / len(grams)
-        rare = sorted((math.log(self._count / self._words[word]) for word in set(shape)), reverse=True)[:5]
-        return once * (0.4 + 0.6 * min(1.0, sum(rare) / len(rare) / math.log(self._count)))
+        new = sum(
+            min(1.0, max(0.0, 1 - math.log(max(2, self._grams[gram]) / 2) / self._often)) for gram in grams
+        )
+        rare = sorted((self._rare(word) for word in set(shape)), reverse=True)[:5]
+        return new / len(grams) * (0.4 + 0.6 * sum(rare) / len(rare))
+
+    def particulars(self, sentence: str) -> dict[str, float]:
+        """Numbers, names, paths, code, and how much each is worth: what can't be guessed again."""
+        found: dict[str, float] = {}
+        for name in _NAME.findall(sentence):
+            # A name, not a word that begins a sentence: the chat never writes it small.
+            if name.casefold() not in self._small:
+                found[name] = 0.7 * self._rare(name.casefold())
+        for figure in _FIGURE.findall(sentence):
+            found[figure] = (0.8 if len(figure) > 1 else 0.3) * self._rare(figure)
+        for piece in _PARTICULAR.findall(sentence):
+            words = self._shape(piece)
+            found[piece] = max((self._rare(word) for word in words), default=0.0)
+        return found
