@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from prompts.calibration import Calibration
 from prompts.tokens import get_counter
 from rlm.budget import Budget, Reservation
 from rlm.errors import ModelError
@@ -52,6 +53,7 @@ class Caller:
         self._budget = budget
         self._log = log
         self._sums: dict[str, _Sum] = {}
+        self._calibrations: dict[str, Calibration] = {}
 
     @property
     def tokens(self) -> int:
@@ -69,6 +71,10 @@ class Caller:
     def usage(self) -> tuple[Usage, ...]:
         """What every model was asked for."""
         return tuple(Usage(model=name, **asdict(one)) for name, one in self._sums.items())
+
+    def calibrated(self, model: Model, estimated: int) -> int:
+        """An estimate in the model's own tokens, as far as its usage has told."""
+        return self._calibrations.get(model.name, Calibration()).tokens(estimated)
 
     def estimated(self, model: Model, prompt_tokens: int, output_tokens: int) -> float | None:
         """Dollars a call may take at most; None when the price is not known."""
@@ -88,8 +94,10 @@ class Caller:
 
         `facts` go into the journal's event beside the reply (the prompt's report, the slice's spans).
         `last_round` takes what the budget holds back for it. `sent` is called once the request goes out.
-        A call that is cancelled under way is charged its prompt: the provider will.
+        A call that is cancelled under way is charged its prompt: the provider will. `prompt_tokens` is the
+        estimate; what the model's usage has said of earlier ones corrects it.
         """
+        estimated, prompt_tokens = prompt_tokens, self.calibrated(model, prompt_tokens)
         most = prompt_tokens + request.max_output_tokens
         cost = self.estimated(model, prompt_tokens, request.max_output_tokens)
         if last_round:
@@ -108,6 +116,8 @@ class Caller:
             self._budget.release(reservation)
             raise
         paid = self._settle(model, reservation, reply.usage)
+        known = self._calibrations.get(model.name, Calibration())
+        self._calibrations[model.name] = known.observe(estimated, reply.usage.input_tokens)
         await self._log.append(
             "model_call" if request.role in ("root", "direct") else "child",
             {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -368,6 +369,13 @@ def test_settings_that_cannot_be_are_named_all_at_once() -> None:
         compact_history([], budget=-1, threshold=0, window=10)
     assert len(caught.value.faults) == 3
     assert compact_history([], budget=0) == CompactedHistory("", (), None, 0)
+
+
+def test_the_example_in_the_docs_holds() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "prompts.md").read_text(encoding="utf-8")
+    code = page.split("```py\n")[1].split("```")[0]
+    assert "assert" in code
+    exec(code, {})
 
 
 TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=60) | st.sampled_from(
