@@ -103,7 +103,7 @@ class Caller:
         if last_round:
             reservation = self._budget.take_last_round()
         else:
-            calls = 0 if request.role == "root" else 1
+            calls = 0 if request.role in ("root", "summary") else 1
             reservation = self._budget.reserve(calls=calls, tokens=most, cost_usd=cost)
         began = time.monotonic()
         sent()
@@ -119,7 +119,7 @@ class Caller:
         known = self._calibrations.get(model.name, Calibration())
         self._calibrations[model.name] = known.observe(estimated, reply.usage.input_tokens)
         await self._log.append(
-            "model_call" if request.role in ("root", "direct") else "child",
+            "child" if request.role == "child" else "model_call",
             {
                 **facts,
                 "role": request.role,

@@ -111,14 +111,20 @@ def drive(steps: _Steps[_Result], summarizer: Summarizer) -> _Result:
         return result
 
 
-async def drive_async(steps: _Steps[_Result], summarizer: AsyncSummarizer) -> _Result:
-    """`drive` with a summariser that is awaited; cancellation passes through."""
+async def drive_async(
+    steps: _Steps[_Result],
+    summarizer: AsyncSummarizer,
+    *,
+    failures: tuple[type[Exception], ...] = (Exception,),
+) -> _Result:
+    """`drive` with a summariser that is awaited. What is none of `failures` passes through, as does
+    cancellation."""
     try:
         prompt = next(steps)
         while True:
             try:
                 answer: str | Failed = await summarizer(prompt)
-            except Exception as error:  # the boundary to code that is not ours
+            except failures as error:
                 answer = _failed(error)
             prompt = steps.send(answer)
     except StopIteration as end:
