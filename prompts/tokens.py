@@ -8,6 +8,7 @@ from typing import Protocol
 
 from prompts.errors import UnknownCounter
 from prompts.estimate import VERSION, estimate_each, estimate_tokens
+from prompts.exact import huggingface, openai
 
 __all__ = ["Counter", "FunctionCounter", "Units", "counter_names", "get_counter"]
 
@@ -87,8 +88,8 @@ _COUNTERS: dict[str, Counter] = {
 
 
 def counter_names() -> tuple[str, ...]:
-    """The names `get_counter` knows."""
-    return tuple(_COUNTERS)
+    """The names `get_counter` knows; beside them there is `hf:FILE`."""
+    return (*_COUNTERS, "openai")
 
 
 def get_counter(name: str = "estimate") -> Counter:
@@ -96,10 +97,14 @@ def get_counter(name: str = "estimate") -> Counter:
 
     `estimate` stays at or above o200k on real text (`prompts.estimate`); `chars` counts code points,
     `chars4_ceil` a quarter of them rounded up, `bytes4_floor` a quarter of the UTF-8 bytes rounded down.
+    `openai` counts o200k's own tokens (extra `tokens`), `hf:FILE` those of a `tokenizer.json` (extra `hf`).
     Raises UnknownCounter.
     """
-    try:
+    if name in _COUNTERS:
         return _COUNTERS[name]
-    except KeyError:
-        known = ", ".join(_COUNTERS)
-        raise UnknownCounter(f"no token counter is called {name!r}: use one of {known}") from None
+    if name == "openai":
+        return FunctionCounter(name, *openai())
+    if name.startswith("hf:"):
+        return FunctionCounter(name, *huggingface(name.removeprefix("hf:")))
+    known = ", ".join(counter_names())
+    raise UnknownCounter(f"no token counter is called {name!r}: use one of {known}, hf:FILE")

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from prompts.calibration import Calibration
 from prompts.tokens import get_counter
 from rlm.budget import Budget, Reservation
 from rlm.errors import ModelError
@@ -58,6 +59,7 @@ class Caller:
         self._log = log
         self._facts = facts
         self._sums: dict[str, _Sum] = {}
+        self._calibrations: dict[str, Calibration] = {}
 
     @property
     def tokens(self) -> int:
@@ -75,6 +77,10 @@ class Caller:
     def usage(self) -> tuple[Usage, ...]:
         """What every model was asked for."""
         return tuple(Usage(model=name, **asdict(one)) for name, one in self._sums.items())
+
+    def calibrated(self, model: Model, estimated: int) -> int:
+        """An estimate in the model's own tokens, as far as its usage has told."""
+        return self._calibrations.get(model.name, Calibration()).tokens(estimated)
 
     def estimated(self, model: Model, prompt_tokens: int, output_tokens: int) -> float | None:
         """Dollars a call may take at most; None when the price is not known."""
@@ -99,14 +105,16 @@ class Caller:
 
         `facts` go into the journal's event beside the reply (the prompt's report, the slice's spans).
         `last_round` takes what the budget holds back for it. `sent` is called once the request goes out.
-        A call that is cancelled under way is charged its prompt: the provider will.
+        A call that is cancelled under way is charged its prompt: the provider will. `prompt_tokens` is the
+        estimate; what the model's usage has said of earlier ones corrects it.
         """
+        estimated, prompt_tokens = prompt_tokens, self.calibrated(model, prompt_tokens)
         most = prompt_tokens + request.max_output_tokens
         cost = self.estimated(model, prompt_tokens, request.max_output_tokens)
         if last_round:
             reservation = self._budget.take_last_round()
         else:
-            calls = 0 if request.role == "root" else 1
+            calls = 0 if request.role in ("root", "summary") else 1
             reservation = self._budget.reserve(calls=calls, tokens=most, cost_usd=cost)
         began = time.monotonic()
         sent()
@@ -119,8 +127,10 @@ class Caller:
             self._budget.release(reservation)
             raise
         paid = self._settle(model, reservation, reply.usage)
+        known = self._calibrations.get(model.name, Calibration())
+        self._calibrations[model.name] = known.observe(estimated, reply.usage.input_tokens)
         await self._log.append(
-            "model_call" if request.role in ("root", "direct") else "child",
+            "child" if request.role == "child" else "model_call",
             {
                 **facts,
                 "role": request.role,

@@ -18,6 +18,7 @@ __all__ = [
     "Observer",
     "Retrying",
     "RoundStarted",
+    "RoundsFolded",
     "RunEnded",
     "RunStarted",
     "Violated",
@@ -57,6 +58,17 @@ class RoundStarted:
     round: int
     limit: int
     final: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RoundsFolded:
+    """Rounds 1 to `last` were folded into notes: the root's messages took `before` tokens and take `after`.
+    `fault` says why the summary model's notes were not used, "" when they were or none was asked."""
+
+    last: int
+    before: int
+    after: int
+    fault: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +138,7 @@ Event = (
     | RunStarted
     | KernelOpened
     | RoundStarted
+    | RoundsFolded
     | Violated
     | CellStarted
     | CellEnded

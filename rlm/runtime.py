@@ -72,7 +72,8 @@ class RLM:
     """Answers questions over contexts of any size.
 
     model and sub_model are names (`openai:gpt-5`, `extractive`, …) or models; None takes the one whose key
-    is set, else `extractive`, which needs none; sub_model None is the model. Raises ConfigurationError.
+    is set, else `extractive`, which needs none; sub_model None is the model. summary_model (None: sub_model)
+    folds rounds when they near the root's window. Raises ConfigurationError.
     observe is called with every Event of every run, from the event loop.
     """
 
@@ -81,6 +82,7 @@ class RLM:
         model: str | Model | None = None,
         *,
         sub_model: str | Model | None = None,
+        summary_model: str | Model | None = None,
         limits: Limits | None = None,
         settings: Settings | None = None,
         observe: Observer | None = None,
@@ -90,6 +92,7 @@ class RLM:
         self._observers: list[Observer] = [observe] if observe else []
         self.model = self._resolved(model)
         self.sub_model = self.model if sub_model is None else self._resolved(sub_model)
+        self.summary_model = self.sub_model if summary_model is None else self._resolved(summary_model)
 
     async def run(self, task: str, context: Context) -> RunResult:
         """Answer `task` over `context`. Raises UsageError (sources, settings, no room) and SandboxRefused
@@ -152,7 +155,8 @@ class RLM:
 
     async def aclose(self) -> None:
         """Close the models' connections. The object may be used again."""
-        for model in {id(model): model for model in (self.model, self.sub_model)}.values():
+        models = (self.model, self.sub_model, self.summary_model)
+        for model in {id(model): model for model in models}.values():
             await model.aclose()
 
     def _resolved(self, model: str | Model | None) -> Model:
@@ -176,6 +180,7 @@ class RLM:
         return {
             "model": self.model.name,
             "sub_model": self.sub_model.name,
+            "summary_model": self.summary_model.name,
             "limits": asdict(self.limits),
             "strategy": self.settings.strategy,
             "sandbox": self.settings.sandbox,
@@ -280,6 +285,7 @@ class _Run:
             finalizer=self._finalizer,
             accounts=self._accounts,
             settings=rlm.settings.root,
+            summary_model=rlm.summary_model,
         )
         return self._finished(await driver.run(self._root_input()), "rlm")
 

@@ -7,18 +7,25 @@ from prompts.history.compaction import (
     Summarizer,
     compact_history,
     compact_history_async,
+    drive_async,
 )
+from prompts.history.extract import extract
 from prompts.history.message import Message
-from prompts.history.summary import BREAK, SUMMARY_PROMPT
+from prompts.history.summary import BREAK, SUMMARY_PROMPT, Folding, Summary, summarizing
 
 __all__ = [
     "BREAK",
     "SUMMARY_PROMPT",
     "AsyncSummarizer",
     "CompactedHistory",
+    "Folding",
     "Message",
     "Summarizer",
+    "Summary",
     "SummaryCache",
     "compact_history",
     "compact_history_async",
+    "drive_async",
+    "extract",
+    "summarizing",
 ]

@@ -111,14 +111,20 @@ def drive(steps: _Steps[_Result], summarizer: Summarizer) -> _Result:
         return result
 
 
-async def drive_async(steps: _Steps[_Result], summarizer: AsyncSummarizer) -> _Result:
-    """`drive` with a summariser that is awaited; cancellation passes through."""
+async def drive_async(
+    steps: _Steps[_Result],
+    summarizer: AsyncSummarizer,
+    *,
+    failures: tuple[type[Exception], ...] = (Exception,),
+) -> _Result:
+    """`drive` with a summariser that is awaited. What is none of `failures` passes through, as does
+    cancellation."""
     try:
         prompt = next(steps)
         while True:
             try:
                 answer: str | Failed = await summarizer(prompt)
-            except Exception as error:  # the boundary to code that is not ours
+            except failures as error:
                 answer = _failed(error)
             prompt = steps.send(answer)
     except StopIteration as end:
@@ -249,7 +255,8 @@ def _compacting(job: _Job, *, extractive: bool) -> _Steps[CompactedHistory]:
     actions: tuple[str, ...] = ()
     if job.room > 0 and sum(job.costs[place] for place in old) >= whole.tokens * LEAST_GAIN:
         if extractive:
-            result, fault = _extracted(job, old), "nothing in it stands out"
+            most = min(job.budget, int(whole.tokens * (1 - LEAST_GAIN)))
+            result, fault = _extracted(job, old, most), "nothing in it stands out"
         else:
             result, fault, actions = yield from _summarized(job, old)
         if result is not None:
@@ -306,19 +313,22 @@ def _border(job: _Job, groups: Sequence[range], costs: Sequence[int], free: Sequ
     return len(groups)
 
 
-def _extracted(job: _Job, old: Sequence[int]) -> CompactedHistory | None:
+def _extracted(job: _Job, old: Sequence[int], most: int) -> CompactedHistory | None:
+    """The history in at most `most` tokens, which are filled: another sentence costs no call."""
     kept = job.kept(old)
-    allowance = job.room - sum(job.costs[place] for place in kept if place not in job.pinned)
     messages, names = [job.messages[place] for place in old], [job.names[place] for place in old]
+    allowance = (
+        job.room - (job.budget - most) - sum(job.costs[place] for place in kept if place not in job.pinned)
+    )
     while allowance > 0:
         summary = extract(messages, names, allowance, job.counter)
         if not summary:
             return None
         action = f"summarised {len(old):,} messages by their telling sentences, without a model"
         result = job.result(kept, "summary", summary=summary, folded=len(old), actions=(action,))
-        if result.tokens <= job.budget:
+        if result.tokens <= most:
             return result
-        allowance -= result.tokens - job.budget  # the counter took the whole for more than its parts
+        allowance -= result.tokens - most  # the counter took the whole for more than its parts
     return None
 
 

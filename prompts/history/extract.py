@@ -171,7 +171,8 @@ def _candidates(messages: Sequence[Message]) -> list[_Candidate]:
                 score *= 0.6
             if message.role == "tool" and heading != "Errors Resolved":
                 score *= 0.5
-            kept = frozenset(word.casefold() for word in words if common.tells(word))
+            told = {word.casefold() for word in words}
+            kept = frozenset(filter(common.tells, told)) or frozenset(told)
             found.append(_Candidate(order, place, text, heading, score, kept, frozenset(particulars)))
     return _beside_the_telling(found)
 

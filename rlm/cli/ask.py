@@ -49,6 +49,12 @@ def ask(
     sub_model: Annotated[
         str | None, typer.Option(envvar="RLM_SUB_MODEL", help="The children's model. Default: the root's.")
     ] = None,
+    summary_model: Annotated[
+        str | None,
+        typer.Option(
+            envvar="RLM_SUMMARY_MODEL", help="Folds older rounds near the window. Default: the children's."
+        ),
+    ] = None,
     exclude: Annotated[
         list[str] | None, typer.Option(help="Leave out what matches, as in .gitignore; may be repeated.")
     ] = None,
@@ -110,7 +116,14 @@ def ask(
         facts=settings_in_force(ctx).models,
     )
     with Progress(quiet=quiet, seconds=max_seconds) as progress:
-        rlm = RLM(model, sub_model=sub_model, limits=limits, settings=settings, observe=progress.take)
+        rlm = RLM(
+            model,
+            sub_model=sub_model,
+            summary_model=summary_model,
+            limits=limits,
+            settings=settings,
+            observe=progress.take,
+        )
         sources = sources_from_arguments(paths, sys.stdin.buffer, exclude=exclude or ())
         try:
             result = run_interruptible(_run(rlm, question, sources))

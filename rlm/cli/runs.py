@@ -147,6 +147,9 @@ def _told(event: Event) -> str:
         case "child":
             what = data.get("error") or data.get("reply", "")
             return f"  child {data.get('spans') or ''}: {what[:200]}"
+        case "compaction":
+            before, after = data["tokens_before"], data["tokens_after"]
+            return f"rounds 1 to {data['last_round']} folded: {before:,} tokens are {after:,} now"
         case "limit":
             return f"  limit: {data.get('message') or data.get('violation')}"
         case "warning":

@@ -8,7 +8,9 @@ from typing import Any, Literal, get_args
 
 __all__ = ["EVENT_KINDS", "Event", "EventKind", "RunState", "RunSummary"]
 
-EventKind = Literal["run_started", "model_call", "cell", "child", "helper", "limit", "warning", "finished"]
+EventKind = Literal[
+    "run_started", "model_call", "cell", "child", "helper", "compaction", "limit", "warning", "finished"
+]
 EVENT_KINDS: frozenset[str] = frozenset(get_args(EventKind))
 
 RunState = Literal["running", "finished", "interrupted"]
