@@ -5,10 +5,25 @@ Text in, text out: no network, no model, no clock, no randomness.
 
 from prompts.assembler import AssembledPrompt, assemble
 from prompts.budget import Budget
-from prompts.errors import BudgetExceeded, PromptError, SectionError, SliceTooLarge, UnknownCounter
+from prompts.citing import CitationCheck, check_citations
+from prompts.errors import (
+    BudgetExceeded,
+    InputError,
+    PromptError,
+    SectionError,
+    SliceTooLarge,
+    UnknownCounter,
+    UnknownStage,
+)
+from prompts.history import CompactedHistory, Message, compact_history, compact_history_async
 from prompts.recipes.abstention import NOT_FOUND, is_not_found
+from prompts.recipes.card import CardInput, CardPrompt, is_complete
+from prompts.recipes.card_context import CardContext, Document
+from prompts.recipes.card_settings import CardBudget, CardSettings
 from prompts.recipes.child import ChildInput, ChildPrompt, ChildSliceText
+from prompts.recipes.cited import CitedInput, CitedPrompt, Pack
 from prompts.recipes.root import HandleFacts, HelperDoc, RootInput, RootPrompt
+from prompts.recipes.tiles import Tile, TileConfig, TileInput, TilePrompt, TileStats
 from prompts.report import Decision, Report, Totals
 from prompts.section import Citation, Item, Section
 from prompts.tokens import Counter, counter_names, get_counter
@@ -18,15 +33,28 @@ __all__ = [
     "AssembledPrompt",
     "Budget",
     "BudgetExceeded",
+    "CardBudget",
+    "CardContext",
+    "CardInput",
+    "CardPrompt",
+    "CardSettings",
     "ChildInput",
     "ChildPrompt",
     "ChildSliceText",
     "Citation",
+    "CitationCheck",
+    "CitedInput",
+    "CitedPrompt",
+    "CompactedHistory",
     "Counter",
     "Decision",
+    "Document",
     "HandleFacts",
     "HelperDoc",
+    "InputError",
     "Item",
+    "Message",
+    "Pack",
     "PromptError",
     "Report",
     "RootInput",
@@ -34,10 +62,20 @@ __all__ = [
     "Section",
     "SectionError",
     "SliceTooLarge",
+    "Tile",
+    "TileConfig",
+    "TileInput",
+    "TilePrompt",
+    "TileStats",
     "Totals",
     "UnknownCounter",
+    "UnknownStage",
     "assemble",
+    "check_citations",
+    "compact_history",
+    "compact_history_async",
     "counter_names",
     "get_counter",
+    "is_complete",
     "is_not_found",
 ]

@@ -12,10 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 from prompts.budget import Budget
 from prompts.errors import BudgetExceeded, SectionError
-from prompts.fitting import Fitting, Measure
+from prompts.fitting import Fitting
+from prompts.followers import Followers
+from prompts.measure import Measure
 from prompts.policy import Never
 from prompts.render import JOINER, PromptMessage, RenderedSection, cache_borders, messages_of, prefix_hash
 from prompts.report import Decision, Report, Totals
@@ -37,6 +40,17 @@ class AssembledPrompt:
     sections: tuple[RenderedSection, ...]
     citations: tuple[Citation, ...]
     report: Report
+
+    def to_json(self) -> dict[str, Any]:
+        """prompt (one text, or {system, user} where there are both), sections, report."""
+        roles = {message.role for message in self.messages}
+        return {
+            "prompt": {"system": self.system, "user": self.user}
+            if {"system", "user"} <= roles
+            else self.text,
+            "sections": [section.to_json() for section in self.sections],
+            "report": self.report.to_json(),
+        }
 
     @property
     def system(self) -> str:
@@ -76,12 +90,12 @@ def assemble(
         rendered = [_rendered(fitting) for fitting in fittings]
         messages = messages_of(rendered)
         text = JOINER.join(message.content for message in messages)
-        tokens = assembly.measure.once(text)
+        tokens = assembly.measured(messages, text)
         if tokens <= budget.allowed or assembly.exceeded:
             break
         # Texts measured apart may come to less than the whole: leave more room, ever faster, but never
         # more than half of what is left at once.
-        left = budget.allowed - cut
+        left = assembly.allowed - cut
         step = max(1, min(max(left - left * budget.allowed // tokens, 2 * step), left // 2))
         cut += step
     return AssembledPrompt(
@@ -94,7 +108,7 @@ def assemble(
 
 
 class _Assembly:
-    """The sections on their way through reserve, fill and degrade."""
+    """The sections on their way through reserve, fill and degrade. Sizes are those of its measure."""
 
     def __init__(self, ordered: Sequence[Section], budget: Budget, may_exceed: bool, remedy: str) -> None:
         self.ordered = ordered
@@ -102,66 +116,120 @@ class _Assembly:
         self.may_exceed = may_exceed
         self.remedy = remedy
         self.measure = Measure(budget.counter)
-        self.measure.learn(item.text for section in ordered for item in section.items)
+        self.sizes = {
+            section.id: self.measure.each([item.text for item in section.items]) for section in ordered
+        }
+        self.allowed = self.measure.bound(budget.allowed)
         self.joiner = self.measure(JOINER)
         self.exceeded = False
 
+    def measured(self, messages: Sequence[PromptMessage], text: str) -> int:
+        """Tokens of the prompt as the budget wants it measured."""
+        if self.budget.by_message:
+            return sum(self.measure.count(message.content) for message in messages)
+        return self.measure.count(text)
+
     def fill(self, cut: int) -> list[Fitting]:
-        """Fit every section, leaving `cut` of the allowed tokens free; in the order of rendering."""
-        fittings = [Fitting(section, self.measure) for section in self.ordered]
+        """Fit every section, leaving `cut` of what is allowed free; in the order of rendering."""
+        fittings = {
+            section.id: Fitting(section, self.measure, self.sizes[section.id]) for section in self.ordered
+        }
         queue = sorted(
-            fittings, key=lambda fitting: (not fitting.section.required, -fitting.section.priority)
+            (fitting for fitting in fittings.values() if fitting.section.derived is None),
+            key=lambda fitting: (not fitting.section.required, -fitting.section.priority),
         )
-        room = self.budget.allowed - cut + self.joiner  # the first section stands without a joiner
+        # The first section stands without a joiner, and so do messages that are measured apart.
+        room = self.allowed - cut + self.joiner * (1 + self._free_borders())
         kept_free = {
             required: sum(self._floor(fitting) for fitting in queue if fitting.section.required is required)
             for required in (True, False)
         }
         pools = {
-            section.pool: bound
+            section.pool: self.measure.bound(bound)
             for section in self.ordered
             if section.pool is not None and (bound := self.budget.cap(section.pool)) is not None
         }
         used = 0
         for fitting in queue:
             section = fitting.section
-            if fitting.empty:
-                continue
-            kept_free[section.required] -= self._floor(fitting)
-            left = room - used - kept_free[section.required] - self.joiner
-            caps = (section.max_tokens, self.budget.cap(section.id), pools.get(section.pool or ""))
-            bound = min([left, *(cap for cap in caps if cap is not None)])
-            fits = fitting.fit(bound)
-            if section.required and (fitting.empty or not fits):
-                if self.may_exceed:
-                    self.exceeded = True
-                elif bound < left:
-                    raise BudgetExceeded(fitting.whole, bound, (section.id,), self.remedy)
-                else:
-                    raise self._too_large(fittings, cut)
-            elif not fits:
-                fitting.drop(f"its section had {max(bound, 0):,} tokens")
+            derived = [part for part in self.ordered if part.derived and part.derived.of == section.id]
+            followers = Followers(derived, self.measure, self.joiner)
             if not fitting.empty:
-                used += fitting.cost + self.joiner
-                if section.pool is not None and section.pool in pools:
-                    pools[section.pool] -= fitting.cost + self.joiner
-        return fittings
+                kept_free[section.required] -= self._floor(fitting)
+                left = room - used - kept_free[section.required] - self.joiner
+                used += self._fitted(fitting, left, pools, followers, fittings)
+            for part in followers.sections():
+                sizes = self.measure.each([item.text for item in part.items])
+                follower = fittings[part.id] = Fitting(part, self.measure, sizes)
+                left = room - used - kept_free[section.required] - self.joiner
+                if not follower.empty:
+                    used += self._fitted(follower, left, pools, Followers((), self.measure, 0), fittings)
+        return list(fittings.values())
+
+    def _fitted(
+        self,
+        fitting: Fitting,
+        left: int,
+        pools: dict[str, int],
+        followers: Followers,
+        fittings: dict[str, Fitting],
+    ) -> int:
+        """What the section takes, with its joiner, once it is fitted into what is left."""
+        section = fitting.section
+        caps = [
+            self.measure.bound(cap)
+            for cap in (section.max_tokens, self.budget.cap(section.id))
+            if cap is not None
+        ]
+        if section.pool in pools:
+            caps.append(pools[section.pool or ""])
+        bound = min([left, *caps])
+        fits = fitting.fit(bound, followers)
+        if section.required and (fitting.empty or not fits):
+            if self.may_exceed:
+                self.exceeded = True
+            elif bound < left:
+                tokens = self.measure.tokens
+                raise BudgetExceeded(tokens(fitting.whole), tokens(bound), (section.id,), self.remedy)
+            else:
+                raise self._too_large(list(fittings.values()))
+        elif not fits:
+            fitting.drop(f"its section had {max(self.measure.tokens(bound), 0):,} tokens")
+        if fitting.empty:
+            return 0
+        taken = fitting.cost + self.joiner
+        if section.pool in pools:
+            pools[section.pool or ""] -= taken
+        return taken
+
+    def _free_borders(self) -> int:
+        """Borders between messages at which the joiner is not counted; both sides are sure to be there."""
+        if not self.budget.by_message:
+            return 0
+        roles = [
+            section.role
+            for section in self.ordered
+            if section.required and any(item.text for item in section.items)
+        ]
+        return sum(former != latter for former, latter in pairwise(roles))
 
     def _floor(self, fitting: Fitting) -> int:
         """What is kept free for a section while those before it are filled."""
         section = fitting.section
         fixed = section.required and all(isinstance(step, Never) for step in section.ladder)
-        kept = fitting.whole if fixed else min(fitting.whole, section.min_tokens)
+        least = fitting.whole if fixed else min(fitting.whole, self.measure.bound(section.min_tokens))
+        kept = least if fixed or section.min_tokens else 0
         return kept + self.joiner if kept else 0
 
-    def _too_large(self, fittings: Sequence[Fitting], cut: int) -> BudgetExceeded:
+    def _too_large(self, fittings: Sequence[Fitting]) -> BudgetExceeded:
         costs = {
             fitting.section.id: fitting.whole
             for fitting in fittings
             if fitting.section.required and any(item.text for item in fitting.section.items)
         }
         largest = tuple(sorted(costs, key=lambda name: -costs[name]))
-        needed = sum(costs.values()) + self.joiner * (len(costs) - 1) + cut
+        needed = self.measure.tokens(sum(costs.values()) + self.joiner * (len(costs) - 1))
+        needed = max(needed, self.budget.allowed + 1)  # the whole may take more than its parts
         return BudgetExceeded(needed, self.budget.allowed, largest, self.remedy)
 
 
@@ -169,7 +237,7 @@ def _rendered(fitting: Fitting) -> RenderedSection:
     section = fitting.section
     texts = fitting.texts()
     text = section.prefix + section.separator.join(texts) + section.suffix if texts else ""
-    return RenderedSection(section.id, section.role, text, fitting.cost, section.stability)
+    return RenderedSection(section.id, section.role, text, fitting.tokens, section.stability)
 
 
 def _report(
@@ -188,7 +256,7 @@ def _report(
     warnings = tuple(
         f"section {earlier.id!r} ({earlier.stability}) stands before {later.id!r} ({later.stability}): "
         f"what follows it is not cached"
-        for earlier, later in pairwise(rendered)
+        for earlier, later in pairwise(section for section in rendered if section.text)
         if stability_rank(earlier.stability) > stability_rank(later.stability)
     )
     return Report(

@@ -16,7 +16,9 @@ class Budget:
     """Tokens for a prompt, measured with `counter`.
 
     The rendered prompt takes at most (total - headroom) / safety_factor, rounded down (`allowed`).
-    `per_section` bounds sections by id (beside their own `max_tokens`) and pools by name.
+    `per_section` bounds sections by id (beside their own `max_tokens`) and pools by name. With
+    `by_message` the messages are measured one by one: the blank line between them in the prompt's text
+    counts for nothing.
     """
 
     total: int
@@ -24,6 +26,7 @@ class Budget:
     per_section: Mapping[str, int] | None = None
     counter: Counter = field(default_factory=get_counter)
     safety_factor: float = 1.0
+    by_message: bool = False
 
     @property
     def allowed(self) -> int:

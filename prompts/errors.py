@@ -1,6 +1,8 @@
 """What can go wrong while a prompt is made.
 
 PromptError
+├── InputError       a value of a recipe's input that will not do; names its place
+├── UnknownStage     a card's state has no stage prompt, and there is none to fall back to
 ├── SectionError     sections, items or a budget that contradict themselves; every fault at once
 ├── UnknownCounter   no token counter of that name
 ├── BudgetExceeded   what may not be dropped is larger than the budget; names the sections
@@ -9,11 +11,31 @@ PromptError
 
 from __future__ import annotations
 
-__all__ = ["BudgetExceeded", "PromptError", "SectionError", "SliceTooLarge", "UnknownCounter"]
+__all__ = [
+    "BudgetExceeded",
+    "InputError",
+    "PromptError",
+    "SectionError",
+    "SliceTooLarge",
+    "UnknownCounter",
+    "UnknownStage",
+]
 
 
 class PromptError(Exception):
     """Base of everything this package raises on purpose. The message is one line and ends in the remedy."""
+
+
+class InputError(PromptError):
+    """A recipe's input can't be used. `path` says where, as in `$.packs[3].score`."""
+
+    def __init__(self, path: str, wrong: str, remedy: str) -> None:
+        super().__init__(f"{path} {wrong}: {remedy}")
+        self.path = path
+
+
+class UnknownStage(PromptError):
+    """A card is in a state for which there is no stage prompt, nor a default one."""
 
 
 class SectionError(PromptError):

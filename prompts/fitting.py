@@ -1,135 +1,104 @@
-"""Fitting one section into the tokens there are for it: choosing items, then the steps of its policy."""
+"""Fitting one section into the room there is for it: choosing items, then the steps of its policy."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from bisect import bisect_left
+from collections.abc import Sequence
 
+from prompts.followers import Followers
+from prompts.measure import Measure
 from prompts.policy import Compress, Drop, Gate, Never, Skip, StopFirst, Summarize, TierDown, Trim
 from prompts.report import Decision, DecisionStatus
 from prompts.section import Citation, Item, Section
-from prompts.tokens import Counter
 from prompts.trim import trim_text
 
-__all__ = ["Fitting", "Measure"]
+__all__ = ["Fitting"]
 
-
-class Measure:
-    """A counter that remembers. One lives for one assembly; summaries are remembered with it."""
-
-    def __init__(self, counter: Counter) -> None:
-        self._counter = counter
-        self._known: dict[str, int] = {}
-        self._summaries: dict[tuple[str, int], str] = {}
-
-    def __call__(self, text: str) -> int:
-        tokens = self._known.get(text)
-        if tokens is None:
-            tokens = self._known[text] = self._counter.count(text)
-        return tokens
-
-    def learn(self, texts: Iterable[str]) -> None:
-        """Count all of these at once, which is faster than one by one."""
-        new = list(dict.fromkeys(texts))
-        self._known.update(zip(new, self._counter.count_each(new), strict=True))
-
-    def once(self, text: str) -> int:
-        """Count without remembering: for texts that are tried and thrown away."""
-        return self._counter.count(text)
-
-    def summary(self, step: Summarize, text: str, tokens: int) -> str:
-        """The summary of `text`, asked for once."""
-        if (text, tokens) not in self._summaries:
-            self._summaries[text, tokens] = step.summarizer(text, tokens)
-        return self._summaries[text, tokens]
-
-
-class _Part:
-    """An item on its way: its text as it stands, None once it is out."""
-
-    __slots__ = ("before", "item", "reason", "status", "text", "tokens")
-
-    def __init__(self, item: Item, tokens: int) -> None:
-        self.item = item
-        self.text: str | None = item.text
-        self.before = self.tokens = tokens
-        self.status: DecisionStatus = "included"
-        self.reason = "fits"
-
-    def out(self, reason: str) -> None:
-        self.text, self.tokens, self.status, self.reason = None, 0, "dropped", reason
-
-    def become(self, text: str, tokens: int, status: DecisionStatus, reason: str) -> None:
-        self.text, self.tokens, self.status, self.reason = text, tokens, status, reason
+_FITS: tuple[DecisionStatus, str] = ("included", "fits")
 
 
 class Fitting:
     """A section being fitted. After `fit`, `texts` and `decisions` say what became of it.
 
     `cost` is what it takes now, 0 when nothing is left: items, separators and frame, each measured alone.
-    `whole` is what it took before anything was done.
+    `whole` is what it took before anything was done. Both, like every room here, are sizes of the measure.
+    Items go by their place in the section: lists of numbers, because there may be ten thousand of them.
     """
 
     __slots__ = (
+        "_before",
+        "_fates",
         "_frame",
         "_groups",
         "_measure",
-        "_parts",
-        "_ranked",
+        "_order",
         "_separator",
+        "_sizes",
+        "_texts",
         "actions",
         "cost",
         "section",
         "whole",
     )
 
-    def __init__(self, section: Section, measure: Measure) -> None:
+    def __init__(self, section: Section, measure: Measure, sizes: Sequence[int]) -> None:
+        """`sizes` are those of the items' texts."""
         self.section = section
         self._measure = measure
         self.actions: list[str] = []
         self._frame = measure(section.prefix) + measure(section.suffix)
         self._separator = measure(section.separator)
-        self._parts = [_Part(item, measure(item.text)) for item in section.items]
-        self._groups: dict[str, list[_Part]] = {}
-        self._ranked = self._rank()
-        for part in self._parts:
-            if not part.text:
-                part.out("its text is empty")
+        self._before = sizes
+        self._sizes = list(sizes)
+        self._texts: list[str | None] = [item.text for item in section.items]
+        self._fates: dict[int, tuple[DecisionStatus, str]] = {}
+        self._groups: dict[int, list[int]] = {}
+        self._order: list[int] | None = None
+        for place, text in enumerate(self._texts):
+            if not text:
+                self._out(place, "its text is empty")
         self.cost = self.whole = self._reckon()
 
     @property
     def empty(self) -> bool:
         """Whether nothing is left, or nothing ever was."""
-        return all(part.text is None for part in self._parts)  # a text may well cost nothing
+        return all(text is None for text in self._texts)  # a text may well cost nothing
 
     @property
     def decisions(self) -> list[Decision]:
         """One for every item of the section, in the order given."""
-        name = self.section.id
-        return [Decision(name, p.item.id, p.status, p.reason, p.before, p.tokens) for p in self._parts]
+        name, tokens, fates = self.section.id, self._measure.tokens, self._fates
+        return [
+            Decision(name, item.id, *fates.get(place, _FITS), tokens(before), tokens(after))
+            for place, (item, before, after) in enumerate(
+                zip(self.section.items, self._before, self._sizes, strict=True)
+            )
+        ]
+
+    @property
+    def tokens(self) -> int:
+        """`cost` in tokens."""
+        return self._measure.tokens(self.cost)
 
     def texts(self) -> list[str]:
         """The texts that are in, in the order they stand."""
-        return [part.text for part in self._standing() if part.text is not None]
+        return [text for place in self._standing() if (text := self._texts[place]) is not None]
 
     def citations(self) -> list[Citation]:
         """The citations of what is in, in the order it stands."""
-        return [part.item.citation for part in self._standing() if part.item.citation is not None]
-
-    def _standing(self) -> list[_Part]:
-        kept = [part for part in self._parts if part.text is not None]
-        kept.sort(key=lambda part: part.item.order)
-        return kept
+        items = self.section.items
+        return [found for place in self._standing() if (found := items[place].citation) is not None]
 
     def drop(self, reason: str) -> None:
         """Take the whole section out."""
-        for part in self._parts:
-            if part.text is not None:
-                part.out(reason)
+        for place in self._kept():
+            self._out(place, reason)
         self.cost = 0
 
-    def fit(self, room: int) -> bool:
-        """Bring the section within `room` tokens as its policy allows; False when that can't be done.
+    def fit(self, room: int, followers: Followers) -> bool:
+        """Bring the section, and what is derived from it, within `room` as its policy allows; False when
+        that can't be done.
 
         A False leaves the section as the last step made it: drop it, or give up.
         """
@@ -137,7 +106,7 @@ class Fitting:
             before = self.cost
             match step:
                 case StopFirst() | Skip() | Gate():
-                    self._enter(room, step)
+                    self._enter(room, step, followers)
                 case _ if before <= room:
                     continue
                 case Never():
@@ -154,118 +123,192 @@ class Fitting:
                     self.drop("its section gave way")
             self.cost = self._reckon()
             if self.cost != before:
-                name = type(step).__name__.lower()
-                self.actions.append(f"{name} {self.section.id}: {before:,} to {self.cost:,} tokens")
+                name, tokens = type(step).__name__.lower(), self._measure.tokens
+                self.actions.append(
+                    f"{name} {self.section.id}: {tokens(before):,} to {tokens(self.cost):,} tokens"
+                )
         return self.cost <= room
 
+    def _kept(self) -> list[int]:
+        return [place for place, text in enumerate(self._texts) if text is not None]
+
+    def _standing(self) -> list[int]:
+        items = self.section.items
+        return sorted(self._kept(), key=lambda place: items[place].order)
+
+    def _out(self, place: int, reason: str) -> None:
+        self._texts[place], self._sizes[place] = None, 0
+        self._fates[place] = ("dropped", reason)
+
+    def _become(self, place: int, text: str, status: DecisionStatus, reason: str) -> None:
+        self._texts[place], self._sizes[place] = text, self._measure(text)
+        self._fates[place] = (status, reason)
+
     def _reckon(self) -> int:
-        kept = [part.tokens for part in self._parts if part.text is not None]
-        return self._frame + sum(kept) + self._separator * (len(kept) - 1) if kept else 0
+        kept = len(self._texts) - self._texts.count(None)
+        return self._frame + sum(self._sizes) + self._separator * (kept - 1) if kept else 0
 
-    def _rank(self) -> list[_Part]:
-        """The parts, those that matter most first; of a group only its first, the others in `_groups`."""
-        ranked = []
-        for part in sorted(self._parts, key=_importance):
-            group = part.item.group
-            if group is None:
-                ranked.append(part)
-            elif group in self._groups:
-                self._groups[group].append(part)
-            else:
-                self._groups[group] = [part]
-                ranked.append(part)
-        return ranked
+    def _ranked(self) -> list[int]:
+        """The places, those that matter most first; of a group only its first, the others in `_groups`."""
+        if self._order is None:
+            self._order = _by_importance(self.section.items)
+            if any(item.group is not None for item in self.section.items):
+                self._order = self._grouped(self._order)
+        return self._order
 
-    def _unit(self, part: _Part) -> list[_Part]:
-        """What enters or leaves together with `part`, so far as it is still in."""
-        members = [part] if part.item.group is None else self._groups[part.item.group]
-        return [member for member in members if member.text is not None]
+    def _grouped(self, order: list[int]) -> list[int]:
+        leaders: dict[str, int] = {}
+        for place in order:
+            group = self.section.items[place].group
+            if group is not None:
+                self._groups.setdefault(leaders.setdefault(group, place), []).append(place)
+        return [place for place in order if place in self._groups or self.section.items[place].group is None]
 
-    def _enter(self, room: int, step: StopFirst | Skip | Gate) -> None:
-        gate = step.tokens if isinstance(step, Gate) else -math.inf
+    def _unit(self, place: int) -> list[int]:
+        """What enters or leaves together with `place`, so far as it is still in."""
+        if place not in self._groups:
+            return [] if self._texts[place] is None else [place]
+        return [member for member in self._groups[place] if self._texts[member] is not None]
+
+    def _items(self, places: Sequence[int]) -> list[Item]:
+        return [self.section.items[place] for place in places]
+
+    def _enter(self, room: int, step: StopFirst | Skip | Gate, followers: Followers) -> None:
+        everything = self.cost if self._kept() else 0
+        if not isinstance(step, Gate) and everything <= room:
+            kept = self._kept() if followers else []
+            ranked = [member for place in self._ranked() for member in self._unit(place)] if kept else []
+            if everything + followers.offer(self._items(ranked)) <= room:
+                followers.accept(self._items(ranked))
+                return
+        if isinstance(step, StopFirst):
+            self._stop_first(room, followers)
+        else:
+            self._skip(room, step.tokens if isinstance(step, Gate) else -math.inf, followers)
+
+    def _stop_first(self, room: int, followers: Followers) -> None:
         left = room - self._frame + self._separator
-        refused = ""
-        for part in self._ranked:
-            unit = self._unit(part)
-            need = self._separator * len(unit)
+        ranked = [unit for place in self._ranked() if (unit := self._unit(place))]
+        units: list[list[int]] = []
+        used = [0]
+        for unit in ranked:
+            total = used[-1] + sum([self._sizes[place] + self._separator for place in unit])
+            if total > left:
+                break
+            units.append(unit)
+            used.append(total)
+
+        def over(count: int) -> bool:
+            first = [place for unit in units[:count] for place in unit]
+            return used[count] + followers.offer(self._items(first)) > left
+
+        entered = len(units)
+        if followers:
+            entered = max(bisect_left(range(len(units) + 1), True, key=over) - 1, 0)
+            followers.accept(self._items([place for unit in units[:entered] for place in unit]))
+        remaining = max(self._measure.tokens(left - used[entered] - followers.cost - self._separator), 0)
+        reason = f"only {remaining:,} tokens were left"
+        for unit in ranked[entered:]:
+            for place in unit:
+                self._out(place, reason)
+            reason = "one before it did not fit"
+
+    def _skip(self, room: int, gate: float, followers: Followers) -> None:
+        left = room - self._frame + self._separator
+        tokens, separator, sizes = self._measure.tokens, self._separator, self._sizes
+        closed = reason = ""
+        for place in self._ranked():
+            unit = self._unit(place)
+            need = separator * len(unit)
             for member in unit:
-                need += member.tokens
-            if need <= left and left - self._separator > gate and not refused:
-                left -= need
-                continue
-            if left - self._separator <= gate:
-                reason = refused = f"no more than {gate:,} tokens were left"
-            elif refused:
-                reason = refused
-            else:
-                reason = f"only {max(left - self._separator, 0):,} tokens were left"
-                if isinstance(step, StopFirst):
-                    refused = "one before it did not fit"
+                need += sizes[member]
+            if not closed and gate >= 0 and tokens(left - separator) <= gate:
+                closed = f"no more than {gate:,} tokens were left"
+            if not closed and need <= left:
+                after = followers.offer(self._items(unit)) if followers else 0
+                if need + after <= left:
+                    followers.accept(self._items(unit))
+                    left -= need
+                    reason = ""
+                    continue
+            reason = (
+                closed
+                or reason
+                or f"only {max(tokens(left - followers.cost - separator), 0):,} tokens were left"
+            )
             for member in unit:
-                member.out(reason)
+                self._out(member, reason)
 
     def _trim(self, room: int, step: Trim) -> None:
         left = room - self._frame + self._separator
         full = False
-        for part in self._ranked:
-            unit = self._unit(part)
-            need = sum(member.tokens + self._separator for member in unit)
+        for place in self._ranked():
+            unit = self._unit(place)
+            need = sum(self._sizes[member] + self._separator for member in unit)
             if need <= left and not full:
                 left -= need
                 continue
             if not full and len(unit) == 1 and left > self._separator:
-                shorter = trim_text(part.text or "", left - self._separator, step.keep, self._measure.once)
+                text = self._texts[unit[0]] or ""
+                shorter = trim_text(text, left - self._separator, step.keep, self._measure.once)
                 if shorter is not None:
-                    part.become(shorter, self._measure(shorter), "trimmed", f"cut to {step.keep}")
+                    self._become(unit[0], shorter, "trimmed", f"cut to {step.keep}")
                     unit = []
             full = True
             for member in unit:
-                member.out("cut away to make room")
+                self._out(member, "cut away to make room")
 
     def _compress(self, room: int) -> None:
-        for level in range(max((len(part.item.variants) for part in self._parts), default=0)):
-            for leader in reversed(self._ranked):
-                for part in self._unit(leader):
+        items = self.section.items
+        for level in range(max((len(item.variants) for item in items), default=0)):
+            for leader in reversed(self._ranked()):
+                for place in self._unit(leader):
                     if self.cost <= room:
                         return
-                    if level >= len(part.item.variants):
+                    if level >= len(items[place].variants):
                         continue
-                    shorter = part.item.variants[level]
-                    tokens = self._measure(shorter)
-                    if shorter and tokens < part.tokens:
-                        self.cost -= part.tokens - tokens
-                        part.become(shorter, tokens, "compressed", f"variant {level + 1}, to save tokens")
+                    shorter = items[place].variants[level]
+                    before = self._sizes[place]
+                    if shorter and self._measure(shorter) < before:
+                        self._become(place, shorter, "compressed", f"variant {level + 1}, to save tokens")
+                        self.cost -= before - self._sizes[place]
 
     def _tier_down(self, room: int) -> None:
+        items = self.section.items
         while self.cost > room:
-            tiers = [part.item.tier or 0 for part in self._parts if part.text is not None]
-            highest = max(tiers, default=0)
+            kept = self._kept()
+            highest = max((items[place].tier or 0 for place in kept), default=0)
             if highest <= 0:
                 return
-            for part in self._parts:
-                if part.text is not None and (part.item.tier or 0) == highest:
-                    part.out(f"tier {highest} left to make room")
+            for place in kept:
+                if (items[place].tier or 0) == highest:
+                    self._out(place, f"tier {highest} left to make room")
             self.cost = self._reckon()
 
     def _summarize(self, room: int, step: Summarize) -> None:
         standing = self._standing()
-        left = room - self._frame
+        left = self._measure.tokens(room - self._frame)
         if not standing or left <= 0:
             return
         whole = self.section.separator.join(self.texts())
         summary = self._measure.summary(step, whole, left)
-        tokens = self._measure(summary)
-        if not summary.strip() or tokens > left:
+        if not summary.strip() or self._measure(summary) > room - self._frame:
             self.actions.append(f"summarize {self.section.id}: the summary was empty or too long, not used")
             return
         first = standing[0]
-        first.become(summary, tokens, "summarized", f"one summary of {len(standing):,} items")
-        for part in standing[1:]:
-            part.out(f"in the summary at {first.item.id}")
+        self._become(first, summary, "summarized", f"one summary of {len(standing):,} items")
+        for place in standing[1:]:
+            self._out(place, f"in the summary at {self.section.items[first].id}")
 
 
-def _importance(part: _Part) -> tuple[int, bool, float, int]:
-    item = part.item
-    if item.score != item.score:  # NaN sorts last
-        return (-item.priority, True, 0.0, item.order)
-    return (-item.priority, False, -item.score, item.order)
+def _by_importance(items: Sequence[Item]) -> list[int]:
+    """Places by priority, then score (NaN last), then order: one stable sort each, as numbers sort fast."""
+    places = sorted(range(len(items)), key=[item.order for item in items].__getitem__)
+    scores = [-item.score for item in items]
+    if any(map(math.isnan, scores)):
+        numbers = [(True, 0.0) if math.isnan(score) else (False, score) for score in scores]
+        places.sort(key=numbers.__getitem__)
+    else:
+        places.sort(key=scores.__getitem__)
+    places.sort(key=[-item.priority for item in items].__getitem__)
+    return places

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import Any
 
 from prompts.section import MessageRole, Stability, stability_rank
 
@@ -30,6 +31,20 @@ class RenderedSection:
     text: str
     tokens: int
     stability: Stability
+
+    @property
+    def name(self) -> str:
+        """The section's id."""
+        return self.id
+
+    @property
+    def content(self) -> str:
+        """The section's text."""
+        return self.text
+
+    def to_json(self) -> dict[str, Any]:
+        """name, content, tokens."""
+        return {"name": self.id, "content": self.text, "tokens": self.tokens}
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 __all__ = ["Decision", "DecisionStatus", "Report", "Totals"]
+
+_ROWS_SHOWN = 25
 
 DecisionStatus = Literal["included", "trimmed", "compressed", "summarized", "dropped"]
 
@@ -76,6 +80,10 @@ class Report:
             "cache_borders": list(self.cache_borders),
         }
 
+    def with_warnings(self, warnings: Sequence[str]) -> Report:
+        """The same report with these warnings before its own."""
+        return replace(self, warnings=(*warnings, *self.warnings)) if warnings else self
+
     def __rich__(self) -> Table:
         from rich.table import Table
         from rich.text import Text
@@ -89,13 +97,35 @@ class Report:
         )
         for heading in ("section", "item", "fate", "before", "after", "why"):
             table.add_column(heading, justify="right" if heading in ("before", "after") else "left")
-        for row in self.decisions:
-            table.add_row(
-                Text(row.section),
-                Text(row.id),
-                row.status,
-                f"{row.tokens_before:,}",
-                f"{row.tokens_after:,}",
-                Text(row.reason),
-            )
+        for name, rows in groupby(self.decisions, key=lambda decision: decision.section):
+            _add_section(table, name, list(rows))
         return table
+
+
+def _add_section(table: Table, name: str, rows: Sequence[Decision]) -> None:
+    """A line for the section, then one for each item where there are several; of many, those that changed or
+    stayed out first."""
+    from rich.text import Text
+
+    def add(section: str, item: str, row: Decision) -> None:
+        before, after = f"{row.tokens_before:,}", f"{row.tokens_after:,}"
+        table.add_row(Text(section), Text(item), row.status, before, after, Text(row.reason))
+
+    if len(rows) == 1:
+        add(name, rows[0].id, rows[0])
+        return
+    kept = sum(row.status != "dropped" for row in rows)
+    table.add_row(
+        Text(name),
+        f"{len(rows):,} items",
+        f"{kept:,} of {len(rows):,} in",
+        f"{sum(row.tokens_before for row in rows):,}",
+        f"{sum(row.tokens_after for row in rows):,}",
+    )
+    shown = rows
+    if len(rows) > _ROWS_SHOWN:
+        shown = sorted(rows, key=lambda row: row.status == "included")[:_ROWS_SHOWN]
+    for row in shown:
+        add("", row.id, row)
+    if len(rows) > len(shown):
+        table.add_row("", f"… {len(rows) - len(shown):,} more")

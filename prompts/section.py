@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter as Tally
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
-from prompts.policy import NEVER, Drop, Gate, Policy
+from prompts.policy import NEVER, Drop, Gate, Policy, Skip, StopFirst
 
-__all__ = ["Citation", "Item", "MessageRole", "Section", "Stability", "faults_of", "stability_rank"]
+__all__ = [
+    "Citation",
+    "Derived",
+    "Item",
+    "MessageRole",
+    "Section",
+    "Stability",
+    "faults_of",
+    "stability_rank",
+]
 
 MessageRole = Literal["system", "user", "assistant"]
 Stability = Literal["static", "session", "turn", "volatile"]
@@ -22,8 +31,7 @@ def stability_rank(stability: Stability) -> int:
     return _STABILITIES.index(stability)
 
 
-@dataclass(frozen=True, slots=True)
-class Citation:
+class Citation(NamedTuple):
     """Where an item's text comes from, under the marker that the prompt shows for it."""
 
     marker: str
@@ -33,9 +41,8 @@ class Citation:
     span_offsets: tuple[tuple[int, int], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
-    """A piece of text that enters, changes or stays out as one.
+class Item(NamedTuple):
+    """A piece of text that enters, changes or stays out as one. A tuple, because there may be thousands.
 
     Who enters first: `priority` (higher first), `score` (higher first, NaN last), `order`. Where it
     stands: `order`, then its place among `items`. `variants` are shorter texts, longest first. `tier` is
@@ -55,6 +62,20 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
+class Derived:
+    """A section's text made from what went into the section `of`, which keeps room for it.
+
+    `key` names what of an item matters to the text (None: nothing); `text` is given the keys of the items
+    that are in, in the order they entered, to be read only. The section `of` is filled by StopFirst (the text
+    must then not get shorter as items enter) or Skip.
+    """
+
+    of: str
+    key: Callable[[Item], str | None]
+    text: Callable[[dict[str, None]], str]
+
+
+@dataclass(frozen=True, slots=True)
 class Section:
     """A part of the prompt. `order` says where it stands, `priority` (higher first) who gets the tokens.
 
@@ -62,7 +83,8 @@ class Section:
     section while those of higher priority (of the required, or of the others) are filled; `max_tokens`
     bounds it. `prefix` and `suffix`
     frame the items, `separator` stands between them; a section without items leaves no frame. Sections
-    of one `pool` share the bound that `Budget.per_section` sets under the pool's name.
+    of one `pool` share the bound that `Budget.per_section` sets under the pool's name. A `derived` section
+    has no items of its own.
     """
 
     id: str
@@ -79,6 +101,7 @@ class Section:
     suffix: str = ""
     separator: str = "\n\n"
     pool: str | None = None
+    derived: Derived | None = None
 
     @property
     def ladder(self) -> tuple[Policy, ...]:
@@ -105,6 +128,17 @@ def faults_of(sections: Sequence[Section]) -> list[str]:
             faults.append(f"section {section.id!r} has no policy: use Never() to allow no change")
         if section.required and any(isinstance(step, Drop | Gate) for step in section.ladder):
             faults.append(f"section {section.id!r} is required and may be dropped or gated: choose one")
+    sources = {section.id: section for section in sections if section.derived is None}
+    for section in sections:
+        if section.derived is not None:
+            source = sources.get(section.derived.of)
+            if source is None or len(source.ladder) != 1 or not isinstance(source.policy, StopFirst | Skip):
+                faults.append(
+                    f"section {section.id!r} is derived from {section.derived.of!r}, which must be a section "
+                    "with items of its own and the one policy StopFirst() or Skip()"
+                )
+            if section.items:
+                faults.append(f"section {section.id!r} is derived and has items: give it one or the other")
     last_system = max((section.order for section in sections if section.role == "system"), default=None)
     faults += [
         f"section {section.id!r} ({section.role}) stands before a system section: system text comes first"

@@ -8,8 +8,9 @@ from typing import Protocol
 
 from prompts.errors import UnknownCounter
 from prompts.estimate import VERSION, estimate_each, estimate_tokens
+from prompts.exact import huggingface, openai
 
-__all__ = ["Counter", "FunctionCounter", "counter_names", "get_counter"]
+__all__ = ["Counter", "FunctionCounter", "Units", "counter_names", "get_counter"]
 
 
 class Counter(Protocol):
@@ -28,6 +29,17 @@ class Counter(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Units:
+    """What a counter really adds up, where that is finer than its tokens: `per` units make a token, and a
+    rest counts as one (`up`) or not at all. `each` gives the units of texts; those of joined texts are
+    their sum, which is how parts measured apart come to exactly what the whole takes."""
+
+    per: int
+    up: bool
+    each: Callable[[Sequence[str]], list[int]]
+
+
+@dataclass(frozen=True, slots=True)
 class FunctionCounter:
     """A counter made of a pure function, and of a faster one for many texts where there is one."""
 
@@ -35,6 +47,7 @@ class FunctionCounter:
     version: str
     function: Callable[[str], int]
     each: Callable[[Sequence[str]], list[int]] | None = None
+    units: Units | None = None
 
     def count(self, text: str) -> int:
         return self.function(text)
@@ -47,24 +60,36 @@ def _quarter_characters(text: str) -> int:
     return -(-len(text) // 4)
 
 
+def _bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
 def _quarter_bytes(text: str) -> int:
-    return len(text.encode("utf-8", "surrogatepass")) // 4
+    return _bytes(text) // 4
+
+
+def _lengths(texts: Sequence[str]) -> list[int]:
+    return list(map(len, texts))
+
+
+def _byte_lengths(texts: Sequence[str]) -> list[int]:
+    return list(map(_bytes, texts))
 
 
 _COUNTERS: dict[str, Counter] = {
     counter.name: counter
     for counter in (
         FunctionCounter("estimate", VERSION, estimate_tokens, estimate_each),
-        FunctionCounter("chars", "1", len),
-        FunctionCounter("chars4_ceil", "1", _quarter_characters),
-        FunctionCounter("bytes4_floor", "1", _quarter_bytes),
+        FunctionCounter("chars", "1", len, _lengths),
+        FunctionCounter("chars4_ceil", "1", _quarter_characters, units=Units(4, True, _lengths)),
+        FunctionCounter("bytes4_floor", "1", _quarter_bytes, units=Units(4, False, _byte_lengths)),
     )
 }
 
 
 def counter_names() -> tuple[str, ...]:
-    """The names `get_counter` knows."""
-    return tuple(_COUNTERS)
+    """The names `get_counter` knows; beside them there is `hf:FILE`."""
+    return (*_COUNTERS, "openai")
 
 
 def get_counter(name: str = "estimate") -> Counter:
@@ -72,10 +97,14 @@ def get_counter(name: str = "estimate") -> Counter:
 
     `estimate` stays at or above o200k on real text (`prompts.estimate`); `chars` counts code points,
     `chars4_ceil` a quarter of them rounded up, `bytes4_floor` a quarter of the UTF-8 bytes rounded down.
+    `openai` counts o200k's own tokens (extra `tokens`), `hf:FILE` those of a `tokenizer.json` (extra `hf`).
     Raises UnknownCounter.
     """
-    try:
+    if name in _COUNTERS:
         return _COUNTERS[name]
-    except KeyError:
-        known = ", ".join(_COUNTERS)
-        raise UnknownCounter(f"no token counter is called {name!r}: use one of {known}") from None
+    if name == "openai":
+        return FunctionCounter(name, *openai())
+    if name.startswith("hf:"):
+        return FunctionCounter(name, *huggingface(name.removeprefix("hf:")))
+    known = ", ".join(counter_names())
+    raise UnknownCounter(f"no token counter is called {name!r}: use one of {known}, hf:FILE")

@@ -8,20 +8,21 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from prompts.calibration import Calibration
 from prompts.tokens import get_counter
 from rlm.budget import Budget, Reservation
 from rlm.errors import ModelError
 from rlm.events import ModelAnswered, Observer
 from rlm.models.base import Message, Model, Reply, Request, TokenUsage
 from rlm.models.keys import call_key
-from rlm.models.pricing import price
+from rlm.models.prices import Prices
 from rlm.playback import Playback
 from rlm.types import Usage
 
 if TYPE_CHECKING:
     from rlm.journal import RunLog
 
-__all__ = ["Call", "Caller", "estimate", "estimated_cost", "messages_of"]
+__all__ = ["Call", "Caller", "estimate", "messages_of"]
 
 _COUNTER = get_counter("estimate")
 
@@ -29,11 +30,6 @@ _COUNTER = get_counter("estimate")
 def estimate(text: str) -> int:
     """Tokens of `text`, never too few: what reserves are made with."""
     return _COUNTER.count(text)
-
-
-def estimated_cost(model: Model, prompt_tokens: int, output_tokens: int) -> float | None:
-    """US dollars for a call of so many tokens; None when the price is not known."""
-    return price(model.name, TokenUsage(input_tokens=prompt_tokens, output_tokens=output_tokens))
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +58,23 @@ class Caller:
     """
 
     def __init__(
-        self, budget: Budget, log: RunLog, playback: Playback, observe: Observer, *, remember: bool = False
+        self,
+        budget: Budget,
+        log: RunLog,
+        playback: Playback,
+        observe: Observer,
+        prices: Prices,
+        *,
+        remember: bool = False,
     ) -> None:
+        self.prices = prices
         self._budget = budget
         self._log = log
         self._playback = playback
         self._observe = observe
         self._remember = remember
         self._sums: dict[str, _Sum] = {}
+        self._calibrations: dict[str, Calibration] = {}
         spent = playback.recording.spent
         for usage in spent.usage:
             facts = asdict(usage)
@@ -96,6 +101,10 @@ class Caller:
         """What every model was asked for."""
         return tuple(Usage(model=name, **asdict(one)) for name, one in self._sums.items())
 
+    def calibrated(self, model: Model, estimated: int) -> int:
+        """An estimate in the model's own tokens, as far as its usage has told."""
+        return self._calibrations.get(model.name, Calibration()).tokens(estimated)
+
     async def ask(
         self,
         model: Model,
@@ -110,18 +119,20 @@ class Caller:
 
         `facts` go into the journal's event beside the reply (the prompt's report, the slice's spans).
         `last_round` takes what the budget holds back for it. `sent` is called once the request goes out.
-        A call that is cancelled under way is charged its prompt: the provider will.
+        A call that is cancelled under way is charged its prompt: the provider will. `prompt_tokens` is the
+        estimate; what the model's usage has said of earlier ones corrects it.
         """
         key = None if request.role == "root" else call_key(model.name, request)
         if key is not None and (known := await self._known(key, model, request, facts)) is not None:
             sent()
             return known
+        estimated, prompt_tokens = prompt_tokens, self.calibrated(model, prompt_tokens)
         most = prompt_tokens + request.max_output_tokens
-        cost = estimated_cost(model, prompt_tokens, request.max_output_tokens)
+        cost = self.prices.at_most(model, prompt_tokens, request.max_output_tokens)
         if last_round:
             reservation = self._budget.take_last_round()
         else:
-            calls = 0 if request.role == "root" else 1
+            calls = 0 if request.role in ("root", "summary") else 1
             reservation = self._budget.reserve(calls=calls, tokens=most, cost_usd=cost)
         began = time.monotonic()
         sent()
@@ -151,8 +162,10 @@ class Caller:
                 seconds=seconds,
             )
         )
+        calibration = self._calibrations.get(model.name, Calibration())
+        self._calibrations[model.name] = calibration.observe(estimated, reply.usage.input_tokens)
         await self._log.append(
-            "model_call" if request.role in ("root", "direct") else "child",
+            "child" if request.role == "child" else "model_call",
             {
                 **facts,
                 "key": key,
@@ -199,7 +212,7 @@ class Caller:
         return Call(Reply(found["reply"]), 0.0, cached=True)
 
     def _settle(self, model: Model, reservation: Reservation, usage: TokenUsage) -> float | None:
-        paid = price(model.name, usage)
+        paid = self.prices.of(model, usage)
         self._budget.settle(reservation, tokens=usage.input_tokens + usage.output_tokens, cost_usd=paid)
         one = self._sums.setdefault(model.name, _Sum())
         one.calls += 1

@@ -17,12 +17,13 @@ from prompts import RootInput, RootPrompt
 from prompts.recipes.corrections import correction, last_round_notice, soft_breach_reminder
 from rlm.accounts import Accounts
 from rlm.budget import STOP_REASONS
-from rlm.calls import estimate, estimated_cost
+from rlm.calls import estimate
+from rlm.compaction import Compactor, Round
 from rlm.contract import Contract, Violation, fenced, parse
 from rlm.deadline import seconds_left
 from rlm.errors import BudgetExhausted, ModelError
 from rlm.events import CellEnded, CellStarted, RoundStarted, Violated, Warned
-from rlm.feedback import Feedback, render
+from rlm.feedback import Feedback, render, said
 from rlm.finalization import Answer, Finalizer
 from rlm.models.base import FinishReason, Message, Model, Reply, Request
 from rlm.recording import PastRound, Recording
@@ -52,11 +53,13 @@ _WENT_ANOTHER_WAY = (
 
 @dataclass(frozen=True, slots=True)
 class RootSettings:
-    """How a root is run: characters of stdout it is shown a round, tokens of one of its replies."""
+    """How a root is run: characters of stdout it is shown a round, tokens of one of its replies, the share
+    of its window that its messages may take before older rounds are folded."""
 
     contract: Contract = "one-block"
     output_limit: int = 8_000
     output_tokens: int = 8_000
+    compact_at: float = 0.8
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +95,7 @@ class Driver:
         finalizer: Finalizer,
         accounts: Accounts,
         settings: RootSettings,
+        summary_model: Model | None = None,
     ) -> None:
         self._model = model
         self._task = task
@@ -106,11 +110,22 @@ class Driver:
         self._observe = accounts.observe
         self._settings = settings
         self._output = min(settings.output_tokens, model.window.output)
+        self._compactor = Compactor(
+            summary_model or model,
+            task,
+            root=model,
+            window=model.window,
+            output_tokens=self._output,
+            compact_at=settings.compact_at,
+            accounts=accounts,
+        )
         self._sandbox: Sandbox | None = None
         self._deaths = 0
         self._violations = 0
-        # Append-only, and each marked as a border of what the next round repeats: provider caches live.
+        # Append-only until rounds are folded, and each marked as a border of what the next round repeats:
+        # provider caches live.
         self._messages: list[Message] = []
+        self._rounds_at: list[Round] = []
         self._report: dict[str, Any] = {}
         self._tokens = 0
         self._last_cell: CellResult | None = None
@@ -169,6 +184,7 @@ class Driver:
 
     async def _round(self, round_: int, *, final: bool = False) -> None:
         """Ask, check, run, feed back."""
+        await self._make_room()
         self._observe(RoundStarted(round_, self._budget.limits.rounds, final))
         request = Request(
             role="root",
@@ -194,6 +210,7 @@ class Driver:
 
     async def _take(self, reply: Reply, round_: int, past: PastRound | None = None) -> None:
         """Check a reply, run its cell, feed back; `past` is the round when it was had before."""
+        self._rounds_at.append(Round(round_, len(self._messages)))
         # A server may not hold itself to the output limit: what it sent would fill the window for ever.
         overlong = estimate(reply.text) > 4 * self._output
         finish: FinishReason = "length" if overlong else reply.finish_reason
@@ -211,6 +228,7 @@ class Driver:
         result, told = await self._run_cell(cell.code, round_, before)
         notes.extend(told)
         self._last_cell = result
+        self._rounds_at[-1] = replace(self._rounds_at[-1], output=said(result, self._settings.output_limit))
         self._variables.update((variable.name, str(variable)) for variable in result.report.changed)
         self._coverage.note_read(result.report.read)
         self._coverage.note_scanned(result.report.scanned)
@@ -222,6 +240,12 @@ class Driver:
         if self._finalizer.answer is not None:
             return
         self._add(Message("user", self._feedback(round_, result, notes), stable=True))
+
+    async def _make_room(self) -> None:
+        folded = await self._compactor.fold(self._messages, self._rounds_at, tuple(self._variables.values()))
+        if folded is not None:
+            self._messages, self._rounds_at = list(folded.messages), list(folded.rounds)
+            self._tokens = sum(estimate(message.content) for message in self._messages)
 
     def _feedback(self, round_: int, result: CellResult, notes: list[str]) -> str:
         return render(
@@ -376,7 +400,7 @@ class Driver:
     def _hold_last_round(self) -> None:
         tokens = self._tokens + self._output
         self._budget.hold_last_round(
-            tokens=tokens, cost_usd=estimated_cost(self._model, self._tokens, self._output)
+            tokens=tokens, cost_usd=self._caller.prices.at_most(self._model, self._tokens, self._output)
         )
 
     def _low(self) -> list[str]:

@@ -21,6 +21,7 @@ __all__ = [
     "Resumed",
     "Retrying",
     "RoundStarted",
+    "RoundsFolded",
     "RunEnded",
     "RunFinished",
     "RunStarted",
@@ -86,6 +87,17 @@ class ModelAnswered:
     cost_usd: float | None
     finish_reason: str
     seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class RoundsFolded:
+    """Rounds 1 to `last` were folded into notes: the root's messages took `before` tokens and take `after`.
+    `fault` says why the summary model's notes were not used, "" when they were or none was asked."""
+
+    last: int
+    before: int
+    after: int
+    fault: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +186,7 @@ Event = (
     | KernelOpened
     | RoundStarted
     | ModelAnswered
+    | RoundsFolded
     | Violated
     | CellStarted
     | CellEnded

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from rlm.types import Coverage
 from sandbox.types import CellResult
 
-__all__ = ["ChildTally", "Feedback", "coverage_line", "head_and_tail", "render"]
+__all__ = ["ChildTally", "Feedback", "coverage_line", "head_and_tail", "render", "said"]
 
 MAX_VARIABLES = 40
 ERROR_LIMIT = 3_000
@@ -62,6 +62,13 @@ def render(feedback: Feedback) -> str:
     parts.extend(feedback.low)
     parts.extend(feedback.notes)
     return "\n\n".join(parts)
+
+
+def said(cell: CellResult, limit: int) -> str:
+    """What a block said for itself, without the words around it: what it printed, its result, its error."""
+    error = f"{cell.ename}: {cell.evalue}" if cell.status != "ok" else ""
+    parts = (cell.stdout, cell.result or "", error)
+    return "\n".join(head_and_tail(part, limit, "cut") for part in parts if part)
 
 
 def head_and_tail(text: str, limit: int, hint: str, *, whole: int | None = None) -> str:

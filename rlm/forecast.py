@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from rlm.budget import Budget
-from rlm.calls import estimate, estimated_cost
+from rlm.calls import estimate
 from rlm.models.base import Model
+from rlm.models.prices import Prices
 from sandbox.in_kernel.body import Body
 
 __all__ = ["BatchForecast", "Forecaster"]
@@ -38,10 +39,13 @@ class BatchForecast:
 class Forecaster:
     """Foretells for one run. `prompt_tokens` is what a child's prompt may hold."""
 
-    def __init__(self, model: Model, body: Body, *, budget: Budget, prompt_tokens: int) -> None:
+    def __init__(
+        self, model: Model, body: Body, *, budget: Budget, prices: Prices, prompt_tokens: int
+    ) -> None:
         self._model = model
         self._body = body
         self._budget = budget
+        self._prices = prices
         self._prompt_tokens = prompt_tokens
 
     @cached_property
@@ -65,7 +69,7 @@ class Forecaster:
         recommended = min(self.fitting_chars, max(_USUAL_CHUNK, -(-chars // calls)))
         passes = -(-chars // recommended)
         prompt_tokens = int(min(recommended, chars) / self.chars_per_token) + _FRAMING
-        cost = estimated_cost(self._model, prompt_tokens, _USUAL_ANSWER)
+        cost = self._prices.at_most(self._model, prompt_tokens, _USUAL_ANSWER)
         return {
             "recommended_chunk": recommended,
             "calls": passes,
@@ -105,7 +109,7 @@ class Forecaster:
             return BatchForecast(0, 0, 0.0)
         slices = sum(sizes) / self.chars_per_token / len(sizes)
         prompt = int((slices + _FRAMING) * share)
-        cost = estimated_cost(self._model, prompt, answer)
+        cost = self._prices.at_most(self._model, prompt, answer)
         return BatchForecast(
             len(sizes), (prompt + answer) * len(sizes), None if cost is None else cost * len(sizes)
         )

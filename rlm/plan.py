@@ -6,9 +6,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from rlm.budget import Budget, Limits
-from rlm.calls import estimated_cost
 from rlm.forecast import Forecaster
 from rlm.models.base import Model
+from rlm.models.prices import Prices
 from rlm.types import Strategy
 from sandbox.in_kernel.body import Body
 
@@ -53,13 +53,16 @@ def plan_run(
     strategy: Strategy,
     limits: Limits,
     prompt_tokens: int,
+    prices: Prices,
 ) -> RunPlan:
     """The plan of a run over `body`. `prompt_tokens` is what a child's prompt may hold."""
-    forecaster = Forecaster(sub_model, body, budget=Budget(limits), prompt_tokens=prompt_tokens)
+    forecaster = Forecaster(
+        sub_model, body, budget=Budget(limits), prices=prices, prompt_tokens=prompt_tokens
+    )
     if strategy == "direct":
         prompt = int(body.chars / forecaster.chars_per_token) + _DIRECT_FRAMING
         calls, tokens, seconds = 1, prompt + _DIRECT_ANSWER, _SECONDS_A_REPLY
-        cost = estimated_cost(model, prompt, _DIRECT_ANSWER)
+        cost = prices.at_most(model, prompt, _DIRECT_ANSWER)
     else:
         chunk = int(forecaster.full_pass()["recommended_chunk"] or 1)
         sizes = [min(chunk, body.chars - start) for start in range(0, body.chars, chunk)]
@@ -68,7 +71,7 @@ def plan_run(
         # Every round repeats what came before it.
         prompts = sum(_ROOT_PROMPT + number * _ROUND_TOKENS for number in range(rounds))
         replies = rounds * _ROUND_TOKENS // 2
-        root = estimated_cost(model, prompts, replies)
+        root = prices.at_most(model, prompts, replies)
         calls = rounds + children.calls
         tokens = prompts + replies + children.tokens
         cost = None if root is None or children.cost_usd is None else root + children.cost_usd

@@ -38,6 +38,8 @@ from rlm.events import (
 from rlm.finalization import Finalizer
 from rlm.handler import RunHandler
 from rlm.models import Model, ModelOptions, resolve
+from rlm.models.facts import ModelFacts
+from rlm.models.prices import Prices
 from rlm.plan import RunPlan, plan_run
 from rlm.playback import Playback
 from rlm.recording import Recording
@@ -81,7 +83,8 @@ class Settings:
     sandbox: the isolation level, or "auto" for the strongest there is; store: the journal's file or URL
     (None: the user's state folder), which loses its oldest finished runs when it takes more than store_mb
     megabytes; document_cache: whether the text of large files is kept from run to run in the user's cache
-    folder; cache: children's answers are taken from earlier runs in the store, where the call is the same.
+    folder; cache: children's answers are taken from earlier runs in the store, where the call is the same;
+    facts: windows and prices by model name, which go before the shipped.
     """
 
     strategy: Literal["auto", "rlm", "direct"] = "auto"
@@ -95,13 +98,15 @@ class Settings:
     direct: DirectSettings = field(default_factory=DirectSettings)
     kernel: KernelLimits = field(default_factory=KernelLimits)
     models: ModelOptions = field(default_factory=ModelOptions)
+    facts: Mapping[str, ModelFacts] = field(default_factory=dict)
 
 
 class RLM:
     """Answers questions over contexts of any size.
 
     model and sub_model are names (`openai:gpt-5`, `extractive`, …) or models; None takes the one whose key
-    is set, else `extractive`, which needs none; sub_model None is the model. Raises ConfigurationError.
+    is set, else `extractive`, which needs none; sub_model None is the model. summary_model (None: sub_model)
+    folds rounds when they near the root's window. Raises ConfigurationError.
     observe is called (or each of several are) with every Event of every run, from the event loop.
     """
 
@@ -110,6 +115,7 @@ class RLM:
         model: str | Model | None = None,
         *,
         sub_model: str | Model | None = None,
+        summary_model: str | Model | None = None,
         limits: Limits | None = None,
         settings: Settings | None = None,
         observe: Observer | Sequence[Observer] = (),
@@ -119,6 +125,7 @@ class RLM:
         self._observers: list[Observer] = [observe] if callable(observe) else list(observe)
         self.model = self._resolved(model)
         self.sub_model = self.model if sub_model is None else self._resolved(sub_model)
+        self.summary_model = self.sub_model if summary_model is None else self._resolved(summary_model)
 
     async def run(self, task: str, context: Context, *, schema: Any = None) -> RunResult:
         """Answer `task` over `context`. `schema` is what the answer must be: a pydantic model (or another
@@ -280,6 +287,7 @@ class RLM:
                     strategy="direct" if self._begins_directly(body) else "rlm",
                     limits=self.limits,
                     prompt_tokens=self.settings.child.prompt_tokens,
+                    prices=Prices(self.settings.facts),
                 )
 
     def _begins_directly(self, body: Body) -> bool:
@@ -318,7 +326,8 @@ class RLM:
 
     async def aclose(self) -> None:
         """Close the models' connections. The object may be used again."""
-        for model in {id(model): model for model in (self.model, self.sub_model)}.values():
+        models = (self.model, self.sub_model, self.summary_model)
+        for model in {id(model): model for model in models}.values():
             await model.aclose()
 
     def _resolved(self, model: str | Model | None) -> Model:
@@ -329,7 +338,13 @@ class RLM:
             concurrency=self.limits.concurrency,
             on_retry=lambda attempt, wait, reason: self._tell(Retrying(attempt, wait, reason)),
         )
-        return resolve(model, os.environ, options, store=self.settings.store)
+        store = self.settings.store
+        resolved = resolve(model, os.environ, options, store=store)
+        facts = self.settings.facts.get(resolved.name)
+        window = None if facts is None else facts.window_beside(resolved.window)
+        if window is None:
+            return resolved
+        return resolve(model, os.environ, replace(options, window=window), store=store)
 
     def _watched(self, *observers: Observer | None) -> RLM:
         """The same with more observers, for one run alone."""
@@ -362,6 +377,7 @@ class RLM:
         return {
             "model": self.model.name,
             "sub_model": self.sub_model.name,
+            "summary_model": self.summary_model.name,
             "limits": asdict(self.limits),
             "strategy": self.settings.strategy,
             "sandbox": self.settings.sandbox,
@@ -409,7 +425,8 @@ class _Run:
         self._began = time.monotonic() - playback.recording.spent.seconds
         self.warnings = _warnings_of(loaded)
         self._budget = Budget(rlm.limits)
-        self._caller = Caller(self._budget, log, playback, rlm._tell, remember=rlm.settings.cache)
+        prices = Prices(rlm.settings.facts)
+        self._caller = Caller(self._budget, log, playback, rlm._tell, prices, remember=rlm.settings.cache)
         self._coverage = CoverageLedger(body.chars)
         self._accounts = Accounts(self._budget, self._caller, self._coverage, log, playback, self._observe)
         self._finalizer = Finalizer(body, self._coverage, answer_type)
@@ -487,6 +504,7 @@ class _Run:
             finalizer=self._finalizer,
             accounts=self._accounts,
             settings=rlm.settings.root,
+            summary_model=rlm.summary_model,
         )
         try:
             return self._finished(await driver.run(self._root_input()), "rlm")

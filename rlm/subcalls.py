@@ -93,6 +93,7 @@ class SubCalls:
             model,
             body,
             budget=accounts.budget,
+            prices=accounts.caller.prices,
             prompt_tokens=settings.prompt_tokens,
         )
         self._room = asyncio.Semaphore(settings.concurrency)

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from prompts.assembler import AssembledPrompt, assemble
 from prompts.budget import Budget
-from prompts.errors import BudgetExceeded, SliceTooLarge
+from prompts.errors import BudgetExceeded, InputError, SliceTooLarge
 from prompts.quoting import quoted
+from prompts.reading import Record
 from prompts.section import Item, MessageRole, Section, Stability
 from prompts.tokens import Counter, get_counter
 from prompts.words import table, words
 
 __all__ = ["ChildInput", "ChildPrompt", "ChildSliceText"]
 
+_CHILD_TOKENS = 32_000
+_WINDOW = 128_000
+_OUTPUT_RESERVE = 4_000
 _BRIEF_CHARS = 200
 _LABEL_CHARS = 160
 _CODE_DIGITS = 20  # 80 bits: nobody finds a text that holds its own code
@@ -56,9 +61,30 @@ class ChildInput:
     stage: str | None = None
     numbered: bool = False
     schema: str | None = None
-    child_tokens: int = 32_000
+    child_tokens: int = _CHILD_TOKENS
     counter: Counter = field(default_factory=get_counter)
     safety_factor: float = 1.0
+
+    @classmethod
+    def from_json(cls, value: object) -> ChildInput:
+        """`{prompt, slice: {text, start?, end?, document?}, window, output_reserve}`, and whatever else a
+        child call has. Raises InputError."""
+        given = Record(value)
+        part = given.each("part", _part_number)
+        if part and (len(part) != 2 or not 1 <= part[0] <= part[1]):
+            raise InputError("$.part", f"is {list(part)!r}", "give [i, n], the i-th of n")
+        return cls(
+            prompt=given.text("prompt"),
+            window=given.whole("window", _WINDOW, least=1),
+            output_reserve=given.whole("output_reserve", _OUTPUT_RESERVE, least=0),
+            slices=() if given.value.get("slice") is None else (_slice(given.under("slice")),),
+            part=(part[0], part[1]) if part else None,
+            stage=given.text_or_none("stage"),
+            numbered=given.flag("numbered", False),
+            schema=given.text_or_none("schema"),
+            child_tokens=given.whole("child_tokens", _CHILD_TOKENS, least=1),
+            counter=get_counter(given.text("counter", "estimate")),
+        )
 
     @property
     def budget(self) -> Budget:
@@ -72,11 +98,14 @@ class ChildInput:
 class ChildPrompt:
     """Makes a child's prompt: one system message, the same for a whole batch, and one user message."""
 
-    def assemble(self, given: ChildInput) -> AssembledPrompt:
+    def assemble(self, given: ChildInput | Mapping[str, Any]) -> AssembledPrompt:
         """Sections system, agent, history, context, task; nothing of them is ever cut.
 
-        Raises SliceTooLarge when the slice does not fit, BudgetExceeded when the rest alone does not.
+        Raises SliceTooLarge when the slice does not fit, BudgetExceeded when the rest alone does not, and
+        InputError for plain data that can't be used.
         """
+        if not isinstance(given, ChildInput):
+            given = ChildInput.from_json(given)
         pieces = [_numbered(piece) if given.numbered else piece.text for piece in given.slices]
         try:
             return _assembled(given, pieces)
@@ -89,6 +118,28 @@ class ChildPrompt:
         tokens = sum(given.counter.count_each(pieces))
         chars = sum(len(piece.text) for piece in given.slices)
         raise SliceTooLarge(tokens, left, chars, int(chars * left / tokens * _SPARE)) from too_large
+
+
+def _part_number(value: Any, path: str) -> int:
+    if type(value) is not int:
+        raise InputError(path, f"is {value!r}", "give [i, n], the i-th of n")
+    return value
+
+
+def _slice(given: Record) -> ChildSliceText:
+    start = given.whole_or_none("start", least=0)
+    end = given.whole_or_none("end", least=0)
+    if (start is None) != (end is None) or (start is not None and end is not None and end < start):
+        raise InputError(given.path, "has a range that can't be", "give start and end, or neither")
+    return ChildSliceText(
+        given.text("text"),
+        start=start,
+        end=end,
+        document=given.text_or_none("document"),
+        section=given.text_or_none("section"),
+        page=given.whole_or_none("page", least=1),
+        first_line=given.whole("first_line", 0, least=0),
+    )
 
 
 def _assembled(given: ChildInput, pieces: Sequence[str]) -> AssembledPrompt:

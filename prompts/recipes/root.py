@@ -77,15 +77,7 @@ class RootPrompt:
         first = table("root.toml")["first"]
         return assemble(
             (
-                Section(
-                    "system",
-                    role="system",
-                    order=0,
-                    priority=100,
-                    required=True,
-                    stability="static",
-                    items=(Item("instructions", _instructions(given)),),
-                ),
+                _system(given),
                 Section(
                     "task",
                     role="user",
@@ -119,6 +111,22 @@ class RootPrompt:
             given.budget,
             remedy="give long material as context and keep the task to what is asked",
         )
+
+    def system(self, given: RootInput) -> AssembledPrompt:
+        """The section system alone: what a root is told whatever its task."""
+        return assemble((_system(given),), given.budget)
+
+
+def _system(given: RootInput) -> Section:
+    return Section(
+        "system",
+        role="system",
+        order=0,
+        priority=100,
+        required=True,
+        stability="static",
+        items=(Item("instructions", _instructions(given)),),
+    )
 
 
 def _task_items(given: RootInput) -> list[Item]:

@@ -8,8 +8,10 @@ import typer
 from typer.core import TyperGroup
 
 from rlm.cli.ask import ask
+from rlm.cli.assemble import assemble_app
 from rlm.cli.doctor import doctor
 from rlm.cli.exits import Exit, exit_for, say
+from rlm.cli.init import init
 from rlm.cli.resume import replay, resume
 from rlm.cli.runs import runs_app
 from rlm.cli.sandbox import sandbox_app
@@ -49,7 +51,9 @@ app.command()(resume)
 app.command()(replay)
 app.command()(export)
 app.add_typer(sandbox_app, name="sandbox")
+app.add_typer(assemble_app, name="assemble")
 app.command()(doctor)
+app.command()(init)
 
 
 def _print_version(wanted: bool) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from rlm.cli.config import ConfigOption, settings_in_force
 from rlm.cli.consent import SandboxOption, allowed_level
 from rlm.cli.interrupts import run_interruptible
 from rlm.cli.outcome import interrupted, leave_with
@@ -38,6 +39,7 @@ Examples:
 
 
 def ask(
+    ctx: typer.Context,
     question: Annotated[str, typer.Argument(help="What is to be answered.", show_default=False)],
     paths: Annotated[
         list[str],
@@ -53,6 +55,12 @@ def ask(
     ] = None,
     sub_model: Annotated[
         str | None, typer.Option(envvar="RLM_SUB_MODEL", help="The children's model. Default: the root's.")
+    ] = None,
+    summary_model: Annotated[
+        str | None,
+        typer.Option(
+            envvar="RLM_SUMMARY_MODEL", help="Folds older rounds near the window. Default: the children's."
+        ),
     ] = None,
     exclude: Annotated[
         list[str] | None, typer.Option(help="Leave out what matches, as in .gitignore; may be repeated.")
@@ -110,6 +118,7 @@ def ask(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the whole result as JSON.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no account on stderr.")] = False,
+    config: ConfigOption = None,
 ) -> None:
     """Answer a question over any amount of text, with citations."""
     from rlm.budget import Limits
@@ -137,13 +146,21 @@ def ask(
         store_mb=store_mb,
         cache=cache,
         root=RootSettings(contract=contract),
+        facts=settings_in_force(ctx).models,
     )
     with ExitStack() as stack:
         progress = stack.enter_context(Progress(quiet=quiet, seconds=max_seconds))
         observers: list[Observer] = [progress.take]
         if trace is not None:
             observers.append(stack.enter_context(TraceFile(trace)).take)
-        rlm = RLM(model, sub_model=sub_model, limits=limits, settings=settings, observe=observers)
+        rlm = RLM(
+            model,
+            sub_model=sub_model,
+            summary_model=summary_model,
+            limits=limits,
+            settings=settings,
+            observe=observers,
+        )
         sources = sources_from_arguments(paths, sys.stdin.buffer, exclude=exclude or ())
         try:
             if dry_run:

@@ -82,6 +82,9 @@ class Progress:
                 self._show("running its block")
             case events.Violated(_, kind):
                 self._line(f"{self._round}: {violation(kind)}; asking again")
+            case events.RoundsFolded(last, before, after, fault):
+                why = f" (without the summary model: {fault})" if fault else ""
+                self._line(f"rounds 1 to {last} folded: {before:,} tokens are {after:,} now{why}")
             case events.ChildrenStarted(count, cost):
                 self._batch = count
                 self._last_line = self._last_line or time.monotonic()

@@ -96,6 +96,9 @@ def _told(event: Event) -> str:
         case "child":
             what = data.get("error") or data.get("reply", "")
             return f"  child {data.get('spans') or ''}: {what[:200]}"
+        case "compaction":
+            before, after = data["tokens_before"], data["tokens_after"]
+            return f"rounds 1 to {data['last_round']} folded: {before:,} tokens are {after:,} now"
         case "kernel_died":
             return f"  the kernel died in round {data['round']}: {data['reason']}"
         case "resumed":

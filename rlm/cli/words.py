@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from types import MappingProxyType
 
-__all__ = ["in_words", "violation"]
+__all__ = ["in_words", "limit_of", "violation"]
 
 _OPTIONS: Mapping[str, str] = MappingProxyType(
     {
@@ -36,6 +36,12 @@ _KINDS: Mapping[str, str] = MappingProxyType(
 _LIMIT = re.compile(r"\blimits\.(\w+)")
 _SHORT_OF = re.compile(r"\bnot enough (sub_calls|cost_usd) left")
 _LAST_KIND = re.compile(r"\(the last: (\w+)\)")
+
+
+def limit_of(option: str) -> str | None:
+    """The field of `Limits` that an option sets, by its name in settings: `max_rounds` sets `rounds`."""
+    flag = f"--{option.replace('_', '-')}"
+    return next((name for name, set_by in _OPTIONS.items() if set_by == flag), None)
 
 
 def violation(kind: str) -> str:

@@ -14,6 +14,7 @@ EventKind = Literal[
     "cell",
     "child",
     "helper",
+    "compaction",
     "limit",
     "warning",
     "kernel_died",

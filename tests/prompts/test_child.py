@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prompts import NOT_FOUND, BudgetExceeded, ChildInput, ChildPrompt, ChildSliceText, SliceTooLarge
+from prompts import (
+    NOT_FOUND,
+    BudgetExceeded,
+    ChildInput,
+    ChildPrompt,
+    ChildSliceText,
+    InputError,
+    SliceTooLarge,
+)
 from prompts.tokens import get_counter
 
 SLICE = ChildSliceText("Refund of $12 on 3 May.\nSecond line.\n", 100, 137, "mails/may.txt", first_line=41)
@@ -186,3 +194,29 @@ def test_a_task_too_large_is_named_as_such() -> None:
     assert caught.value.sections[0] == "task"
     with pytest.raises(BudgetExceeded, match="headroom is larger"):
         ChildPrompt().assemble(child(window=1_000, output_reserve=2_000))
+
+
+def test_plain_data_is_read_and_what_is_wrong_is_named_by_its_path() -> None:
+    """surface.md, Files: {prompt, slice: {text, start?, end?, document?}, window, output_reserve}."""
+    data = {
+        "prompt": "List the refunds.",
+        "slice": {"text": "On 3 May we refunded 40 euros.", "start": 10, "end": 40, "document": "a.txt"},
+        "window": 9_000,
+        "output_reserve": 1_000,
+    }
+    made = ChildPrompt().assemble(data)
+    piece = ChildSliceText("On 3 May we refunded 40 euros.", 10, 40, "a.txt")
+    assert made.text == ChildPrompt().assemble(ChildInput("List the refunds.", 9_000, 1_000, (piece,))).text
+    assert set(made.to_json()["prompt"]) == {"system", "user"}
+    assert made.report.totals.budget - made.report.totals.headroom == 8_000
+    for wrong, path in (
+        ({}, "$.prompt"),
+        ({"prompt": "x", "slice": {}}, "$.slice.text"),
+        ({"prompt": "x", "slice": {"text": "t", "start": 3}}, "$.slice"),
+        ({"prompt": "x", "window": 0}, "$.window"),
+        ({"prompt": "x", "part": [3, 2]}, "$.part"),
+        ({"prompt": "x", "part": ["a", 2]}, "$.part[0]"),
+    ):
+        with pytest.raises(InputError) as caught:
+            ChildPrompt().assemble(wrong)
+        assert caught.value.path == path

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import random
+import string
+import sys
 import time
+import uuid
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from prompts import exact
 from prompts.errors import UnknownCounter
 from prompts.tokens import counter_names, get_counter
 
@@ -55,6 +61,7 @@ def test_estimate_counts_five_megabytes_a_second() -> None:
 
 
 @given(ANY_TEXT)
+@settings(deadline=None)  # loading a vocabulary takes a second or more
 def test_every_counter_takes_any_string(text: str) -> None:
     """§8: lone surrogates, U+0000 and whatever else."""
     for name in counter_names():
@@ -63,7 +70,13 @@ def test_every_counter_takes_any_string(text: str) -> None:
     assert get_counter("chars").count(text) == len(text)
 
 
-@given(st.lists(ANY_TEXT | st.text("aeXYZ019 .-\n\0", max_size=80), max_size=12))
+@given(
+    st.lists(
+        ANY_TEXT | st.text("aeXYZ019 .-\n\0", max_size=80) | st.just("the end of the road and OF IT"),
+        max_size=12,
+    )
+)
+@settings(deadline=None)
 def test_counting_many_texts_at_once_is_counting_each(texts: list[str]) -> None:
     """The fast way for thousands of items gives the same numbers as `count`."""
     for name in counter_names():
@@ -86,7 +99,7 @@ def test_counters_of_the_seeds() -> None:
     assert get_counter("chars").count(text) == 11
     assert get_counter("chars4_ceil").count(text) == 3
     assert get_counter("bytes4_floor").count(text) == 4
-    assert [get_counter(name).count("") for name in counter_names()] == [0, 0, 0, 0]
+    assert [get_counter(name).count("") for name in counter_names()] == [0] * len(counter_names())
 
 
 def test_a_large_text_is_counted_in_windows_without_losing_tokens() -> None:
@@ -98,6 +111,80 @@ def test_a_large_text_is_counted_in_windows_without_losing_tokens() -> None:
     assert abs(whole - many * count(line * 1000) / 1000) < whole * 0.001
 
 
+def test_the_openai_counter_is_exact_and_offline() -> None:
+    """§8: `openai` counts o200k's own tokens, from the vocabulary in the wheel; its version is reported."""
+    counter = get_counter("openai")
+    assert [counter.count(sample["text"]) for sample in SAMPLES] == [sample["o200k"] for sample in SAMPLES]
+    assert (counter.name, counter.version[:10]) == ("openai", "o200k_base")
+    assert counter.count("<|endoftext|>") > 1  # text like any other
+
+
+def test_a_counter_whose_extra_is_missing_says_which(monkeypatch: pytest.MonkeyPatch) -> None:
+    """§8: a clear line instead of an ImportError."""
+    exact.openai.cache_clear()
+    monkeypatch.setitem(sys.modules, "bpe_openai", None)
+    monkeypatch.setitem(sys.modules, "tokenizers", None)
+    with pytest.raises(
+        UnknownCounter, match=r"needs the extra `tokens`: pip install 'rlm-runtime\[tokens\]'"
+    ):
+        get_counter("openai")
+    with pytest.raises(UnknownCounter, match=r"'hf:t.json' needs the extra `hf`: pip install"):
+        get_counter("hf:t.json")
+
+
+def test_a_tokenizer_file_counts_its_own_tokens(tmp_path: Path) -> None:
+    """§8: `hf:FILE`; its version is the file's own hash."""
+    tokenizers = pytest.importorskip("tokenizers", reason="the extra `hf` is not installed")
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.WordLevel({"[UNK]": 0, "a": 1}, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    file = tmp_path / "tokenizer.json"
+    tokenizer.save(str(file))
+    counter = get_counter(f"hf:{file}")
+    assert [counter.count("a b a"), counter.count(""), *counter.count_each(["a", "a \ud800"])] == [3, 0, 1, 2]
+    assert counter.version.startswith("sha256 ")
+    file.with_name("other.json").write_text("{}")
+    with pytest.raises(UnknownCounter, match=r"is no tokenizer.json"):
+        get_counter(f"hf:{file.with_name('other.json')}")
+
+
+ROOT = Path(__file__).parents[2]
+OUR_FILES = [*ROOT.glob("docs/*.md"), *ROOT.glob("*.md"), ROOT / "LICENSE", *ROOT.glob("prompts/*.py")]
+
+
+def test_estimate_holds_on_every_window_of_our_own_files() -> None:
+    """§8: licence, Markdown and code, in windows of 2,000 characters: never under, at most twice over."""
+    estimate, exact_counter = get_counter("estimate"), get_counter("openai")
+    for file in OUR_FILES:
+        text = file.read_text(encoding="utf-8")
+        for at in range(0, len(text), 1_000):
+            window = text[at : at + 2_000]
+            true = exact_counter.count(window)
+            if true >= 100:
+                assert 1.0 <= estimate.count(window) / true <= 2.0, (file.name, at)
+
+
+@given(
+    st.randoms(use_true_random=False),
+    st.sampled_from(["base64", "hex", "capitals", "uuid", "base32", "digits"]),
+)
+@settings(max_examples=60, deadline=None)
+def test_estimate_is_never_under_on_random_strings(dice: random.Random, kind: str) -> None:
+    """§8: what no vocabulary holds, of any length from a line to a page."""
+    data = dice.randbytes(dice.randrange(60, 1_500))
+    text = {
+        "base64": lambda: base64.b64encode(data).decode(),
+        "hex": data.hex,
+        "capitals": lambda: "".join(dice.choices(string.ascii_uppercase, k=len(data))),
+        "uuid": lambda: "\n".join(str(uuid.UUID(bytes=dice.randbytes(16))) for _ in range(len(data) // 20)),
+        "base32": lambda: base64.b32encode(data).decode(),
+        "digits": lambda: str(int.from_bytes(data[:800], "big")),
+    }[kind]()
+    # 60 random bytes stray from the mean: 5 per cent, no more.
+    assert get_counter("estimate").count(text) >= 0.95 * get_counter("openai").count(text)
+
+
 def test_an_unknown_counter_names_those_there_are() -> None:
-    with pytest.raises(UnknownCounter, match=r"'tiktoken'.*estimate, chars, chars4_ceil, bytes4_floor"):
+    with pytest.raises(
+        UnknownCounter, match=r"'tiktoken'.*estimate, chars, chars4_ceil, bytes4_floor, openai, hf:FILE"
+    ):
         get_counter("tiktoken")

@@ -1,0 +1,91 @@
+"""What is left of 500-message chats in 8,000 tokens: the extractive summary beside the latest messages.
+
+    python benchmarks/history/survival.py [--tokens 8000] [--chats 5] [--talk FILE | --busy] [--json OUT]
+
+Prints the share of planted facts that survive, by kind, for both ways in the same run. `--talk` takes a text
+file (or .xz) of real talk whose sentences stand between the facts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import lzma
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from chats import Chat, chat, survives
+
+from prompts import get_counter
+from prompts.history import Message, compact_history
+from prompts.history.message import render
+from prompts.history.sentences import pieces
+
+
+def latest(messages: Sequence[Message], tokens: int) -> str:
+    """The most recent messages that fit, as cutting a chat off would leave them."""
+    count = get_counter().count
+    kept: list[str] = []
+    for message in reversed(messages):
+        text = render(message)
+        tokens -= count(f"\n\n{text}")
+        if tokens < 0:
+            break
+        kept.append(text)
+    return "\n\n".join(reversed(kept))
+
+
+def sentences(path: str) -> list[str]:
+    data = Path(path).read_bytes()
+    text = (lzma.decompress(data) if path.endswith(".xz") else data).decode("utf-8")
+    return [piece for piece in pieces(text) if 20 <= len(piece) <= 300]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--tokens", type=int, default=8_000)
+    parser.add_argument("--chats", type=int, default=5)
+    parser.add_argument("--talk", help="a text file of real talk")
+    parser.add_argument("--busy", action="store_true", help="talk full of figures, names and paths")
+    parser.add_argument("--json", help="write the figures here")
+    options = parser.parse_args()
+    talk = sentences(options.talk) if options.talk else ()
+    chats = [chat(seed, talk=talk, busy=options.busy) for seed in range(options.chats)]
+    rows = figures(chats, options.tokens)
+    size = sum(get_counter().count(render(message)) for one in chats for message in one.messages) // len(
+        chats
+    )
+    print(f"{len(chats)} chats of {len(chats[0].messages)} messages, {size:,} tokens each")
+    print(f"{'':16}{'summary':>10}{'latest':>10}{'ratio':>8}")
+    for name, (summary, recent) in rows.items():
+        if name != "seconds":
+            print(f"{name:16}{summary:>10.1%}{recent:>10.1%}{summary / recent if recent else 0:>8.1f}")
+    print(f"{rows['seconds'][0]:.2f} s a chat")
+    if options.json:
+        Path(options.json).write_text(json.dumps(rows, indent=2), encoding="utf-8")
+
+
+def figures(chats: Sequence[Chat], tokens: int) -> dict[str, tuple[float, float]]:
+    """(share kept by the summary, share kept by the latest messages), by kind of fact."""
+    facts: dict[str, list[tuple[bool, bool]]] = {}
+    began = time.perf_counter()
+    summaries = [compact_history(one.messages, budget=tokens).text for one in chats]
+    seconds = (time.perf_counter() - began) / len(chats)
+    for one, text in zip(chats, summaries, strict=True):
+        recent = latest(one.messages, tokens)
+        for fact in one.facts:
+            outcome = (survives(fact, text), survives(fact, recent))
+            for name in ("all", fact.kind, f"({fact.manner})"):
+                facts.setdefault(name, []).append(outcome)
+    rows = {
+        name: (sum(a for a, _ in outcomes) / len(outcomes), sum(b for _, b in outcomes) / len(outcomes))
+        for name, outcomes in sorted(facts.items())
+    }
+    return {**rows, "seconds": (seconds, 0.0)}
+
+
+if __name__ == "__main__":
+    main()

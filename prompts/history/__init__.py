@@ -1,0 +1,31 @@
+"""Chat histories that outgrow a window: a summary for what is old, the rest word for word."""
+
+from prompts.history.cache import SummaryCache
+from prompts.history.compaction import (
+    AsyncSummarizer,
+    CompactedHistory,
+    Summarizer,
+    compact_history,
+    compact_history_async,
+    drive_async,
+)
+from prompts.history.extract import extract
+from prompts.history.message import Message
+from prompts.history.summary import BREAK, SUMMARY_PROMPT, Folding, Summary, summarizing
+
+__all__ = [
+    "BREAK",
+    "SUMMARY_PROMPT",
+    "AsyncSummarizer",
+    "CompactedHistory",
+    "Folding",
+    "Message",
+    "Summarizer",
+    "Summary",
+    "SummaryCache",
+    "compact_history",
+    "compact_history_async",
+    "drive_async",
+    "extract",
+    "summarizing",
+]

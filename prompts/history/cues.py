@@ -1,0 +1,43 @@
+"""Turns of phrase that say what a sentence of a working chat is about (`text/cues.toml`). English.
+
+A sentence without any of them can still be kept: names, numbers and rare words speak in every language.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from prompts.words import table
+
+__all__ = ["CORRECTION", "CUES", "DEPENDENT", "HEADINGS"]
+
+HEADINGS = ("Task Summary", "Key Decisions", "Errors Resolved", "Current State", "Remaining Work")
+
+
+def _pattern(phrases: Sequence[str]) -> re.Pattern[str]:
+    return re.compile(rf"(?<![\w-])(?:{'|'.join(phrases)})(?!\w)", re.IGNORECASE)
+
+
+CUES: dict[str, tuple[re.Pattern[str], re.Pattern[str]]] = {
+    heading: (_pattern(phrases["strong"]), _pattern(phrases["weak"]))
+    for heading, phrases in table("cues.toml").items()
+}
+"""By heading: phrases that tell much, and phrases that tell a little."""
+
+CORRECTION = _pattern(
+    [
+        "actually|correction|scratch that|no longer|update:|to clarify|revis\\w+|supersed\\w+|i was wrong",
+        r"chang\w+ (?:my|our) minds?|on second thoughts?|forget (?:what|that|the)|from now on",
+        "new (?:limit|rule|requirement|deadline|plan)",
+    ]
+)
+"""A later word on something said before."""
+
+DEPENDENT = re.compile(
+    r"(?:because|this|that|it|they|these|those|so|turns? out|turned out|due to"
+    r"|(?:the )?(?:reason|cause|culprit|fix|root cause|problem|idea|rationale)"
+    r"|which|otherwise|namely|we'd|mainly|specifically|instead)\b",
+    re.IGNORECASE,
+)
+"""How a sentence begins that means little without the one before it."""

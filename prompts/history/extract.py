@@ -1,0 +1,284 @@
+"""A summary without a model: the sentences of a chat that tell most, as they were written.
+
+What a sentence tells is guessed from turns of phrase (`cues`), from what is particular in it (numbers,
+names, paths, code), from how unlike the rest of the chat it is, and from who said it when. Deterministic.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter as Tally
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from prompts.history.cues import CORRECTION, CUES, DEPENDENT, HEADINGS
+from prompts.history.message import Message
+from prompts.history.sentences import MAX_CHARS, pieces
+from prompts.tokens import Counter
+
+__all__ = ["extract"]
+
+_WORD = re.compile(r"\w+(?:['’]\w+)?")
+_NUMBER = re.compile(r"\d+")
+_PARTICULAR = re.compile(
+    r"`[^`\n]+`|\"[^\"\n]{2,60}\"|“[^”\n]{2,60}”"  # quoted
+    r"|(?<!\w)[\w~./-]*\w[/\\][\w./\\-]+|\w+\.[a-z]\w{0,4}\b|https?://\S+"  # paths, files, addresses
+    r"|\b\w+_\w+\b|\b[a-z]+[A-Z]\w*|\b[A-Z][a-z]+[A-Z]\w*|\b\w+\(\)|--[a-z][\w-]+|\b[A-Z]{2,}[\w-]*"  # code
+)
+_FIGURE = re.compile(r"\d[\d.,:]*\s?(?:%|[a-zA-Z]{1,3}\b)?")
+_NAME = re.compile(r"\b[A-Z][a-z]{2,}\w*")
+_FENCED = "```"
+_FEWEST_WORDS = 4
+_ALIKE = 0.7  # share of words two sentences have in common when one of them says it all
+_OFTEN = 0.05  # share of the messages in which a turn of phrase is only a habit
+_TELLING = 2.5  # the score above which a sentence is good company
+_GAIN = 0.3  # of what it has above that
+_MOST_PARTICULAR = {"system": 3.0, "user": 3.0, "assistant": 3.0, "tool": 1.0}
+_EACH_SHARE = 0.08  # of the allowance, promised to each heading before all compete
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A sentence, or a few that belong together. `order` is its place in the whole chat."""
+
+    order: int
+    source: int
+    text: str
+    heading: str
+    score: float
+    words: frozenset[str]
+    particulars: frozenset[str]
+
+
+def extract(messages: Sequence[Message], names: Sequence[str], allowance: int, counter: Counter) -> str:
+    """The telling sentences of `messages` under the five headings, each followed by its message's name, in
+    at most about `allowance` tokens of `counter`; "" when that holds none."""
+    candidates = _candidates(messages)
+    lines = [_line(candidate, names) for candidate in candidates]
+    costs = counter.count_each([f"\n{line}" for line in lines])
+    left = allowance - counter.count(_page({}))
+    promised = int(left * _EACH_SHARE)
+    worth = [
+        candidate.score / math.sqrt(max(cost, 8)) for candidate, cost in zip(candidates, costs, strict=True)
+    ]
+    best = sorted(range(len(candidates)), key=lambda index: (-worth[index], index))
+    chosen = _Chosen()
+    for heading in HEADINGS:
+        room = promised
+        for index in best:
+            if (
+                candidates[index].heading == heading
+                and costs[index] <= room
+                and chosen.take(candidates[index])
+            ):
+                room -= costs[index]
+                left -= costs[index]
+    for index in best:
+        if costs[index] <= left and chosen.take(candidates[index]):
+            left -= costs[index]
+    page: dict[str, list[str]] = {}
+    for together in _neighbours(chosen.candidates):
+        page.setdefault(together.heading, []).append(_line(together, names))
+    return _page(page) if page else ""
+
+
+def _neighbours(candidates: Sequence[_Candidate]) -> list[_Candidate]:
+    """Sentences that stood side by side stand in one line, under the heading of the stronger."""
+    together: list[_Candidate] = []
+    for candidate in candidates:
+        before = together[-1] if together else None
+        if before and before.source == candidate.source and before.order == candidate.order - 1:
+            stronger = max(before, candidate, key=lambda one: one.score)
+            code = _FENCED in before.text + candidate.text
+            text = f"{before.text}{chr(10) if code else ' '}{candidate.text}"
+            together[-1] = replace(stronger, order=candidate.order, text=text)
+        else:
+            together.append(candidate)
+    return together
+
+
+def _line(candidate: _Candidate, names: Sequence[str]) -> str:
+    name = names[candidate.source]
+    if _FENCED in candidate.text:
+        text = candidate.text.replace("\n", "\n  ")
+        return f"- [{name}]\n  {text}"
+    return f"- {candidate.text} [{name}]"
+
+
+def _page(lines: dict[str, list[str]]) -> str:
+    return "\n\n".join(
+        "\n".join([f"## {heading}", *lines.get(heading, ["None found."])]) for heading in HEADINGS
+    )
+
+
+class _Chosen:
+    """What has been chosen, by its place. A sentence that says what a chosen one says is not taken."""
+
+    def __init__(self) -> None:
+        self._chosen: dict[int, _Candidate] = {}
+        self._by_word: dict[str, list[int]] = {}
+
+    @property
+    def candidates(self) -> list[_Candidate]:
+        """In the order of the chat."""
+        return [self._chosen[order] for order in sorted(self._chosen)]
+
+    def take(self, candidate: _Candidate) -> bool:
+        if candidate.order in self._chosen or self._said(candidate):
+            return False
+        self._chosen[candidate.order] = candidate
+        for word in candidate.words:
+            self._by_word.setdefault(word, []).append(candidate.order)
+        return True
+
+    def _said(self, candidate: _Candidate) -> bool:
+        """Whether a chosen sentence has most of its words, and all of its particulars."""
+        shared: Tally[int] = Tally()
+        for word in candidate.words:
+            shared.update(self._by_word.get(word, ()))
+        return any(
+            count >= _ALIKE * (len(candidate.words) + len(self._chosen[order].words) - count)
+            and candidate.particulars <= self._chosen[order].particulars
+            for order, count in shared.items()
+        )
+
+
+def _candidates(messages: Sequence[Message]) -> list[_Candidate]:
+    split = [list(_joined(list(pieces(message.content)))) for message in messages]
+    common = _Commonness(split)
+    first_user = next((place for place, message in enumerate(messages) if message.role == "user"), 0)
+    found: list[_Candidate] = []
+    order = 0
+    for place, message in enumerate(messages):
+        age = place / max(1, len(messages) - 1)
+        order += 1  # sentences of two messages are no neighbours
+        for text in split[place]:
+            order += 1
+            words = _WORD.findall(text)
+            if len(words) < _FEWEST_WORDS:
+                continue
+            fresh = common.fresh(text)
+            heading, telling = _telling(text, message.role, age)
+            particulars = common.particulars(text)
+            particular = min(sum(particulars.values()), _MOST_PARTICULAR[message.role])
+            score = (telling + particular) * (0.3 + 0.7 * fresh) + fresh
+            if place == first_user:
+                heading, score = "Task Summary", score + 1.5
+            if CORRECTION.search(text):
+                score += 0.5
+            if text.endswith("?"):
+                score *= 0.6
+            if message.role == "tool" and heading != "Errors Resolved":
+                score *= 0.5
+            told = {word.casefold() for word in words}
+            kept = frozenset(filter(common.tells, told)) or frozenset(told)
+            found.append(_Candidate(order, place, text, heading, score, kept, frozenset(particulars)))
+    return _beside_the_telling(found)
+
+
+def _beside_the_telling(found: Sequence[_Candidate]) -> list[_Candidate]:
+    """A sentence gains by what stands next to it: a cause beside its error, a reason beside its decision."""
+    scores = {candidate.order: candidate.score for candidate in found}
+    gained = []
+    for candidate in found:
+        best = max(scores.get(candidate.order - 1, 0.0), scores.get(candidate.order + 1, 0.0))
+        more = max(0.0, _GAIN * (best - _TELLING)) if candidate.score else 0.0
+        gained.append(replace(candidate, score=candidate.score + more))
+    return gained
+
+
+def _joined(sentences: Sequence[str]) -> Iterable[str]:
+    """Sentences, each with those that lean on it, as long as they stay short: an error with its cause, a
+    decision with its reason."""
+    held = ""
+    for sentence in sentences:
+        leans = DEPENDENT.match(sentence) is not None and _FENCED not in held
+        if held and leans and len(held) + len(sentence) < MAX_CHARS * 3 // 4:
+            held = f"{held} {sentence}"
+        else:
+            if held:
+                yield held
+            held = sentence
+    if held:
+        yield held
+
+
+def _telling(text: str, role: str, age: float) -> tuple[str, float]:
+    """The heading a sentence belongs under, and how strongly its words say so (0 to 4)."""
+    scores = {}
+    for heading, (strong, weak) in CUES.items():
+        said = {match.casefold() for match in strong.findall(text)}
+        hinted = {match.casefold() for match in weak.findall(text)}
+        scores[heading] = min(4.0, 1.6 * min(len(said), 2) + 0.4 * min(len(hinted), 2))
+    # Who speaks, and when: people ask for things; what was done and is left to do is true at the end.
+    if role == "user":
+        scores["Task Summary"] *= 1.25
+    elif role == "tool":
+        scores["Errors Resolved"] *= 1.25
+    scores["Current State"] *= 0.6 + 0.6 * age
+    scores["Remaining Work"] *= 0.6 + 0.6 * age
+    heading = max(HEADINGS, key=lambda name: scores[name])
+    if scores[heading] == 0:
+        return ("Task Summary" if role == "user" else "Current State"), 0.0
+    return heading, scores[heading]
+
+
+class _Commonness:
+    """How much of a sentence the chat says again and again: small talk, progress lines, log formats."""
+
+    def __init__(self, split: Sequence[Sequence[str]]) -> None:
+        self._grams: Tally[tuple[str, ...]] = Tally()
+        self._words: Tally[str] = Tally()
+        self._small: set[str] = set()
+        for sentences in split:
+            grams: set[tuple[str, ...]] = set()
+            words: set[str] = set()
+            for sentence in sentences:
+                shape = self._shape(sentence)
+                grams.update(zip(shape, shape[1:], shape[2:], strict=False))
+                words.update(shape)
+                words.update(_FIGURE.findall(sentence))
+                self._small.update(word for word in _WORD.findall(sentence) if word.islower())
+            self._grams.update(grams)
+            self._words.update(words)
+        self._scale = math.log(max(3, len(split)))
+        self._often = math.log(max(4.0, _OFTEN * len(split)) / 2)
+
+    @staticmethod
+    def _shape(sentence: str) -> list[str]:
+        return [_NUMBER.sub("0", word.casefold()) for word in _WORD.findall(sentence)]
+
+    def _rare(self, word: str) -> float:
+        """1 for a word of one message, 0 for a word of all."""
+        return 1 - math.log(max(1, self._words[word])) / self._scale
+
+    def tells(self, word: str) -> bool:
+        """Whether the word is not among those that are everywhere."""
+        return self._rare(_NUMBER.sub("0", word.casefold())) > 0.4
+
+    def fresh(self, sentence: str) -> float:
+        """0 for what is always said, to 1 for what is said once, in words that are rare."""
+        shape = self._shape(sentence)
+        grams = list(zip(shape, shape[1:], shape[2:], strict=False))
+        if not grams:
+            return 0.0
+        new = sum(
+            min(1.0, max(0.0, 1 - math.log(max(2, self._grams[gram]) / 2) / self._often)) for gram in grams
+        )
+        rare = sorted((self._rare(word) for word in set(shape)), reverse=True)[:5]
+        return new / len(grams) * (0.4 + 0.6 * sum(rare) / len(rare))
+
+    def particulars(self, sentence: str) -> dict[str, float]:
+        """Numbers, names, paths, code, and how much each is worth: what can't be guessed again."""
+        found: dict[str, float] = {}
+        for name in _NAME.findall(sentence):
+            # A name, not a word that begins a sentence: the chat never writes it small.
+            if name.casefold() not in self._small:
+                found[name] = 0.7 * self._rare(name.casefold())
+        for figure in _FIGURE.findall(sentence):
+            found[figure] = (0.8 if len(figure) > 1 else 0.3) * self._rare(figure)
+        for piece in _PARTICULAR.findall(sentence):
+            words = self._shape(piece)
+            found[piece] = max((self._rare(word) for word in words), default=0.0)
+        return found

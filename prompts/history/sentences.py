@@ -1,0 +1,55 @@
+"""The sentences of a message: pieces that can stand in a list, as they were written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+__all__ = ["MAX_CHARS", "pieces"]
+
+MAX_CHARS = 400
+"""A piece is no longer: what goes on without an end is cut at a word."""
+
+_FENCE = re.compile(
+    r"^[ \t]*(`{3,}|~{3,})[^\n]*\n(.*?)(?:^[ \t]*\1[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL
+)
+_END = re.compile(r"(?<=[.!?…])['\")\]]*\s+(?=[^\s])|(?<=[。！？])")
+_ABBREVIATION = re.compile(
+    r"(?:\b(?:e\.g|i\.e|etc|vs|cf|approx|no|fig|mr|mrs|ms|dr|st|sec|ver)|\b[A-Z]|^\W*\d+)\.$", re.IGNORECASE
+)
+_LIST_MARK = re.compile(r"^\s*(?:[-*+•>#]+|\d+[.)]|\[[ xX]\])\s+")
+_BLANK = re.compile(r"\s+")
+
+
+def pieces(text: str) -> Iterator[str]:
+    """Sentences and lines of `text`, and its fenced code, in order; white space folded, except in code,
+    which comes in its fence."""
+    at = 0
+    for fence in _FENCE.finditer(text):
+        yield from _prose(text[at : fence.start()])
+        code = fence[2].strip("\n")
+        if code.strip():
+            yield from [f"```\n{code}\n```"] if len(code) <= MAX_CHARS else _prose(code)
+        at = fence.end()
+    yield from _prose(text[at:])
+
+
+def _prose(text: str) -> Iterator[str]:
+    for line in text.splitlines():
+        held = ""
+        for part in _END.split(_LIST_MARK.sub("", line)):
+            held = f"{held} {part}" if held else part
+            if not _ABBREVIATION.search(held):
+                yield from _bounded(_BLANK.sub(" ", held).strip())
+                held = ""
+        yield from _bounded(_BLANK.sub(" ", held).strip())
+
+
+def _bounded(sentence: str) -> Iterator[str]:
+    while len(sentence) > MAX_CHARS:
+        cut = max(sentence.rfind("; ", 0, MAX_CHARS) + 1, sentence.rfind(", ", MAX_CHARS // 2, MAX_CHARS) + 1)
+        cut = cut or sentence.rfind(" ", MAX_CHARS // 2, MAX_CHARS) + 1 or MAX_CHARS
+        yield sentence[:cut].strip()
+        sentence = sentence[cut:].strip()
+    if sentence:
+        yield sentence

@@ -1,0 +1,119 @@
+"""`--config` and the files it stands for: their values become the defaults of a command's options.
+
+So the precedence is the command line's own: option, then `RLM_*` variable, then `rlm.toml` (or the file
+given), then the user's file, then the default. The keys a file may hold are the options of `rlm ask` that an
+`RLM_*` variable sets too, under the same names.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
+
+import typer
+
+from rlm.cli.words import limit_of
+
+if TYPE_CHECKING:
+    from rlm.settings import FileSettings, Setting
+
+__all__ = ["ConfigOption", "KnownOption", "known_options", "settings_in_force"]
+
+_META = "rlm.settings"
+
+
+def settings_in_force(ctx: typer.Context) -> FileSettings:
+    """What the settings files say, for a command that has a ConfigOption."""
+    found: FileSettings = ctx.meta[_META]
+    return found
+
+
+class KnownOption(NamedTuple):
+    """An option that a settings file may set, as `rlm ask` declares it."""
+
+    name: str
+    type: Any
+    default: Any
+    help: str
+
+
+def known_options(ctx: typer.Context) -> tuple[KnownOption, ...]:
+    """The options of `rlm ask` that an RLM_* variable sets too, but for --config itself."""
+    commands: dict[str, Any] = getattr(ctx.find_root().command, "commands", {})
+    ask = inspect.unwrap(commands["ask"].callback)
+    parameters = inspect.signature(ask).parameters
+    found = []
+    for name, hint in get_type_hints(ask, include_extras=True).items():
+        kind, *extras = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+        for option in extras:
+            if getattr(option, "envvar", None) and name != "config":
+                found.append(KnownOption(name, kind, parameters[name].default, option.help or ""))
+    return tuple(found)
+
+
+def _apply(ctx: typer.Context, file: str | None) -> str | None:
+    from rlm.settings import load_settings, settings_files
+
+    if ctx.resilient_parsing:
+        return file
+    files = settings_files(Path(file) if file else None, os.environ, Path.cwd())
+    settings = load_settings(files)
+    options = {option.name: option for option in known_options(ctx)} if settings.options else {}
+    values = {key: _checked(key, setting, options) for key, setting in settings.options.items()}
+    ctx.meta[_META] = settings
+    ctx.default_map = {**values, **(ctx.default_map or {})}
+    return file
+
+
+def _checked(key: str, setting: Setting, options: dict[str, KnownOption]) -> Any:
+    """The value, of the option's type. Raises ConfigurationError naming the file and the key."""
+    from pydantic import TypeAdapter, ValidationError
+
+    from rlm.errors import ConfigurationError
+
+    option = options.get(key)
+    if option is None:
+        known = ", ".join((*sorted(options), "[models]", "[prompt]"))
+        raise ConfigurationError(f"{setting.file}: {key} is no setting; there are {known}")
+    value = setting.value
+    if type(value) is int and str(value) in get_args(option.type):
+        value = str(value)  # `sandbox = 2` and `sandbox = "2"` are both what people write
+    try:
+        value = TypeAdapter(option.type).validate_python(value, strict=True)
+        _judge(key, value)
+    except ValidationError as error:
+        wanted = error.errors()[0]["msg"]
+        raise ConfigurationError(f"{setting.file}: {key} is {value!r}: {wanted}") from None
+    except ConfigurationError as error:
+        said = str(error).replace(f"limits.{limit_of(key)}", key)
+        raise ConfigurationError(
+            f"{setting.file}: {said if said.startswith(key) else f'{key}: {said}'}"
+        ) from None
+    return value
+
+
+def _judge(key: str, value: Any) -> None:
+    """What the runtime would say of it, said before anything else is done."""
+    from rlm.budget import Limits
+    from rlm.models.names import parse_name
+
+    limit = limit_of(key)
+    if limit is not None:
+        Limits(**{limit: value})
+    elif key == "model" or key.endswith("_model"):
+        parse_name(value)
+
+
+ConfigOption = Annotated[
+    str | None,
+    typer.Option(
+        "--config",
+        envvar="RLM_CONFIG",
+        help="A settings file in the place of ./rlm.toml.",
+        is_eager=True,
+        callback=_apply,
+        show_default=False,
+    ),
+]
