@@ -1,4 +1,4 @@
-"""Guards that hold for every test, and the provider server."""
+"""Guards that hold for every test, and the servers that tests talk to."""
 
 from __future__ import annotations
 
@@ -36,11 +36,9 @@ for _number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP):
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
 
 
-def _load_provider_server() -> ModuleType:
-    """tests/ is no package (one would shadow the real ones), so its one shared module is loaded by path."""
-    spec = importlib.util.spec_from_file_location(
-        "provider_server", Path(__file__).with_name("provider_server.py")
-    )
+def _load(name: str) -> ModuleType:
+    """tests/ is no package (one would shadow the real ones), so its shared modules are loaded by path."""
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -49,7 +47,7 @@ def _load_provider_server() -> ModuleType:
     return module
 
 
-_provider_server = _load_provider_server()
+_provider_server = _load("provider_server")
 
 
 def _is_this_machine(host: str) -> bool:
@@ -96,6 +94,23 @@ def provider_server() -> Iterator[Any]:
     """A running ProviderServer that answers `ok`, for both protocols."""
     with _provider_server.ProviderServer() as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[str]:
+    """The URL of a real PostgreSQL server (see tests/postgres_server.py); skips where there is none."""
+    postgres = _load("postgres_server")
+    with postgres.running_server() as url:
+        if url is None:
+            pytest.skip(postgres.NO_POSTGRES)
+        yield url
+
+
+@pytest.fixture
+def postgres_url(postgres_server: str) -> Iterator[str]:
+    """`postgresql://…` of an empty database that this test has for itself."""
+    with sys.modules["postgres_server"].database(postgres_server) as url:
+        yield url
 
 
 @pytest.fixture(params=["anthropic", "openai"])

@@ -1,0 +1,160 @@
+"""A real PostgreSQL for tests: the one at RLM_TEST_PG_URL, else Debian's binaries on a private socket."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+__all__ = ["NO_POSTGRES", "database", "find_binaries", "running_server"]
+
+NO_POSTGRES = "no PostgreSQL: set RLM_TEST_PG_URL, or install one (Debian: sudo apt install postgresql)"
+_START_SECONDS = 60.0
+_PR_SET_PDEATHSIG = 1
+# A test's database may vanish with the machine; what it costs to make one counts.
+_SETTINGS = {
+    "listen_addresses": "",
+    "fsync": "off",
+    "synchronous_commit": "off",
+    "full_page_writes": "off",
+    "shared_buffers": "16MB",
+    "max_connections": "60",
+    "autovacuum": "off",
+    "max_wal_size": "64MB",
+    "min_wal_size": "32MB",
+}
+
+
+def find_binaries() -> Path | None:
+    """The folder of `initdb` and `postgres`: the newest of Debian's, else the one on the PATH."""
+    versions = [
+        folder for folder in Path("/usr/lib/postgresql").glob("*/bin") if (folder / "initdb").exists()
+    ]
+    if versions:
+        return max(versions, key=lambda folder: float(folder.parent.name))
+    found = shutil.which("initdb")
+    return Path(found).resolve().parent if found else None
+
+
+@contextlib.contextmanager
+def running_server() -> Iterator[str | None]:
+    """The URL of a server's maintenance database; None where no server can be had."""
+    given = os.environ.get("RLM_TEST_PG_URL")
+    if given:
+        yield given
+        return
+    binaries = find_binaries()
+    if binaries is None:
+        yield None
+        return
+    folder = Path(tempfile.mkdtemp(prefix="rlm-pg-"))  # short: a socket's path may have 107 bytes
+    try:
+        user = _ordinary_user(folder)
+        _run_initdb(binaries, folder, user)
+        with _served(binaries, folder, user) as url:
+            yield url
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def database(server: str) -> Iterator[str]:
+    """The URL of a new, empty database of its own."""
+    name = f"rlm_test_{uuid.uuid4().hex[:12]}"
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+    facts = conninfo_to_dict(server)
+    # SQLAlchemy reads URLs, libpq both: a socket's folder stands in the query
+    host, user, password = facts.get("host", "localhost"), facts.get("user", ""), facts.get("password")
+    who = f"{user}:{password}" if password else f"{user}"
+    port = f"&port={facts['port']}" if "port" in facts else ""
+    try:
+        yield f"postgresql://{who}@/{name}?host={host}{port}"
+    finally:
+        with psycopg.connect(server, autocommit=True) as connection:
+            connection.execute(
+                sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name))
+            )
+
+
+def _ordinary_user(folder: Path) -> str | None:
+    """PostgreSQL refuses to run as root: then another user owns the folder."""
+    if os.geteuid() != 0:
+        return None
+    for name in ("postgres", "nobody"):
+        with contextlib.suppress(KeyError):
+            entry = pwd.getpwnam(name)
+            os.chown(folder, entry.pw_uid, entry.pw_gid)
+            return name
+    raise RuntimeError("root can't run PostgreSQL and there is neither a user postgres nor nobody")
+
+
+def _as(user: str | None) -> dict[str, Any]:
+    if user is None:
+        return {}
+    return {"user": user, "group": pwd.getpwnam(user).pw_gid, "extra_groups": []}
+
+
+def _run_initdb(binaries: Path, folder: Path, user: str | None) -> None:
+    options = ["--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync"]
+    done = subprocess.run(
+        [str(binaries / "initdb"), f"--pgdata={folder / 'data'}", *options],
+        cwd=folder,
+        env={"PATH": os.environ["PATH"]},
+        capture_output=True,
+        text=True,
+        check=False,
+        **_as(user),
+    )
+    if done.returncode:
+        raise RuntimeError(f"initdb failed: {done.stderr.strip()[-500:]}")
+
+
+def _die_with_parent() -> None:
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGINT)  # a killed pytest leaves no server behind
+
+
+@contextlib.contextmanager
+def _served(binaries: Path, folder: Path, user: str | None) -> Iterator[str]:
+    settings = [part for name, value in _SETTINGS.items() for part in ("-c", f"{name}={value}")]
+    with (folder / "log").open("wb") as log:
+        server = subprocess.Popen(
+            [str(binaries / "postgres"), "-D", str(folder / "data"), "-k", str(folder), *settings],
+            cwd=folder,
+            env={"PATH": os.environ["PATH"]},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            preexec_fn=_die_with_parent,  # noqa: PLW1509 (one system call, no locks)
+            **_as(user),
+        )
+    url = make_conninfo("", host=str(folder), user="postgres", dbname="postgres")
+    try:
+        end = time.monotonic() + _START_SECONDS
+        while True:
+            try:
+                psycopg.connect(url, connect_timeout=5).close()
+                break
+            except psycopg.OperationalError as error:
+                if server.poll() is not None or time.monotonic() > end:
+                    log_text = (folder / "log").read_text(errors="replace")[-500:]
+                    raise RuntimeError(f"PostgreSQL did not start: {log_text}") from error
+                time.sleep(0.05)
+        yield url
+    finally:
+        server.send_signal(signal.SIGINT)  # fast shutdown: open sessions are ended
+        server.wait(30)
