@@ -155,7 +155,7 @@ class SegmentStore:
         """What changed between two versions (numbers or labels), as a unified diff; "" when nothing did."""
         before, after = self.version(name, old), self.version(name, new)
         return "".join(
-            line if line.endswith("\n") else f"{line}\n"
+            line if line.endswith("\n") else f"{line}\n\\ no line end here\n"
             for line in difflib.unified_diff(
                 _lines(before), _lines(after), f"version {before.version}", f"version {after.version}"
             )

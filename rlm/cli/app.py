@@ -8,10 +8,13 @@ import typer
 from typer.core import TyperGroup
 
 from rlm.cli.ask import ask
+from rlm.cli.assemble import assemble_app
+from rlm.cli.assemble_scoped import scoped
 from rlm.cli.doctor import doctor
 from rlm.cli.exits import Exit, exit_for, say
 from rlm.cli.runs import runs_app, show
 from rlm.cli.sandbox import sandbox_app
+from rlm.cli.segments import segments_app
 from rlm.version import __version__
 
 __all__ = ["app", "run"]
@@ -39,6 +42,9 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.command()(ask)
+assemble_app.command()(scoped)
+app.add_typer(assemble_app, name="assemble")
+app.add_typer(segments_app, name="segments")
 app.add_typer(runs_app, name="runs")
 app.command()(show)
 app.add_typer(sandbox_app, name="sandbox")

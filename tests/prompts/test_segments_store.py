@@ -171,7 +171,9 @@ def test_diff_shows_what_changed_between_versions_or_labels(store: SegmentStore)
         "+",
         " Be kind.",
         "-Be short.",
+        "\\ no line end here",
         "+Be clear.",
+        "\\ no line end here",
     ]
     assert store.diff(name, 2, 2) == ""
 
