@@ -123,6 +123,6 @@ def _content(layers: StaticLayers) -> object:
     """All of the layers that a prompt depends on, to be compared and hashed."""
     stretches = [*(segments for _, segments in layers.by_scope), *layers.by_npc]
     return tuple(
-        tuple((segment.id, segment.tier, segment.content, segment.metadata.get("cue")) for segment in stretch)
+        tuple((segment.id, segment.tier, segment.content, segment.cue) for segment in stretch)
         for stretch in stretches
     )

@@ -45,6 +45,9 @@ class ScopedInput:
     input: str = ""
     warnings: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "npcs", tuple(self.npcs))  # a list does as well, and can't change later
+
     @classmethod
     def from_json(cls, value: object) -> ScopedInput:
         """`{entry_point_id, world_id, is_first_turn, token_budget, npc_budget?, npcs: [{id, name?, tier?}],

@@ -239,8 +239,7 @@ class _Ladder:
     def _cue_items(self) -> tuple[Item, ...]:
         items = []
         for place, (npc, used) in enumerate(self._told):
-            cues = (segment.metadata.get("cue") for segment in used)
-            cue = next((" ".join(cue.split()) for cue in cues if isinstance(cue, str) and cue.strip()), "")
+            cue = next((segment.cue for segment in used if segment.cue), "")
             line = f"- {_label(npc)}" + (f": {cue}" if cue else "")
             items.append(Item(f"npc {npc.id}", line, priority=-place, order=place))
         return tuple(items)

@@ -22,7 +22,7 @@ from sqlalchemy import (
     text,
     update,
 )
-from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from prompts.segments.errors import StoreOutdated, StoreUnavailable
@@ -190,6 +190,8 @@ class Database:
         reason = reason.casefold()
         if isinstance(error, ModuleNotFoundError):
             return "install PostgreSQL's driver with `pip install 'rlm-runtime[postgres]'`"
+        if isinstance(error, IntegrityError):
+            return "what was written contradicts the rules of its table: correct it"
         if not self._is_sqlite:
             return (
                 "check its URL, and that its server runs"

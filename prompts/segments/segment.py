@@ -50,6 +50,12 @@ class Segment:
         tier = self.metadata.get("tier")
         return tier if isinstance(tier, int) and not isinstance(tier, bool) else None
 
+    @property
+    def cue(self) -> str:
+        """The `cue` of the metadata as one line, "" where there is none."""
+        cue = self.metadata.get("cue")
+        return " ".join(cue.split()) if isinstance(cue, str) else ""
+
 
 @dataclass(frozen=True, slots=True)
 class StoredSegment:

@@ -15,7 +15,15 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
 from prompts import ScopedInput, ScopedPrompt
-from prompts.segments import DEPRECATED, SCOPES, ScopeRefused, SegmentStore, StoreOutdated, StoreUnavailable
+from prompts.segments import (
+    DEPRECATED,
+    SCOPES,
+    ScopeRefused,
+    SegmentRefused,
+    SegmentStore,
+    StoreOutdated,
+    StoreUnavailable,
+)
 from prompts.segments.database import Database
 from prompts.segments.location import store_url as as_url
 from prompts.segments.migration import HEAD, REVISIONS
@@ -246,3 +254,30 @@ def test_the_segments_of_another_program_s_table_are_taken_over(store_url: str) 
         assert core.id == "00000000-0000-0000-0000-000000000000"
         assert store.history(core.id)[0].note == "adopted, was version v1"
         assert [s for s in SCOPES if store.list(s)] == ["core", "world", "entry_start", "npc"]
+
+
+def test_another_program_s_table_that_can_not_be_taken_over_is_left_as_it_was(store_url: str) -> None:
+    database = Database(as_url(store_url))
+    engine = database._engine = database._make_engine()
+    with engine.begin() as connection:
+        connection.execute(sa.text(_SEED_TABLE[engine.dialect.name]))
+        for number, values in enumerate(("'chapter', 'c'", "'world', NULL", "'core', 'c'", "'core', NULL")):
+            connection.execute(
+                sa.text(
+                    "INSERT INTO prompt_segments (id, scope, ref_id, content) "
+                    f"VALUES ('00000000-0000-0000-0000-00000000000{number}', {values}, 'x')"
+                )
+            )
+    with pytest.raises(SegmentRefused) as caught:
+        SegmentStore.migrate(store_url)
+    assert [
+        fault.partition(": ")[0].partition("of prompt_segments ")[2] for fault in caught.value.faults
+    ] == [
+        "has the unknown scope 'chapter'",
+        "is of scope 'world' and has no ref_id",
+        "is of scope 'core' and has a ref_id",
+    ]
+    with engine.connect() as connection:
+        assert connection.scalar(sa.text("SELECT count(*) FROM prompt_segments")) == 4
+        assert set(sa.inspect(connection).get_table_names()) == {"prompt_segments"}
+    database.close()

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 import sqlalchemy as sa
 from alembic import op
+
+from prompts.segments.errors import SegmentRefused
 
 revision = "0001"
 down_revision = None
@@ -134,7 +137,11 @@ def _adopt(connection: sa.Connection) -> None:
     versions = tables.tables["prompt_segment_versions"]
     entities = tables.tables["entities"]
     known: set[tuple[str, str]] = set()
-    for row in connection.execute(sa.select(tables.tables[_ADOPTED])).mappings():
+    rows = connection.execute(sa.select(tables.tables[_ADOPTED])).mappings().all()
+    faults = [fault for row in rows for fault in _faults(row)]
+    if faults:
+        raise SegmentRefused(*faults)
+    for row in rows:
         name = _uuid(row["id"])
         scope, ref_id = str(row["scope"]), str(row["ref_id"]) if row.get("ref_id") else None
         entity = (_KINDS[scope], ref_id) if scope in _KINDS and ref_id is not None else None
@@ -160,6 +167,17 @@ def _adopt(connection: sa.Connection) -> None:
                 segment_id=name, note=f"adopted, was version {row.get('version')}", created_at=now, **shared
             )
         )
+
+
+def _faults(row: Mapping[Any, Any]) -> list[str]:
+    where, scope = f"row {row['id']} of prompt_segments", str(row["scope"])
+    if scope not in _KINDS and f"'{scope}'" not in _SCOPES:
+        return [f"{where} has the unknown scope {scope!r}: correct or remove it"]
+    if scope in _KINDS and not row.get("ref_id"):
+        return [f"{where} is of scope {scope!r} and has no ref_id: correct or remove it"]
+    if scope == "core" and row.get("ref_id"):
+        return [f"{where} is of scope 'core' and has a ref_id: correct or remove it"]
+    return []
 
 
 def _uuid(value: Any) -> Any:
