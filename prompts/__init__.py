@@ -10,6 +10,7 @@ from prompts.errors import (
     BudgetExceeded,
     InputError,
     PromptError,
+    ScopedInputError,
     SectionError,
     SliceTooLarge,
     UnknownCounter,
@@ -23,6 +24,7 @@ from prompts.recipes.card_settings import CardBudget, CardSettings
 from prompts.recipes.child import ChildInput, ChildPrompt, ChildSliceText
 from prompts.recipes.cited import CitedInput, CitedPrompt, Pack
 from prompts.recipes.root import HandleFacts, HelperDoc, RootInput, RootPrompt
+from prompts.recipes.scoped import AssembledScoped, Npc, ScopedInput, ScopedPrompt
 from prompts.recipes.tiles import Tile, TileConfig, TileInput, TilePrompt, TileStats
 from prompts.report import Decision, Report, Totals
 from prompts.section import Citation, Item, Section
@@ -31,6 +33,7 @@ from prompts.tokens import Counter, counter_names, get_counter
 __all__ = [
     "NOT_FOUND",
     "AssembledPrompt",
+    "AssembledScoped",
     "Budget",
     "BudgetExceeded",
     "CardBudget",
@@ -54,11 +57,15 @@ __all__ = [
     "InputError",
     "Item",
     "Message",
+    "Npc",
     "Pack",
     "PromptError",
     "Report",
     "RootInput",
     "RootPrompt",
+    "ScopedInput",
+    "ScopedInputError",
+    "ScopedPrompt",
     "Section",
     "SectionError",
     "SliceTooLarge",

@@ -4,9 +4,11 @@ PromptError
 ├── InputError       a value of a recipe's input that will not do; names its place
 ├── UnknownStage     a card's state has no stage prompt, and there is none to fall back to
 ├── SectionError     sections, items or a budget that contradict themselves; every fault at once
+├── ScopedInputError a scoped prompt asked for with values that will not do; every fault at once
 ├── UnknownCounter   no token counter of that name
 ├── BudgetExceeded   what may not be dropped is larger than the budget; names the sections
-└── SliceTooLarge    a child's slice does not fit its prompt; says how many characters would
+├── SliceTooLarge    a child's slice does not fit its prompt; says how many characters would
+└── SegmentError     stored segments; its own tree is in prompts.segments.errors
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ __all__ = [
     "BudgetExceeded",
     "InputError",
     "PromptError",
+    "ScopedInputError",
     "SectionError",
     "SliceTooLarge",
     "UnknownCounter",
@@ -40,6 +43,14 @@ class UnknownStage(PromptError):
 
 class SectionError(PromptError):
     """The sections or the budget contradict themselves. `faults` holds every reason found."""
+
+    def __init__(self, faults: tuple[str, ...]) -> None:
+        super().__init__("; ".join(faults))
+        self.faults = faults
+
+
+class ScopedInputError(PromptError):
+    """A scoped prompt was asked for with values that will not do. `faults` holds every reason found."""
 
     def __init__(self, faults: tuple[str, ...]) -> None:
         super().__init__("; ".join(faults))

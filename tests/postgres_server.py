@@ -15,6 +15,7 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, urlencode
 
 import psycopg
 from psycopg import sql
@@ -77,13 +78,11 @@ def database(server: str) -> Iterator[str]:
     name = f"rlm_test_{uuid.uuid4().hex[:12]}"
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
-    facts = conninfo_to_dict(server)
-    # SQLAlchemy reads URLs, libpq both: a socket's folder stands in the query
-    host, user, password = facts.get("host", "localhost"), facts.get("user", ""), facts.get("password")
-    who = f"{user}:{password}" if password else f"{user}"
-    port = f"&port={facts['port']}" if "port" in facts else ""
+    facts = {key: str(value) for key, value in conninfo_to_dict(server).items() if key != "dbname"}
+    who = ":".join(quote(facts.pop(key), safe="") for key in ("user", "password") if key in facts)
     try:
-        yield f"postgresql://{who}@/{name}?host={host}{port}"
+        # with the socket's folder in the query, both SQLAlchemy and libpq can read it
+        yield f"postgresql://{who}@/{name}?{urlencode(facts)}"
     finally:
         with psycopg.connect(server, autocommit=True) as connection:
             connection.execute(

@@ -9,6 +9,7 @@ from typer.core import TyperGroup
 
 from rlm.cli.ask import ask
 from rlm.cli.assemble import assemble_app
+from rlm.cli.assemble_scoped import scoped
 from rlm.cli.doctor import doctor
 from rlm.cli.exits import Exit, exit_for, say
 from rlm.cli.init import init
@@ -16,6 +17,7 @@ from rlm.cli.resume import replay, resume
 from rlm.cli.runs import runs_app
 from rlm.cli.sandbox import sandbox_app
 from rlm.cli.search import search
+from rlm.cli.segments import segments_app
 from rlm.cli.show import export, show
 from rlm.version import __version__
 
@@ -51,7 +53,9 @@ app.command()(resume)
 app.command()(replay)
 app.command()(export)
 app.add_typer(sandbox_app, name="sandbox")
+assemble_app.command()(scoped)
 app.add_typer(assemble_app, name="assemble")
+app.add_typer(segments_app, name="segments")
 app.command()(doctor)
 app.command()(init)
 

@@ -13,7 +13,15 @@ import pytest
 def test_help_of_each_command_shows_an_example(rlm) -> None:
     """surface.md: --help of each command shows an example."""
     assert "Commands:" in rlm("--help").stdout
-    for command in (["ask"], ["show"], ["doctor"], ["runs"], ["runs", "rm"], ["sandbox", "exec"]):
+    for command in (
+        ["ask"],
+        ["show"],
+        ["doctor"],
+        ["runs"],
+        ["runs", "rm"],
+        ["sandbox", "exec"],
+        ["assemble", "scoped"],
+    ):
         ran = rlm(*command, "--help")
         assert ran.code == 0
         assert "Example" in ran.stdout
@@ -32,6 +40,7 @@ def test_help_imports_nothing_heavy() -> None:
     code = (
         "import sys\nfrom rlm.cli.app import app\n"
         "heavy = {'anthropic', 'openai', 'jupyter_client', 'zmq', 'sqlalchemy', 'IPython', 'tenacity'}\n"
+        "heavy |= {'alembic', 'psycopg', 'pydantic_settings'}\n"
         "print(sorted(heavy & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
