@@ -13,7 +13,8 @@ import pytest
 def test_help_of_each_command_shows_an_example(rlm) -> None:
     """surface.md: --help of each command shows an example."""
     assert "Commands:" in rlm("--help").stdout
-    for command in (["ask"], ["show"], ["doctor"], ["runs"], ["runs", "rm"], ["sandbox", "exec"]):
+    commands = "ask, show, resume, replay, export, doctor, runs, runs rm, runs prune, sandbox exec"
+    for command in map(str.split, commands.split(", ")):
         ran = rlm(*command, "--help")
         assert ran.code == 0
         assert "Example" in ran.stdout
