@@ -158,7 +158,8 @@ def test_no_key_is_written_anywhere(rlm, rlm_process, provider, tmp_path, enviro
             return f"The key is {KEY}."
         rounds = sum(message["role"] == "assistant" for message in received.body["messages"])
         if rounds == 0:
-            return f"```repl\n# Look.\nsaid = str(sub_query('Where is {KEY}?', (0, 80)))\nprint(said, read_all())\n```"
+            code = f"# Look.\nsaid = str(sub_query('Where is {KEY}?', (0, 80)))\nprint(said, read_all())"
+            return f"```repl\n{code}\n```"
         return "```repl\nimport os\nprint(dict(os.environ))\nfinalize(said, evidence=[(0, 80)])\n```"
 
     provider.always = reply
