@@ -219,6 +219,9 @@ class Driver:
             await self._log.append(
                 "cell", {"round": round_, "code": cell.code, "prose": cell.prose, "result": asdict(result)}
             )
+            await self._log.tally(
+                rounds=round_, sub_calls=self._subcalls.calls, cost_usd=self._caller.cost_usd
+            )
         if self._finalizer.answer is not None:
             return
         self._add(Message("user", self._feedback(round_, result, notes), stable=True))

@@ -33,7 +33,7 @@ def child(key: str, *, cached: bool = False, cost: float | None = 0.5) -> dict:
     return {
         "kind": "child", "role": "child", "model": "c", "round": 1, "reply": f"to {key}", "key": key,
         "finish_reason": "stop", "cost_usd": cost, "cached": cached,
-        "usage": {"input_tokens": 0 if cached else 3, "output_tokens": 0 if cached else 2, "cached_tokens": 1},
+        "usage": {"input_tokens": 3 * (not cached), "output_tokens": 2 * (not cached), "cached_tokens": 1},
     }  # fmt: skip
 
 
