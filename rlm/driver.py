@@ -158,6 +158,7 @@ class Driver:
             if past is not rounds[0]:
                 self._retell(past)
             self._budget.repeat_round(final=past.final)
+            self._observe(RoundStarted(past.number, self._budget.limits.rounds, past.final))
             self._finalizer.last_round = past.final
             await self._take(past.reply, past.number, past)
             if self._finalizer.answer is not None or past.final:
