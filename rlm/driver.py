@@ -173,6 +173,7 @@ class Driver:
             if past is not rounds[0]:
                 self._retell(past)
             self._budget.repeat_round(final=past.final)
+            self._observe(RoundStarted(past.number, self._budget.limits.rounds, past.final))
             self._finalizer.last_round = past.final
             await self._take(past.reply, past.number, past)
             if self._finalizer.answer is not None or past.final:
@@ -236,6 +237,9 @@ class Driver:
             self._observe(CellEnded(round_, result.status, result.seconds))
             await self._log.append(
                 "cell", {"round": round_, "code": cell.code, "prose": cell.prose, "result": asdict(result)}
+            )
+            await self._log.tally(
+                rounds=round_, sub_calls=self._subcalls.calls, cost_usd=self._caller.cost_usd
             )
         if self._finalizer.answer is not None:
             return

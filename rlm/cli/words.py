@@ -51,6 +51,7 @@ def violation(kind: str) -> str:
 
 def in_words(message: str) -> str:
     """`message`, which may be told to Python callers too, with limits by their options and kinds in words."""
+    message = message.replace("(store_mb)", "(--store-mb)")
     message = _LIMIT.sub(lambda found: _OPTIONS.get(found[1], found[0]), message)
     message = _SHORT_OF.sub(
         lambda found: f"not enough {'child calls' if found[1] == 'sub_calls' else 'money'} left", message

@@ -236,6 +236,7 @@ class Journal:
         if summary.state == "running":
             raise JournalError(f"run {run_id} is still running; stop it first")
         await self._finish_writing(self._delete(run_id))
+        await self._finish_writing(self._database.shrink())
 
     async def prune(
         self, *, keep: int | None = None, older_than: float | None = None, most_bytes: int | None = None
@@ -264,6 +265,8 @@ class Journal:
                     break
                 await self._finish_writing(self._delete(run.run_id))
                 chosen.append(run.run_id)
+        if chosen:
+            await self._finish_writing(self._database.shrink())
         return tuple(chosen)
 
     async def _remembered(self, key: str) -> Mapping[str, Any] | None:
@@ -323,7 +326,6 @@ class Journal:
             await connection.execute(delete(events).where(events.c.run_id == run_id))
             await connection.execute(delete(runs).where(runs.c.run_id == run_id))
             await inputs.drop_unused(connection)
-        await self._database.shrink()
 
     async def _finish_writing(self, writing: Coroutine[Any, Any, _T]) -> _T:
         """Carry a write through to its end even if the caller is cancelled: half of one is not to be had."""

@@ -13,15 +13,13 @@ import pytest
 def test_help_of_each_command_shows_an_example(rlm) -> None:
     """surface.md: --help of each command shows an example."""
     assert "Commands:" in rlm("--help").stdout
-    for command in (
-        ["ask"],
-        ["show"],
-        ["doctor"],
-        ["runs"],
-        ["runs", "rm"],
-        ["sandbox", "exec"],
-        ["assemble", "scoped"],
-    ):
+    commands = (
+        "ask, search, show, resume, replay, export, doctor, runs, runs rm, runs prune, sandbox exec, "
+        "assemble scoped, assemble card, assemble cited, assemble tiles, assemble child, assemble root, "
+        "segments list, segments show, segments add, segments edit, segments diff, segments label, "
+        "segments rollback, segments deactivate, segments migrate, segments import, segments export"
+    )
+    for command in map(str.split, commands.split(", ")):
         ran = rlm(*command, "--help")
         assert ran.code == 0
         assert "Example" in ran.stdout

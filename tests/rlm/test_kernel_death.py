@@ -106,6 +106,13 @@ async def test_what_a_cell_was_told_of_the_run_it_is_told_again(run, block) -> N
     assert "did not come out as before" not in told(model)
 
 
+async def test_a_cell_that_asks_in_a_loop_does_not_fill_the_journal(run, block) -> None:
+    """driver.md 6.1: helper results are kept by cell and order, a thousand of each at most."""
+    code = "for n in range(1_500): last = evaluate_progress()['limits']['seconds']['used']"
+    result = await run(ScriptedModel.of(root=[block(code), block("peek(0, 1)\nfinalize(1)")]))
+    assert (await kinds(run, result.run_id)).count("helper") == 1_000
+
+
 async def test_three_deaths_end_the_run(run, block) -> None:
     """driver.md 2.7: three deaths end the run (`kernel`); what was had stays."""
     result = await run(ScriptedModel.of(root=[block("x = 1"), *[block(DIE)] * 5]))

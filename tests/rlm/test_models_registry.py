@@ -61,7 +61,7 @@ def test_every_form_of_name(name, provider, model, base_url):
         ("claud-sonnet-5-5", "did you mean 'claude-sonnet-5-5'?"),
         ("extractiv", "did you mean 'extractive'?"),
         ("o5-mini", "unknown model 'o5-mini'"),
-        ("replay:RUN", "unknown model 'replay:RUN'"),
+        ("replay:", "names no model"),
         ("anthropic:", "names no model"),
         ("scripted:", "names no model"),
         ("openai:@http://localhost/v1", "names no model"),

@@ -57,7 +57,7 @@ async def test_a_run_is_gone_through_again_byte_by_byte(run, eventful) -> None:
     """driver.md 6.3: the whole run again, offline, from the journal alone, byte-equal answer."""
     result = await run(eventful, BODY)
     assert result.answer["failed"]
-    before = run.store.read_bytes()
+    before = await everything(run.store)
     asked = len(eventful.requests)
     again = await replayed(run, result)
     assert again.equal
@@ -66,7 +66,13 @@ async def test_a_run_is_gone_through_again_byte_by_byte(run, eventful) -> None:
     assert (again.result.rounds, again.result.usage, again.recorded) == (7, result.usage, result)
     assert again.result.coverage == result.coverage
     assert len(eventful.requests) == asked
-    assert run.store.read_bytes() == before
+    assert await everything(run.store) == before
+
+
+async def everything(store: Path) -> list[object]:
+    async with Journal.open(store) as journal:
+        runs = await journal.runs(limit=None)
+        return [runs, [await journal.events(run.run_id) for run in runs]]
 
 
 async def test_a_resumed_run_can_be_replayed(run, block) -> None:
