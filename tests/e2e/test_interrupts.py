@@ -153,7 +153,9 @@ def test_an_interrupt_ends_the_loading(loading, tmp_path, temp, source, signum) 
 
 def test_what_a_killed_run_left_is_removed_by_the_next(loading, rlm, tmp_path, temp) -> None:
     """The temp folder holds documents: `kill -9` must not leave them there for good."""
-    process = with_fifo(loading, tmp_path)
+    os.mkfifo(tmp_path / "fifo")
+    # Otherwise there is a forkserver, which would remove it at once.
+    process = loading("--strategy", "direct", str(tmp_path / "fifo"))
     process.kill()
     process.communicate()
     (left,) = temp.iterdir()
