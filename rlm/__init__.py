@@ -15,9 +15,10 @@ from rlm.version import __version__
 
 if TYPE_CHECKING:
     from rlm.budget import Limits
+    from rlm.engine import Settings
     from rlm.errors import RLMError
     from rlm.retrieval import Pack, Retriever
-    from rlm.runtime import RLM, Settings
+    from rlm.runtime import RLM
     from rlm.types import Citation, Coverage, RunResult, Usage
 
 __all__ = [
@@ -45,7 +46,7 @@ _HOMES = {
     "RLMError": "rlm.errors",
     "Retriever": "rlm.retrieval",
     "RunResult": "rlm.types",
-    "Settings": "rlm.runtime",
+    "Settings": "rlm.engine",
     "Usage": "rlm.types",
 }
 

@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from rlm.engine import Settings
 from rlm.errors import ModelRejected, UsageError
 from rlm.events import Observer
 from rlm.models.base import ModelWindow, Reply, Request
 from rlm.resume import LeftRun
-from rlm.runtime import RLM, Settings
+from rlm.runtime import RLM
 from rlm.types import RunResult
 from rlm.workspace import Workspace
 

@@ -20,7 +20,8 @@ import psycopg
 
 import rlm.journal
 import rlm.models.openai
-from rlm.runtime import RLM, Settings
+from rlm.engine import Settings
+from rlm.runtime import RLM
 
 __all__: list[str] = []
 PRELOADED = (alembic.command, openai, psycopg, rlm.journal, rlm.models.openai)

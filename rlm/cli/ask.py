@@ -125,8 +125,9 @@ def ask(
     from rlm.cli.progress import Progress
     from rlm.documents import sources_from_arguments
     from rlm.driver import RootSettings
+    from rlm.engine import Settings
     from rlm.models import default_model
-    from rlm.runtime import RLM, Settings
+    from rlm.runtime import RLM
     from rlm.trace import TraceFile
 
     limits = Limits(

@@ -47,7 +47,8 @@ def resume(
       rlm resume 20260131 --json
     """
     from rlm.cli.progress import Progress
-    from rlm.runtime import RLM, Settings
+    from rlm.engine import Settings
+    from rlm.runtime import RLM
 
     left = with_journal(store, lambda journal: _left(journal, run))
     if left.result is not None:
@@ -87,9 +88,9 @@ def replay(
       rlm ask "The same question?" the-same.txt --model replay:20260131-142501
     """
     from rlm.cli.progress import Progress
+    from rlm.engine import Settings
     from rlm.journal import default_store
     from rlm.replay import replay as replayed
-    from rlm.runtime import Settings
 
     left = with_journal(store, lambda journal: _left(journal, run))
     settings = Settings(sandbox=_level(sandbox, left))

@@ -21,7 +21,7 @@ from rlm.documents import StreamSource
 from rlm.documents.loader import Guessed
 from rlm.errors import ConfigurationError, JournalError
 from rlm.events import ContextLoaded, KernelOpened, RunEnded, RunStarted
-from rlm.runtime import _guesses
+from rlm.notices import warnings_of
 from rlm.testing import ScriptedModel
 from sandbox.errors import SandboxRefused
 from sandbox.forkserver.client import shared_forkserver
@@ -255,7 +255,8 @@ async def test_time_ends_a_run_with_a_last_round(run, block) -> None:
 def test_many_guesses_make_one_short_line() -> None:
     """A folder of many encodings must not bury the answer."""
     guessed = [Guessed(f"{name}.txt", name) for name in ("big5", "cp932", "cp1252", "koi8_r", "euc_kr")]
-    assert _guesses(guessed) == (
+    (line,) = warnings_of(Loaded(None, guessed=tuple(guessed)))  # type: ignore[arg-type]
+    assert line == (
         "5 documents were no UTF-8 and were read as big5 (big5.txt) and cp932 (cp932.txt) and "
         "cp1252 (cp1252.txt), and in 2 other ways"
     )

@@ -1,0 +1,104 @@
+"""Who answers, and within what: the same for all runs of one RLM, and for every depth of one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from rlm.budget import Limits
+from rlm.direct import DirectSettings, fits
+from rlm.driver import RootSettings
+from rlm.events import Event
+from rlm.models import Model, ModelOptions
+from rlm.models.facts import ModelFacts
+from rlm.models.prices import Prices
+from rlm.subcalls import ChildSettings
+from rlm.types import Strategy
+from sandbox.in_kernel.body import Body
+from sandbox.kernel import SandboxLevel
+from sandbox.kernel_process import FreshKernels
+from sandbox.pool import KernelPool
+from sandbox.types import KernelLimits
+
+__all__ = ["Engine", "Settings"]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How runs go about their work. Each field's own type says what it holds.
+
+    sandbox: the isolation level, or "auto" for the strongest there is; store: the journal's file or URL
+    (None: the user's state folder), which loses its oldest finished runs when it takes more than store_mb
+    megabytes; document_cache: whether the text of large files is kept from run to run in the user's cache
+    folder; cache: children's answers are taken from earlier runs in the store, where the call is the same;
+    facts: windows and prices by model name, which go before the shipped.
+    """
+
+    strategy: Literal["auto", "rlm", "direct"] = "auto"
+    sandbox: SandboxLevel = "auto"
+    store: Path | str | None = None
+    document_cache: bool = True
+    store_mb: int = 2_048
+    cache: bool = False
+    root: RootSettings = field(default_factory=RootSettings)
+    child: ChildSettings = field(default_factory=ChildSettings)
+    direct: DirectSettings = field(default_factory=DirectSettings)
+    kernel: KernelLimits = field(default_factory=KernelLimits)
+    models: ModelOptions = field(default_factory=ModelOptions)
+    facts: Mapping[str, ModelFacts] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """The models, the limits, how runs go about their work, and who is told of it."""
+
+    model: Model
+    sub_model: Model
+    summary_model: Model
+    limits: Limits
+    settings: Settings
+    tell: Callable[[Event], None]
+
+    @property
+    def prices(self) -> Prices:
+        return Prices(self.settings.facts)
+
+    def first_strategy(self, body: Body) -> Strategy:
+        """How a run over `body` begins: one direct call where that is asked for or the body is short."""
+        strategy = self.settings.strategy
+        if strategy == "auto":
+            return "direct" if fits(self.model, body, self.settings.direct) else "rlm"
+        return strategy
+
+    def kernels(self) -> KernelPool:
+        """The kernels of one run, with a spare that is started beside something else: loading, or a round."""
+        source = FreshKernels(
+            self.settings.kernel,
+            level=self.settings.sandbox,
+            # Cells that this product wrote itself may run anywhere: the answer must come without set-up.
+            minimum=0 if self.model.name == "extractive" else 2,
+        )
+        return KernelPool(2, source=source)
+
+    def facts(self) -> dict[str, Any]:
+        """What the journal keeps of it: no secret is among them."""
+        return {
+            "model": self.model.name,
+            "sub_model": self.sub_model.name,
+            "summary_model": self.summary_model.name,
+            "limits": asdict(self.limits),
+            "strategy": self.settings.strategy,
+            "sandbox": self.settings.sandbox,
+            "contract": self.settings.root.contract,
+            "cache": self.settings.cache,
+            "root": asdict(self.settings.root),
+            "child": asdict(self.settings.child),
+            "direct": asdict(self.settings.direct),
+            "kernel": asdict(self.settings.kernel),
+            "windows": {
+                "model": asdict(self.model.window),
+                "sub_model": asdict(self.sub_model.window),
+            },
+        }

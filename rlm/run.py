@@ -1,0 +1,250 @@
+"""One run, from its input to its result: its parts, put together for it alone."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from prompts import Budget as PromptBudget
+from prompts import HandleFacts, HelperDoc, RootInput
+from rlm.accounts import Accounts
+from rlm.answer_type import AnswerType
+from rlm.budget import STOP_REASONS, Budget
+from rlm.calls import Caller
+from rlm.coverage import CoverageLedger
+from rlm.direct import answer_directly
+from rlm.driver import Driver, Outcome
+from rlm.engine import Engine
+from rlm.errors import BudgetExhausted, ModelError
+from rlm.events import Event, KernelOpened, RunEnded, RunStarted, Warned
+from rlm.finalization import Finalizer
+from rlm.handler import RunHandler
+from rlm.playback import Playback
+from rlm.recording import Recording
+from rlm.retrieval.ranking import Ranking
+from rlm.subcalls import SubCalls
+from rlm.types import RunResult, Strategy
+from sandbox.context_file import ContextFile
+from sandbox.in_kernel.body import Body
+from sandbox.in_kernel.registry import HELPERS
+from sandbox.isolation.policy import IsolationReport
+from sandbox.kernel import JupyterSandbox
+from sandbox.pool import KernelPool
+from sandbox.sandbox import Sandbox
+
+if TYPE_CHECKING:
+    from rlm.journal import RunLog
+
+__all__ = ["Run"]
+
+_PREVIEW = 500
+
+
+class Run:
+    """One run: its parts, made for it alone. `recording` is what was had of it before."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        task: str,
+        context: ContextFile,
+        body: Body,
+        log: RunLog,
+        kernels: KernelPool,
+        ranking: Ranking,
+        recording: Recording | None = None,
+        *,
+        answer_type: AnswerType | None = None,
+        warnings: Sequence[str] = (),
+    ) -> None:
+        self._engine = engine
+        self._task = task
+        self._context = context
+        self._body = body
+        self._log = log
+        self._kernels = kernels
+        self._ranking = ranking
+        self._answer_type = answer_type
+        playback = Playback(recording)
+        self._began = time.monotonic() - playback.recording.spent.seconds
+        self.warnings = list(warnings)
+        self._budget = Budget(engine.limits)
+        self._caller = Caller(
+            self._budget, log, playback, engine.tell, engine.prices, remember=engine.settings.cache
+        )
+        self._coverage = CoverageLedger(body.chars)
+        self._accounts = Accounts(self._budget, self._caller, self._coverage, log, playback, self._observe)
+        self._finalizer = Finalizer(body, self._coverage, answer_type)
+        self._subcalls = SubCalls(
+            engine.sub_model,
+            body,
+            accounts=self._accounts,
+            settings=replace(engine.settings.child, concurrency=engine.limits.concurrency),
+        )
+
+    async def go(self) -> RunResult:
+        """Direct first where that suits, then rounds."""
+        try:
+            if self._engine.first_strategy(self._body) == "direct":
+                result = await self._direct()
+                if result is not None:
+                    return result
+            return await self._recursive()
+        except asyncio.CancelledError:
+            self._engine.tell(RunEnded("cancelled", time.monotonic() - self._began))
+            await self._log.append("interrupted", {"stop_reason": "cancelled", **self._totals()})
+            raise
+
+    async def _direct(self) -> RunResult | None:
+        """None when the run goes on as an RLM."""
+        self._engine.tell(RunStarted(self._log.run_id, "direct", self._engine.model.name))
+        stop: Outcome
+        try:
+            answer = await answer_directly(
+                self._engine.model,
+                self._task,
+                self._body,
+                accounts=self._accounts,
+                settings=self._engine.settings.direct,
+                answer_type=self._answer_type,
+            )
+        except ModelError as error:
+            stop = Outcome(None, "model", detail=str(error))
+        except BudgetExhausted as error:
+            stop = Outcome(None, STOP_REASONS[error.limit], detail=str(error))
+        else:
+            if answer is not None:
+                return self._finished(Outcome(answer, "finalized"), "direct")
+            if self._engine.settings.strategy == "auto":
+                abstained = "the direct answer abstained or its quotes did not stand: went on as an RLM"
+                self.warn(abstained)
+                await self._log.append("warning", {"message": abstained})
+                return None
+            stop = Outcome(
+                None,
+                "finalized",
+                detail="the direct call gave no answer whose quotes stand in the input; try --strategy rlm",
+            )
+        return self._finished(stop, "direct")
+
+    async def _recursive(self) -> RunResult:
+        engine = self._engine
+        engine.tell(RunStarted(self._log.run_id, "rlm", engine.model.name))
+        handler = RunHandler(self._subcalls, self._finalizer, self._ranking, self._accounts)
+
+        def new_sandbox() -> Sandbox:
+            return JupyterSandbox(
+                self._context,
+                handler,
+                opened=self._kernel_opened,
+                seed=f"{self._log.run_id}:0",
+                kernels=self._kernels,
+            )
+
+        driver = Driver(
+            engine.model,
+            self._task,
+            new_sandbox=new_sandbox,
+            subcalls=self._subcalls,
+            finalizer=self._finalizer,
+            accounts=self._accounts,
+            settings=engine.settings.root,
+            summary_model=engine.summary_model,
+        )
+        try:
+            return self._finished(await driver.run(self._root_input()), "rlm")
+        finally:
+            await self._ranking.aclose()
+
+    def _kernel_opened(self, isolation: IsolationReport) -> None:
+        missing = "; ".join(f"{layer} ({reason})" for layer, reason in isolation.failed.items())
+        self._engine.tell(KernelOpened(isolation.level, missing))
+        if isolation.level < 2:
+            why = f": this machine refuses {missing}" if missing else ""
+            held = "not isolated" if isolation.level == 0 else "only partly isolated"
+            self.warnings.append(f"the code of this run was {held} (level {isolation.level}){why}")
+
+    def _root_input(self) -> RootInput:
+        body = self._body
+        limits = self._engine.limits
+        settings = self._engine.settings.root
+        child_tokens = self._engine.settings.child.prompt_tokens
+        return RootInput(
+            task=self._task,
+            helpers=tuple(HelperDoc(helper.call, helper.summary, helper.fields) for helper in HELPERS),
+            handle=HandleFacts(
+                chars=body.chars,
+                lines=body.lines,
+                documents=len(body.documents),
+                document_names=tuple(document.name for document in body.documents[:20]),
+                preview=body.text(0, _PREVIEW),
+                tail_preview=body.text(max(0, body.chars - _PREVIEW), body.chars),
+            ),
+            limits=(
+                ("rounds", f"{limits.rounds} rounds, the last for finalize"),
+                (
+                    "children",
+                    f"{limits.sub_calls:,} child calls of {child_tokens:,} tokens",
+                ),
+                ("cell", f"{limits.cell_seconds:g} s of computing a block"),
+                ("time", f"{limits.seconds:g} s in all"),
+            ),
+            output_limit=settings.output_limit,
+            contract=settings.contract,
+            answer_schema=None if self._answer_type is None else self._answer_type.text,
+            model=self._engine.model.name,
+            budget=PromptBudget(self._engine.model.window.context - settings.output_tokens),
+        )
+
+    def _finished(self, outcome: Outcome, strategy: Strategy) -> RunResult:
+        if not self._budget.cost_known:
+            self.warn("a model's price is not known: the cost limit was not held, the token limit was")
+        if outcome.answer is None and outcome.detail:
+            self.warn(outcome.detail)
+        answer = outcome.answer
+        for warning in () if answer is None else answer.warnings:
+            self.warn(warning)
+        result = RunResult(
+            run_id=self._log.run_id,
+            answer=None if answer is None else answer.value,
+            confidence=None if answer is None else answer.confidence,
+            stop_reason=outcome.stop_reason,
+            forced=outcome.forced,
+            strategy=strategy,
+            citations=() if answer is None else answer.citations,
+            coverage=self._coverage.report(),
+            usage=self._caller.usage(),
+            rounds=self._budget.rounds,
+            sub_calls=self._subcalls.calls,
+            seconds=round(time.monotonic() - self._began, 3),
+            warnings=tuple(self.warnings),
+            variables=outcome.variables,
+            parsed=None
+            if answer is None or self._answer_type is None
+            else self._answer_type.parsed(answer.value),
+        )
+        self._engine.tell(RunEnded(result.stop_reason, result.seconds))
+        return result
+
+    async def log_result(self, result: RunResult) -> None:
+        """The last entry of the run. Raises JournalError."""
+        await self._log.append("finished", {**result.to_json(), **self._totals()})
+
+    def warn(self, message: str) -> None:
+        self._observe(Warned(message))
+
+    def _observe(self, event: Event) -> None:
+        """What any part says goes to whoever watches; a warning into the result, too."""
+        if isinstance(event, Warned):
+            self.warnings.append(event.message)
+        self._engine.tell(event)
+
+    def _totals(self) -> dict[str, Any]:
+        return {
+            "rounds": self._budget.rounds,
+            "sub_calls": self._subcalls.calls,
+            "cost_usd": self._caller.cost_usd,
+        }
