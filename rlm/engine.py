@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from rlm.budget import Limits
 from rlm.direct import DirectSettings, fits
 from rlm.driver import RootSettings
-from rlm.events import Event
+from rlm.events import (
+    ChildEnded,
+    ChildrenStarted,
+    Event,
+    ModelAnswered,
+    SubRLMEnded,
+    SubRLMStarted,
+    Warned,
+)
 from rlm.models import Model, ModelOptions
 from rlm.models.facts import ModelFacts
 from rlm.models.prices import Prices
@@ -23,6 +31,8 @@ from sandbox.pool import KernelPool
 from sandbox.types import KernelLimits
 
 __all__ = ["Engine", "Settings"]
+
+_TOLD_FROM_BELOW = (ChildrenStarted, ChildEnded, ModelAnswered, SubRLMStarted, SubRLMEnded, Warned)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +84,25 @@ class Engine:
 
     def kernels(self) -> KernelPool:
         """The kernels of one run, with a spare that is started beside something else: loading, or a round."""
-        source = FreshKernels(
+        return KernelPool(2, source=self.fresh_kernels())
+
+    def fresh_kernels(self) -> FreshKernels:
+        """Kernels that are started when they are asked for."""
+        return FreshKernels(
             self.settings.kernel,
             level=self.settings.sandbox,
             # Cells that this product wrote itself may run anywhere: the answer must come without set-up.
             minimum=0 if self.model.name == "extractive" else 2,
         )
-        return KernelPool(2, source=source)
+
+    def below(self, tell: Callable[[Event], None]) -> Engine:
+        """The engine of a sub-RLM: whoever watches the run is told of its children, not of its rounds."""
+
+        def told(event: Event) -> None:
+            if isinstance(event, _TOLD_FROM_BELOW):
+                tell(event)
+
+        return replace(self, tell=told)
 
     def facts(self) -> dict[str, Any]:
         """What the journal keeps of it: no secret is among them."""

@@ -9,16 +9,17 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Any
 
 from sandbox import requests
 from sandbox.errors import ProtocolError
 from sandbox.in_kernel import wire
 from sandbox.in_kernel.access import bounded
-from sandbox.sandbox import KernelHandler
+from sandbox.sandbox import AnswerSink, KernelHandler
 from sandbox.types import CellReport, ChildAnswer, Span
 
 __all__ = ["Bridge", "ComputeClock"]
@@ -134,7 +135,7 @@ class Bridge:
             if task is not None:
                 task.cancel()
             return
-        if method not in ("children", "finalize", "progress", "rank", "cell_report"):
+        if method not in ("children", "finalize", "progress", "rank", "sub_rlms", "cell_report"):
             raise ValueError("method")
         await self._room_for(load)
         if number in self._calls:
@@ -173,7 +174,11 @@ class Bridge:
     async def _carry_out(self, number: int, method: str, params: dict[str, Any]) -> Any:
         match method:
             case "children":
-                return await self._children(number, params)
+                children = requests.child_batch(params, self._chars)
+                return await self._streamed(number, partial(self._handler.children, children))
+            case "sub_rlms":
+                wanted = requests.sub_rlm_batch(params, self._chars)
+                return await self._streamed(number, partial(self._handler.sub_rlms, wanted))
             case "finalize":
                 final = requests.finalization(params, self._chars)
                 return asdict(
@@ -197,9 +202,8 @@ class Bridge:
 
         return replace(report, read=fewer(report.read), scanned=fewer(report.scanned))
 
-    async def _children(self, number: int, params: dict[str, Any]) -> None:
-        batch = requests.child_batch(params, self._chars)
-
+    async def _streamed(self, number: int, ask: Callable[[AnswerSink], Awaitable[None]]) -> None:
+        """Ask, and pass each answer on as it comes. The cell's clock stands still."""
         clock = self.clock  # a call may outlive its cell: the next one has a clock of its own
 
         async def answered(position: int, answer: ChildAnswer) -> None:
@@ -214,7 +218,7 @@ class Bridge:
 
         clock.pause()
         try:
-            await self._handler.children(batch, answered)
+            await ask(answered)
         finally:
             clock.resume()
 

@@ -35,6 +35,9 @@ class RunLog:
     """The open end of one run's events. Appending is in order, whoever calls; what was appended is
     committed, and stays so if the process is killed."""
 
+    within = ""
+    """Which sub-RLM's part this is; "" is the whole run's."""
+
     def __init__(self, journal: Journal, run_id: str, *, after: int = 0) -> None:
         self.run_id = run_id
         self._journal = journal
