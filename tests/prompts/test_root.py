@@ -142,8 +142,8 @@ def test_every_example_is_python_and_calls_only_known_helpers() -> None:
         re.findall(
             r"\w+",
             "context_meta documents peek search around section_at rank count read_lines read_records "
-            "read_all chunk chunk_coverage sub_query sub_query_batch sub_query_map SHOW_VARS repl_set repl_get "
-            "output_of evaluate_progress finalize",
+            "read_all chunk chunk_coverage sub_query sub_query_batch sub_query_map SHOW_VARS repl_set "
+            "repl_get output_of evaluate_progress finalize",
         )
     )
     text = words("root.md")
