@@ -9,7 +9,7 @@ from typing import Any
 __all__ = ["BadJson", "JsonStream"]
 
 _SPACE = " \t\r\n"
-_LARGEST = 16_000_000
+_LARGEST = 8_000_000
 """Characters of the largest value that is taken whole."""
 _NUMBER_TAIL = 3
 _NEAR_END = 12

@@ -6,6 +6,9 @@ import io
 import os
 import shutil
 import signal
+import subprocess
+import sys
+import textwrap
 import time
 import zipfile
 from pathlib import Path
@@ -18,6 +21,7 @@ from rlm.documents.formats.frames import FrameError, packed, read_piece
 from rlm.documents.formats.piece import Ended, Heading, Note, Page, Piece, Text, Unreadable
 from rlm.errors import DocumentError
 from sandbox.in_kernel.body import Body, Document
+from sandbox.isolation import landlock
 
 
 def text_of(loaded: Loaded) -> str:
@@ -437,6 +441,32 @@ def test_the_reader_process_has_no_keys_and_is_gone_afterwards(
         assert b"sk-planted" not in environment
         assert any(isinstance(piece, Ended) for piece in pieces)
     assert not Path(f"/proc/{pid}").exists()
+
+
+def test_the_reader_process_opens_no_file_and_no_connection(tmp_path: Path) -> None:
+    """What a flaw in a parser could reach: not the user's files, not the network, where the system can hold
+    it. Run in the place of a reader, after the same confinement."""
+    if not landlock.available():
+        pytest.skip("this kernel has no Landlock")
+    (tmp_path / "private.txt").write_text("secret")
+    code = textwrap.dedent(
+        f"""
+        import errno, socket
+        from rlm.documents.formats import worker
+        worker._confine()
+        for act in (
+            lambda: open({str(tmp_path / "private.txt")!r}).read(),
+            lambda: open({str(tmp_path / "made.txt")!r}, "w"),
+            lambda: socket.create_connection(("127.0.0.1", 9), 1),
+        ):
+            try:
+                act()
+            except OSError as error:
+                print("refused" if error.errno in (errno.EACCES, errno.EPERM, errno.EOPNOTSUPP) else error)
+        """
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd="/")
+    assert ran.stdout.split() == ["refused"] * 3
 
 
 def test_one_process_reads_many_documents_and_is_renewed_when_it_dies(tmp_path: Path) -> None:
