@@ -6,12 +6,20 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from prompts import NOT_FOUND
 from rlm.models.base import Request
 from rlm.models.extractive.sentences import sentences
-from rlm.models.extractive.words import asks_for_all, is_overview, peculiar, telling, terms, wants_summary
+from rlm.models.extractive.words import (
+    asks_for_all,
+    is_overview,
+    parts,
+    peculiar,
+    telling,
+    terms,
+    wants_summary,
+)
 from rlm.retrieval.words import FUNCTION_WORDS, Tokens
 
 __all__ = ["BUDGET", "LONGEST_EXTRACT", "Extract", "extracts", "read"]
@@ -136,7 +144,8 @@ def _precise(question: str, named: list[str], units: list[_Unit]) -> list[Extrac
     """The sentences that fit best where peculiar terms stand; nothing where none does. Of numbers, compounds
     and phrases the most that a sentence holds has to stand in it; a name out of code may stand above it."""
     folded = [unit.text.casefold() for unit in units]
-    if not any(term in text for term in named for text in folded):
+    looked_for = {form for term in named for form in (term, *(parts(term) if _CODE.fullmatch(term) else ()))}
+    if not any(term in text for term in looked_for for text in folded):
         return []
     wanted = [term.casefold() for term in terms(question)]
     frequency = {term: sum(term in text for text in folded) for term in wanted}
@@ -160,7 +169,9 @@ def _precise(question: str, named: list[str], units: list[_Unit]) -> list[Extrac
             scored.append(Extract(unit.piece, unit.start, unit.end, unit.text, score))
         defines = _DEFINES.match(unit.text)
         if defines and defines[1].casefold() in own:
-            lead = {term: weight * 1.2 for term, weight in own.items()}
+            if scored and not exact:
+                scored[-1] = replace(scored[-1], score=score * 2)
+            lead = {term: weight * (1.2 if exact else 2.4) for term, weight in own.items()}
         else:
             carried = {term: weight * _LEAD * _LEAD for term, weight in lead.items() if weight > 0.3}
             lead = {**carried, **{term: weight * _LEAD for term, weight in own.items()}}
