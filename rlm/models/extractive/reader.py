@@ -164,7 +164,7 @@ def _precise(question: str, named: list[str], units: list[_Unit]) -> list[Extrac
         if unit.piece != piece:
             piece, lead = unit.piece, {}
         own = {term: weight for term, weight in weights.items() if term in text}
-        score = sum(own.values()) + sum(weight for term, weight in lead.items() if term not in own)
+        score = sum(max(own.get(term, 0.0), lead.get(term, 0.0)) for term in own.keys() | lead.keys())
         if count == most and score:
             scored.append(Extract(unit.piece, unit.start, unit.end, unit.text, score))
         defines = _DEFINES.match(unit.text)
