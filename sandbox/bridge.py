@@ -29,6 +29,9 @@ MAX_LOAD = 24 * 2**20
 """Bytes, about, that the calls in flight may take of the driver's memory."""
 _SMALL = 2**20
 """Calls of less are looked at even if there is no room: an interrupt is one."""
+_FREE_RANKS = 3
+"""Calls of rank that may fail or be cancelled before the wait for one is the cell's own time. Once one has
+been answered the index is there."""
 _MOST_UNREAD = 2**20
 """Bytes of answers that may wait for the kernel to read them."""
 
@@ -73,7 +76,7 @@ class Bridge:
         self._calls: dict[int, asyncio.Task[None]] = {}
         self._load = 0
         self._fragments = MOST_FRAGMENTS
-        self._indexed = False
+        self._free_ranks = _FREE_RANKS
         self._room = asyncio.Event()
         self._serving: asyncio.Task[None] | None = None
         self.clock = ComputeClock()
@@ -224,17 +227,18 @@ class Bridge:
 
     async def _rank(self, params: dict[str, Any]) -> list[Any]:
         query = requests.rank_query(params)
-        if self._indexed:
-            ranked = await self._handler.rank(query)
-        else:
+        if self._free_ranks:
             # The index may have to be built first: that is not the cell's own time.
+            self._free_ranks -= 1
             clock = self.clock
             clock.pause()
             try:
                 ranked = await self._handler.rank(query)
             finally:
                 clock.resume()
-            self._indexed = True
+            self._free_ranks = 0
+        else:
+            ranked = await self._handler.rank(query)
         return [[list(one.span), one.score, list(one.heading_path)] for one in ranked]
 
     async def _send(self, message: dict[str, Any]) -> None:
