@@ -18,7 +18,7 @@ from rlm.budget import STOP_REASONS, Budget, Limits
 from rlm.calls import Caller
 from rlm.coverage import CoverageLedger
 from rlm.direct import DirectSettings, answer_directly, fits
-from rlm.documents import Guessed, Loaded, Source
+from rlm.documents import Guessed, Loaded, Skipped, Source, default_cache
 from rlm.driver import Driver, Outcome, RootSettings
 from rlm.errors import BudgetExhausted, JournalError, ModelError, UsageError
 from rlm.events import ContextLoaded, Event, KernelOpened, Observer, Retrying, RunEnded, RunStarted, Warned
@@ -45,6 +45,7 @@ Context: TypeAlias = str | Path | Source | Sequence[str | Path | Source]
 
 _PREVIEW = 500
 _GUESSES_SHOWN = 3
+_DOCUMENTS_TOLD = 20
 _SECRET_WORDS = ("KEY", "TOKEN", "SECRET", "PASSWORD", "AUTHORIZATION")
 
 
@@ -53,12 +54,14 @@ class Settings:
     """How runs go about their work. Each field's own type says what it holds.
 
     sandbox: the isolation level, or "auto" for the strongest there is; store: the journal's file or URL
-    (None: the user's state folder).
+    (None: the user's state folder); document_cache: whether the text of large files is kept from run to run
+    in the user's cache folder.
     """
 
     strategy: Literal["auto", "rlm", "direct"] = "auto"
     sandbox: SandboxLevel = "auto"
     store: Path | str | None = None
+    document_cache: bool = True
     root: RootSettings = field(default_factory=RootSettings)
     child: ChildSettings = field(default_factory=ChildSettings)
     direct: DirectSettings = field(default_factory=DirectSettings)
@@ -117,7 +120,8 @@ class RLM:
 
         workspace = stack.enter_context(Workspace())
         began = time.monotonic()
-        loaded = await workspace.load(_sources(context))
+        cache = default_cache(os.environ) if self.settings.document_cache else None
+        loaded = await workspace.load(_sources(context), cache=cache)
         self._tell(
             ContextLoaded(
                 loaded.context.chars,
@@ -365,10 +369,11 @@ def _sources(context: Context) -> list[str | Path | Source]:
 
 def _warnings_of(loaded: Loaded) -> list[str]:
     """What is to be said of the sources: what was left out of them, what could not be decoded."""
-    warnings = []
-    if loaded.skipped:
-        first = loaded.skipped[0]
-        count = len(loaded.skipped)
+    warnings = _documents_told(loaded)
+    skipped = [one for one in loaded.skipped if not one.remedy]
+    if skipped:
+        first = skipped[0]
+        count = len(skipped)
         warnings.append(
             f"{count:,} {'source was' if count == 1 else 'sources were'} passed over "
             f"({Path(first.path).name} is {first.reason}{', …' if count > 1 else ''})"
@@ -378,6 +383,17 @@ def _warnings_of(loaded: Loaded) -> list[str]:
     if loaded.guessed:
         warnings.append(_guesses(loaded.guessed))
     return warnings
+
+
+def _documents_told(loaded: Loaded) -> list[str]:
+    """A line for each document that could not be read, or not wholly, with the remedy; bounded."""
+    broken: list[Skipped] = [one for one in loaded.skipped if one.remedy]
+    lines = [f"{one.path} was passed over, it is {one.reason}: {one.remedy}" for one in broken]
+    lines += loaded.notes
+    if len(lines) > _DOCUMENTS_TOLD:
+        rest = len(lines) - _DOCUMENTS_TOLD
+        lines[_DOCUMENTS_TOLD:] = [f"… and {rest:,} more documents that could not be read, or not wholly"]
+    return lines
 
 
 def _guesses(guessed: Sequence[Guessed]) -> str:

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from rlm.documents import Loaded, Progress, Source, load
+from rlm.documents import ContextCache, Lease, Loaded, Progress, Source, load
 from rlm.errors import UsageError
 from rlm.process import OwnerProcess
 from sandbox.errors import ContextFileError
@@ -44,6 +44,7 @@ class Workspace:
 
     def __init__(self) -> None:
         self._folder: Path | None = None
+        self._lease: Lease | None = None
 
     def __enter__(self) -> Self:
         try:
@@ -74,10 +75,13 @@ class Workspace:
         return self._folder
 
     async def load(
-        self, sources: Sequence[Source | Path | str | bytes], progress: Progress | None = None
+        self,
+        sources: Sequence[Source | Path | str | bytes],
+        progress: Progress | None = None,
+        cache: ContextCache | None = None,
     ) -> Loaded:
-        """`rlm.documents.load` into this folder, once. `progress` is called on a thread other than the
-        event loop's.
+        """`rlm.documents.load` into this folder, or into `cache` or out of it, once. `progress` is called on
+        a thread other than the event loop's.
 
         When cancelled it ends within a tenth of a second, whatever is being read; only a stream of the
         caller's own that neither a file nor a pipe is behind may go on waiting: its thread is left to it, and
@@ -98,7 +102,7 @@ class Workspace:
             try:
                 if stopped.is_set():
                     raise _Stopped
-                outcome.set_result(load(sources, self.folder / "context", tick))
+                outcome.set_result(load(sources, self.folder / "context", tick, cache))
             except BaseException as error:
                 outcome.set_exception(error)
 
@@ -120,7 +124,9 @@ class Workspace:
             if outcome.done():
                 thread.join()
         try:
-            return loading.result()
+            loaded = loading.result()
+            self._lease = loaded.lease
+            return loaded
         except ContextFileError as error:
             if not isinstance(error.__cause__, OSError):
                 raise
@@ -130,6 +136,9 @@ class Workspace:
             ) from error
 
     def _remove(self) -> None:
+        if self._lease is not None:
+            self._lease.close()
+            self._lease = None
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
 

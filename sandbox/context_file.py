@@ -5,13 +5,16 @@ from __future__ import annotations
 import codecs
 import contextlib
 import hashlib
+import itertools
 import json
 import os
 import re
 import shutil
 import sys
 from array import array
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
@@ -34,6 +37,11 @@ from sandbox.in_kernel.places import HEADING_COLUMNS, MESSAGE_COLUMNS, PAGE_COLU
 __all__ = ["ContextFile", "ContextFileWriter"]
 
 _PIECE = 1 << 20
+_BATCH = 4 * _PIECE
+"""Bytes written at a time: each of the thread's steps waits for its turn, however small it is."""
+_AHEAD = 2
+"""Batches that may wait to be written."""
+_LONGEST_CHARACTER = 4  # bytes
 _BOM = codecs.BOM_UTF8
 _MARK = "\ufffd"
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -92,7 +100,6 @@ class ContextFileWriter:
         self._headings = _Spool(folder / "headings.part", HEADING_COLUMNS)
         self._message: tuple[int, int] | None = None
         self._above: list[tuple[int, int]] = []
-        self._digest = hashlib.sha256()
         self._finished = False
         with self._writing("create"):
             self._made = not folder.exists()
@@ -100,7 +107,7 @@ class ContextFileWriter:
             folder.chmod(0o700)
             if (folder / BODY_NAME).exists():
                 raise ContextFileError(f"{folder} already holds a context: choose another folder")
-            self._body = self._create(BODY_NAME)
+            self._body = _BodyFile(self._create(BODY_NAME))
 
     def begin_document(self, name: str, kind: str = "text") -> None:
         """Start the next document, ending the one before it."""
@@ -147,6 +154,11 @@ class ContextFileWriter:
             self._headings.append(self._chars, packed(level, offset, length), above)
         self._above.append((level, len(self._headings)))
 
+    def write_heading(self, level: int, title: str) -> None:
+        """Write a heading on a line of its own, as Markdown has them. `title` is one line, not empty."""
+        self.heading(level, len(title), offset=level + 1)
+        self.write(f"{'#' * level} {title}\n")
+
     def write(self, data: bytes | str) -> None:
         """Add to the open document. A sequence of UTF-8 may be split between calls."""
         if self._open is None:
@@ -184,18 +196,19 @@ class ContextFileWriter:
         """Write index and manifest and return the finished context."""
         if self._open is not None:
             self.end_document()
+        with self._writing("finish"):
+            sha256 = self._body.finish()
         done = ContextFile(
             folder=self._folder,
             chars=self._chars,
             bytes=self._bytes,
             lines=self._newlines + (self._last != b"\n"),
-            sha256=self._digest.hexdigest(),
+            sha256=sha256,
             documents=tuple(self._documents),
             replaced=self._replaced,
             table_bytes=sum(spool.size for spool in self._spools()),
         )
         with self._writing("finish"):
-            self._body.close()
             with self._create(INDEX_NAME) as index:
                 for marks in (self._char_marks, self._line_marks):
                     index.write(_little(marks))
@@ -211,7 +224,6 @@ class ContextFileWriter:
     def abort(self) -> None:
         """Remove what was written, and the folder if this writer made it. Safe to call twice."""
         with contextlib.suppress(OSError):
-            # Closing flushes, which fails again on a full disk.
             self._body.close()
         for spool in self._spools():
             spool.remove()
@@ -275,25 +287,50 @@ class ContextFileWriter:
                 self._pending = data
                 return
             data = data.removeprefix(_BOM)
-        if data.isascii():
+        if not data or data.isascii():
             self._append(data)
             return
+        if len(data) >= _LONGEST_CHARACTER:
+            # Some text comes of it for certain, and its blocks begin where it will stand.
+            self._part()
         try:
-            _, used = codecs.utf_8_decode(data, "strict", final)
-            self._append(data[:used])
+            counts, used = self._counted(data, final=final)
+            self._append(data[:used], counts)
         except UnicodeDecodeError:
             text, used = codecs.utf_8_decode(data, "replace", final)
             self._replaced += text.count(_MARK) - data[:used].count(_MARK.encode())
             self._append(text.encode())
         self._pending = data[used:]
 
-    def _append(self, data: bytes) -> None:
-        """Add valid UTF-8 to the body, keeping sizes, checkpoints and digest."""
+    def _counted(self, data: bytes, *, final: bool) -> tuple[list[int], int]:
+        """How many characters begin in each block that `data` falls into, and how many bytes of it are whole
+        characters. Block by block, which stays in the processor's cache. Raises UnicodeDecodeError."""
+        counts: list[int] = []
+        view = memoryview(data)
+        at = again = 0
+        edge = BLOCK - self._bytes % BLOCK
+        while at < len(data):
+            stop = min(len(data), edge)
+            text, used = codecs.utf_8_decode(view[at:stop], "strict", final and stop == len(data))
+            last = stop == len(data)
+            # One that is cut by the edge began before it, and is decoded again with what follows.
+            cut = 0 if last or at + used == stop else 1
+            counts.append(len(text) + cut - again)
+            again = cut
+            at += used
+            edge += BLOCK
+            if last:
+                break
+        return counts, at
+
+    def _append(self, data: bytes, counts: Sequence[int] | None = None) -> None:
+        """Add valid UTF-8 to the body, keeping sizes, checkpoints and digest. `counts`: the characters that
+        begin in each of its blocks, if they are known."""
         if not data:
             return
         self._fresh = False
         self._part()
-        self._count(data)
+        self._count(data, counts)
         self._last = data[-1:]
 
     def _part(self) -> None:
@@ -317,15 +354,19 @@ class ContextFileWriter:
                 break
             self._documents[at] = replace(before, start=self._chars, end=self._chars)
 
-    def _count(self, data: bytes) -> None:
+    def _count(self, data: bytes, counts: Sequence[int] | None = None) -> None:
         self._body.write(data)
-        self._digest.update(data)
         plain = data.isascii()
         at = 0
-        while at < len(data):
+        for block in itertools.count():
+            if at >= len(data):
+                break
             stop = min(len(data), at + BLOCK - self._bytes % BLOCK)
             self._newlines += data.count(b"\n", at, stop)
-            self._chars += stop - at if plain else count_chars(data[at:stop])
+            if counts is not None:
+                self._chars += counts[block]
+            else:
+                self._chars += stop - at if plain else count_chars(data[at:stop])
             self._bytes += stop - at
             if self._bytes % BLOCK == 0:
                 self._char_marks.append(self._chars)
@@ -345,6 +386,55 @@ class ContextFileWriter:
             raise ContextFileError(
                 f"can't {action} the context in {self._folder}: {reason}: free space or choose another folder"
             ) from error
+
+
+class _BodyFile:
+    """Writes and digests on a thread of its own: half of the work of a large body, beside the other half.
+    What fails there is raised by a later call."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._digest = hashlib.sha256()
+        self._held: list[bytes] = []
+        self._size = 0
+        self._thread: ThreadPoolExecutor | None = None
+        self._under_way: deque[Future[None]] = deque()
+
+    def write(self, data: bytes) -> None:
+        self._held.append(data)
+        self._size += len(data)
+        if self._size < _BATCH:
+            return
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, "rlm-body")
+        self._under_way.append(self._thread.submit(self._put, self._held))
+        self._held, self._size = [], 0
+        # Bounded: no more than a few pieces wait for a slow disk.
+        while len(self._under_way) > _AHEAD or (self._under_way and self._under_way[0].done()):
+            self._under_way.popleft().result()
+
+    def finish(self) -> str:
+        """Write the rest and close; the digest of all."""
+        while self._under_way:
+            self._under_way.popleft().result()
+        self._put(self._held)
+        self._held = []
+        self._file.close()
+        self.close()
+        return self._digest.hexdigest()
+
+    def close(self) -> None:
+        """End the thread and close the file, whatever is unwritten. Raises OSError on a full disk."""
+        if self._thread is not None:
+            self._thread.shutdown(cancel_futures=True)
+            self._thread = None
+        self._under_way.clear()
+        self._file.close()
+
+    def _put(self, pieces: list[bytes]) -> None:
+        batch = b"".join(pieces)
+        self._digest.update(batch)
+        self._file.write(batch)
 
 
 class _Spool:

@@ -79,6 +79,14 @@ def ask(
         str | None,
         typer.Option(envvar="RLM_STORE", help="The journal's file.", show_default="in the state folder"),
     ] = None,
+    no_cache: Annotated[
+        bool,
+        typer.Option(
+            "--no-cache",
+            envvar="RLM_NO_CACHE",
+            help="Keep no copy of large inputs from run to run, and use none that is kept.",
+        ),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the whole result as JSON.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no account on stderr.")] = False,
 ) -> None:
@@ -103,6 +111,7 @@ def ask(
         strategy=strategy,
         sandbox=allowed_level(sandbox, model_written=(model or default_model(os.environ)) != "extractive"),
         store=store,
+        document_cache=not no_cache,
         root=RootSettings(contract=contract),
     )
     with Progress(quiet=quiet, seconds=max_seconds) as progress:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from rlm.documents.loader import Guessed, Loaded, Progress, Skipped, load
+from rlm.documents.cache import ContextCache, default_cache
+from rlm.documents.loaded import Guessed, Lease, Loaded, Skipped
+from rlm.documents.loader import Progress, load
 from rlm.documents.source import PathSource, Source, StreamSource, TextSource, sources_from_arguments
 
 __all__ = [
+    "ContextCache",
     "Guessed",
+    "Lease",
     "Loaded",
     "PathSource",
     "Progress",
@@ -14,6 +18,7 @@ __all__ = [
     "Source",
     "StreamSource",
     "TextSource",
+    "default_cache",
     "load",
     "sources_from_arguments",
 ]

@@ -6,19 +6,26 @@ import itertools
 import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
 from rlm.documents.blocks import BLOCK, blocks, opened
-from rlm.documents.encoding import HEAD, Decoder, looks_binary
+from rlm.documents.cache import ContextCache
+from rlm.documents.encoding import HEAD, looks_binary
 from rlm.documents.folder import files_of
-from rlm.documents.kind import kind_of
+from rlm.documents.formats.converter import Converter
+from rlm.documents.formats.piece import Unreadable
+from rlm.documents.kind import foreign_kind, kind_of
+from rlm.documents.loaded import Guessed, Loaded, Skipped
+from rlm.documents.rendering import CONVERTED, Given, Rendering
 from rlm.documents.source import PathSource, Source, StreamSource, TextSource
 from rlm.errors import DocumentError
-from sandbox.context_file import ContextFile, ContextFileWriter
+from sandbox.context_file import ContextFileWriter
+from sandbox.errors import ContextFileError
 
-__all__ = ["Guessed", "Loaded", "Progress", "Skipped", "load"]
+__all__ = ["Progress", "load"]
 
 _EMPTY = "empty"
 _TWICE = "given twice"
@@ -29,56 +36,71 @@ reading thread for each file looked at, after each block (1 MiB at most), and ev
 pipe. What it raises ends the loading and comes out of it: let that be an exception of your own."""
 
 
-@dataclass(frozen=True, slots=True)
-class Skipped:
-    """A file that was left out, and why."""
-
-    path: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Guessed:
-    """A document that is no UTF-8 and does not say what it is; `encoding` is what it most likely is in, by
-    Python's name for it."""
-
-    document: str
-    encoding: str
-
-
-@dataclass(frozen=True, slots=True)
-class Loaded:
-    """A finished context. `skipped` lists what was left out of folders and globs; `replaced` counts the
-    U+FFFD marks that stand for what could not be decoded; `guessed` lists what was decoded on a guess."""
-
-    context: ContextFile
-    skipped: tuple[Skipped, ...] = ()
-    replaced: int = 0
-    guessed: tuple[Guessed, ...] = ()
-
-
 def load(
-    sources: Sequence[Source | Path | str | bytes], folder: Path, progress: Progress | None = None
+    sources: Sequence[Source | Path | str | bytes],
+    folder: Path,
+    progress: Progress | None = None,
+    cache: ContextCache | None = None,
 ) -> Loaded:
     """Write the texts of `sources`, in order, into a new context folder. A bare Path is a path, a bare str
     or bytes is a text; no sources at all make an empty context.
 
     A document is named by its file's name, or its path below the folder that was given (begun with that
     folder's name when there are several sources); a name that is taken gets a number. What can't be read of
-    a folder (binary, empty, unreadable files) is skipped and listed; a file or stream given by name that
-    can't be read is a DocumentError of one line, as is a source with nothing in it. A file that a folder
+    a folder (binary, empty, unreadable files) is skipped and listed, as is one broken document (PDF, DOCX,
+    EPUB, HTML) among several sources; a file or stream given by name that can't be read is a DocumentError of
+    one line, as is a source with nothing in it. A file that a folder
     holds under several names (links) is read once. Nothing stays in `folder` after an error, or when
     `progress` ends the loading. A disk that fills up is a ContextFileError.
+
+    With a `cache` the context may stand there instead of in `folder`, in use until its lease is closed: it
+    was found, or was made to be found. A cache that can't be used is done without.
     """
     wanted = [_source_of(source) for source in sources]
-    with ContextFileWriter(folder) as writer:
-        loading = _Loading(writer, progress, several=len(wanted) > 1)
+
+    def tick() -> None:
+        if progress is not None:
+            progress("", 0)
+
+    key = cache.key(wanted, tick) if cache is not None else None
+    if cache is None or key is None:
+        return _load(wanted, folder, progress)
+    found = cache.find(key)
+    if found is not None:
+        return found
+    begun = cache.begin()
+    if begun is None:
+        return _load(wanted, folder, progress)
+    part, lease = begun
+    with ExitStack() as stack:
+        stack.callback(lease.close)
+        try:
+            loaded = _load(wanted, part, progress)
+        except ContextFileError as error:
+            if not isinstance(error.__cause__, OSError):
+                raise
+            # No room for the cache: perhaps there is where nothing is kept.
+            return _load(wanted, folder, progress)
+        stack.pop_all()
+    # What changed meanwhile is this run's alone.
+    if cache.key(wanted, tick) != key:
+        return replace(loaded, lease=lease)
+    return cache.keep(key, part, loaded, lease)
+
+
+def _load(wanted: Sequence[Source], folder: Path, progress: Progress | None) -> Loaded:
+    with ContextFileWriter(folder) as writer, Converter() as converter:
+        loading = _Loading(writer, converter, folder, progress, several=len(wanted) > 1)
         for source in wanted:
             loading.add(source)
         loading.check(wanted)
         context = writer.finish()
     return Loaded(
-        context, tuple(loading.skipped), context.replaced + loading.replaced, tuple(loading.guessed)
+        context,
+        tuple(loading.skipped),
+        context.replaced + loading.replaced,
+        tuple(loading.guessed),
+        tuple(loading.notes),
     )
 
 
@@ -91,17 +113,33 @@ def _source_of(source: Source | Path | str | bytes) -> Source:
 
 
 class _Unfit(Exception):
-    """Why one file is left out, and what helps if it was named."""
+    """Why one file is left out, and what helps if it was named. `told`: also if it was not."""
 
-    def __init__(self, reason: str, remedy: str = "name a file that holds text") -> None:
+    def __init__(
+        self, reason: str, remedy: str = "name a file that holds text", *, told: bool = False
+    ) -> None:
         super().__init__(reason)
         self.remedy = remedy
+        self.told = told
+
+    def skipped(self, path: str) -> Skipped:
+        return Skipped(path, str(self), self.remedy if self.told else "")
 
 
 class _Loading:
     """One run of `load`: the names given out, what was skipped, how much was read."""
 
-    def __init__(self, writer: ContextFileWriter, progress: Progress | None, *, several: bool) -> None:
+    def __init__(
+        self,
+        writer: ContextFileWriter,
+        converter: Converter,
+        folder: Path,
+        progress: Progress | None,
+        *,
+        several: bool,
+    ) -> None:
+        self._rendering = Rendering(writer, converter, self._begin, self._tick, folder)
+        self.notes: list[str] = []
         self.skipped: list[Skipped] = []
         self.guessed: list[Guessed] = []
         self.replaced = 0
@@ -127,7 +165,8 @@ class _Loading:
         """DocumentError unless there is something to read, or nothing was asked for."""
         if sources and not self._documents:
             why = f": skipped {_words(self.skipped)}" if self.skipped else ""
-            raise DocumentError(f"there is nothing to read{why}: name files that hold text")
+            helps = next((one.remedy for one in self.skipped if one.remedy), "name files that hold text")
+            raise DocumentError(f"there is nothing to read{why}: {helps}")
 
     def _add_path(self, path: Path, exclude: Sequence[str]) -> None:
         try:
@@ -154,10 +193,10 @@ class _Loading:
             try:
                 self._add_file(path, path.name)
             except _Unfit as unfit:
-                # One empty file among many (a glob's) is not worth an end; alone it is.
-                if not self._several or str(unfit) not in (_EMPTY, _TWICE):
+                # One empty or broken file among many (a glob's) is not worth an end; alone it is.
+                if not self._several or not (unfit.told or str(unfit) in (_EMPTY, _TWICE)):
                     raise DocumentError(f"{path} is {unfit}: {unfit.remedy}") from None
-                self.skipped.append(Skipped(str(path), str(unfit)))
+                self.skipped.append(unfit.skipped(str(path)))
 
     def _add_folder(self, folder: Path, exclude: Sequence[str]) -> None:
         before, skipped, twice = self._documents, len(self.skipped), False
@@ -171,12 +210,14 @@ class _Loading:
                 if str(unfit) == _TWICE:
                     twice = True  # a link beside its file: nothing of the folder is missing
                 else:
-                    self.skipped.append(Skipped(str(found.path), str(unfit)))
+                    self.skipped.append(unfit.skipped(str(found.path)))
         if self._documents == before:
             if twice:
                 self.skipped.append(Skipped(str(folder), _TWICE))
                 return
             left_out = self.skipped[skipped:]
+            if self._several and any(one.remedy for one in left_out):
+                return  # broken documents only: what else was named may do
             why = f"nothing in it could be read ({_words(left_out)})" if left_out else "it is empty"
             raise DocumentError(f"{folder} holds no text: {why}: name a folder or file that does")
 
@@ -200,10 +241,15 @@ class _Loading:
             first = next(rest, b"")
             if not first:
                 raise _Unfit(_EMPTY)
-            if looks_binary(first[:HEAD]):
-                raise _Unfit("binary")
+            kind = _kind(name, first)
             self._seen.add(real)
-            self._write(name, kind_of(name), first, _unchanged(rest, stream, before, path))
+            given = _unchanged(rest, stream, before, path)
+            try:
+                self._write(name, kind, itertools.chain((first,), given), stream)
+            except Unreadable as unreadable:
+                raise _Unfit(str(unreadable), unreadable.remedy, told=True) from None
+            if kind in CONVERTED:
+                next(given, b"")  # looks whether it changed
 
     def _add_stream(self, name: str, stream: BinaryIO) -> None:
         self._name = name
@@ -211,50 +257,65 @@ class _Loading:
         first = next(rest, b"")
         if not first:
             raise DocumentError(f"{name} is empty: pipe a text into it, or name a file")
-        if looks_binary(first[:HEAD]):
-            raise DocumentError(f"{name} is binary: pipe a text into it, or name a file that holds text")
-        self._write(name, kind_of(name), first, rest)
+        try:
+            kind = _kind(name, first)
+        except _Unfit as unfit:
+            raise DocumentError(
+                f"{name} is {unfit}: pipe a text into it, or name a file that holds text"
+            ) from None
+        self._write_named(name, kind, itertools.chain((first,), rest), search_chats=True)
 
     def _add_text(self, name: str, text: str | bytes, kind: str) -> None:
         if not text:
             raise DocumentError(f"{name} is empty: give a text, or no source at all")
         if isinstance(text, bytes):
-            if looks_binary(text[:HEAD]):
-                raise DocumentError(f"{name} is binary: give a text")
-            pieces = (text[at : at + BLOCK] for at in range(0, len(text), BLOCK))
-            self._write(name, kind, next(pieces), pieces)
-            return
-        self._begin(name, kind)
-        for at in range(0, len(text), BLOCK):
-            piece = text[at : at + BLOCK]
-            self._writer.write(piece)
-            self._count(len(piece))
-        self._end()
+            try:
+                found = _kind(name, text)
+            except _Unfit as unfit:
+                raise DocumentError(f"{name} is {unfit}: give a text") from None
+            kind = found if kind == "text" and found in CONVERTED - {"html"} else kind
+        pieces = (text[at : at + BLOCK] for at in range(0, len(text), BLOCK))
+        self._write_named(name, kind, pieces, search_chats=kind in ("json", "jsonl"))
 
-    def _write(self, name: str, kind: str, first: bytes, rest: Iterator[bytes]) -> None:
-        self._begin(name, kind)
-        decoder = Decoder()
-        for block in itertools.chain((first,), rest):
-            self._writer.write(decoder.feed(block))
-            self._count(len(block))
-        self._writer.write(decoder.finish())
-        self.replaced += decoder.replaced
-        if decoder.guessed is not None:
-            self.guessed.append(Guessed(self._name, decoder.guessed))
-        self._end()
+    def _write_named(self, name: str, kind: str, given: Given, *, search_chats: bool) -> None:
+        """Write what was not read from a file. Raises DocumentError."""
+        try:
+            self._write(name, kind, given, None, search_chats=search_chats)
+        except Unreadable as unreadable:
+            if not self._several:
+                raise DocumentError(f"{name} is {unreadable}: {unreadable.remedy}") from None
+            self.skipped.append(Skipped(name, str(unreadable), unreadable.remedy))
 
-    def _begin(self, name: str, kind: str) -> None:
-        self._name = self._free(os.fsencode(name).decode("utf-8", "replace"))
+    def _write(
+        self, name: str, kind: str, given: Given, file: BinaryIO | None, *, search_chats: bool | None = None
+    ) -> None:
+        """Write one document. Raises Unreadable before anything of it is written."""
+        self._wanted = name
+        if search_chats is None:
+            search_chats = kind in ("json", "jsonl")
+        rendered = self._rendering.render(kind, self._counted(given), file, search_chats=search_chats)
+        if kind in CONVERTED and file is not None:
+            self._count(os.fstat(file.fileno()).st_size)
+        self.replaced += rendered.replaced
+        if rendered.guessed is not None:
+            self.guessed.append(Guessed(self._name, rendered.guessed))
+        self.notes.extend(f"{self._name}: {note}" for note in rendered.notes)
+        self._writer.end_document()
+        self._documents += 1
+
+    def _begin(self, kind: str) -> None:
+        self._name = self._free(os.fsencode(self._wanted).decode("utf-8", "replace"))
         self._names.add(self._name)
         self._writer.begin_document(self._name, kind)
+
+    def _counted(self, given: Given) -> Given:
+        for block in given:
+            yield block
+            self._count(len(block))
 
     def _count(self, size: int) -> None:
         self._bytes += size
         self._tick()
-
-    def _end(self) -> None:
-        self._writer.end_document()
-        self._documents += 1
 
     def _tick(self) -> None:
         if self._progress is not None:
@@ -267,6 +328,15 @@ class _Loading:
         while f"{name} ({number})" in self._names:
             number += 1
         return f"{name} ({number})"
+
+
+def _kind(name: str, first: bytes) -> str:
+    """The kind of what begins with `first`. Raises _Unfit for what is no document that can be read."""
+    kind = kind_of(name, first)
+    if kind in CONVERTED - {"html"} or not looks_binary(first[:HEAD]):
+        return kind
+    what, remedy = foreign_kind(name) or ("", "")
+    raise _Unfit(f"binary ({what})", remedy) if what else _Unfit("binary")
 
 
 def _words(skipped: Sequence[Skipped]) -> str:

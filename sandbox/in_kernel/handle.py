@@ -143,8 +143,8 @@ class Handle:
         return Lines(self._body, self._log, *resolve_range(_whole("start", start), last, self._body.lines))
 
     def read_records(self) -> Rows:
-        """Rows of JSON Lines, a JSON array or CSV, lazily: value, start, end, error, document. Documents of
-        other kinds are passed over; ValueError if there is none with rows."""
+        """Rows of JSON Lines, a JSON array, CSV or a chat, lazily: value, start, end, error, document.
+        Documents of other kinds are passed over; ValueError if there is none with rows."""
         return Rows(self._body, self._log)
 
     def read_all(self) -> str:

@@ -78,7 +78,7 @@ HELPERS: tuple[Helper, ...] = (
     Helper(
         "read_records",
         "()",
-        "rows of JSONL, JSON arrays or CSV one after another, lazily",
+        "rows of JSONL, JSON arrays or CSV, or messages of chats, one after another, lazily",
         ("value", "start", "end"),
     ),
     Helper("read_all", "()", "the whole input as one str, up to 20,000,000 characters"),

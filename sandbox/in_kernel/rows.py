@@ -1,4 +1,4 @@
-"""The body by rows of data: JSON Lines, JSON arrays and CSV, streamed, each row with its span."""
+"""The body by rows of data: JSON Lines, JSON arrays, CSV and messages, streamed, each row with its span."""
 
 from __future__ import annotations
 
@@ -17,14 +17,16 @@ __all__ = ["Rows"]
 _HEAD = 64 * 1024
 _WINDOW = 1 << 20
 _LARGEST = 64_000_000
+_NUMBER_TAIL = 3
 _SPACE = " \t\r\n"
-_FORMATS = ("jsonl", "json", "csv")
+_FORMATS = ("jsonl", "json", "csv", "chat", "card")
 
 
 class Rows(Iterator[Record]):
     """Records (value, start, end, error, document), one a row, over every document that has rows.
 
-    `value` is a dict for CSV (by the header row) and whatever JSON says else; a row that can't be read has
+    `value` is a dict for CSV (by the header row) and for a chat's messages (message, role, author, time,
+    text), and whatever JSON says else; a row that can't be read has
     `value` None and says why in `error` (a CSV row of the wrong width has both). A `for` loop starts anew
     each time; `next()` goes on.
     """
@@ -37,7 +39,7 @@ class Rows(Iterator[Record]):
         if not any(form for _, form in self._plan):
             kinds = ", ".join(sorted({document.kind for document in body.documents})) or "none"
             raise ValueError(
-                f"no document here holds JSON Lines, JSON or CSV (kinds: {kinds}): "
+                f"no document here holds JSON Lines, JSON, CSV or a chat (kinds: {kinds}): "
                 "use read_lines() and take the lines apart yourself"
             )
 
@@ -161,7 +163,9 @@ class _JsonWindow:
                     place = self._base + error.pos
                     return start, self._end, None, f"not JSON at character {place}: {error.msg}"
             else:
-                if stop < len(self._text) or not self._more(wanted):
+                # A number may go on beyond the window: `1`, `1.` and `1.5e` all give a value.
+                open_end = isinstance(value, int | float) and len(self._text) - stop < _NUMBER_TAIL
+                if (stop < len(self._text) and not open_end) or not self._more(wanted):
                     self._at = stop
                     return start, self._base + stop, value, None
             wanted *= 2
@@ -221,8 +225,24 @@ class _CountedLines(Iterator[str]):
         return line
 
 
+def _messages(body: Body, document: Document) -> Iterator[_Row]:
+    table = body.marks.messages
+    for row in table.between(document.start, document.end):
+        start, end, _ = table.row(row)
+        line, _, text = body.text(start, end).partition("\n")
+        header = body.marks.header(row, line)
+        value = {
+            "message": header.number,
+            "role": header.role,
+            "author": header.author,
+            "time": header.time,
+            "text": text.rstrip("\n"),
+        }
+        yield start, end, value, None
+
+
 def _lines(body: Body, document: Document) -> Iterator[tuple[int, str]]:
     return iterate_lines(body, body.byte_of(document.start), body.byte_of(document.end))
 
 
-_READERS = {"jsonl": _json_lines, "json": _json, "csv": _csv}
+_READERS = {"jsonl": _json_lines, "json": _json, "csv": _csv, "chat": _messages, "card": _messages}

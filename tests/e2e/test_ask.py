@@ -188,3 +188,32 @@ def test_nothing_listens(rlm, haystack) -> None:
     assert ran.code == 4
     assert "127.0.0.1:9" in ran.one_line
     assert time.monotonic() - began < 25
+
+
+def test_documents_that_are_no_plain_text(rlm, tmp_path) -> None:
+    """surface.md: `rlm ask` over PDF and JSON chats too; a broken PDF beside them is one clear line."""
+    from reportlab.pdfgen.canvas import Canvas
+
+    folder = tmp_path / "all"
+    folder.mkdir()
+    canvas = Canvas(str(folder / "a.pdf"))
+    for line in ("An empty page.", "The treasurer of Ashford is Pauline Ferris."):
+        canvas.drawString(72, 700, line)
+        canvas.showPage()
+    canvas.save()
+    (folder / "b.json").write_text(
+        '{"messages": [{"role": "user", "author": "Jo", "content": "The baker of Ashford is Jonas Crumb."}]}'
+    )
+    (folder / "j.pdf").write_bytes(b"%PDF-1.7 damaged")
+    for role, name, document in [
+        ("treasurer", "Pauline Ferris", "a.pdf"),
+        ("baker", "Jonas Crumb", "b.json"),
+    ]:
+        ran = rlm("ask", f"Who is the {role} of Ashford?", str(folder), "--json", "--quiet")
+        assert ran.code == 0
+        cited = [one for one in ran.json["citations"] if name in one["quote"]]
+        assert cited[0]["verified"]
+        assert cited[0]["document"] == document
+    [warning] = [line for line in ran.json["warnings"] if "j.pdf" in line]
+    assert "passed over, it is a PDF that can't be opened" in warning
+    assert "get it again" in warning

@@ -81,6 +81,13 @@ def test_numbers_are_not_cut_by_a_window(make_handle) -> None:
     assert [row.value for row in make_handle(("json", json.dumps(numbers))).read_records()] == numbers
 
 
+@pytest.mark.parametrize("left", range(3, 12))
+def test_a_number_cut_at_any_place_is_whole(make_handle, left: int) -> None:
+    """`1`, `1.`, `1.5`, `1.5e` and `1.5e-` each give a value, and not the right one."""
+    values = ["x" * ((1 << 20) - left), 1.5e-7, 2]
+    assert [row.value for row in make_handle(("json", json.dumps(values))).read_records()] == values
+
+
 def test_a_large_element_is_read_whole(make_handle) -> None:
     values = ["x" * 3_000_000, {"a": ["é" * 2_500_000]}, 1]
     assert [row.value for row in make_handle(("json", json.dumps(values))).read_records()] == values

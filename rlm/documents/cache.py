@@ -1,0 +1,285 @@
+"""Contexts kept from one run to the next: the same files, unchanged, are not read a second time.
+
+    $XDG_CACHE_HOME/rlm/contexts/
+        3f…/            one context: body, index, manifest.json, and entry.json, which says what they are of
+        part-…/         one being made, locked by its maker
+
+Who uses or makes a folder holds a lock on it, which ends with the process whatever becomes of it: a folder
+that can be locked alone is nobody's. It holds the text of documents: 0700, files 0600.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import stat
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from rlm.documents.folder import files_of
+from rlm.documents.loaded import Guessed, Lease, Loaded, Skipped
+from rlm.documents.source import PathSource, Source
+from rlm.version import __version__
+from sandbox.context_file import ContextFile
+from sandbox.in_kernel.body import BODY_NAME, FORMAT, INDEX_NAME, MANIFEST_NAME, Body, BodyError
+
+__all__ = ["ContextCache", "default_cache"]
+
+_FORM = 1
+"""Raised when the same files would give another body."""
+_MOST_BYTES = 8 << 30
+_LEAST_BYTES = 4 << 20
+"""Smaller inputs are read as fast as they are looked up, and need not be kept."""
+_SETTLED_SECONDS = 2.0
+_ENTRY = "entry.json"
+_PART = "part-"
+_FILES = (BODY_NAME, INDEX_NAME, MANIFEST_NAME)
+
+
+def default_cache(env: Mapping[str, str]) -> ContextCache:
+    """The cache in `$XDG_CACHE_HOME/rlm`, else in `~/.cache/rlm`. A relative XDG_CACHE_HOME does not count
+    (the XDG rules say so)."""
+    home = Path(env.get("XDG_CACHE_HOME", ""))
+    if not home.is_absolute():
+        home = Path(env.get("HOME") or Path.home()) / ".cache"
+    return ContextCache(home / "rlm" / "contexts")
+
+
+@dataclass(frozen=True, slots=True)
+class ContextCache:
+    """Contexts in `folder`: up to `most_bytes`, the longest unused go first; none of less than `least_bytes`
+    of input. Whatever is wrong with it, a run can do without: nothing here raises OSError."""
+
+    folder: Path
+    most_bytes: int = _MOST_BYTES
+    least_bytes: int = _LEAST_BYTES
+
+    def key(self, sources: Sequence[Source], tick: Callable[[], None]) -> str | None:
+        """What the context of these sources is kept under; None where it is not to be kept: strings, streams,
+        little, or what may be in the middle of being written. `tick` is called for each file, and may raise.
+        """
+        digest = hashlib.sha256(f"{FORMAT} {_FORM} {__version__}\n".encode())
+        total, latest = 0, 0.0
+        for source in sources:
+            if not isinstance(source, PathSource):
+                return None
+            try:
+                _add(digest, str(source.path), list(source.exclude), len(sources) > 1)
+                for path, name in _files(source, tick):
+                    status = path.stat()
+                    if not stat.S_ISREG(status.st_mode):
+                        _add(digest, name, status.st_mode)
+                        if stat.S_ISFIFO(status.st_mode) and path == source.path:
+                            return None
+                        continue
+                    total += status.st_size
+                    latest = max(latest, status.st_mtime)
+                    facts = (status.st_size, status.st_mtime_ns, status.st_ino, status.st_dev)
+                    _add(digest, str(path.resolve()), name, *facts)
+            except OSError:
+                return None  # loading tells what is wrong
+        if total < self.least_bytes or latest > time.time() - _SETTLED_SECONDS:
+            return None
+        return digest.hexdigest()
+
+    def find(self, key: str) -> Loaded | None:
+        """The context kept under `key`, whole and unharmed; in use until its lease is closed. None if there
+        is none. A damaged one is removed."""
+        folder = self.folder / key
+        lease = _locked(folder, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        if lease is None:
+            return None
+        try:
+            entry = json.loads((folder / _ENTRY).read_bytes())
+            _check(folder, entry)
+            loaded = _loaded(folder, entry)
+        except (OSError, ValueError, KeyError, TypeError, BodyError):
+            lease.close()
+            self._remove(folder)
+            return None
+        with suppress(OSError):
+            os.utime(folder / _ENTRY)  # the time of the last use
+        return replace(loaded, lease=lease)
+
+    def begin(self) -> tuple[Path, Lease] | None:
+        """A new private folder to make a context in; None where none can be made. It is removed when its
+        lease ends, unless `keep` keeps it."""
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            status = self.folder.lstat()
+            if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
+                return None
+            self.folder.chmod(0o700)
+            self._sweep()
+            folder = Path(tempfile.mkdtemp(prefix=_PART, dir=self.folder))
+        except OSError:
+            return None
+        lease = _locked(folder, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        if lease is None:
+            shutil.rmtree(folder, ignore_errors=True)
+            return None
+        return folder, replace(lease, folder=folder)
+
+    def keep(self, key: str, folder: Path, loaded: Loaded, lease: Lease) -> Loaded:
+        """Keep the context made in `folder` (from `begin`) under `key`, for all to find. If another process
+        was quicker, this run uses its own and its lease removes it."""
+        try:
+            with _created(folder / _ENTRY) as entry:
+                entry.write(json.dumps(_entry(folder, loaded)).encode())
+            folder.rename(self.folder / key)
+        except OSError:
+            return replace(loaded, lease=lease)
+        self._make_room()
+        context = replace(loaded.context, folder=self.folder / key)
+        return replace(loaded, context=context, lease=replace(lease, folder=None))
+
+    def _make_room(self) -> None:
+        """Remove the longest unused until the rest fits. Those in use stay."""
+        found = []
+        with suppress(OSError):
+            for folder in self.folder.iterdir():
+                with suppress(OSError):
+                    size = sum((folder / name).stat().st_size for name in _FILES)
+                    found.append(((folder / _ENTRY).stat().st_mtime_ns, size, folder))
+        total = sum(size for _, size, _ in found)
+        for _, size, folder in sorted(found):
+            if total <= self.most_bytes:
+                return
+            if self._remove(folder):
+                total -= size
+
+    def _sweep(self) -> None:
+        """Remove what killed processes left half made."""
+        for folder in self.folder.glob(f"{_PART}*"):
+            self._remove(folder)
+
+    def _remove(self, folder: Path) -> bool:
+        lease = _locked(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if lease is None:
+            return False
+        try:
+            # The entry goes first: without it the rest counts as nothing.
+            (folder / _ENTRY).unlink(missing_ok=True)
+            shutil.rmtree(folder, ignore_errors=True)
+        except OSError:
+            return False
+        finally:
+            lease.close()
+        return True
+
+
+def _files(source: PathSource, tick: Callable[[], None]) -> Any:
+    """(path, name) of all that would be read."""
+    if not source.path.is_dir():
+        yield source.path, source.path.name
+        return
+    for found in files_of(source.path, source.exclude, tick):
+        if found.unfit is None:
+            yield found.path, found.name
+
+
+def _add(digest: Any, *facts: object) -> None:
+    digest.update(json.dumps(facts, default=str).encode("utf-8", "surrogateescape") + b"\n")
+
+
+def _locked(folder: Path, how: int) -> Lease | None:
+    """A lock on `folder`, if it is there, this user's alone, and free for it."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        status = os.fstat(descriptor)
+        if status.st_uid == os.geteuid() and not stat.S_IMODE(status.st_mode) & 0o077:
+            fcntl.flock(descriptor, how)
+            # It may have been removed, or another put in its place, before the lock was had.
+            if folder.lstat().st_ino == status.st_ino:
+                return Lease(descriptor)
+    except OSError:
+        pass
+    os.close(descriptor)
+    return None
+
+
+def _created(path: Path) -> Any:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    return os.fdopen(descriptor, "wb")
+
+
+def _entry(folder: Path, loaded: Loaded) -> dict[str, Any]:
+    return {
+        "boot": _boot(),
+        "files": {name: _facts(folder / name) for name in _FILES},
+        "index_sha256": _sha256(folder / INDEX_NAME),
+        "body_sha256": loaded.context.sha256,
+        "table_bytes": loaded.context.table_bytes,
+        "body_replaced": loaded.context.replaced,
+        "replaced": loaded.replaced,
+        "skipped": [asdict(one) for one in loaded.skipped],
+        "guessed": [asdict(one) for one in loaded.guessed],
+        "notes": list(loaded.notes),
+    }
+
+
+def _check(folder: Path, entry: dict[str, Any]) -> None:
+    """ValueError unless the files are those that were written. After a restart of the machine they are read
+    through: the last bytes may never have reached the disk."""
+    if entry["files"] != {name: _facts(folder / name) for name in _FILES}:
+        raise ValueError("changed")
+    if entry["boot"] != _boot():
+        if _sha256(folder / BODY_NAME) != entry["body_sha256"]:
+            raise ValueError("damaged body")
+        if _sha256(folder / INDEX_NAME) != entry["index_sha256"]:
+            raise ValueError("damaged index")
+        fresh = folder / f"{_ENTRY}.{os.getpid()}"
+        with _created(fresh) as file:
+            file.write(json.dumps({**entry, "boot": _boot()}).encode())
+        fresh.replace(folder / _ENTRY)
+
+
+def _loaded(folder: Path, entry: dict[str, Any]) -> Loaded:
+    with Body.open(folder) as body:
+        context = ContextFile(
+            folder=folder,
+            chars=body.chars,
+            bytes=body.bytes,
+            lines=body.lines,
+            sha256=body.sha256,
+            documents=body.documents,
+            replaced=entry["body_replaced"],
+            table_bytes=entry["table_bytes"],
+        )
+    if context.sha256 != entry["body_sha256"]:
+        raise ValueError("another body")
+    return Loaded(
+        context,
+        tuple(Skipped(**one) for one in entry["skipped"]),
+        entry["replaced"],
+        tuple(Guessed(**one) for one in entry["guessed"]),
+        tuple(entry["notes"]),
+    )
+
+
+def _facts(path: Path) -> list[int]:
+    status = path.lstat()
+    return [status.st_size, status.st_mtime_ns, status.st_ino]
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _boot() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+    except (OSError, ValueError):
+        return ""

@@ -1,0 +1,77 @@
+"""A zip archive of which nobody knows who packed it: sizes are looked at before anything is unpacked."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from typing import BinaryIO
+
+from rlm.documents.formats.piece import Unreadable
+
+__all__ = ["Archive"]
+
+_MOST_BYTES = 512 << 20
+_MOST_MEMBERS = 20_000
+_MOST_RATIO = 200
+_SMALL = 32 << 20
+"""Bytes up to which an archive may unpack to whatever its ratio is: empty pages pack well."""
+
+_ENCRYPTED = 0x1
+
+
+class Archive:
+    """The members of a zip archive, read one at a time. `what` is what errors call the file ("a DOCX").
+
+    Raises Unreadable for one that is damaged, encrypted, or unpacks to more than 512 MB, or to more than
+    200 times its size and 32 MB. Archives within it are never opened.
+    """
+
+    def __init__(self, file: BinaryIO, size: int, what: str) -> None:
+        self._what = what
+        try:
+            self._zip = zipfile.ZipFile(file)
+        except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
+            raise Unreadable(
+                f"{what} that can't be opened (damaged, or cut off)", "get it again, or save it anew"
+            ) from error
+        members = self._zip.infolist()
+        total = sum(member.file_size for member in members)
+        if (
+            len(members) > _MOST_MEMBERS
+            or total > _MOST_BYTES
+            or (total > _SMALL and total > _MOST_RATIO * size)
+        ):
+            raise Unreadable(
+                f"{what} that would unpack to {total / 2**20:,.0f} MB in {len(members):,} parts"
+                " (a zip bomb?)",
+                "unpack it yourself if you trust it, and name the texts in it",
+            )
+        if any(member.flag_bits & _ENCRYPTED for member in members):
+            raise Unreadable(f"{what} protected by a password", "save a copy without one")
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._zip.NameToInfo
+
+    def names(self) -> list[str]:
+        """The names of all members."""
+        return self._zip.namelist()
+
+    def read(self, name: str) -> bytes:
+        """One member, whole. Raises Unreadable."""
+        try:
+            return self._zip.read(name)
+        except (KeyError, zipfile.BadZipFile, zlib.error, OSError, EOFError, NotImplementedError) as error:
+            raise Unreadable(
+                f"{self._what} whose part {name[:80]!r} is missing or damaged",
+                "get it again, or save it anew",
+            ) from error
+
+    def xml(self, name: str) -> bytes:
+        """A member that is XML and declares no entities of its own: those can grow without end."""
+        data = self.read(name)
+        if b"<!ENTITY" in data or b"<\0!\0E\0N\0T\0I\0T\0Y" in data or b"\0<\0!\0E\0N\0T\0I\0T\0Y" in data:
+            raise Unreadable(
+                f"{self._what} that declares entities (an XML bomb?)",
+                "open it in its program and save it anew",
+            )
+        return data

@@ -1,0 +1,48 @@
+"""DOCX by mammoth: headings, lists, tables, foot notes; images left out."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+from rlm.documents.formats.archive import Archive
+from rlm.documents.formats.html import pieces_of_markup
+from rlm.documents.formats.piece import Ended, Piece, Unreadable
+
+__all__ = ["read_docx"]
+
+_OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+_STYLES = "p[style-name='Title'] => h1:fresh\np[style-name='Subtitle'] => p:fresh"
+
+
+def read_docx(file: BinaryIO, size: int) -> Iterator[Piece]:
+    """Text and headings of a Word document. Raises Unreadable."""
+    import mammoth
+
+    if file.read(len(_OLE)) == _OLE:
+        raise Unreadable(
+            "a DOCX protected by a password, or an old .doc", "save it as a .docx without a password"
+        )
+    file.seek(0)
+    archive = Archive(file, size, "a DOCX")
+    for name in archive.names():
+        if name.endswith((".xml", ".rels")):
+            archive.xml(name)
+    if "word/document.xml" not in archive and "_rels/.rels" not in archive:
+        raise Unreadable("a zip archive but no DOCX", "name a Word document, or unpack it and name its texts")
+    file.seek(0)
+    try:
+        result = mammoth.convert_to_html(
+            io.BytesIO(file.read()),  # a file without a name: nothing beside it is looked for
+            convert_image=_no_image,
+            style_map=_STYLES,
+        )
+    except RecursionError as error:
+        raise Unreadable("a DOCX nested too deeply", "open it in its program and save it anew") from error
+    yield from pieces_of_markup(result.value, titled=False)
+    yield Ended()
+
+
+def _no_image(image: Any) -> list[Any]:
+    return []

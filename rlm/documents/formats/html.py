@@ -1,0 +1,313 @@
+"""HTML as text: blocks on lines of their own, headings kept, nothing of scripts and styles."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO
+
+from rlm.documents.encoding import Decoder
+from rlm.documents.formats.piece import Ended, Heading, Piece, Text, Unreadable
+
+__all__ = ["pieces_of_markup", "read_html"]
+
+_DEEPEST = 5_000
+_FLUSH = 64 * 1024
+_SNIFFED = 4096
+_CHARSET = re.compile(
+    rb"""(?:<meta[^>]{0,200}?charset\s*=\s*["']?|<\?xml[^>]{0,200}?encoding\s*=\s*["'])([\w.:-]+)""",
+    re.I,
+)
+# Elements that only their own end closes: others may be left open by the thousand and nest in nothing.
+_NESTING = re.compile(
+    r"<(/?)(?:div|span|section|article|main|aside|blockquote|ul|ol|dl|table|b|i|u|em|strong|font|small|big|center"
+    r"|a|code|pre|form|svg|g|math|button|nobr|s|tt|sub|sup|fieldset|details|figure|header|footer|nav)[\s/>]",
+    re.I,
+)
+_SPACE = re.compile(r"[ \t\r\n\f]+")
+_SILENT = frozenset(
+    (
+        "script",
+        "style",
+        "noscript",
+        "template",
+        "svg",
+        "math",
+        "head",
+        "iframe",
+        "object",
+        "canvas",
+        "audio",
+        "video",
+        "select",
+        "datalist",
+        "textarea",
+    )
+)
+_HEADINGS = {f"h{level}": level for level in range(1, 7)}
+_BLOCKS = frozenset(
+    (
+        "address",
+        "article",
+        "aside",
+        "blockquote",
+        "body",
+        "center",
+        "dd",
+        "details",
+        "dialog",
+        "dir",
+        "div",
+        "dl",
+        "dt",
+        "fieldset",
+        "figcaption",
+        "figure",
+        "footer",
+        "form",
+        "header",
+        "hr",
+        "html",
+        "li",
+        "main",
+        "menu",
+        "nav",
+        "ol",
+        "p",
+        "pre",
+        "section",
+        "summary",
+        "table",
+        "tbody",
+        "tfoot",
+        "thead",
+        "tr",
+        "ul",
+        "caption",
+    )
+)
+_APART = frozenset(("p", "ul", "ol", "dl", "table", "pre", "blockquote", "article", "section", "figure"))
+_PREFORMATTED = frozenset(("pre", "xmp", "listing", "plaintext"))
+
+
+def read_html(file: BinaryIO, size: int) -> Iterator[Piece]:
+    """The text of an HTML file; its title first, where it is not also its first heading."""
+    markup, replaced, guessed = _decoded(file.read())
+    yield from pieces_of_markup(markup)
+    yield Ended(replaced, guessed)
+
+
+def pieces_of_markup(markup: str, *, titled: bool = True) -> Iterator[Piece]:
+    """Text and headings of one page of HTML. Raises Unreadable if it is nested too deeply."""
+    from selectolax.lexbor import LexborHTMLParser
+
+    _check_depth(markup)
+    tree = LexborHTMLParser(markup)
+    writer = _Writer()
+    title = tree.css_first("title") if titled else None
+    if title is not None and (name := _folded(title.text())):
+        first = tree.css_first("h1")
+        if first is None or _folded(first.text()) != name:
+            writer.words(name)
+            writer.paragraph()
+    node: Any = tree.body
+    while node is not None:
+        entered = _enter(node, writer)
+        if len(writer.done) and writer.size >= _FLUSH:
+            yield from writer.take()
+        following = node.child if entered else None
+        while following is None and node is not None:
+            if entered:
+                _leave(node, writer)
+            if node == tree.body:
+                node = None
+                break
+            following = node.next
+            node = node.parent
+            entered = True
+        node = following
+    writer.line()
+    yield from writer.take()
+
+
+def _decoded(data: bytes) -> tuple[str, int, str | None]:
+    """Text, characters replaced, encoding guessed."""
+    named = _CHARSET.search(data[:_SNIFFED])
+    if named and not data.startswith((codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        try:
+            encoding = codecs.lookup(named[1].decode("ascii")).name
+            if encoding not in ("utf-8", "utf-16", "utf-16-le", "utf-16-be"):
+                text = data.decode(encoding, "replace")
+                return text, text.count("\ufffd"), None
+        except (LookupError, UnicodeError):
+            pass  # a name nobody knows, or one of bytes: judged like any other text
+    decoder = Decoder()
+    fed = decoder.feed(data)
+    if isinstance(fed, str):
+        return fed + decoder.finish(), decoder.replaced, decoder.guessed
+    text = fed.decode("utf-8-sig", "replace")
+    return text, text.count("\ufffd") - fed.count(b"\xef\xbf\xbd"), None
+
+
+def _check_depth(markup: str) -> None:
+    """The parser takes time with the square of the depth: hours for a bomb."""
+    depth = 0
+    for tag in _NESTING.finditer(markup):
+        if not tag[1]:
+            depth += 1
+            if depth > _DEEPEST:
+                raise Unreadable(
+                    f"HTML nested more than {_DEEPEST:,} deep",
+                    "rename it to .txt to have it read as it stands",
+                )
+        elif depth:
+            depth -= 1
+
+
+@dataclass(slots=True)
+class _Writer:
+    """Text in the making: white space folded, one blank line at most between blocks."""
+
+    done: list[Piece] = field(default_factory=list)
+    size: int = 0
+    _line: list[str] = field(default_factory=list)
+    _blank: bool = True
+    _wants_blank: bool = False
+    _gap: bool = False
+    preformatted: int = 0
+    heading: int = 0
+
+    def words(self, text: str) -> None:
+        if self.preformatted and not self.heading:
+            lines = text.replace("\r\n", "\n").split("\n")
+            for last, line in enumerate(lines, 1 - len(lines)):
+                self._line.append(line)
+                if last:
+                    self.line(keep=True)
+            return
+        folded = _SPACE.sub(" ", text)
+        if folded[:1] == " ":
+            self._gap = True
+        words = folded.strip(" ")
+        if not words:
+            return
+        if self._gap and self._line and not self._line[-1].endswith(("\t", " ")):
+            self._line.append(" ")
+        self._line.append(words)
+        self._gap = folded[-1:] == " "
+
+    def mark(self, text: str) -> None:
+        """As it is: a bullet, a tab between cells."""
+        self._line.append(text)
+        self._gap = False
+
+    def line(self, *, keep: bool = False) -> None:
+        """End the line, if there is one (`keep`: an empty one counts)."""
+        text = "".join(self._line).rstrip(" \t")
+        self._line.clear()
+        self._gap = False
+        level, self.heading = self.heading, 0
+        if not text.strip("- \t") and not (keep and not self._blank):
+            self.heading = level
+            return
+        if (self._wants_blank or level) and not self._blank:
+            self._put(Text("\n"))
+        self._wants_blank = False
+        self._put(Heading(level, text) if level else Text(text + "\n"))
+        self._blank = not text
+        if level:
+            self._wants_blank = True
+
+    def paragraph(self) -> None:
+        """End the line; a blank one comes before the next."""
+        self.line()
+        self._wants_blank = True
+
+    def take(self) -> list[Piece]:
+        """What is finished."""
+        done, self.done, self.size = self.done, [], 0
+        return done
+
+    def _put(self, piece: Piece) -> None:
+        if (
+            isinstance(piece, Text)
+            and self.done
+            and isinstance(self.done[-1], Text)
+            and self.size % _FLUSH < 4096
+        ):
+            self.done[-1] = Text(self.done[-1].text + piece.text)
+        else:
+            self.done.append(piece)
+        self.size += len(piece.text) if isinstance(piece, Text) else 1
+
+
+def _enter(node: Any, writer: _Writer) -> bool:
+    """Whether its children are to be looked at."""
+    tag = node.tag
+    if tag == "-text":
+        writer.words(node.text_content or "")
+        return False
+    if tag is None or tag.startswith("-") or tag in _SILENT:
+        return False
+    if tag == "br":
+        writer.line(keep=True)
+    elif tag == "img":
+        if alt := _folded(node.attributes.get("alt") or ""):
+            writer.words(f" [{alt}] ")
+    elif tag in _HEADINGS:
+        writer.paragraph()
+        writer.heading = _HEADINGS[tag]
+    elif tag in ("td", "th"):
+        if node.prev is not None and _has_cell_before(node):
+            writer.mark("\t")
+    elif tag in _BLOCKS:
+        if _fills_cell(node):
+            return True
+        (writer.paragraph if tag in _APART else writer.line)()
+        if tag == "li":
+            writer.mark("- ")
+        if tag in _PREFORMATTED:
+            writer.preformatted += 1
+    return True
+
+
+def _leave(node: Any, writer: _Writer) -> None:
+    tag = node.tag
+    if tag in _HEADINGS:
+        writer.line()
+        writer.heading = 0
+    elif tag in _BLOCKS and not _fills_cell(node):
+        (writer.paragraph if tag in _APART else writer.line)()
+        if tag in _PREFORMATTED:
+            writer.preformatted = max(0, writer.preformatted - 1)
+
+
+def _fills_cell(node: Any) -> bool:
+    """Whether it is a paragraph alone in a cell of a table, which keeps its row on one line."""
+    parent = node.parent
+    if node.tag not in ("p", "div") or parent is None or parent.tag not in ("td", "th"):
+        return False
+    return not _has_element(node.prev, "prev") and not _has_element(node.next, "next")
+
+
+def _has_element(node: Any, way: str) -> bool:
+    while node is not None:
+        if not (node.tag or "-").startswith("-"):
+            return True
+        node = getattr(node, way)
+    return False
+
+
+def _has_cell_before(node: Any) -> bool:
+    before = node.prev
+    while before is not None:
+        if before.tag in ("td", "th"):
+            return True
+        before = before.prev
+    return False
+
+
+def _folded(text: str) -> str:
+    return _SPACE.sub(" ", text).strip()

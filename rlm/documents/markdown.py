@@ -1,0 +1,110 @@
+"""Markdown as it is, its headings found while it streams by."""
+
+from __future__ import annotations
+
+import re
+
+from sandbox.context_file import ContextFileWriter
+
+__all__ = ["MarkdownWriter"]
+
+# Begins with the line end before it: from one to the next is one step for the engine, however long the line.
+_CANDIDATE = re.compile(
+    rb"\n {0,3}(?:(?P<mark>#{1,6})(?P<title>[ \t][^\n]*)?"
+    rb"|(?P<fence>`{3,}|~{3,})(?P<info>[^\n]*)"
+    rb"|(?P<line>=+|-+)[ \t\r]*)(?=\n|\Z)"
+)
+_CLOSING = re.compile(rb"(?:^|[ \t]+)#+[ \t\r]*$")
+# A line that is underlined and yet no heading: a list, a quote, a table, another heading.
+_NO_TITLE = re.compile(rb"[ \t]*(?:[-*+>#|]|\d+[.)])|[ ]{4}|\t")
+_LONGEST = 64 * 1024
+_LONGEST_TITLE = 200
+
+
+class MarkdownWriter:
+    """Writes bytes of UTF-8 into the open document of a writer, and marks its headings: `#` and underlined
+    ones, none within fenced code. Holds back three lines at most."""
+
+    def __init__(self, writer: ContextFileWriter) -> None:
+        self._writer = writer
+        self._held = b"\n"
+        self._written = 1
+        """How many of the bytes held are written already: the line end they begin with (or there never was
+        one, at the beginning)."""
+        self._fence = b""
+
+    def feed(self, data: bytes) -> None:
+        """The next of the text."""
+        data = self._held + data
+        stop = last = data.rfind(b"\n")
+        for _ in range(2):
+            # The title of an underlined heading, and the line before it.
+            if stop > 0:
+                stop = data.rfind(b"\n", 0, stop)
+        if stop <= 0:
+            if len(data) <= _LONGEST:
+                self._held = data
+                return
+            stop = last
+        self._write(data, stop + 1, stop, last)
+        if len(data) - stop > _LONGEST:
+            # Within a line longer than any heading: nothing of it is worth holding.
+            self._writer.write(data[max(stop + 1, self._written) :])
+            self._held, self._written = b"", 0
+        else:
+            self._held, self._written = data[stop:], 1
+
+    def finish(self) -> None:
+        """Write what was held."""
+        self._write(self._held, len(self._held), len(self._held), len(self._held))
+        self._held, self._written = b"", 0
+
+    def _write(self, data: bytes, end: int, stop: int, last: int) -> None:
+        """Write `data` up to `end`; its lines that begin before `stop` are judged, which have to end at
+        `last`."""
+        at = min(self._written, end)
+        for found in _CANDIDATE.finditer(data, 0, max(0, last)):
+            if found.start() >= stop:
+                break
+            heading = self._judged(found, data)
+            if heading is None:
+                continue
+            start, level, offset, title = heading
+            if start < at:
+                continue
+            self._writer.write(data[at:start])
+            self._writer.heading(level, len(title), offset)
+            at = start
+        self._writer.write(data[at:end])
+
+    def _judged(self, found: re.Match[bytes], data: bytes) -> tuple[int, int, int, str] | None:
+        """Start, level, offset of the title and the title, if a heading is found."""
+        fence = found["fence"]
+        if fence:
+            if not self._fence:
+                self._fence = fence
+            elif (
+                fence[:1] == self._fence[:1] and len(fence) >= len(self._fence) and not found["info"].strip()
+            ):
+                self._fence = b""
+            return None
+        if self._fence:
+            return None
+        start = found.start() + 1
+        if found["mark"]:
+            title = _CLOSING.sub(b"", found["title"] or b"").strip()
+            if not title:
+                return None
+            offset = data.index(title, found.end("mark")) - start
+            return start, len(found["mark"]), offset, _shown(title)
+        before = data.rfind(b"\n", 0, found.start())
+        title = data[before + 1 : found.start()]
+        above = data[data.rfind(b"\n", 0, max(0, before)) + 1 : max(0, before)]
+        if before < 0 or not title.strip() or above.strip() or _NO_TITLE.match(title):
+            return None
+        indent = len(title) - len(title.lstrip())
+        return before + 1, 1 if found["line"][:1] == b"=" else 2, indent, _shown(title.strip())
+
+
+def _shown(title: bytes) -> str:
+    return title.decode("utf-8", "replace")[:_LONGEST_TITLE]

@@ -1,0 +1,183 @@
+"""One message of a chat, whatever program exported it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+__all__ = ["Message", "is_message", "message_of", "plain_text"]
+
+_WHO = ("role", "author", "sender", "from", "speaker", "user")
+_NAME = ("author", "sender", "from", "speaker", "user", "name", "username", "author_name", "sender_name")
+_TEXT = ("content", "text", "body", "message", "parts", "value")
+_TIME = ("created_at", "create_time", "timestamp", "time", "date", "datetime", "sent_at", "ts")
+_ROLES = frozenset(
+    (
+        "user",
+        "assistant",
+        "system",
+        "tool",
+        "human",
+        "bot",
+        "model",
+        "developer",
+        "function",
+        "ai",
+        "gpt",
+        "agent",
+    )
+)
+# What tells a reader nothing: numbers of the program that exported, and states of its screen.
+_PASSED_OVER = frozenset(
+    (
+        "id",
+        "uuid",
+        "type",
+        "object",
+        "index",
+        "metadata",
+        "status",
+        "weight",
+        "recipient",
+        "end_turn",
+        "update_time",
+        "updated_at",
+        "channel",
+        "parent",
+        "parent_id",
+        "parent_message_uuid",
+        "client_msg_id",
+        "date_unixtime",
+        "from_id",
+        "team",
+        "blocks",
+        "children",
+        "user_profile",
+        "message_id",
+        "conversation_id",
+        "thread_id",
+    )
+)
+_SPEAKERS = ("role", *_NAME)
+_KNOWN = _PASSED_OVER.union(_SPEAKERS, _TIME)
+_DATA = re.compile(r"data:[\w/+.;=-]{0,100},?[A-Za-z0-9+/=]{200,}")
+_SECONDS = re.compile(r"\d{9,13}(?:\.\d+)?")
+_EARLIEST, _LATEST = 100_000_000, 100_000_000_000
+_LONGEST_TIME = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """Who said what, when; each "" where it is not known. `text` holds, after what was said, a line of JSON
+    with the fields that have no place here (tool calls, attachments)."""
+
+    role: str
+    author: str
+    time: str
+    text: str
+
+
+def is_message(value: Any) -> bool:
+    """Whether it says who and what, in the words of any program known here."""
+    if not isinstance(value, dict):
+        return False
+    who = next((key for key in _WHO if value.get(key)), None)
+    what = next((key for key in _TEXT if key in value and _speaks(value[key])), None)
+    if who is None or (what is None and not value.get("tool_calls")):
+        return False
+    if not isinstance(value[who], str | dict):
+        return False
+    # {"user": …, "text": …} alone may be a row of any table.
+    return who != "user" or any(key in value for key in _TIME)
+
+
+def message_of(value: Mapping[str, Any]) -> Message:
+    """The message that `value` is."""
+    role, author = "", ""
+    for key in _SPEAKERS:
+        said = value.get(key)
+        if said is None:
+            continue
+        if isinstance(said, dict):
+            role = role or _string(said.get("role"))
+            said = next(
+                (said[name] for name in ("name", "display_name", "username", "email") if said.get(name)), ""
+            )
+        said = _string(said)
+        if not role and (key == "role" or said.lower() in _ROLES):
+            role = said
+        elif said and not author and said != role:
+            author = said
+    # An empty text beside a list of parts says less than the parts.
+    what = [key for key in _TEXT if key in value and _speaks(value[key])]
+    best = max(what, key=lambda key: len(plain_text(value[key])), default=None) if len(what) > 1 else None
+    best = best or (what[0] if what else None)
+    text = plain_text(value[best]).strip("\n") if best else ""
+    rest = {
+        key: one
+        for key, one in value.items()
+        if key not in _KNOWN
+        and key != best
+        and one not in (None, "", [], {})
+        and not (key in what and plain_text(one) in text)
+    }
+    if rest:
+        text = f"{text}\n{_compact(rest)}" if text else _compact(rest)
+    when = next((moment for key in _TIME if key in value and (moment := _moment(value[key]))), "")
+    return Message(role, author, when, text)
+
+
+def plain_text(content: Any) -> str:
+    """Content as text: parts one after another, what is no text as JSON, embedded files only named."""
+    match content:
+        case None:
+            return ""
+        case str():
+            return _DATA.sub(_left_out, content)
+        case list():
+            # Words and links of one sentence, else parts of their own.
+            mixed = any(isinstance(part, str) for part in content) and not all(
+                isinstance(part, str) for part in content
+            )
+            return ("" if mixed else "\n").join(filter(None, (plain_text(part) for part in content)))
+        case dict():
+            for key in ("text", "parts", "content", "value", "thinking"):
+                if _speaks(content.get(key)):
+                    return plain_text(content[key])
+            return _compact(content)
+        case _:
+            return _compact(content)
+
+
+def _speaks(content: Any) -> bool:
+    return isinstance(content, (str, list, dict))
+
+
+def _string(value: Any) -> str:
+    return value.strip() if isinstance(value, str) else str(value) if isinstance(value, int) else ""
+
+
+def _compact(value: Any) -> str:
+    return _DATA.sub(_left_out, json.dumps(value, ensure_ascii=False))
+
+
+def _left_out(found: re.Match[str]) -> str:
+    return f"{found[0].partition(',')[0][:60]},… ({len(found[0]):,} characters of data left out)"
+
+
+def _moment(value: Any) -> str:
+    """A time as it was written; seconds (or milliseconds) since 1970 as date and time in UTC."""
+    if isinstance(value, str) and not _SECONDS.fullmatch(value):
+        return value.strip()[:_LONGEST_TIME]
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return ""
+    seconds = float(value)
+    if seconds >= _LATEST:
+        seconds /= 1000
+    if not _EARLIEST <= seconds < _LATEST:
+        return ""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")

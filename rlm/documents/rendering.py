@@ -1,0 +1,163 @@
+"""One document's bytes into the body, each kind in its way."""
+
+from __future__ import annotations
+
+import codecs
+import itertools
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from rlm.documents.chat import form_of, render
+from rlm.documents.encoding import Decoder
+from rlm.documents.formats.converter import Converter
+from rlm.documents.formats.piece import Ended, Heading, Note, Page, Text, Unreadable
+from rlm.documents.markdown import MarkdownWriter
+from sandbox.context_file import ContextFileWriter
+
+__all__ = ["CONVERTED", "Given", "Rendered", "Rendering"]
+
+CONVERTED = frozenset(("pdf", "docx", "epub", "html"))
+"""Kinds that are read in a process of their own."""
+
+Given = Iterator[bytes | str]
+"""A document's content in blocks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """What is to be said of a document: characters that could not be decoded, the encoding it was guessed to
+    be in, and notes of one line each."""
+
+    replaced: int = 0
+    guessed: str | None = None
+    notes: tuple[str, ...] = ()
+
+
+class Rendering:
+    """Writes documents into a context. `begin` is called with the kind before the first text of each."""
+
+    def __init__(
+        self,
+        writer: ContextFileWriter,
+        converter: Converter,
+        begin: Callable[[str], None],
+        tick: Callable[[], None],
+        spool: Path,
+    ) -> None:
+        self._writer = writer
+        self._converter = converter
+        self._begin = begin
+        self._tick = tick
+        self._spool = spool
+
+    def render(self, kind: str, given: Given, file: BinaryIO | None, *, search_chats: bool) -> Rendered:
+        """Write the document whose blocks `given` has; `file` is the same content, if it is a file's.
+        `search_chats`: JSON may be a chat. Raises Unreadable, with nothing begun."""
+        if kind in CONVERTED:
+            if file is not None:
+                return self._convert(kind, file)
+            with self._spooled(given) as spooled:
+                return self._convert(kind, spooled)
+        decoder = Decoder()
+        if search_chats:
+            texts = _Texts(decoder, given)
+            head = next(texts).removeprefix("\ufeff")
+            form = form_of(head, lines=kind == "jsonl")
+            if form is not None:
+                self._begin(form.partition(":")[0])
+                fault = render(itertools.chain((head,), texts), form, self._writer)
+                return Rendered(texts.replaced, decoder.guessed, (fault,) if fault else ())
+            self._begin(kind)
+            self._writer.write(head)
+            for text in texts:
+                self._writer.write(text)
+            return Rendered(texts.replaced, decoder.guessed)
+        self._begin(kind)
+        if kind == "markdown":
+            markdown = MarkdownWriter(self._writer)
+            for block in given:
+                fed = block if isinstance(block, str) else decoder.feed(block)
+                markdown.feed(fed.encode("utf-8", "surrogatepass") if isinstance(fed, str) else fed)
+            markdown.feed(decoder.finish().encode())
+            markdown.finish()
+        else:
+            for block in given:
+                self._writer.write(block if isinstance(block, str) else decoder.feed(block))
+            self._writer.write(decoder.finish())
+        return Rendered(decoder.replaced, decoder.guessed)
+
+    def _convert(self, kind: str, file: BinaryIO) -> Rendered:
+        begun = False
+        notes: list[str] = []
+        ended = Ended()
+        writer = self._writer
+        size = os.fstat(file.fileno()).st_size
+        try:
+            for piece in self._converter.pieces(file.fileno(), size, kind, self._tick):
+                self._tick()
+                if isinstance(piece, Text | Heading | Page) and not begun:
+                    if isinstance(piece, Text) and not piece.text.strip():
+                        continue
+                    begun = True
+                    self._begin(kind)
+                match piece:
+                    case Text(text):
+                        writer.write(text)
+                    case Heading(level, title):
+                        if title:
+                            writer.write_heading(level, title)
+                    case Page():
+                        writer.begin_page()
+                    case Note(message):
+                        notes.append(message)
+                    case Ended():
+                        ended = piece
+        except Unreadable as unreadable:
+            if not begun:
+                raise
+            notes.append(f"only the first part of it was read, it is {unreadable}: {unreadable.remedy}")
+        if not begun:
+            raise Unreadable("without any text", "name a file that holds text")
+        return Rendered(ended.replaced, ended.guessed, tuple(notes))
+
+    def _spooled(self, given: Given) -> BinaryIO:
+        """The blocks as a file that has no name."""
+        spooled = tempfile.TemporaryFile(dir=self._spool)  # noqa: SIM115
+        for block in given:
+            spooled.write(block.encode("utf-8", "replace") if isinstance(block, str) else block)
+        spooled.flush()
+        return spooled
+
+
+class _Texts(Iterator[str]):
+    """Blocks as text; `replaced` counts what could not be decoded."""
+
+    def __init__(self, decoder: Decoder, given: Given) -> None:
+        self._texts = self._decoded(decoder, given)
+        self._replaced = 0
+        self._decoder = decoder
+
+    @property
+    def replaced(self) -> int:
+        return self._replaced + self._decoder.replaced
+
+    def __next__(self) -> str:
+        return next(self._texts)
+
+    def _decoded(self, decoder: Decoder, given: Given) -> Iterator[str]:
+        utf8 = codecs.getincrementaldecoder("utf-8")("replace")
+        for block in given:
+            fed = block if isinstance(block, str) else decoder.feed(block)
+            if isinstance(fed, bytes):
+                text = utf8.decode(fed)
+                if "\ufffd" in text:
+                    self._replaced += max(0, text.count("\ufffd") - fed.count(b"\xef\xbf\xbd"))
+            else:
+                text = fed
+            if text:
+                yield text
+        yield utf8.decode(b"", True) + decoder.finish()
