@@ -13,7 +13,16 @@ import pytest
 def test_help_of_each_command_shows_an_example(rlm) -> None:
     """surface.md: --help of each command shows an example."""
     assert "Commands:" in rlm("--help").stdout
-    for command in (["ask"], ["show"], ["doctor"], ["runs"], ["runs", "rm"], ["sandbox", "exec"]):
+    for command in (
+        ["ask"],
+        ["show"],
+        ["doctor"],
+        ["runs"],
+        ["runs", "rm"],
+        ["sandbox", "exec"],
+        ["init"],
+        ["assemble"],
+    ):
         ran = rlm(*command, "--help")
         assert ran.code == 0
         assert "Example" in ran.stdout
