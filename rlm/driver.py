@@ -293,9 +293,10 @@ class Driver:
         return facts if len(self._messages) > 2 else {**facts, "report": self._report}
 
     def _hold_last_round(self) -> None:
-        tokens = self._tokens + self._output
+        tokens = self._caller.calibrated(self._model, self._tokens)
         self._budget.hold_last_round(
-            tokens=tokens, cost_usd=self._caller.estimated(self._model, self._tokens, self._output)
+            tokens=tokens + self._output,
+            cost_usd=self._caller.estimated(self._model, tokens, self._output),
         )
 
     def _low(self) -> list[str]:

@@ -12,7 +12,7 @@ from collections import Counter as Tally
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from prompts.history.cues import CORRECTION, CUES, DEPENDENT, HEADINGS
+from prompts.history.cues import CORRECTION, DEPENDENT, HEADINGS, cues
 from prompts.history.message import Message
 from prompts.history.sentences import MAX_CHARS, pieces
 from prompts.tokens import Counter
@@ -21,13 +21,8 @@ __all__ = ["extract"]
 
 _WORD = re.compile(r"\w+(?:['’]\w+)?")
 _NUMBER = re.compile(r"\d+")
-_PARTICULAR = re.compile(
-    r"`[^`\n]+`|\"[^\"\n]{2,60}\"|“[^”\n]{2,60}”"  # quoted
-    r"|(?<!\w)[\w~./-]*\w[/\\][\w./\\-]+|\w+\.[a-z]\w{0,4}\b|https?://\S+"  # paths, files, addresses
-    r"|\b\w+_\w+\b|\b[a-z]+[A-Z]\w*|\b[A-Z][a-z]+[A-Z]\w*|\b\w+\(\)|--[a-z][\w-]+|\b[A-Z]{2,}[\w-]*"  # code
-)
-_FIGURE = re.compile(r"\d[\d.,:]*\s?(?:%|[a-zA-Z]{1,3}\b)?")
-_NAME = re.compile(r"\b[A-Z][a-z]{2,}\w*")
+_QUOTED = re.compile(r"`[^`\n]+`|\"[^\"\n]{2,60}\"|“[^”\n]{2,60}”")
+_AROUND = ".,;:!?()[]{}<>\"'`“”‘’*"
 _FENCED = "```"
 _FEWEST_WORDS = 4
 _ALIKE = 0.7  # share of words two sentences have in common when one of them says it all
@@ -165,7 +160,7 @@ def _candidates(messages: Sequence[Message]) -> list[_Candidate]:
             score = (telling + particular) * (0.3 + 0.7 * fresh) + fresh
             if place == first_user:
                 heading, score = "Task Summary", score + 1.5
-            if CORRECTION.search(text):
+            if CORRECTION.search(text.lower()):
                 score += 0.5
             if text.endswith("?"):
                 score *= 0.6
@@ -207,9 +202,10 @@ def _joined(sentences: Sequence[str]) -> Iterable[str]:
 def _telling(text: str, role: str, age: float) -> tuple[str, float]:
     """The heading a sentence belongs under, and how strongly its words say so (0 to 4)."""
     scores = {}
-    for heading, (strong, weak) in CUES.items():
-        said = {match.casefold() for match in strong.findall(text)}
-        hinted = {match.casefold() for match in weak.findall(text)}
+    small = text.lower()
+    for heading, (strong, weak) in cues().items():
+        said = set(strong.findall(small))
+        hinted = set(weak.findall(small))
         scores[heading] = min(4.0, 1.6 * min(len(said), 2) + 0.4 * min(len(hinted), 2))
     # Who speaks, and when: people ask for things; what was done and is left to do is true at the end.
     if role == "user":
@@ -222,6 +218,16 @@ def _telling(text: str, role: str, age: float) -> tuple[str, float]:
     if scores[heading] == 0:
         return ("Task Summary" if role == "user" else "Current State"), 0.0
     return heading, scores[heading]
+
+
+def _is_code(word: str) -> bool:
+    """Whether it is a path, a file, an address, an identifier or an abbreviation."""
+    inside = word[1:-1]
+    return (
+        any(sign in inside for sign in "/\\_.=@")
+        or word.startswith(("--", "/", "~"))
+        or any(letter.isupper() for letter in word[1:])
+    )
 
 
 class _Commonness:
@@ -238,7 +244,9 @@ class _Commonness:
                 shape = self._shape(sentence)
                 grams.update(zip(shape, shape[1:], shape[2:], strict=False))
                 words.update(shape)
-                words.update(_FIGURE.findall(sentence))
+                words.update(
+                    word.strip(_AROUND) for word in sentence.split() if word.strip(_AROUND)[:1].isdigit()
+                )
                 self._small.update(word for word in _WORD.findall(sentence) if word.islower())
             self._grams.update(grams)
             self._words.update(words)
@@ -252,6 +260,9 @@ class _Commonness:
     def _rare(self, word: str) -> float:
         """1 for a word of one message, 0 for a word of all."""
         return 1 - math.log(max(1, self._words[word])) / self._scale
+
+    def _rarest(self, piece: str) -> float:
+        return max((self._rare(word) for word in self._shape(piece)), default=0.0)
 
     def tells(self, word: str) -> bool:
         """Whether the word is not among those that are everywhere."""
@@ -272,13 +283,17 @@ class _Commonness:
     def particulars(self, sentence: str) -> dict[str, float]:
         """Numbers, names, paths, code, and how much each is worth: what can't be guessed again."""
         found: dict[str, float] = {}
-        for name in _NAME.findall(sentence):
-            # A name, not a word that begins a sentence: the chat never writes it small.
-            if name.casefold() not in self._small:
-                found[name] = 0.7 * self._rare(name.casefold())
-        for figure in _FIGURE.findall(sentence):
-            found[figure] = (0.8 if len(figure) > 1 else 0.3) * self._rare(figure)
-        for piece in _PARTICULAR.findall(sentence):
-            words = self._shape(piece)
-            found[piece] = max((self._rare(word) for word in words), default=0.0)
+        for token in sentence.split():
+            word = token.strip(_AROUND)
+            if len(word) < 2 or (word.islower() and word.isalpha()):
+                continue
+            if word[0].isdigit():
+                found[word] = 0.8 * self._rare(word)
+            elif _is_code(word):
+                found[word] = self._rarest(word)
+            elif word[0].isupper() and len(word) > 2 and word.casefold() not in self._small:
+                # A name, not a word that begins a sentence: the chat never writes it small.
+                found[word] = 0.7 * self._rare(word.casefold())
+        for quote in _QUOTED.findall(sentence):
+            found[quote] = self._rarest(quote)
         return found

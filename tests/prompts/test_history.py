@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -369,6 +372,20 @@ def test_settings_that_cannot_be_are_named_all_at_once() -> None:
         compact_history([], budget=-1, threshold=0, window=10)
     assert len(caught.value.faults) == 3
     assert compact_history([], budget=0) == CompactedHistory("", (), None, 0)
+
+
+def test_at_least_twice_as_many_planted_facts_survive_as_in_the_latest_messages(tmp_path: Path) -> None:
+    """§5.10: the probe set of the benchmark, at 8,000 tokens, both ways in one run."""
+    script = Path(__file__).parents[2] / "benchmarks" / "history" / "survival.py"
+    found = tmp_path / "shares.json"
+    for talk in ([], ["--busy"]):
+        command = [sys.executable, script, "--chats", "2", "--json", found, *talk]
+        subprocess.run(command, check=True, capture_output=True, timeout=120)
+        shares = json.loads(found.read_text())
+        for kind in ("requirement", "error", "decision", "state"):
+            summary, latest = shares[kind]
+            assert summary >= 0.8
+            assert summary >= 2 * latest
 
 
 def test_the_example_in_the_docs_holds() -> None:
