@@ -274,3 +274,12 @@ async def test_what_was_said_of_the_input_is_said_again(leaver, block) -> None:
     run_id = await leaver.leave(ScriptedModel.of(root=[leaver.stop]), odd)
     result = await leaver.resume(ScriptedModel.of(root=[block("peek(0, 3)\nfinalize(1)")]), run_id)
     assert any("no UTF-8" in warning or "no valid text" in warning for warning in result.warnings)
+
+
+async def test_a_run_in_postgresql_goes_on(leaver, block, postgres_url: str) -> None:
+    """driver.md 6.1, 6.2: the other database, the same code."""
+    leaver.run.store = postgres_url
+    first = ScriptedModel.of(root=[block("a = str(sub_query('q', (0, 3)))"), leaver.stop], child=["yes"])
+    run_id = await leaver.leave(first)
+    result = await leaver.resume(ScriptedModel.of(root=[block("finalize([a, peek(0, 3)])")]), run_id)
+    assert (result.answer, result.sub_calls) == (["yes", "one"], 1)
