@@ -70,7 +70,6 @@ def test_the_prompt_says_literally(literal: str) -> None:
         "FINAL_VAR",
         "FINAL(",
         "len(hits)",
-        "sub_rlm",
     ],
 )
 def test_the_prompt_never_says(literal: str) -> None:
@@ -142,7 +141,8 @@ def test_every_example_is_python_and_calls_only_known_helpers() -> None:
         re.findall(
             r"\w+",
             "context_meta documents peek search around section_at rank count read_lines read_records "
-            "read_all chunk chunk_coverage sub_query sub_query_batch sub_query_map SHOW_VARS repl_set "
+            "read_all chunk chunk_coverage sub_query sub_query_batch sub_query_map "
+            "sub_query_sequence sub_rlm sub_rlm_batch SHOW_VARS repl_set "
             "repl_get output_of evaluate_progress finalize",
         )
     )

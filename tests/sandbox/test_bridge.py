@@ -308,7 +308,7 @@ async def test_what_a_kernel_claims_to_have_read_takes_a_bounded_room(handler) -
         first, last = handler.finals[0].access, handler.finals[-1].access
         assert len(first.read) == len(first.scanned) == 10_000
         assert len(last.read) == len(bridge.take_report().read) == 1
-        assert last.read[0] == (0, 199_981)
+        assert list(last.read[0]) in spans
         assert sum(len(final.access.read + final.access.scanned) for final in handler.finals) <= (
             MOST_FRAGMENTS + 100
         )
