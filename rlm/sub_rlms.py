@@ -73,6 +73,7 @@ class SubRLMs:
             self._subcalls.record(answer)
             await answered(position, answer)
 
+        self._subcalls.expect(len(batch.prompts))
         tasks = [asyncio.ensure_future(one(position)) for position in range(len(batch.prompts))]
         try:
             await asyncio.gather(*tasks)

@@ -124,7 +124,7 @@ class SubCalls:
         sizes = [len(prompt) + _length(one) for prompt, one in zip(batch.prompts, batch.slices, strict=True)]
         await self._refuse_what_cannot_be_done(batch, sizes)
         count = len(batch.prompts)
-        self._asked += count
+        self.expect(count)
         if batch.chunked:
             self._coverage.note_chunks(_hull(one) for one in batch.slices if one is not None)
         self._observe(ChildrenStarted(count, self._forecaster.batch(sizes).cost_usd))
@@ -371,6 +371,10 @@ class SubCalls:
             return replace(answer, value=wanted.schema.read(answer.text))
         except SchemaError as error:
             return replace(answer, text="", error=str(error), error_type="schema")
+
+    def expect(self, count: int) -> None:
+        """So many more answers are asked for, of children or of sub-RLMs."""
+        self._asked += count
 
     def record(self, answer: ChildAnswer) -> None:
         """Count one more answer, of a child or of a sub-RLM, and tell of it."""
