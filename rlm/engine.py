@@ -17,7 +17,6 @@ from rlm.events import (
     ModelAnswered,
     SubRLMEnded,
     SubRLMStarted,
-    Warned,
 )
 from rlm.models import Model, ModelOptions
 from rlm.models.facts import ModelFacts
@@ -32,7 +31,7 @@ from sandbox.types import KernelLimits
 
 __all__ = ["Engine", "Settings"]
 
-_TOLD_FROM_BELOW = (ChildrenStarted, ChildEnded, ModelAnswered, SubRLMStarted, SubRLMEnded, Warned)
+_TOLD_FROM_BELOW = (ChildrenStarted, ChildEnded, ModelAnswered, SubRLMStarted, SubRLMEnded)
 
 
 @dataclass(frozen=True, slots=True)
