@@ -17,12 +17,14 @@ from rlm.events import (
     ModelAnswered,
     SubRLMEnded,
     SubRLMStarted,
+    ToolEnded,
     Warned,
 )
 from rlm.models import Model, ModelOptions
 from rlm.models.facts import ModelFacts
 from rlm.models.prices import Prices
 from rlm.subcalls import ChildSettings
+from rlm.tools import Toolbox
 from rlm.types import Strategy
 from sandbox.in_kernel.body import Body
 from sandbox.kernel import SandboxLevel
@@ -32,7 +34,15 @@ from sandbox.types import KernelLimits
 
 __all__ = ["Engine", "Settings"]
 
-_TOLD_FROM_BELOW = (ChildrenStarted, ChildEnded, ModelAnswered, SubRLMStarted, SubRLMEnded, Warned)
+_TOLD_FROM_BELOW = (
+    ChildrenStarted,
+    ChildEnded,
+    ModelAnswered,
+    SubRLMStarted,
+    SubRLMEnded,
+    ToolEnded,
+    Warned,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +53,8 @@ class Settings:
     (None: the user's state folder), which loses its oldest finished runs when it takes more than store_mb
     megabytes; document_cache: whether the text of large files is kept from run to run in the user's cache
     folder; cache: children's answers are taken from earlier runs in the store, where the call is the same;
-    facts: windows and prices by model name, which go before the shipped.
+    facts: windows and prices by model name, which go before the shipped; tool_seconds: how long one call of
+    a tool may take.
     """
 
     strategy: Literal["auto", "rlm", "direct"] = "auto"
@@ -52,6 +63,7 @@ class Settings:
     document_cache: bool = True
     store_mb: int = 2_048
     cache: bool = False
+    tool_seconds: float = 60.0
     root: RootSettings = field(default_factory=RootSettings)
     child: ChildSettings = field(default_factory=ChildSettings)
     direct: DirectSettings = field(default_factory=DirectSettings)
@@ -70,6 +82,7 @@ class Engine:
     limits: Limits
     settings: Settings
     tell: Callable[[Event], None]
+    tools: Toolbox = field(default_factory=Toolbox)
 
     @property
     def prices(self) -> Prices:
@@ -119,6 +132,7 @@ class Engine:
             "child": asdict(self.settings.child),
             "direct": asdict(self.settings.direct),
             "kernel": asdict(self.settings.kernel),
+            "tools": [[tool.name, tool.signature, tool.summary] for tool in self.tools.docs],
             "windows": {
                 "model": asdict(self.model.window),
                 "sub_model": asdict(self.sub_model.window),

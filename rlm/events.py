@@ -27,6 +27,7 @@ __all__ = [
     "RunStarted",
     "SubRLMEnded",
     "SubRLMStarted",
+    "ToolEnded",
     "Violated",
     "Warned",
 ]
@@ -168,6 +169,15 @@ class SubRLMEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class ToolEnded:
+    """A function of the host was run for a cell."""
+
+    name: str
+    ok: bool
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class Retrying:
     """A provider is asked again after `wait` seconds."""
 
@@ -211,6 +221,7 @@ Event = (
     | Indexing
     | SubRLMStarted
     | SubRLMEnded
+    | ToolEnded
     | Retrying
     | Warned
     | RunEnded

@@ -29,9 +29,10 @@ from rlm.recording import Recording
 from rlm.sub_context import CoverageAbove, SubContext
 from rlm.sub_rlms import Descent, SubRLMs
 from rlm.subcalls import SubCalls
+from rlm.tool_calls import ToolCalls
 from rlm.tree import Tree
 from rlm.types import RunResult, Strategy
-from sandbox.in_kernel.registry import HELPERS
+from sandbox.in_kernel.registry import HELPERS, Helper
 from sandbox.isolation.policy import IsolationReport
 from sandbox.kernel import JupyterSandbox
 from sandbox.sandbox import Sandbox
@@ -79,6 +80,10 @@ class Run:
         self._bench = bench
         self._ranking = bench.ranking(body)
         self._answer_type = answer_type
+        # A default value of a signature may be a key.
+        self._tools = [
+            Helper(*log.redacted((tool.name, tool.signature, tool.summary))) for tool in engine.tools.docs
+        ]
         self._depth = 0 if parent is None else parent.depth + 1
         playback = Playback(recording)
         self._began = time.monotonic()
@@ -201,7 +206,14 @@ class Run:
     async def _recursive(self) -> RunResult:
         engine = self._engine
         engine.tell(RunStarted(self._log.run_id, "rlm", engine.model.name))
-        handler = RunHandler(self._subcalls, self._sub_rlms, self._finalizer, self._ranking, self._accounts)
+        handler = RunHandler(
+            self._subcalls,
+            self._sub_rlms,
+            ToolCalls(engine.tools, self._accounts),
+            self._finalizer,
+            self._ranking,
+            self._accounts,
+        )
 
         def new_sandbox() -> Sandbox:
             return JupyterSandbox(
@@ -211,6 +223,7 @@ class Run:
                 seed=f"{self._log.run_id}:{self._depth}{self._log.within}",
                 kernels=self._bench.kernels,
                 window=self._source.window,
+                tools=self._tools,
             )
 
         driver = Driver(
@@ -251,6 +264,7 @@ class Run:
         return RootInput(
             task=self._task,
             helpers=tuple(HelperDoc(helper.call, helper.summary, helper.fields) for helper in HELPERS),
+            tools=tuple(HelperDoc(tool.call, tool.summary) for tool in self._tools),
             handle=HandleFacts(
                 chars=body.chars,
                 lines=body.lines,

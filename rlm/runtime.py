@@ -38,6 +38,7 @@ from rlm.run import Run
 from rlm.sub_context import SubContext
 from rlm.subcalls import ChildSettings
 from rlm.telemetry import log_event, run_spans
+from rlm.tools import Toolbox
 from rlm.types import RunResult
 from rlm.workspace import Workspace
 from sandbox.in_kernel.body import Body
@@ -64,6 +65,8 @@ class RLM:
     model and sub_model are names (`openai:gpt-5`, `extractive`, …) or models; None takes the one whose key
     is set, else `extractive`, which needs none; sub_model None is the model. summary_model (None: sub_model)
     folds rounds when they near the root's window. Raises ConfigurationError.
+    tools are functions that cells may call: typed, sync or async, run in this process, arguments validated;
+    they take and give what JSON can hold.
     observe is called (or each of several are) with every Event of every run, from the event loop.
     """
 
@@ -75,11 +78,13 @@ class RLM:
         summary_model: str | Model | None = None,
         limits: Limits | None = None,
         settings: Settings | None = None,
+        tools: Sequence[Callable[..., Any]] = (),
         observe: Observer | Sequence[Observer] = (),
     ) -> None:
         self.limits = limits or Limits()
         self.settings = settings or Settings()
         self._observers: list[Observer] = [observe] if callable(observe) else list(observe)
+        self.tools = Toolbox(tools, seconds=self.settings.tool_seconds)
         self.model = self._resolved(model)
         self.sub_model = self.model if sub_model is None else self._resolved(sub_model)
         self.summary_model = self.sub_model if summary_model is None else self._resolved(summary_model)
@@ -175,6 +180,12 @@ class RLM:
                 if left.result is not None:
                     return left.result
                 rlm = self.as_of(left)
+                if rlm.tools.missing:
+                    lost = ", ".join(rlm.tools.missing)
+                    raise UsageError(
+                        f"run {left.run_id} was begun with tools that are not here as they were: {lost}; "
+                        "go on with it in Python, with RLM(…, tools=[…]).resume(…)"
+                    )
                 workspace = stack.enter_context(Workspace())
                 loaded = await left.load(journal, workspace)
                 log = await stack.enter_async_context(journal.resume(left.run_id))
@@ -221,6 +232,7 @@ class RLM:
                 )
         other = copy(self)
         other.limits = restored(Limits, facts["limits"])
+        other.tools = self.tools.as_recorded(facts.get("tools", ()))
         other.settings = replace(
             self.settings,
             strategy=facts["strategy"],
@@ -326,7 +338,15 @@ class RLM:
             observer(event)
 
     def _engine(self) -> Engine:
-        return Engine(self.model, self.sub_model, self.summary_model, self.limits, self.settings, self._tell)
+        return Engine(
+            self.model,
+            self.sub_model,
+            self.summary_model,
+            self.limits,
+            self.settings,
+            self._tell,
+            self.tools,
+        )
 
 
 @contextmanager

@@ -138,7 +138,7 @@ class Bridge:
             if task is not None:
                 task.cancel()
             return
-        if method not in ("children", "finalize", "progress", "rank", "sub_rlms", "cell_report"):
+        if method not in ("children", "finalize", "progress", "rank", "sub_rlms", "tool", "cell_report"):
             raise ValueError("method")
         await self._room_for(load)
         if number in self._calls:
@@ -191,6 +191,8 @@ class Bridge:
                 return asdict(await self._handler.progress())
             case "rank":
                 return await self._rank(params)
+            case "tool":
+                return await self._tool(params)
             case _:
                 self._report = self._coarsened(requests.cell_report(params, self._chars))
                 return None
@@ -240,6 +242,16 @@ class Bridge:
         else:
             ranked = await self._handler.rank(query)
         return [[list(one.span), one.score, list(one.heading_path)] for one in ranked]
+
+    async def _tool(self, params: dict[str, Any]) -> Any:
+        """What a function of the host gives. The cell's clock stands still."""
+        call = requests.tool_call(params)
+        clock = self.clock
+        clock.pause()
+        try:
+            return await self._handler.tool(call)
+        finally:
+            clock.resume()
 
     async def _send(self, message: dict[str, Any]) -> None:
         self._writer.write(wire.encode(message))

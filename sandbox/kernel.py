@@ -7,12 +7,13 @@ The driver speaks to two sockets: the broker's channel (cells and their results)
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from sandbox.bridge import Bridge
 from sandbox.context_file import ContextFile
 from sandbox.errors import KernelDied
+from sandbox.in_kernel.registry import Helper
 from sandbox.isolation.policy import IsolationReport
 from sandbox.kernel_process import FreshKernels, KernelProcess, KernelSource
 from sandbox.sandbox import KernelHandler
@@ -39,6 +40,7 @@ class JupyterSandbox:
     seed is what the kernel's random numbers begin with, so that the same cells give the same again; None is
     chance.
     window is a stretch of the context that is all the kernel's handle knows of, counted from its own start.
+    tools are the functions of the host that a cell may call: the handler runs them.
     """
 
     def __init__(
@@ -53,9 +55,11 @@ class JupyterSandbox:
         kernels: KernelSource | None = None,
         seed: str | None = None,
         window: Span | None = None,
+        tools: Sequence[Helper] = (),
     ) -> None:
         self._context = context
         self._window = window
+        self._tools = tools
         self._handler = handler
         self._kernels = kernels or FreshKernels(limits, level=level, minimum=minimum)
         self._opened = opened
@@ -74,7 +78,7 @@ class JupyterSandbox:
     async def open(self) -> None:
         kernel = self._kernel = await self._kernels.take()
         try:
-            helper = await kernel.attach(self._context, self._seed, self._window)
+            helper = await kernel.attach(self._context, self._seed, self._window, self._tools)
             chars = self._context.chars
             if self._window is not None:
                 chars = self._window.end - self._window.start

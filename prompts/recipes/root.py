@@ -54,7 +54,8 @@ class RootInput:
 
     `limits` are (name, words for a reader); `output_limit` is how many characters of a cell's stdout are
     fed back; `answer_schema` is the JSON Schema that the answer must match, as text; `model` is the name
-    the user gave and chooses words for its family.
+    the user gave and chooses words for its family; `tools` are the functions that the host offers beside the
+    helpers.
     """
 
     task: str
@@ -66,6 +67,7 @@ class RootInput:
     answer_schema: str | None = None
     model: str = ""
     budget: Budget = field(default_factory=lambda: Budget(total=16_000))
+    tools: tuple[HelperDoc, ...] = ()
 
 
 class RootPrompt:
@@ -145,6 +147,7 @@ def _instructions(given: RootInput) -> str:
             "contract": data["contract"][given.contract],
             "family": _family_words(given.model),
             "helpers": "\n".join(_helper_lines(given.helpers)),
+            "tools": "\n".join([data["tools"]["intro"], *_helper_lines(given.tools)]) if given.tools else "",
         },
     )
 
@@ -159,7 +162,8 @@ def _family_words(model: str) -> str:
 
 def _helper_lines(helpers: tuple[HelperDoc, ...]) -> list[str]:
     return [
-        f"- `{helper.signature}`: {helper.summary}"
+        f"- `{helper.signature}`"
+        + (f": {helper.summary}" if helper.summary else "")
         + (f" [{', '.join(helper.fields)}]" if helper.fields else "")
         for helper in helpers
     ]

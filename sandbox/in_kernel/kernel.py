@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -20,7 +20,9 @@ from .body import Body
 from .channel import CallError, Channel
 from .handle import Handle
 from .helpers import Helpers
+from .host_tools import HostTool, ToolError
 from .output import STDERR_LIMIT, BoundedStream
+from .registry import Helper
 from .shell import CellKernel, CellShell
 from .variables import VariableWatch
 
@@ -146,7 +148,9 @@ def run(connection_file: str, channel_socket: socket.socket, late: bytes = b"") 
 
     def attach(*_: object) -> None:
         loop.remove_handler(channel_socket)
-        attach_context(channel_socket, lambda body: furnish(shell, Channel(channel_socket), body))
+        attach_context(
+            channel_socket, lambda body, tools: furnish(shell, Channel(channel_socket), body, tools)
+        )
 
     loop.add_handler(channel_socket, attach, IOLoop.READ)
     quiet = os.open(os.devnull, os.O_WRONLY)
@@ -158,13 +162,18 @@ def run(connection_file: str, channel_socket: socket.socket, late: bytes = b"") 
     app.start()
 
 
-def furnish(shell: CellShell, channel: Channel, body: Body) -> None:
-    """Put the handle and the helpers into the shell."""
+def furnish(shell: CellShell, channel: Channel, body: Body, tools: Sequence[Helper]) -> None:
+    """Put the handle, the helpers and the tools of the host into the shell."""
     namespace = shell.user_ns
     handle = Handle(body, plan=lambda: channel.call("progress", {})[0]["plan"])
     cells = Cells(channel, handle, namespace)
     helpers = Helpers(handle, channel, namespace, cells.variables, cells.outputs)
     names = {**helpers.namespace(), "helpers": helpers}
+    for tool in tools:
+        names[tool.name] = HostTool(tool, channel)
+        setattr(helpers, tool.name, names[tool.name])
+    if tools:
+        names["ToolError"] = ToolError
     namespace.update(names)
     cells.watch(names)
     shell.events.register("pre_run_cell", cells.before)
