@@ -6,6 +6,7 @@ Recursion loses to a plain call on short inputs. The answer only stands when its
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from prompts import (
@@ -13,7 +14,9 @@ from prompts import (
     ChildInput,
     ChildPrompt,
     ChildSliceText,
+    EarlierQuestion,
     SliceTooLarge,
+    earlier_words,
     is_not_found,
 )
 from rlm.accounts import Accounts
@@ -70,6 +73,7 @@ async def answer_directly(
     accounts: Accounts,
     settings: DirectSettings,
     answer_type: AnswerType | None = None,
+    earlier: Sequence[EarlierQuestion] = (),
 ) -> Answer | None:
     """An answer (of `answer_type`, if there is one) whose quotes all stand in the body, or None when there
     is no such thing. Raises UsageError when the body does not fit one prompt, ModelError and
@@ -83,7 +87,7 @@ async def answer_directly(
     try:
         prompt = ChildPrompt().assemble(
             ChildInput(
-                prompt=_ask(task, answer_type),
+                prompt=earlier_words(earlier) + _ask(task, answer_type),
                 slices=tuple(
                     ChildSliceText(piece.text, document.start, document.end, document.name)
                     for piece, document in zip(pieces, body.documents, strict=True)

@@ -76,6 +76,7 @@ class Bridge:
         self._calls: dict[int, asyncio.Task[None]] = {}
         self._load = 0
         self._fragments = MOST_FRAGMENTS
+        self._question = 0
         self._free_ranks = _FREE_RANKS
         self._room = asyncio.Event()
         self._serving: asyncio.Task[None] | None = None
@@ -101,6 +102,21 @@ class Bridge:
             with suppress(OSError):
                 await self._writer.wait_closed()
             self._serving = None
+
+    async def begin_question(self, chars: int) -> None:
+        """What the kernel says from now on is of another question, over a body of `chars` characters. Calls
+        in flight are ended, and their callers told."""
+        calls = dict(self._calls)
+        for task in calls.values():
+            task.cancel()
+        await asyncio.gather(*calls.values(), return_exceptions=True)
+        error = {"type": "ended", "message": "the question that this belonged to has ended"}
+        with suppress(ConnectionError):
+            for number in calls:
+                await self._send({"id": number, "error": error})
+        self._chars = chars
+        self._question += 1
+        self._fragments = MOST_FRAGMENTS
 
     def begin_cell(self) -> None:
         """Start a new cell's clock, and forget the last one's report."""
@@ -138,7 +154,16 @@ class Bridge:
             if task is not None:
                 task.cancel()
             return
-        if method not in ("children", "finalize", "progress", "rank", "sub_rlms", "tool", "cell_report"):
+        if method not in (
+            "children",
+            "finalize",
+            "progress",
+            "rank",
+            "sub_rlms",
+            "tool",
+            "view",
+            "cell_report",
+        ):
             raise ValueError("method")
         await self._room_for(load)
         if number in self._calls:
@@ -193,6 +218,8 @@ class Bridge:
                 return await self._rank(params)
             case "tool":
                 return await self._tool(params)
+            case "view":
+                return {"question": self._question, "chars": self._chars}
             case _:
                 self._report = self._coarsened(requests.cell_report(params, self._chars))
                 return None

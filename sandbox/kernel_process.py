@@ -81,10 +81,13 @@ class KernelProcess:
         seed: str | None = None,
         window: Span | None = None,
         tools: Sequence[Helper] = (),
+        *,
+        shared: bool = False,
     ) -> socket.socket:
         """Give the kernel its context, as open files: it needs no path of the host's; and what its random
         numbers begin with, if not with chance. `window` is all of the body that its handle knows of;
-        `tools` are what the host offers beside the helpers. The helper channel, ready for calls; it is the
+        `tools` are what the host offers beside the helpers; `shared` is a kernel that asks before each cell
+        what of the body its question is about. The helper channel, ready for calls; it is the
         caller's from here on. Raises KernelStartError."""
         assert self._link is not None
         helper = self._link.helper
@@ -103,6 +106,7 @@ class KernelProcess:
                         "address_bytes": limit,
                         "seed": seed,
                         "window": window,
+                        "shared": shared,
                         "tools": [[tool.name, tool.signature, tool.summary] for tool in tools],
                     }
                 )

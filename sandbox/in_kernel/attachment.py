@@ -10,7 +10,8 @@ import os
 import random
 import resource
 import socket
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from . import wire
 from .body import Body, BodyError
@@ -23,9 +24,19 @@ _FIRST = 1024
 """Bytes that are taken together with the files."""
 
 
-def attach_context(channel: socket.socket, furnish: Callable[[Body, Sequence[Helper]], None]) -> None:
-    """Take the context that waits on `channel`, hand it to `furnish` with the tools of the host, and tell the
-    driver. The driver sends nothing further until it has been told. Its going away ends the process."""
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What a kernel is given to work with. `shared`: several questions come to it, each over the beginning of
+    the body that was there then."""
+
+    body: Body
+    tools: tuple[Helper, ...] = ()
+    shared: bool = False
+
+
+def attach_context(channel: socket.socket, furnish: Callable[[Given], None]) -> None:
+    """Take the context that waits on `channel`, hand it to `furnish`, and tell the driver. The driver sends
+    nothing further until it has been told. Its going away ends the process."""
     data, descriptors, _, _ = socket.recv_fds(channel, _FIRST, FILES)
     if not data:
         os._exit(0)
@@ -39,7 +50,8 @@ def attach_context(channel: socket.socket, furnish: Callable[[Body, Sequence[Hel
             random.seed(message["seed"])
         if message.get("window") is not None:
             text = text.window(*message["window"])
-        furnish(text, [Helper(*tool) for tool in message["tools"]])
+        tools = tuple(Helper(*tool) for tool in message["tools"])
+        furnish(Given(text, tools, shared=message["shared"] is True))
         channel.sendall(wire.encode({"attached": True}))
     except (BodyError, wire.WireError, OSError, ValueError) as error:
         channel.sendall(wire.encode({"attached": False, "detail": str(error)}))
