@@ -18,6 +18,7 @@ __all__ = [
     "KernelOpened",
     "ModelAnswered",
     "Observer",
+    "QuestionsRepeated",
     "Resumed",
     "Retrying",
     "RoundStarted",
@@ -178,6 +179,13 @@ class ToolEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class QuestionsRepeated:
+    """The blocks of so many earlier questions are run again: their variables come into a new kernel."""
+
+    questions: int
+
+
+@dataclass(frozen=True, slots=True)
 class Retrying:
     """A provider is asked again after `wait` seconds."""
 
@@ -222,6 +230,7 @@ Event = (
     | SubRLMStarted
     | SubRLMEnded
     | ToolEnded
+    | QuestionsRepeated
     | Retrying
     | Warned
     | RunEnded

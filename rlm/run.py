@@ -21,7 +21,7 @@ from rlm.direct import answer_directly
 from rlm.driver import Driver, Outcome
 from rlm.engine import Engine
 from rlm.errors import BudgetExhausted, ModelError
-from rlm.events import Event, KernelOpened, RunEnded, RunStarted, Warned
+from rlm.events import Event, KernelOpened, QuestionsRepeated, RunEnded, RunStarted, Warned
 from rlm.finalization import Finalizer
 from rlm.handler import RunHandler
 from rlm.past_run import PastRun
@@ -219,7 +219,11 @@ class Run:
         def new_sandbox() -> Sandbox:
             if self._bench.kernel is not None:
                 return self._bench.kernel.seat(
-                    handler, self._body.chars, opened=self._kernel_opened, changed=self._past_changed
+                    handler,
+                    self._body.chars,
+                    opened=self._kernel_opened,
+                    repeating=lambda questions: self._engine.tell(QuestionsRepeated(questions)),
+                    changed=self._past_changed,
                 )
             return JupyterSandbox(
                 self._source.context,

@@ -72,11 +72,13 @@ class SessionKernel:
         chars: int,
         *,
         opened: Callable[[IsolationReport], None],
+        repeating: Callable[[int], None],
         changed: Callable[[int, list[int]], None],
     ) -> Seat:
-        """The kernel for one question over the first `chars` characters, as a sandbox. `changed` is told the
-        number of an earlier question, and rounds of it that did not come out as before."""
-        return Seat(self, handler, chars, opened, changed)
+        """The kernel for one question over the first `chars` characters, as a sandbox. `repeating` is
+        told how many earlier questions are gone through in a new kernel, `changed` the number of one, and
+        rounds of it that did not come out as before."""
+        return Seat(self, handler, chars, opened, repeating, changed)
 
     async def close(self) -> None:
         """End the kernel. The next question that needs one has it built anew."""
@@ -114,6 +116,8 @@ class SessionKernel:
         )
         await sandbox.open()
         self._of = self.context
+        if self.past:
+            seat.repeating(len(self.past))
         for number, make in enumerate(self.past, 1):
             async with make() as again:
                 await sandbox.begin(again.chars)
@@ -137,11 +141,13 @@ class Seat:
         handler: KernelHandler,
         chars: int,
         opened: Callable[[IsolationReport], None],
+        repeating: Callable[[int], None],
         changed: Callable[[int, list[int]], None],
     ) -> None:
         self.handler = handler
         self.chars = chars
         self.opened = opened
+        self.repeating = repeating
         self.changed = changed
         self._kernel = kernel
         self._sandbox: JupyterSandbox | None = None

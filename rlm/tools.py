@@ -15,6 +15,7 @@ import keyword
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self, get_type_hints
 
 from rlm.errors import ConfigurationError
@@ -171,9 +172,10 @@ class Toolbox:
                 if inspect.iscoroutinefunction(function):
                     value = await function(*bound.args, **bound.kwargs)
                 else:
-                    value = await self._in_thread(call.name, lambda: function(*bound.args, **bound.kwargs))
-                    if inspect.isawaitable(value):
-                        value = await value
+                    value = await self._in_thread(call.name, partial(_worked, call.name, function, bound))
+                    if not inspect.isawaitable(value):
+                        return value
+                    value = await value
             return await asyncio.to_thread(_plain, call.name, value)
         except BadCall:
             raise
@@ -220,6 +222,12 @@ class Toolbox:
             # What would end this loop was raised in a thread of no concern to it.
             raise BadCall("tool", f"{name}() failed: {_said(error)}") from error
         return value
+
+
+def _worked(name: str, function: Callable[..., Any], bound: inspect.BoundArguments) -> Any:
+    """What a function gives, made plain on its own thread, unless that is to be awaited first."""
+    value = function(*bound.args, **bound.kwargs)
+    return value if inspect.isawaitable(value) else _plain(name, value)
 
 
 def _plain(name: str, value: Any) -> Any:
