@@ -57,9 +57,11 @@ class DirectSettings:
     output_tokens: int = 8_000
 
 
-def fits(model: Model, body: Body, settings: DirectSettings) -> bool:
-    """Whether the body is short enough, by the run's counter, and leaves the model room to answer."""
-    room = min(settings.below_tokens, model.window.context - settings.output_tokens - _FRAMING)
+def fits(model: Model, body: Body, settings: DirectSettings, earlier: Sequence[EarlierQuestion] = ()) -> bool:
+    """Whether the body is short enough, by the run's counter, and leaves the model room to answer, beside the
+    questions before."""
+    beside = _FRAMING + estimate(earlier_words(earlier))
+    room = min(settings.below_tokens, model.window.context - settings.output_tokens - beside)
     if body.chars > room * 8:
         return False
     return estimate(body.text(0, body.chars)) <= room

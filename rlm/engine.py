@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from prompts import EarlierQuestion
 from rlm.budget import Limits
 from rlm.direct import DirectSettings, fits
 from rlm.driver import RootSettings
@@ -88,11 +89,11 @@ class Engine:
     def prices(self) -> Prices:
         return Prices(self.settings.facts)
 
-    def first_strategy(self, body: Body) -> Strategy:
+    def first_strategy(self, body: Body, earlier: Sequence[EarlierQuestion] = ()) -> Strategy:
         """How a run over `body` begins: one direct call where that is asked for or the body is short."""
         strategy = self.settings.strategy
         if strategy == "auto":
-            return "direct" if fits(self.model, body, self.settings.direct) else "rlm"
+            return "direct" if fits(self.model, body, self.settings.direct, earlier) else "rlm"
         return strategy
 
     def kernels(self) -> KernelPool:

@@ -125,7 +125,7 @@ class Run:
     async def go(self) -> RunResult:
         """Direct first where that suits, then rounds."""
         try:
-            if self._engine.first_strategy(self._body) == "direct":
+            if self._engine.first_strategy(self._body, self._earlier) == "direct":
                 result = await self._direct()
                 if result is not None:
                     return result

@@ -128,6 +128,8 @@ class Toolbox:
         self._tools: dict[str, Tool] = {}
         self.seconds = seconds
         self._threads = 0
+        if not seconds > 0:
+            raise ConfigurationError(f"tool_seconds is {seconds!r}; give a number above 0")
         if len(functions) > _MAX_TOOLS:
             raise ConfigurationError(f"{len(functions)} tools are too many: {_MAX_TOOLS} is the limit")
         for function in functions:

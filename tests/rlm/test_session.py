@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rlm import RLM, Limits, Settings
+from rlm.direct import DirectSettings
 from rlm.errors import DocumentError, UsageError
 from rlm.events import KernelOpened, QuestionsRepeated
 from rlm.journal import Journal
-from rlm.models.base import Request
+from rlm.models.base import ModelWindow, Request
 from rlm.replay import replay
 from rlm.testing import ScriptedModel
 
@@ -321,6 +323,30 @@ async def test_short_contexts_are_answered_directly_with_the_questions_before(as
     prompts = ["".join(message.content for message in one.messages) for one in model.requests]
     assert "asked before" not in prompts[0]
     assert '1. "Which town?"\n   answer: "Bern."' in prompts[1]
+
+
+async def test_many_questions_before_do_not_crowd_out_the_text(asker, block) -> None:
+    """driver.md 2.5, prompts.md: a direct call is made where all fits; else there are rounds, and the oldest
+    questions give way."""
+    long = "x " * 1_000
+    model = ScriptedModel.of(
+        root=lambda request: block(f"finalize({long!r})"),
+        direct="NOT_FOUND",
+        window=ModelWindow(16_000, 1_000),
+    )
+    rlm = asker.rlm(model, limits=Limits(seconds=60))
+    rlm.settings = replace(rlm.settings, strategy="auto", direct=DirectSettings(output_tokens=1_000))
+    async with rlm.session(BODY) as session:
+        for number in range(8):
+            result = await session.run(f"{number}: {long}")
+            assert result.answer == long
+    asked = [request.role for request in model.requests]
+    assert asked[:2] == ["direct", "root"]
+    assert asked[-2:] == ["root", "root"]
+    last = model.requests[-1].messages[1].content
+    assert '7. "6: x' in last
+    assert '1. "0: x' not in last
+    assert "Line 0 says" in last
 
 
 async def test_misuse_is_refused_at_once(asker, tmp_path: Path) -> None:

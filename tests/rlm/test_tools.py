@@ -307,6 +307,11 @@ def test_what_cant_be_a_tool_is_refused_at_construction(tools, said) -> None:
         RLM("extractive", tools=tools)
 
 
+def test_tools_need_time() -> None:
+    with pytest.raises(ConfigurationError, match="tool_seconds is 0; give a number above 0"):
+        RLM("extractive", tools=[price], settings=Settings(tool_seconds=0))
+
+
 @pytest.mark.parametrize(("function", "said"), [(_untyped, r"what has no type"), (_odd, r"can't be used")])
 def test_a_tool_has_types_that_can_be_checked(function, said) -> None:
     function.__name__ = "tool"
