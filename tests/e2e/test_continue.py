@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import signal
 from pathlib import Path
 
 import pytest
@@ -63,6 +65,30 @@ def test_the_next_question_has_the_text_and_the_variables_of_a_run(rlm, text, mo
     told = rlm("export", third["run_id"]).stdout
     assert "How long is it?" in told
     assert f'"after":"{second["run_id"]}"' in told.replace(" ", "")
+
+
+def test_a_next_question_that_was_killed_is_resumed(rlm, rlm_process, text, tmp_path) -> None:
+    """driver.md 6.2: after kill -9 the kernel gets the variables of the run before, and of this one."""
+    lines = [
+        root("# Task\nWhat is the word?", "word = sub_query('Which word?', (10, 35))\nfinalize(str(word))"),
+        root("# Task\nHow long is it?", "size = len(word)\nother = str(sub_query('And else?', (0, 9)))"),
+        {"role": "child", "reply": "xyzzy"},
+    ]
+    last = root("Output of your block, round 1", "finalize([word, size, other])")
+    model = script(tmp_path, *lines, {**last, "delay": 60})
+    first = asked(rlm, "What is the word?", str(text), "--model", model, "--strategy", "rlm")
+    process = rlm_process("ask", "How long is it?", "--continue", first["run_id"], "--strategy", "rlm")
+    assert process.stderr is not None
+    run_id = next(found[1] for line in process.stderr if (found := re.match(r"run (\S+):", line)))
+    while '"kind":"cell"' not in rlm("export", run_id).stdout.replace(" ", ""):
+        assert process.poll() is None
+    process.send_signal(signal.SIGKILL)
+    process.communicate(timeout=20)
+    # No child is in the script any more: both answers come from the journal.
+    script(tmp_path, *lines[:2], last)
+    ran = rlm("resume", run_id, "--json")
+    assert ran.code == 0, ran.stderr
+    assert ran.json["answer"] == ["xyzzy", 5, "xyzzy"]
 
 
 def test_what_cant_be_gone_on_from_is_one_line(rlm, text, model) -> None:
