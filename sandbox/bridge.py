@@ -111,9 +111,9 @@ class Bridge:
             task.cancel()
         await asyncio.gather(*calls.values(), return_exceptions=True)
         error = {"type": "ended", "message": "the question that this belonged to has ended"}
-        with suppress(ConnectionError):
-            for number in calls:
-                await self._send({"id": number, "error": error})
+        for number in calls:
+            # Not awaited until it is read: a kernel may never do so.
+            self._writer.write(wire.encode({"id": number, "error": error}))
         self._chars = chars
         self._question += 1
         self._fragments = MOST_FRAGMENTS

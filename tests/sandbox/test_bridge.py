@@ -411,3 +411,28 @@ async def test_the_clock_stands_still_while_a_tool_runs(handler) -> None:
         await asyncio.sleep(0.01)
         assert seen == [0.0]
         assert bridge.clock.seconds > 0
+
+
+async def test_a_kernel_that_does_not_read_cant_hold_up_the_next_question(handler) -> None:
+    """2.8: what it has under way is ended and told, whether or not it listens."""
+    waiting = asyncio.Event()
+
+    async def tool(call) -> str:
+        if call.name == "large":
+            return "x" * 900_000
+        waiting.set()
+        return await asyncio.Event().wait()
+
+    handler.tool = tool
+    async with bridge_to(handler) as (bridge, peer, broken):
+        for number, name in enumerate(["large"] * 4 + ["never"]):
+            params = {"name": name, "args": [], "kwargs": {}}
+            await peer.send(wire.encode({"id": number, "method": "tool", "params": params}))
+        await waiting.wait()
+        await asyncio.wait_for(bridge.begin_question(7), 5)
+        said = [await peer.receive()]
+        while said[-1]["id"] != 4:
+            said.append(await peer.receive())
+        assert said[-1]["error"]["message"] == "the question that this belonged to has ended"
+        assert await peer.call("view", {}, 9) == {"id": 9, "result": {"question": 1, "chars": 7}}
+        assert not broken
