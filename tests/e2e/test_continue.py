@@ -97,9 +97,7 @@ def test_what_cant_be_gone_on_from_is_one_line(rlm, text, model) -> None:
     assert (ran.code, "no run in" in ran.one_line) == (2, True)
     ran = rlm("ask", "Why?")
     assert ran.code == 2
-    assert ran.one_line.startswith(
-        "rlm: no PATH was given: name files or folders, - for stdin, or a run with"
-    )
+    assert ran.one_line.startswith("rlm: no PATH was given: name files or folders, - for stdin, or a run (")
     first = asked(rlm, "What is the word?", str(text), "--model", model, "--strategy", "rlm")
     ran = rlm("ask", "Why?", "--continue", first["run_id"], "--dry-run")
     assert (ran.code, "--dry-run can't be had with --continue" in ran.one_line) == (2, True)
