@@ -23,6 +23,7 @@ from prompts.recipes.card_context import CardContext, Document
 from prompts.recipes.card_settings import CardBudget, CardSettings
 from prompts.recipes.child import ChildInput, ChildPrompt, ChildSliceText
 from prompts.recipes.cited import CitedInput, CitedPrompt, Pack
+from prompts.recipes.earlier import EarlierQuestion, earlier_words
 from prompts.recipes.root import HandleFacts, HelperDoc, RootInput, RootPrompt
 from prompts.recipes.scoped import AssembledScoped, Npc, ScopedInput, ScopedPrompt
 from prompts.recipes.tiles import Tile, TileConfig, TileInput, TilePrompt, TileStats
@@ -52,6 +53,7 @@ __all__ = [
     "Counter",
     "Decision",
     "Document",
+    "EarlierQuestion",
     "HandleFacts",
     "HelperDoc",
     "InputError",
@@ -82,6 +84,7 @@ __all__ = [
     "compact_history",
     "compact_history_async",
     "counter_names",
+    "earlier_words",
     "get_counter",
     "is_complete",
     "is_not_found",

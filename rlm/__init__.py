@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rlm.errors import RLMError
     from rlm.retrieval import Pack, Retriever
     from rlm.runtime import RLM
+    from rlm.session import Session
     from rlm.types import Citation, Coverage, RunResult, Usage
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "RLMError",
     "Retriever",
     "RunResult",
+    "Session",
     "Settings",
     "Usage",
     "__version__",
@@ -46,6 +48,7 @@ _HOMES = {
     "RLMError": "rlm.errors",
     "Retriever": "rlm.retrieval",
     "RunResult": "rlm.types",
+    "Session": "rlm.session",
     "Settings": "rlm.engine",
     "Usage": "rlm.types",
 }

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rlm.retrieval.ranking import Ranking
+from rlm.session_kernel import SessionKernel
 from sandbox.in_kernel.body import Body
 from sandbox.kernel_process import KernelSource
 
@@ -15,8 +16,10 @@ __all__ = ["Bench"]
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """`folder` is private and outlives the run; `ranking` makes the ranking of a body."""
+    """`folder` is private and outlives the run; `ranking` makes the ranking of a body; `kernel` is the one
+    that the run shares with the questions before it, if there is one."""
 
     folder: Path
     kernels: KernelSource
     ranking: Callable[[Body], Ranking]
+    kernel: SessionKernel | None = None

@@ -6,6 +6,7 @@ Recursion loses to a plain call on short inputs. The answer only stands when its
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from prompts import (
@@ -13,7 +14,9 @@ from prompts import (
     ChildInput,
     ChildPrompt,
     ChildSliceText,
+    EarlierQuestion,
     SliceTooLarge,
+    earlier_words,
     is_not_found,
 )
 from rlm.accounts import Accounts
@@ -54,9 +57,11 @@ class DirectSettings:
     output_tokens: int = 8_000
 
 
-def fits(model: Model, body: Body, settings: DirectSettings) -> bool:
-    """Whether the body is short enough, by the run's counter, and leaves the model room to answer."""
-    room = min(settings.below_tokens, model.window.context - settings.output_tokens - _FRAMING)
+def fits(model: Model, body: Body, settings: DirectSettings, earlier: Sequence[EarlierQuestion] = ()) -> bool:
+    """Whether the body is short enough, by the run's counter, and leaves the model room to answer, beside the
+    questions before."""
+    beside = _FRAMING + estimate(earlier_words(earlier))
+    room = min(settings.below_tokens, model.window.context - settings.output_tokens - beside)
     if body.chars > room * 8:
         return False
     return estimate(body.text(0, body.chars)) <= room
@@ -70,6 +75,7 @@ async def answer_directly(
     accounts: Accounts,
     settings: DirectSettings,
     answer_type: AnswerType | None = None,
+    earlier: Sequence[EarlierQuestion] = (),
 ) -> Answer | None:
     """An answer (of `answer_type`, if there is one) whose quotes all stand in the body, or None when there
     is no such thing. Raises UsageError when the body does not fit one prompt, ModelError and
@@ -83,7 +89,7 @@ async def answer_directly(
     try:
         prompt = ChildPrompt().assemble(
             ChildInput(
-                prompt=_ask(task, answer_type),
+                prompt=earlier_words(earlier) + _ask(task, answer_type),
                 slices=tuple(
                     ChildSliceText(piece.text, document.start, document.end, document.name)
                     for piece, document in zip(pieces, body.documents, strict=True)

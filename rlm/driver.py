@@ -27,6 +27,7 @@ from rlm.feedback import Feedback, render, said
 from rlm.finalization import Answer, Finalizer
 from rlm.models.base import FinishReason, Message, Model, Reply, Request
 from rlm.recording import PastRound, Recording
+from rlm.repeating import DIED, repeated
 from rlm.subcalls import SubCalls
 from rlm.types import StopReason
 from sandbox.errors import KernelDied, KernelStartError
@@ -40,7 +41,6 @@ MIN_CELL_SECONDS = 0.5
 LAST_ROUND_SECONDS = 120.0
 """For the reply of the last round, which may begin when the run's time is up."""
 
-_DIED = "KernelDied"
 _BROUGHT_BACK = (
     "The kernel had died and this block was run in a new one: the blocks before it were run again there, so "
     "their variables are back."
@@ -308,11 +308,11 @@ class Driver:
         """A cell's result, and what the root is to be told of its kernel. `past` is the result it had before:
         the same object comes back unless the cell went another way. One that ends its kernel is run `again`
         in a new one, once."""
-        if past is not None and past.ename == _DIED:
+        if past is not None and past.ename == DIED:
             return past, []
         self._playback.begin(round_, past)
         result = await self._execute(code, round_)
-        if result.ename == _DIED:
+        if result.ename == DIED:
             changed = await self._renew(round_, result)
             if result.status == "timeout" or again:
                 if past is not None:
@@ -360,16 +360,11 @@ class Driver:
         """Run the cells before `round_` again. The result of one that ended the kernel, and the rounds whose
         cells did not go as before."""
         changed: list[int] = []
-        for past in self._playback.rounds:
-            if past.number >= round_ or past.cell is None or past.cell.ename == _DIED:
-                continue
-            cell = parse(past.reply.text, finish_reason="stop", contract=self._settings.contract)
-            assert not isinstance(cell, Violation)
-            self._playback.begin(past.number, past.cell)
-            result = await self._execute(cell.code, past.number)
-            if result.ename == _DIED:
+        again = repeated(self._playback, self._settings.contract, self._execute, before=round_)
+        async for past, result, same in again:
+            if result.ename == DIED:
                 return result, changed
-            if result.status != past.cell.status or self._playback.diverged:
+            if not same:
                 changed.append(past.number)
             self._variables.update((variable.name, str(variable)) for variable in result.report.changed)
         return None, changed
@@ -384,7 +379,7 @@ class Driver:
         try:
             return await self._sandbox.execute(code, round=round_, timeout=seconds)
         except KernelDied as error:
-            return CellResult(status="died", ename=_DIED, evalue=str(error))
+            return CellResult(status="died", ename=DIED, evalue=str(error))
 
     async def _open(self) -> None:
         self._sandbox = self._new_sandbox()

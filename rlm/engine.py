@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from prompts import EarlierQuestion
 from rlm.budget import Limits
 from rlm.direct import DirectSettings, fits
 from rlm.driver import RootSettings
@@ -17,11 +18,13 @@ from rlm.events import (
     ModelAnswered,
     SubRLMEnded,
     SubRLMStarted,
+    ToolEnded,
 )
 from rlm.models import Model, ModelOptions
 from rlm.models.facts import ModelFacts
 from rlm.models.prices import Prices
 from rlm.subcalls import ChildSettings
+from rlm.tools import Toolbox
 from rlm.types import Strategy
 from sandbox.in_kernel.body import Body
 from sandbox.kernel import SandboxLevel
@@ -31,7 +34,7 @@ from sandbox.types import KernelLimits
 
 __all__ = ["Engine", "Settings"]
 
-_TOLD_FROM_BELOW = (ChildrenStarted, ChildEnded, ModelAnswered, SubRLMStarted, SubRLMEnded)
+_TOLD_FROM_BELOW = (ChildrenStarted, ChildEnded, ModelAnswered, SubRLMStarted, SubRLMEnded, ToolEnded)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +45,8 @@ class Settings:
     (None: the user's state folder), which loses its oldest finished runs when it takes more than store_mb
     megabytes; document_cache: whether the text of large files is kept from run to run in the user's cache
     folder; cache: children's answers are taken from earlier runs in the store, where the call is the same;
-    facts: windows and prices by model name, which go before the shipped.
+    facts: windows and prices by model name, which go before the shipped; tool_seconds: how long one call of
+    a tool may take.
     """
 
     strategy: Literal["auto", "rlm", "direct"] = "auto"
@@ -51,6 +55,7 @@ class Settings:
     document_cache: bool = True
     store_mb: int = 2_048
     cache: bool = False
+    tool_seconds: float = 60.0
     root: RootSettings = field(default_factory=RootSettings)
     child: ChildSettings = field(default_factory=ChildSettings)
     direct: DirectSettings = field(default_factory=DirectSettings)
@@ -69,16 +74,17 @@ class Engine:
     limits: Limits
     settings: Settings
     tell: Callable[[Event], None]
+    tools: Toolbox = field(default_factory=Toolbox)
 
     @property
     def prices(self) -> Prices:
         return Prices(self.settings.facts)
 
-    def first_strategy(self, body: Body) -> Strategy:
+    def first_strategy(self, body: Body, earlier: Sequence[EarlierQuestion] = ()) -> Strategy:
         """How a run over `body` begins: one direct call where that is asked for or the body is short."""
         strategy = self.settings.strategy
         if strategy == "auto":
-            return "direct" if fits(self.model, body, self.settings.direct) else "rlm"
+            return "direct" if fits(self.model, body, self.settings.direct, earlier) else "rlm"
         return strategy
 
     def kernels(self) -> KernelPool:
@@ -118,6 +124,7 @@ class Engine:
             "child": asdict(self.settings.child),
             "direct": asdict(self.settings.direct),
             "kernel": asdict(self.settings.kernel),
+            "tools": [[tool.name, tool.signature, tool.summary] for tool in self.tools.docs],
             "windows": {
                 "model": asdict(self.model.window),
                 "sub_model": asdict(self.sub_model.window),

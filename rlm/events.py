@@ -18,6 +18,7 @@ __all__ = [
     "KernelOpened",
     "ModelAnswered",
     "Observer",
+    "QuestionsRepeated",
     "Resumed",
     "Retrying",
     "RoundStarted",
@@ -27,6 +28,7 @@ __all__ = [
     "RunStarted",
     "SubRLMEnded",
     "SubRLMStarted",
+    "ToolEnded",
     "Violated",
     "Warned",
 ]
@@ -168,6 +170,22 @@ class SubRLMEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class ToolEnded:
+    """A function of the host was run for a cell."""
+
+    name: str
+    ok: bool
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionsRepeated:
+    """The blocks of so many earlier questions are run again: their variables come into a new kernel."""
+
+    questions: int
+
+
+@dataclass(frozen=True, slots=True)
 class Retrying:
     """A provider is asked again after `wait` seconds."""
 
@@ -211,6 +229,8 @@ Event = (
     | Indexing
     | SubRLMStarted
     | SubRLMEnded
+    | ToolEnded
+    | QuestionsRepeated
     | Retrying
     | Warned
     | RunEnded

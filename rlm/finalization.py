@@ -35,7 +35,8 @@ class Answer:
 
 class Finalizer:
     """Judges every `finalize` of a run. The first accepted one stands. `told_of_evidence`: whether one was
-    refused because its evidence does not stand, which happens once."""
+    refused because its evidence does not stand, which happens once. `looked_before`: earlier questions in the
+    same kernel have looked at the input."""
 
     def __init__(self, body: Body, coverage: CoverageLedger, answer_type: AnswerType | None = None) -> None:
         self._body = body
@@ -43,6 +44,7 @@ class Finalizer:
         self._answer_type = answer_type
         self.told_of_evidence = False
         self.last_round = False
+        self.looked_before = False
         self.answer: Answer | None = None
         self._judged = 0
 
@@ -56,7 +58,7 @@ class Finalizer:
         self._judged += 1
         if self._judged > MAX_ATTEMPTS:
             return FinalizeVerdict(accepted=False, reason="too many attempts to finalize in this run")
-        if self._body.chars and not self._coverage.looked:
+        if self._body.chars and not self._coverage.looked and not self.looked_before:
             return FinalizeVerdict(
                 accepted=False,
                 reason="nothing of the input was read, searched or given to a child yet; look at it first",

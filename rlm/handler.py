@@ -17,6 +17,7 @@ from rlm.retrieval import RetrievalError
 from rlm.retrieval.ranking import Ranking
 from rlm.sub_rlms import SubRLMs
 from rlm.subcalls import SubCalls
+from rlm.tool_calls import ToolCalls
 from sandbox.requests import BadCall
 from sandbox.sandbox import AnswerSink
 from sandbox.types import (
@@ -28,6 +29,7 @@ from sandbox.types import (
     RankQuery,
     Span,
     SubRLMBatch,
+    ToolCall,
 )
 
 __all__ = ["RunHandler"]
@@ -43,12 +45,14 @@ class RunHandler:
         self,
         subcalls: SubCalls,
         sub_rlms: SubRLMs,
+        tools: ToolCalls,
         finalizer: Finalizer,
         ranking: Ranking,
         accounts: Accounts,
     ) -> None:
         self._subcalls = subcalls
         self._sub_rlms = sub_rlms
+        self._tools = tools
         self._finalizer = finalizer
         self._ranking = ranking
         self._budget = accounts.budget
@@ -104,6 +108,9 @@ class RunHandler:
         except (RetrievalError, UsageError) as error:
             raise BadCall("value", f"rank() is not to be had: {error}; use search()") from error
         return [RankedSpan(Span(pack.start, pack.end), pack.score, pack.heading_path) for pack in packs]
+
+    async def tool(self, call: ToolCall) -> Any:
+        return await self._tools.serve(call)
 
     async def _note(self, helper: str, order: int, result: Mapping[str, Any]) -> None:
         if order >= MOST_NOTED:

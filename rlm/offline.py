@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from sandbox.requests import BadCall
 from sandbox.sandbox import AnswerSink
@@ -14,6 +15,7 @@ from sandbox.types import (
     RankedSpan,
     RankQuery,
     SubRLMBatch,
+    ToolCall,
 )
 
 __all__ = ["OfflineHandler"]
@@ -34,6 +36,9 @@ class OfflineHandler:
 
     async def sub_rlms(self, batch: SubRLMBatch, answered: AnswerSink) -> None:
         raise BadCall("value", "there is no model here: a sub-RLM can only be asked in a run (rlm ask)")
+
+    async def tool(self, call: ToolCall) -> Any:
+        raise BadCall("tool", "there are no tools of a host here")
 
     async def finalize(self, final: Finalization) -> FinalizeVerdict:
         self.final = final

@@ -60,8 +60,9 @@ class Spent:
 @dataclass(frozen=True, slots=True)
 class Recording:
     """`replies` are by key, in order; `failures` by round and key; `helpers` by round, helper and order of
-    the call. Only what a cell that came to its end was told is in the latter two: one that did not is run
-    anew. `limit` is the name of the limit that led to the last round, and its message."""
+    the call. Only what a cell that came to its end was told is in the latter two (and what a tool gave,
+    whatever became of its cell): one that did not is run anew. `limit` is the name of the limit that led to
+    the last round, and its message."""
 
     rounds: tuple[PastRound, ...] = ()
     replies: Mapping[str, list[PastReply]] = field(default_factory=dict)
@@ -193,7 +194,12 @@ class _Reading:
     def _forget_cell(self, number: int) -> None:
         """What the cell of that round was told: it will be run anew."""
         self._failures = {key: value for key, value in self._failures.items() if key[0] != number}
-        self._helpers = {key: value for key, value in self._helpers.items() if key[0] != number}
+        self._helpers = {
+            # What a tool did is done: it must not be done twice.
+            key: value
+            for key, value in self._helpers.items()
+            if key[0] != number or "value" in value
+        }
 
 
 def _cell_result(data: Mapping[str, Any]) -> CellResult:

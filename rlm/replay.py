@@ -7,12 +7,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from rlm.earlier import before
 from rlm.engine import Settings
-from rlm.errors import ModelRejected, UsageError
+from rlm.errors import UsageError
 from rlm.events import Observer
-from rlm.models.base import ModelWindow, Reply, Request
+from rlm.models.base import ModelWindow
 from rlm.resume import LeftRun
 from rlm.runtime import RLM
+from rlm.silent import SilentModel
 from rlm.types import RunResult
 from rlm.workspace import Workspace
 
@@ -48,10 +50,11 @@ async def replay(
             left = await LeftRun.read(journal, run)
             if left.result is None:
                 raise UsageError(f"run {left.run_id} has not ended: go on with it first (rlm resume)")
+            earlier = await before(journal, left)
             loaded = await left.load(journal, workspace)
         names = (left.facts["model"], left.facts["sub_model"])
         root, child = (
-            _Silent(left.run_id, name, ModelWindow(**left.facts["windows"][kind]))
+            SilentModel(left.run_id, name, ModelWindow(**left.facts["windows"][kind]))
             for name, kind in zip(names, ("model", "sub_model"), strict=True)
         )
         rlm = RLM(root, sub_model=child, settings=settings, observe=observe or ()).as_of(left)
@@ -63,37 +66,11 @@ async def replay(
             for event in left.events[1:]:
                 if event.kind != "finished":
                     await log.append(event.kind, event.data)
-            result = await rlm.go_through(left, loaded, log, workspace)
+            result = await rlm.go_through(left, loaded, log, workspace, own, earlier)
     if result.stop_reason == "model" and left.result.answer is None:
         # The rounds ended where they had ended; there was nobody to say why.
         result = replace(result, stop_reason=left.result.stop_reason)
     return Replayed(left.result, result)
-
-
-class _Silent:
-    """A model that gives no reply. Implements Model."""
-
-    def __init__(self, run_id: str, name: str, window: ModelWindow) -> None:
-        self._run_id = run_id
-        self._name = name
-        self._window = window
-
-    @property
-    def name(self) -> str:
-        return self._name
-
-    @property
-    def window(self) -> ModelWindow:
-        return self._window
-
-    async def generate(self, request: Request) -> Reply:
-        raise ModelRejected(
-            f"the journal of run {self._run_id} holds no reply to this {request.role} call: the replay went "
-            "another way than the run"
-        )
-
-    async def aclose(self) -> None:
-        """Nothing is held."""
 
 
 def _bytes(answer: Any) -> bytes:

@@ -5,23 +5,29 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rlm.answer_type import AnswerType
+from rlm.budget import Limits
+from rlm.direct import DirectSettings
 from rlm.documents import Loaded, PathSource, Source
+from rlm.driver import RootSettings
+from rlm.engine import Settings
 from rlm.errors import DocumentError, JournalError, UsageError
 from rlm.recording import Recording
+from rlm.subcalls import ChildSettings
 from rlm.types import RunResult
 from rlm.workspace import Workspace
 from sandbox.context_file import ContextFile
 from sandbox.in_kernel.body import Body
+from sandbox.types import KernelLimits
 
 if TYPE_CHECKING:
     from rlm.journal import Event, Journal
 
-__all__ = ["LeftRun", "input_to_keep", "restored", "source_facts"]
+__all__ = ["LeftRun", "input_to_keep", "limits_of", "settings_of", "source_facts"]
 
 _MB = 1 << 20
 KEPT_FROM_PATHS = 16 * _MB
@@ -117,7 +123,25 @@ def input_to_keep(journal: Journal, folder: Path, sources: Sequence[Mapping[str,
     return folder if journal.may_keep(folder, most) else None
 
 
-def restored(kind: type[_T], facts: Mapping[str, Any]) -> _T:
+def limits_of(facts: Mapping[str, Any]) -> Limits:
+    """The limits that a run was begun with."""
+    return _restored(Limits, facts["limits"])
+
+
+def settings_of(settings: Settings, facts: Mapping[str, Any]) -> Settings:
+    """`settings`, but what decides how a run goes is as it was begun with."""
+    return replace(
+        settings,
+        strategy=facts["strategy"],
+        cache=facts["cache"],
+        root=_restored(RootSettings, facts["root"]),
+        child=_restored(ChildSettings, facts["child"]),
+        direct=_restored(DirectSettings, facts["direct"]),
+        kernel=_restored(KernelLimits, facts["kernel"]),
+    )
+
+
+def _restored(kind: type[_T], facts: Mapping[str, Any]) -> _T:
     """A settings dataclass from what was written down of one, whatever fields have come and gone since."""
     known = {field.name for field in fields(kind)}  # type: ignore[arg-type]
     return kind(**{name: value for name, value in facts.items() if name in known})

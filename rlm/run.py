@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from prompts import Budget as PromptBudget
-from prompts import HandleFacts, HelperDoc, RootInput
+from prompts import EarlierQuestion, HandleFacts, HelperDoc, RootInput
 from rlm.accounts import Accounts
 from rlm.answer_type import AnswerType
 from rlm.bench import Bench
@@ -21,17 +21,19 @@ from rlm.direct import answer_directly
 from rlm.driver import Driver, Outcome
 from rlm.engine import Engine
 from rlm.errors import BudgetExhausted, ModelError
-from rlm.events import Event, KernelOpened, RunEnded, RunStarted, Warned
+from rlm.events import Event, KernelOpened, QuestionsRepeated, RunEnded, RunStarted, Warned
 from rlm.finalization import Finalizer
 from rlm.handler import RunHandler
+from rlm.past_run import PastRun
 from rlm.playback import Playback
 from rlm.recording import Recording
 from rlm.sub_context import CoverageAbove, SubContext
 from rlm.sub_rlms import Descent, SubRLMs
 from rlm.subcalls import SubCalls
+from rlm.tool_calls import ToolCalls
 from rlm.tree import Tree
 from rlm.types import RunResult, Strategy
-from sandbox.in_kernel.registry import HELPERS
+from sandbox.in_kernel.registry import HELPERS, Helper
 from sandbox.isolation.policy import IsolationReport
 from sandbox.kernel import JupyterSandbox
 from sandbox.sandbox import Sandbox
@@ -56,7 +58,8 @@ class Parent:
 
 class Run:
     """One run: its parts, made for it alone. `recording` is what was had of it before. With a `parent` it is
-    a sub-RLM: it spends from the same ledger, writes to the same log, and its strategy is always rlm."""
+    a sub-RLM: it spends from the same ledger, writes to the same log, and its strategy is always rlm.
+    `earlier` are the questions before it in the same kernel, and `variables` what they left there."""
 
     def __init__(
         self,
@@ -70,6 +73,8 @@ class Run:
         answer_type: AnswerType | None = None,
         warnings: Sequence[str] = (),
         parent: Parent | None = None,
+        earlier: Sequence[EarlierQuestion] = (),
+        variables: Sequence[str] = (),
     ) -> None:
         self._engine = engine
         self._task = task
@@ -79,6 +84,12 @@ class Run:
         self._bench = bench
         self._ranking = bench.ranking(body)
         self._answer_type = answer_type
+        self._earlier = tuple(earlier)
+        self._variables = tuple(variables)
+        # A default value of a signature may be a key.
+        self._tools = [
+            Helper(*log.redacted((tool.name, tool.signature, tool.summary))) for tool in engine.tools.docs
+        ]
         self._depth = 0 if parent is None else parent.depth + 1
         playback = Playback(recording)
         self._began = time.monotonic()
@@ -100,6 +111,7 @@ class Run:
             self._budget, self._caller, self._coverage, log, playback, tree, self._observe
         )
         self._finalizer = Finalizer(body, self._coverage, answer_type)
+        self._finalizer.looked_before = bool(earlier)
         self._subcalls = SubCalls(
             engine.sub_model,
             body,
@@ -113,7 +125,7 @@ class Run:
     async def go(self) -> RunResult:
         """Direct first where that suits, then rounds."""
         try:
-            if self._engine.first_strategy(self._body) == "direct":
+            if self._engine.first_strategy(self._body, self._earlier) == "direct":
                 result = await self._direct()
                 if result is not None:
                     return result
@@ -151,7 +163,7 @@ class Run:
                 prompt,
                 inner,
                 log,
-                replace(self._bench, kernels=self._engine.fresh_kernels()),
+                replace(self._bench, kernels=self._engine.fresh_kernels(), kernel=None),
                 recording,
                 parent=Parent(self._accounts, CoverageAbove(self._coverage, inner.stretches), self._depth),
             )
@@ -178,6 +190,7 @@ class Run:
                 accounts=self._accounts,
                 settings=self._engine.settings.direct,
                 answer_type=self._answer_type,
+                earlier=self._earlier,
             )
         except ModelError as error:
             stop = Outcome(None, "model", detail=str(error))
@@ -201,9 +214,17 @@ class Run:
     async def _recursive(self) -> RunResult:
         engine = self._engine
         engine.tell(RunStarted(self._log.run_id, "rlm", engine.model.name))
-        handler = RunHandler(self._subcalls, self._sub_rlms, self._finalizer, self._ranking, self._accounts)
+        handler = self._handler()
 
         def new_sandbox() -> Sandbox:
+            if self._bench.kernel is not None:
+                return self._bench.kernel.seat(
+                    handler,
+                    self._body.chars,
+                    opened=self._kernel_opened,
+                    repeating=lambda questions: self._engine.tell(QuestionsRepeated(questions)),
+                    changed=self._past_changed,
+                )
             return JupyterSandbox(
                 self._source.context,
                 handler,
@@ -211,6 +232,7 @@ class Run:
                 seed=f"{self._log.run_id}:{self._depth}{self._log.within}",
                 kernels=self._bench.kernels,
                 window=self._source.window,
+                tools=self._tools,
             )
 
         driver = Driver(
@@ -226,6 +248,32 @@ class Run:
         )
         return self._finished(await driver.run(self._root_input()), "rlm")
 
+    def again(self) -> PastRun:
+        """This run, which has ended, to be gone through in a kernel that a later one is given."""
+        # What was refused is in the journal: everything else was accepted.
+        self._finalizer.last_round = self._finalizer.looked_before = True
+        return PastRun(
+            self._handler(),
+            self._body.chars,
+            self._accounts,
+            self._engine.settings.root.contract,
+            self._engine.limits.cell_seconds,
+        )
+
+    async def aclose(self) -> None:
+        """Give up what it holds, when it is not `go` that ends it."""
+        await self._ranking.aclose()
+
+    def _handler(self) -> RunHandler:
+        return RunHandler(
+            self._subcalls,
+            self._sub_rlms,
+            ToolCalls(self._engine.tools, self._accounts),
+            self._finalizer,
+            self._ranking,
+            self._accounts,
+        )
+
     @property
     def tokens(self) -> tuple[int, int]:
         """Of a sub-RLM: tokens in and out, those below it included."""
@@ -234,6 +282,12 @@ class Run:
     def _rewind(self) -> None:
         self._subcalls.rewind()
         self._sub_rlms.rewind()
+
+    def _past_changed(self, question: int, rounds: list[int]) -> None:
+        self.warn(
+            f"when the blocks of question {question} were run again in a new kernel, not all came out "
+            f"as before: rounds {', '.join(map(str, rounds))}"
+        )
 
     def _kernel_opened(self, isolation: IsolationReport) -> None:
         missing = "; ".join(f"{layer} ({reason})" for layer, reason in isolation.failed.items())
@@ -251,6 +305,9 @@ class Run:
         return RootInput(
             task=self._task,
             helpers=tuple(HelperDoc(helper.call, helper.summary, helper.fields) for helper in HELPERS),
+            earlier=self._earlier,
+            variables=self._variables,
+            tools=tuple(HelperDoc(tool.call, tool.summary) for tool in self._tools),
             handle=HandleFacts(
                 chars=body.chars,
                 lines=body.lines,

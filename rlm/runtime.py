@@ -6,18 +6,16 @@ import asyncio
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from rlm.answer_type import AnswerType
-from rlm.bench import Bench
 from rlm.budget import Limits
-from rlm.direct import DirectSettings
 from rlm.documents import Loaded, Source, default_cache
-from rlm.driver import RootSettings
+from rlm.earlier import Earlier, before, kernel_after, variables_of
 from rlm.engine import Engine, Settings
 from rlm.errors import JournalError, UsageError
 from rlm.events import (
@@ -28,21 +26,19 @@ from rlm.events import (
     Retrying,
     RunFinished,
 )
+from rlm.ground import bench_for, facts_of, open_journal, type_of
 from rlm.models import Model, resolve
 from rlm.notices import pruned, warnings_of
 from rlm.plan import RunPlan, plan_run
-from rlm.resume import LeftRun, input_to_keep, restored, source_facts
-from rlm.retrieval import IndexCache, default_index_cache
-from rlm.retrieval.ranking import Ranking
+from rlm.resume import LeftRun, input_to_keep, limits_of, settings_of, source_facts
 from rlm.run import Run
+from rlm.session import Session
 from rlm.sub_context import SubContext
-from rlm.subcalls import ChildSettings
 from rlm.telemetry import log_event, run_spans
+from rlm.tools import Toolbox
 from rlm.types import RunResult
 from rlm.workspace import Workspace
 from sandbox.in_kernel.body import Body
-from sandbox.kernel_process import KernelSource
-from sandbox.types import KernelLimits
 
 if TYPE_CHECKING:
     from rlm.journal import Journal, RunLog
@@ -55,7 +51,6 @@ Context: TypeAlias = str | Path | Source | Sequence[str | Path | Source]
 _WARM_AFTER: Mapping[str, float | None] = {"rlm": 0.0, "auto": 0.2, "direct": None}
 """Seconds of loading after which a kernel is started beside it. Under "auto", what is loaded sooner is mostly
 short enough to be answered directly, without a kernel."""
-_SECRET_WORDS = ("KEY", "TOKEN", "SECRET", "PASSWORD", "AUTHORIZATION")
 
 
 class RLM:
@@ -64,6 +59,8 @@ class RLM:
     model and sub_model are names (`openai:gpt-5`, `extractive`, …) or models; None takes the one whose key
     is set, else `extractive`, which needs none; sub_model None is the model. summary_model (None: sub_model)
     folds rounds when they near the root's window. Raises ConfigurationError.
+    tools are functions that cells may call: typed, sync or async, run in this process, arguments validated;
+    they take and give what JSON can hold.
     observe is called (or each of several are) with every Event of every run, from the event loop.
     """
 
@@ -75,11 +72,13 @@ class RLM:
         summary_model: str | Model | None = None,
         limits: Limits | None = None,
         settings: Settings | None = None,
+        tools: Sequence[Callable[..., Any]] = (),
         observe: Observer | Sequence[Observer] = (),
     ) -> None:
         self.limits = limits or Limits()
         self.settings = settings or Settings()
         self._observers: list[Observer] = [observe] if callable(observe) else list(observe)
+        self.tools = Toolbox(tools, seconds=self.settings.tool_seconds)
         self.model = self._resolved(model)
         self.sub_model = self.model if sub_model is None else self._resolved(sub_model)
         self.summary_model = self.sub_model if summary_model is None else self._resolved(summary_model)
@@ -91,11 +90,7 @@ class RLM:
         when the run can't be recorded; limits, broken contracts and failing models end in a result that
         says so. It can be cancelled at any time, also while it loads, and leaves nothing in the temp
         folder."""
-        if not task.strip():
-            raise UsageError("the question is empty: say what is to be answered")
-        answer_type = None if schema is None else AnswerType(schema)
-        if answer_type is not None and self.model.name == "extractive" and not answer_type.is_text:
-            raise UsageError("extractive answers in plain text: choose a model for an answer of a given type")
+        answer_type = type_of(task, schema, self.model)
         result: RunResult | None = None
         try:
             async with AsyncExitStack() as stack:
@@ -133,18 +128,10 @@ class RLM:
                 time.monotonic() - began,
             )
         )
-        journal = await stack.enter_async_context(self._journal())
+        journal = await stack.enter_async_context(open_journal(self.settings))
         removed = await journal.prune(most_bytes=self.settings.store_mb << 20)
         warnings = warnings_of(loaded)
-        facts = {
-            **engine.facts(),
-            "context_sha256": loaded.context.sha256,
-            "context_chars": loaded.context.chars,
-            "documents": len(loaded.context.documents),
-            "sources": source_facts(sources),
-            "warnings": warnings,
-            "answer_schema": None if answer_type is None else answer_type.text,
-        }
+        facts = facts_of(engine, loaded.context, source_facts(sources), warnings, answer_type)
         kept = input_to_keep(journal, loaded.context.folder, facts["sources"])
         log = await stack.enter_async_context(journal.run(new_run_id(), task, facts, input=kept))
         body = stack.enter_context(Body.open(loaded.context.folder))
@@ -153,7 +140,7 @@ class RLM:
             task,
             SubContext(loaded.context, body),
             log,
-            self._bench(workspace, kernels),
+            bench_for(engine, workspace, kernels),
             answer_type=answer_type,
             warnings=warnings,
         )
@@ -170,40 +157,65 @@ class RLM:
         result: RunResult | None = None
         try:
             async with AsyncExitStack() as stack:
-                journal = await stack.enter_async_context(self._journal())
+                journal = await stack.enter_async_context(open_journal(self.settings))
                 left = await LeftRun.read(journal, run)
                 if left.result is not None:
                     return left.result
                 rlm = self.as_of(left)
+                if rlm.tools.missing:
+                    lost = ", ".join(rlm.tools.missing)
+                    raise UsageError(
+                        f"run {left.run_id} was begun with tools that are not here as they were: {lost}; "
+                        "go on with it in Python, with RLM(…, tools=[…]).resume(…)"
+                    )
                 workspace = stack.enter_context(Workspace())
+                earlier = await before(journal, left)
                 loaded = await left.load(journal, workspace)
                 log = await stack.enter_async_context(journal.resume(left.run_id))
                 # Read after it has become ours: another process may have gone on with it meanwhile.
                 left = replace(left, events=await log.events())
-                result = await rlm._watched(log_event, run_spans()).go_through(left, loaded, log, workspace)
+                watched = rlm._watched(log_event, run_spans())
+                result = await watched.go_through(left, loaded, log, workspace, journal, earlier)
         except JournalError as error:
             if result is None:
                 raise
             return replace(result, warnings=(*result.warnings, f"the end of this run is not kept: {error}"))
         return result
 
-    async def go_through(self, left: LeftRun, loaded: Loaded, log: RunLog, workspace: Workspace) -> RunResult:
-        """Take a run up where its recording ends, writing to `log`. For `resume` and `rlm.replay`."""
+    async def go_through(
+        self,
+        left: LeftRun,
+        loaded: Loaded,
+        log: RunLog,
+        workspace: Workspace,
+        journal: Journal,
+        earlier: Sequence[LeftRun] = (),
+    ) -> RunResult:
+        """Take a run up where its recording ends, writing to `log`; `earlier` are the runs that it went on
+        from, oldest first. For `resume` and `rlm.replay`."""
         recording = left.recording()
         async with AsyncExitStack() as stack:
             engine = self._engine()
             kernels = engine.kernels()
             stack.push_async_callback(kernels.close)
             body = stack.enter_context(loaded.context.open())
+            bench = bench_for(engine, workspace, kernels)
+            if earlier:
+                kernel = kernel_after(earlier, journal, engine, loaded.context, body, bench)
+                stack.push_async_callback(kernel.close)
+                bench = replace(bench, kernel=kernel)
+            known = [Earlier.of(one) for one in earlier]
             run = Run(
                 engine,
                 left.task,
                 SubContext(loaded.context, body),
                 log,
-                self._bench(workspace, kernels),
+                bench,
                 recording,
                 answer_type=left.answer_type,
                 warnings=left.facts["warnings"],
+                earlier=[one.told for one in known],
+                variables=variables_of(known),
             )
             replies = sum(map(len, recording.replies.values()))
             self._tell(Resumed(left.run_id, len(recording.rounds), replies))
@@ -220,26 +232,18 @@ class RLM:
                     f"run {left.run_id} was begun with {asked} {facts[asked]}, not {model.name}: give that"
                 )
         other = copy(self)
-        other.limits = restored(Limits, facts["limits"])
-        other.settings = replace(
-            self.settings,
-            strategy=facts["strategy"],
-            cache=facts["cache"],
-            root=restored(RootSettings, facts["root"]),
-            child=restored(ChildSettings, facts["child"]),
-            direct=restored(DirectSettings, facts["direct"]),
-            kernel=restored(KernelLimits, facts["kernel"]),
-        )
+        other.limits = limits_of(facts)
+        other.settings = settings_of(self.settings, facts)
+        other.tools = self.tools.as_recorded(facts.get("tools", ()))
         return other
 
-    @asynccontextmanager
-    async def _journal(self) -> AsyncIterator[Journal]:
-        # The database library takes a third of a second: `import rlm` must not.
-        from rlm.journal import Journal, default_store
-
-        async with Journal.open(self.settings.store or default_store(os.environ)) as journal:
-            journal.redact(_secrets(os.environ))
-            yield journal
+    def session(self, context: Context = (), *, after: str | None = None) -> Session:
+        """Many questions in one kernel: `async with rlm.session(context) as session: await session.run(…)`.
+        With `after`, a run's name or the start of it, the context and the kernel are those that it ended
+        with, and `context` is appended. Raises, when it is entered, what `run` and `resume` raise."""
+        if after is None and not _sources(context):
+            raise UsageError("a session needs a context, or the run that it goes on from (after=…)")
+        return Session(lambda: self._watched(log_event, run_spans())._engine(), _sources(context), after)
 
     async def plan(self, context: Context) -> RunPlan:
         """What a run over `context` would about take. Loads it, asks no model, opens no kernel, keeps
@@ -315,18 +319,20 @@ class RLM:
         other._observers = [*self._observers, *(observer for observer in observers if observer is not None)]
         return other
 
-    def _bench(self, workspace: Workspace, kernels: KernelSource) -> Bench:
-        # Where the user's cache folder is not to be used, or can't be, the index lives as long as the run.
-        own = IndexCache(workspace.folder / "index")
-        kept = (IndexCache(default_index_cache(os.environ)),) if self.settings.document_cache else ()
-        return Bench(workspace.folder, kernels, lambda body: Ranking(body, self._tell, (*kept, own)))
-
     def _tell(self, event: Event) -> None:
         for observer in self._observers:
             observer(event)
 
     def _engine(self) -> Engine:
-        return Engine(self.model, self.sub_model, self.summary_model, self.limits, self.settings, self._tell)
+        return Engine(
+            self.model,
+            self.sub_model,
+            self.summary_model,
+            self.limits,
+            self.settings,
+            self._tell,
+            self.tools,
+        )
 
 
 @contextmanager
@@ -344,12 +350,3 @@ def _soon(act: Callable[[], object], seconds: float | None) -> Iterator[None]:
 
 def _sources(context: Context) -> list[str | Path | Source]:
     return [context] if isinstance(context, str | Path | Source) else list(context)
-
-
-def _secrets(environment: Mapping[str, str]) -> list[str]:
-    """The values that must never be written down: whatever looks like a key in the environment."""
-    return [
-        value
-        for name, value in environment.items()
-        if any(word in name.upper() for word in _SECRET_WORDS) and value.strip()
-    ]

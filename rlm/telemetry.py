@@ -142,6 +142,8 @@ def log_event(event: Event) -> None:
             _LOG.info("%d children", count)
         case events.Violated(number, kind):
             _LOG.warning("round %d: %s", number, kind)
+        case events.ToolEnded(name, ok, seconds):
+            _LOG.info("tool %s %s in %.2f s", name, "gave a value" if ok else "failed", seconds)
         case events.Retrying(attempt, wait, reason):
             _LOG.warning("attempt %d failed (%s), next in %.1f s", attempt, reason, wait)
         case events.Warned(message):

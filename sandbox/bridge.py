@@ -76,6 +76,7 @@ class Bridge:
         self._calls: dict[int, asyncio.Task[None]] = {}
         self._load = 0
         self._fragments = MOST_FRAGMENTS
+        self._question = 0
         self._free_ranks = _FREE_RANKS
         self._room = asyncio.Event()
         self._serving: asyncio.Task[None] | None = None
@@ -101,6 +102,21 @@ class Bridge:
             with suppress(OSError):
                 await self._writer.wait_closed()
             self._serving = None
+
+    async def begin_question(self, chars: int) -> None:
+        """What the kernel says from now on is of another question, over a body of `chars` characters. Calls
+        in flight are ended, and their callers told."""
+        calls = dict(self._calls)
+        for task in calls.values():
+            task.cancel()
+        await asyncio.gather(*calls.values(), return_exceptions=True)
+        error = {"type": "ended", "message": "the question that this belonged to has ended"}
+        for number in calls:
+            # Not awaited until it is read: a kernel may never do so.
+            self._writer.write(wire.encode({"id": number, "error": error}))
+        self._chars = chars
+        self._question += 1
+        self._fragments = MOST_FRAGMENTS
 
     def begin_cell(self) -> None:
         """Start a new cell's clock, and forget the last one's report."""
@@ -138,7 +154,16 @@ class Bridge:
             if task is not None:
                 task.cancel()
             return
-        if method not in ("children", "finalize", "progress", "rank", "sub_rlms", "cell_report"):
+        if method not in (
+            "children",
+            "finalize",
+            "progress",
+            "rank",
+            "sub_rlms",
+            "tool",
+            "view",
+            "cell_report",
+        ):
             raise ValueError("method")
         await self._room_for(load)
         if number in self._calls:
@@ -191,6 +216,10 @@ class Bridge:
                 return asdict(await self._handler.progress())
             case "rank":
                 return await self._rank(params)
+            case "tool":
+                return await self._tool(params)
+            case "view":
+                return {"question": self._question, "chars": self._chars}
             case _:
                 self._report = self._coarsened(requests.cell_report(params, self._chars))
                 return None
@@ -240,6 +269,16 @@ class Bridge:
         else:
             ranked = await self._handler.rank(query)
         return [[list(one.span), one.score, list(one.heading_path)] for one in ranked]
+
+    async def _tool(self, params: dict[str, Any]) -> Any:
+        """What a function of the host gives. The cell's clock stands still."""
+        call = requests.tool_call(params)
+        clock = self.clock
+        clock.pause()
+        try:
+            return await self._handler.tool(call)
+        finally:
+            clock.resume()
 
     async def _send(self, message: dict[str, Any]) -> None:
         self._writer.write(wire.encode(message))

@@ -13,7 +13,7 @@ import shutil
 import sys
 from array import array
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -169,6 +169,32 @@ class ContextFileWriter:
                     self._write_text(piece)
                 else:
                     self._write_bytes(piece, final=False)
+
+    def add_body(self, body: Body, named: Callable[[str], str] = str) -> None:
+        """Write all documents of another context, which is whole, after those there are, with their pages,
+        messages and headings. `named` gives each its name here."""
+        tables = (body.marks.pages, body.marks.messages, body.marks.headings)
+        above = len(self._headings)
+        for document in body.documents:
+            self.begin_document(named(document.name), document.kind)
+            if document.start == document.end:
+                continue
+            # The mark of byte order was dropped when it was read: what looks like one now is text.
+            self._fresh = False
+            self._settle()
+            shift = self._chars - document.start
+            pages, messages, headings = (table.between(document.start, document.end) for table in tables)
+            with self._writing("write"):
+                for row in pages:
+                    self._pages.append(body.marks.pages[row] + shift)
+                for row in messages:
+                    start, end, lengths = body.marks.messages.row(row)
+                    self._messages.append(start + shift, end + shift, lengths)
+                for row in headings:
+                    start, title, parent = body.marks.headings.row(row)
+                    self._headings.append(start + shift, title, parent and parent + above)
+                for at in range(document.start, document.end, _PIECE):
+                    self._write_text(body.text(at, min(at + _PIECE, document.end)))
 
     def end_document(self) -> None:
         """Finish the open document; a sequence left incomplete becomes one U+FFFD."""

@@ -7,12 +7,13 @@ The driver speaks to two sockets: the broker's channel (cells and their results)
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from sandbox.bridge import Bridge
 from sandbox.context_file import ContextFile
 from sandbox.errors import KernelDied
+from sandbox.in_kernel.registry import Helper
 from sandbox.isolation.policy import IsolationReport
 from sandbox.kernel_process import FreshKernels, KernelProcess, KernelSource
 from sandbox.sandbox import KernelHandler
@@ -39,6 +40,8 @@ class JupyterSandbox:
     seed is what the kernel's random numbers begin with, so that the same cells give the same again; None is
     chance.
     window is a stretch of the context that is all the kernel's handle knows of, counted from its own start.
+    tools are the functions of the host that a cell may call: the handler runs them.
+    shared says that several questions come to the kernel, one after another: `begin` is called for each.
     """
 
     def __init__(
@@ -53,9 +56,13 @@ class JupyterSandbox:
         kernels: KernelSource | None = None,
         seed: str | None = None,
         window: Span | None = None,
+        tools: Sequence[Helper] = (),
+        shared: bool = False,
     ) -> None:
         self._context = context
         self._window = window
+        self._tools = tools
+        self._shared = shared
         self._handler = handler
         self._kernels = kernels or FreshKernels(limits, level=level, minimum=minimum)
         self._opened = opened
@@ -74,7 +81,9 @@ class JupyterSandbox:
     async def open(self) -> None:
         kernel = self._kernel = await self._kernels.take()
         try:
-            helper = await kernel.attach(self._context, self._seed, self._window)
+            helper = await kernel.attach(
+                self._context, self._seed, self._window, self._tools, shared=self._shared
+            )
             chars = self._context.chars
             if self._window is not None:
                 chars = self._window.end - self._window.start
@@ -109,6 +118,12 @@ class JupyterSandbox:
         finally:
             self._running = False
         return _result(answer, bridge.take_report(), bridge.clock.seconds)
+
+    async def begin(self, chars: int) -> None:
+        """What comes now belongs to another question, about the first `chars` characters of the context. What
+        cells before it have still under way (threads of theirs may ask) is ended."""
+        if self._bridge is not None:
+            await self._bridge.begin_question(chars)
 
     async def interrupt(self) -> None:
         if self._running and self._kernel is not None and self._kernel.alive:

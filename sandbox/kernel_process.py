@@ -9,7 +9,7 @@ import asyncio
 import functools
 import shutil
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +21,7 @@ from sandbox.errors import KernelDied, KernelStartError, ProtocolError, SandboxR
 from sandbox.forkserver.client import shared_forkserver
 from sandbox.in_kernel import wire
 from sandbox.in_kernel.body import BODY_NAME, INDEX_NAME, MANIFEST_NAME
+from sandbox.in_kernel.registry import Helper
 from sandbox.isolation import rlimits
 from sandbox.isolation.advice import refusal
 from sandbox.isolation.policy import IsolationReport
@@ -75,11 +76,19 @@ class KernelProcess:
         return dict(answer["failed"])
 
     async def attach(
-        self, context: ContextFile, seed: str | None = None, window: Span | None = None
+        self,
+        context: ContextFile,
+        seed: str | None = None,
+        window: Span | None = None,
+        tools: Sequence[Helper] = (),
+        *,
+        shared: bool = False,
     ) -> socket.socket:
         """Give the kernel its context, as open files: it needs no path of the host's; and what its random
-        numbers begin with, if not with chance. `window` is all of the body that its handle knows of. The
-        helper channel, ready for calls; it is the caller's from here on. Raises KernelStartError."""
+        numbers begin with, if not with chance. `window` is all of the body that its handle knows of;
+        `tools` are what the host offers beside the helpers; `shared` is a kernel that asks before each cell
+        what of the body its question is about. The helper channel, ready for calls; it is the
+        caller's from here on. Raises KernelStartError."""
         assert self._link is not None
         helper = self._link.helper
         limit = rlimits.address_bytes(
@@ -92,8 +101,17 @@ class KernelProcess:
             except OSError as error:
                 raise KernelStartError(f"the context could not be handed over: {error}") from error
             try:
-                message = wire.encode({"address_bytes": limit, "seed": seed, "window": window})
-                socket.send_fds(helper, [message], [file.fileno() for file in files])
+                message = wire.encode(
+                    {
+                        "address_bytes": limit,
+                        "seed": seed,
+                        "window": window,
+                        "shared": shared,
+                        "tools": [[tool.name, tool.signature, tool.summary] for tool in tools],
+                    }
+                )
+                sent = socket.send_fds(helper, [message], [file.fileno() for file in files])
+                await asyncio.get_running_loop().sock_sendall(helper, message[sent:])
             except OSError as error:
                 raise KernelStartError(f"the kernel ended before it had its context ({error})") from error
         try:

@@ -18,10 +18,19 @@ from sandbox.types import (
     RankQuery,
     Span,
     SubRLMBatch,
+    ToolCall,
     VariableInfo,
 )
 
-__all__ = ["BadCall", "cell_report", "child_batch", "finalization", "rank_query", "sub_rlm_batch"]
+__all__ = [
+    "BadCall",
+    "cell_report",
+    "child_batch",
+    "finalization",
+    "rank_query",
+    "sub_rlm_batch",
+    "tool_call",
+]
 
 MAX_CHILDREN = 100_000
 MAX_SUB_RLMS = 1_000
@@ -33,12 +42,14 @@ MAX_OFFSET = 2**53
 MAX_DEPTH = 100
 MAX_QUERY = 2_000
 MAX_RANKED = 1_000
+MAX_ARGUMENTS = 1_000
+MAX_NAME = 100
 
 
 class BadCall(Exception):
-    """A call that can't be carried out as asked: told to the cell. `type` is `value` or `type`."""
+    """A call that can't be carried out as asked: told to the cell, as an error of that type."""
 
-    def __init__(self, type_: Literal["value", "type", "slice_too_large"], message: str) -> None:
+    def __init__(self, type_: Literal["value", "type", "slice_too_large", "tool"], message: str) -> None:
         super().__init__(message)
         self.type = type_
 
@@ -116,6 +127,23 @@ def rank_query(params: Mapping[str, Any]) -> RankQuery:
             f"the query has {len(query):,} characters, rank() takes {MAX_QUERY:,}: give its key words",
         )
     return RankQuery(query, k)
+
+
+def tool_call(params: Mapping[str, Any]) -> ToolCall:
+    """The wish of a `tool` call."""
+    name, args, kwargs = params.get("name"), params.get("args"), params.get("kwargs")
+    if not isinstance(name, str) or len(name) > MAX_NAME:
+        raise ValueError("name")
+    if not isinstance(kwargs, dict):
+        raise ValueError("kwargs")
+    args = _list(args, "args", MAX_OFFSET)
+    if len(args) + len(kwargs) > MAX_ARGUMENTS:
+        raise BadCall(
+            "type", f"{len(args) + len(kwargs):,} arguments: a tool takes {MAX_ARGUMENTS:,} at most"
+        )
+    if _deeper([args, kwargs], MAX_DEPTH):
+        raise BadCall("value", f"the arguments are nested deeper than {MAX_DEPTH} levels; flatten them")
+    return ToolCall(name, tuple(args), kwargs)
 
 
 def cell_report(params: Mapping[str, Any], chars: int) -> CellReport:

@@ -7,7 +7,7 @@ driver. The sandbox calls the handler and never knows who stands behind it.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from sandbox.types import (
     CellResult,
@@ -19,6 +19,7 @@ from sandbox.types import (
     RankedSpan,
     RankQuery,
     SubRLMBatch,
+    ToolCall,
 )
 
 __all__ = ["AnswerSink", "KernelHandler", "Sandbox"]
@@ -45,6 +46,10 @@ class KernelHandler(Protocol):
     async def rank(self, query: RankQuery) -> Sequence[RankedSpan]:
         """The best passages, best first, at most `query.k`. Raises BadCall, with the remedy, when there is no
         ranking to be had. Being cancelled ends it."""
+
+    async def tool(self, call: ToolCall) -> Any:
+        """What a function of the host gives: a JSON value that fits a frame. Raises BadCall: `tool` when it
+        failed, `type` for arguments that do not match its signature. Being cancelled ends it."""
 
 
 class Sandbox(Protocol):

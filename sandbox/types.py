@@ -25,6 +25,8 @@ __all__ = [
     "RankQuery",
     "RankedSpan",
     "Span",
+    "SubRLMBatch",
+    "ToolCall",
     "VariableInfo",
 ]
 
@@ -167,6 +169,15 @@ class RankedSpan:
     span: Span
     score: float
     heading_path: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A cell's call of a function of the host: JSON values, not yet held against its signature."""
+
+    name: str
+    args: tuple[Any, ...] = ()
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from prompts.assembler import AssembledPrompt, assemble
 from prompts.budget import Budget
 from prompts.policy import Skip
 from prompts.quoting import quoted
+from prompts.recipes.earlier import EarlierQuestion, earlier_items
 from prompts.section import Item, Section
 from prompts.words import fill, table, words
 
@@ -20,6 +21,7 @@ __all__ = ["PREVIEW_CHARS", "Contract", "HandleFacts", "HelperDoc", "RootInput",
 
 PREVIEW_CHARS = 500
 _NAMES_SHOWN = 40
+_VARIABLES_SHOWN = 100
 _NAME_CHARS = 120
 
 Contract = Literal["one-block", "strict"]
@@ -54,7 +56,8 @@ class RootInput:
 
     `limits` are (name, words for a reader); `output_limit` is how many characters of a cell's stdout are
     fed back; `answer_schema` is the JSON Schema that the answer must match, as text; `model` is the name
-    the user gave and chooses words for its family.
+    the user gave and chooses words for its family; `tools` are the functions that the host offers beside the
+    helpers; `earlier` are the questions before this one in the same kernel, `variables` what they left there.
     """
 
     task: str
@@ -66,14 +69,17 @@ class RootInput:
     answer_schema: str | None = None
     model: str = ""
     budget: Budget = field(default_factory=lambda: Budget(total=16_000))
+    tools: tuple[HelperDoc, ...] = ()
+    earlier: tuple[EarlierQuestion, ...] = ()
+    variables: tuple[str, ...] = ()
 
 
 class RootPrompt:
     """Makes the root's prompt: one system message and one user message, both stable for the whole run."""
 
     def assemble(self, given: RootInput) -> AssembledPrompt:
-        """Sections system, task, handle, limits. The handle's document names, then its previews, give way
-        when space is short; anything else that does not fit is BudgetExceeded."""
+        """Sections system, task, earlier, handle, limits. The oldest questions, the handle's document names,
+        then its previews give way when space is short; anything else that does not fit is BudgetExceeded."""
         first = table("root.toml")["first"]
         return assemble(
             (
@@ -87,10 +93,11 @@ class RootPrompt:
                     items=tuple(_task_items(given)),
                     prefix=f"{first['task']}\n",
                 ),
+                *_earlier(given),
                 Section(
                     "handle",
                     role="user",
-                    order=2,
+                    order=3,
                     priority=80,
                     required=True,
                     policy=Skip(),
@@ -101,7 +108,7 @@ class RootPrompt:
                 Section(
                     "limits",
                     role="user",
-                    order=3,
+                    order=4,
                     priority=85,
                     required=True,
                     items=(Item("limits", _limits(given)),),
@@ -129,6 +136,29 @@ def _system(given: RootInput) -> Section:
     )
 
 
+def _earlier(given: RootInput) -> list[Section]:
+    if not given.earlier:
+        return []
+    data = table("root.toml")["earlier"]
+    items = earlier_items(given.earlier)
+    if given.variables:
+        names = "; ".join(given.variables[-_VARIABLES_SHOWN:])
+        text = data["variables"].format(variables=names)
+        items.append(Item("variables", text, priority=len(given.earlier) + 1, order=len(given.earlier) + 1))
+    return [
+        Section(
+            "earlier",
+            role="user",
+            order=2,
+            priority=70,
+            policy=Skip(),
+            items=tuple(items),
+            prefix=f"{data['title']}\n{data['intro']}\n",
+            separator="\n",
+        )
+    ]
+
+
 def _task_items(given: RootInput) -> list[Item]:
     items = [Item("task", given.task)]
     if given.answer_schema is not None:
@@ -145,6 +175,7 @@ def _instructions(given: RootInput) -> str:
             "contract": data["contract"][given.contract],
             "family": _family_words(given.model),
             "helpers": "\n".join(_helper_lines(given.helpers)),
+            "tools": "\n".join([data["tools"]["intro"], *_helper_lines(given.tools)]) if given.tools else "",
         },
     )
 
@@ -159,7 +190,8 @@ def _family_words(model: str) -> str:
 
 def _helper_lines(helpers: tuple[HelperDoc, ...]) -> list[str]:
     return [
-        f"- `{helper.signature}`: {helper.summary}"
+        f"- `{helper.signature}`"
+        + (f": {helper.summary}" if helper.summary else "")
         + (f" [{', '.join(helper.fields)}]" if helper.fields else "")
         for helper in helpers
     ]

@@ -15,8 +15,8 @@ from rlm.cli.config import ConfigOption, settings_in_force
 from rlm.cli.consent import SandboxOption, allowed_level
 from rlm.cli.interrupts import run_interruptible
 from rlm.cli.outcome import interrupted, leave_with
-from rlm.cli.store import StoreOption
-from rlm.errors import ConfigurationError
+from rlm.cli.store import StoreOption, with_journal
+from rlm.errors import ConfigurationError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,6 +35,7 @@ Examples:
   rlm ask "What does heapq.merge do?" src/ --exclude 'test*'
   journalctl -b | rlm ask "Why did the network go down?" -
   rlm ask "Who is the supplier?" folder/ --model openai:gpt-5@http://localhost:8000/v1 --json
+  rlm ask "And since when?" --continue 20260131-142501
 """
 
 
@@ -42,9 +43,18 @@ def ask(
     ctx: typer.Context,
     question: Annotated[str, typer.Argument(help="What is to be answered.", show_default=False)],
     paths: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(metavar="PATH…", help="Files, folders, globs, or - for stdin.", show_default=False),
-    ],
+    ] = None,
+    continued: Annotated[
+        str | None,
+        typer.Option(
+            "--continue",
+            metavar="RUN",
+            help="Go on from that run: its text, its variables, its model if none is given; PATHs are added.",
+            show_default=False,
+        ),
+    ] = None,
     model: Annotated[
         str | None,
         typer.Option(
@@ -133,6 +143,9 @@ def ask(
     from rlm.runtime import RLM
     from rlm.trace import TraceFile
 
+    _check(paths or (), continued, dry_run=dry_run)
+    if continued is not None:
+        model, sub_model, summary_model = _models_of(store, continued, model, sub_model, summary_model)
     limits = Limits(
         rounds=max_rounds,
         depth=max_depth,
@@ -166,12 +179,12 @@ def ask(
             settings=settings,
             observe=observers,
         )
-        sources = sources_from_arguments(paths, sys.stdin.buffer, exclude=exclude or ())
+        sources = sources_from_arguments(paths, sys.stdin.buffer, exclude=exclude or ()) if paths else []
         try:
             if dry_run:
                 _print_plan(run_interruptible(rlm.plan(sources)), as_json=as_json)
                 return
-            result = run_interruptible(_run(rlm, question, sources, _schema(schema)))
+            result = run_interruptible(_run(rlm, question, sources, _schema(schema), continued))
         except KeyboardInterrupt:
             progress.close()
             raise interrupted(progress.run_id) from None
@@ -196,9 +209,33 @@ def _schema(file: Path | None) -> object:
     return schema
 
 
-async def _run(rlm: RLM, question: str, sources: Sequence[Source], schema: object) -> RunResult:
+def _check(paths: Sequence[str], continued: str | None, *, dry_run: bool) -> None:
+    if continued is None and not paths:
+        raise UsageError("no PATH was given: name files or folders, - for stdin, or a run (--continue RUN)")
+    if continued is not None and dry_run:
+        raise UsageError("--dry-run can't be had with --continue: leave one out")
+
+
+def _models_of(
+    store: str | None, run: str, model: str | None, sub_model: str | None, summary_model: str | None
+) -> tuple[str, str | None, str | None]:
+    """The models for a question that goes on from a run: those given, else those that it had."""
+    from rlm.resume import LeftRun
+
+    if model is not None:
+        return model, sub_model, summary_model
+    facts = with_journal(store, lambda journal: LeftRun.read(journal, run)).facts
+    return facts["model"], sub_model or facts["sub_model"], summary_model or facts["summary_model"]
+
+
+async def _run(
+    rlm: RLM, question: str, sources: Sequence[Source], schema: object, continued: str | None
+) -> RunResult:
     try:
-        return await rlm.run(question, sources, schema=schema)
+        if continued is None:
+            return await rlm.run(question, sources, schema=schema)
+        async with rlm.session(sources, after=continued) as session:
+            return await session.run(question, schema=schema)
     finally:
         await rlm.aclose()
 

@@ -92,6 +92,10 @@ class Progress:
                 self._show(f"asking {'a child' if count == 1 else f'{count:,} children'}{about}")
             case events.SubRLMStarted(depth, prompt):
                 self._line(f"{self._round}: sub-RLM at depth {depth}: {' '.join(prompt.split())[:80]}")
+            case events.QuestionsRepeated(questions):
+                self._show(f"running the blocks of {plural(questions, 'earlier question')} again")
+            case events.ToolEnded(name, ok, _) if not ok:
+                self._line(f"{self._round}: tool {name} failed")
             case events.ChildEnded():
                 self._child(event)
             case events.Indexing(done, chars):

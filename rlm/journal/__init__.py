@@ -8,6 +8,7 @@ from __future__ import annotations
 from rlm.journal.events import Event, EventKind, RunState, RunSummary
 from rlm.journal.location import default_store
 from rlm.journal.part import PartLog
+from rlm.journal.past import PastLog
 from rlm.journal.run_id import new_run_id
 from rlm.journal.store import Journal, RunLog
 
@@ -16,6 +17,7 @@ __all__ = [
     "EventKind",
     "Journal",
     "PartLog",
+    "PastLog",
     "RunLog",
     "RunState",
     "RunSummary",

@@ -97,6 +97,10 @@ class RunLog:
             raise ValueError(f"a {kind} event must say its stop_reason")
         return await self._journal._finish_writing(self._append(kind, payload))
 
+    def redacted(self, value: Any) -> Any:
+        """A JSON-like value as this log would keep it: secrets blanked."""
+        return self._journal._redaction.blank(value)
+
     async def events(self) -> tuple[Event, ...]:
         """All that was appended to this run so far, in order."""
         return await self._journal.events(self.run_id)

@@ -11,23 +11,37 @@ import random
 import resource
 import socket
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from . import wire
 from .body import Body, BodyError
+from .registry import Helper
 
 FILES = 3
 """Body, index and manifest, in this order."""
-_MAX_MESSAGE = 1024
+_MAX_MESSAGE = 1 << 20
+_FIRST = 1024
+"""Bytes that are taken together with the files."""
 
 
-def attach_context(channel: socket.socket, furnish: Callable[[Body], None]) -> None:
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What a kernel is given to work with. `shared`: several questions come to it, each over the beginning of
+    the body that was there then."""
+
+    body: Body
+    tools: tuple[Helper, ...] = ()
+    shared: bool = False
+
+
+def attach_context(channel: socket.socket, furnish: Callable[[Given], None]) -> None:
     """Take the context that waits on `channel`, hand it to `furnish`, and tell the driver. The driver sends
     nothing further until it has been told. Its going away ends the process."""
-    data, descriptors, _, _ = socket.recv_fds(channel, _MAX_MESSAGE, FILES)
+    data, descriptors, _, _ = socket.recv_fds(channel, _FIRST, FILES)
     if not data:
         os._exit(0)
     try:
-        message = wire.decode(data[wire.HEADER_SIZE :])
+        message = wire.decode(_rest(channel, data))
         body, index, manifest = descriptors
         text = Body.open_descriptors(body, index, manifest)
         withdraw(descriptors)
@@ -36,10 +50,22 @@ def attach_context(channel: socket.socket, furnish: Callable[[Body], None]) -> N
             random.seed(message["seed"])
         if message.get("window") is not None:
             text = text.window(*message["window"])
-        furnish(text)
+        tools = tuple(Helper(*tool) for tool in message["tools"])
+        furnish(Given(text, tools, shared=message["shared"] is True))
         channel.sendall(wire.encode({"attached": True}))
-    except (BodyError, OSError, ValueError) as error:
+    except (BodyError, wire.WireError, OSError, ValueError) as error:
         channel.sendall(wire.encode({"attached": False, "detail": str(error)}))
+
+
+def _rest(channel: socket.socket, data: bytes) -> bytes:
+    """The whole body of the frame that `data` begins."""
+    size = wire.HEADER_SIZE + wire.body_size(data[: wire.HEADER_SIZE], _MAX_MESSAGE)
+    while len(data) < size:
+        piece = channel.recv(size - len(data))
+        if not piece:
+            os._exit(0)
+        data += piece
+    return data[wire.HEADER_SIZE :]
 
 
 def withdraw(descriptors: Iterable[int]) -> None:

@@ -15,9 +15,9 @@ from typing import Any, Protocol
 
 from . import wire
 
-MAX_CHILDREN_CALLS = 48
-"""Threads of a cell that ask children at once; more wait. The driver takes some more calls than that, so that
-an interrupt and the cell's report always find room."""
+MAX_WAITING_CALLS = 48
+"""Threads of a cell that wait for children or tools at once; more wait their turn. The driver takes some more
+calls than that, so that an interrupt and the cell's report always find room."""
 
 
 class CallError(Exception):
@@ -52,13 +52,13 @@ class Channel:
         self._pending: dict[int, _Pending] = {}
         self._numbers = itertools.count(1)
         self._writing = threading.Lock()
-        self._asking = threading.BoundedSemaphore(MAX_CHILDREN_CALLS)
+        self._asking = threading.BoundedSemaphore(MAX_WAITING_CALLS)
         self._closed = False
         threading.Thread(target=self._read, name="rlm-channel", daemon=True).start()
 
     def call(self, method: str, params: dict[str, Any]) -> tuple[Any, list[Any]]:
         """See Caller. An interrupt while waiting cancels the call on the driver's side, then goes on up."""
-        if method != "children":
+        if method not in ("children", "tool"):
             return self._call(method, params)
         with self._asking:
             return self._call(method, params)

@@ -40,10 +40,17 @@ class Handle:
     body; ends are exclusive. Records are dicts whose keys are attributes too."""
 
     def __init__(self, body: Body, plan: Plan | None = None) -> None:
-        self._body = body
+        self._whole = self._body = body
         self._plan = plan
         self._log = AccessLog()
         self._scanner = Scanner(body)
+
+    def _show(self, chars: int) -> None:
+        """From now on the first `chars` characters are all there is. What was cut out before keeps its
+        offsets."""
+        whole = self._whole
+        self._body = whole if chars == whole.chars else whole.window(0, chars)
+        self._scanner = Scanner(self._body)
 
     def context_meta(self) -> Record:
         """Sizes, the first and last 500 characters, and what reading all of it by children would take:

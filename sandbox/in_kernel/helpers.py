@@ -306,7 +306,7 @@ def check_json(value: Any, path: str = "value") -> None:
         for position, inner in enumerate(value):
             check_json(inner, f"{path}[{position}]")
         return
-    raise TypeError(f"{path} is a {type(value).__name__}; finalize takes what JSON can hold")
+    raise TypeError(f"{path} is a {type(value).__name__}; only what JSON can hold crosses to the driver")
 
 
 def _check_prompt(prompt: Any) -> None:

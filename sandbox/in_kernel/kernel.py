@@ -15,11 +15,11 @@ from tornado.ioloop import IOLoop
 from traitlets.config import Config
 
 from . import late_filter
-from .attachment import attach_context
-from .body import Body
+from .attachment import Given, attach_context
 from .channel import CallError, Channel
 from .handle import Handle
 from .helpers import Helpers
+from .host_tools import HostTool, ToolError
 from .output import STDERR_LIMIT, BoundedStream
 from .shell import CellKernel, CellShell
 from .variables import VariableWatch
@@ -75,9 +75,10 @@ class KernelApp(IPKernelApp):
 
 
 class Cells:
-    """What happens before and after each cell: output is bounded, and the driver is told what changed."""
+    """What happens before and after each cell: output is bounded, and the driver is told what changed. In a
+    kernel that several questions share, the driver is asked before each what of the body it is about."""
 
-    def __init__(self, channel: Channel, handle: Handle, namespace: dict[str, Any]) -> None:
+    def __init__(self, channel: Channel, handle: Handle, namespace: dict[str, Any], *, shared: bool) -> None:
         self.outputs: dict[int, str] = {}
         self._channel = channel
         self._handle = handle
@@ -89,6 +90,8 @@ class Cells:
         self._stderr = BoundedStream(sys.stderr, STDERR_LIMIT)
         sys.stdout = self._stdout
         sys.stderr = self._stderr
+        self._shared = shared
+        self._question = 0
 
     def watch(self, ours: dict[str, Any]) -> None:
         """Take the names in `ours` as the product's, everything bound so far as nobody's."""
@@ -98,11 +101,24 @@ class Cells:
         return self._watch.variables()
 
     def before(self, info: Any) -> None:
+        if self._shared:
+            self._follow()
         self._code = info.raw_cell or ""
         cell_id = str(getattr(info, "cell_id", None) or "")
         self._round = int(cell_id) if cell_id.isdecimal() else self._round + 1
         self._stdout.begin()
         self._stderr.begin()
+
+    def _follow(self) -> None:
+        """Come to the question that this cell belongs to."""
+        try:
+            view, _ = self._channel.call("view", {})
+        except CallError:
+            os._exit(0)
+        if view["question"] != self._question:
+            self._question = view["question"]
+            self.outputs.clear()
+            self._handle._show(view["chars"])
 
     def after(self, _: Any) -> None:
         self.outputs[self._round] = self._stdout.end()
@@ -146,7 +162,7 @@ def run(connection_file: str, channel_socket: socket.socket, late: bytes = b"") 
 
     def attach(*_: object) -> None:
         loop.remove_handler(channel_socket)
-        attach_context(channel_socket, lambda body: furnish(shell, Channel(channel_socket), body))
+        attach_context(channel_socket, lambda given: furnish(shell, Channel(channel_socket), given))
 
     loop.add_handler(channel_socket, attach, IOLoop.READ)
     quiet = os.open(os.devnull, os.O_WRONLY)
@@ -158,13 +174,18 @@ def run(connection_file: str, channel_socket: socket.socket, late: bytes = b"") 
     app.start()
 
 
-def furnish(shell: CellShell, channel: Channel, body: Body) -> None:
-    """Put the handle and the helpers into the shell."""
+def furnish(shell: CellShell, channel: Channel, given: Given) -> None:
+    """Put the handle, the helpers and the tools of the host into the shell."""
     namespace = shell.user_ns
-    handle = Handle(body, plan=lambda: channel.call("progress", {})[0]["plan"])
-    cells = Cells(channel, handle, namespace)
+    handle = Handle(given.body, plan=lambda: channel.call("progress", {})[0]["plan"])
+    cells = Cells(channel, handle, namespace, shared=given.shared)
     helpers = Helpers(handle, channel, namespace, cells.variables, cells.outputs)
     names = {**helpers.namespace(), "helpers": helpers}
+    for tool in given.tools:
+        names[tool.name] = HostTool(tool, channel)
+        setattr(helpers, tool.name, names[tool.name])
+    if given.tools:
+        names["ToolError"] = ToolError
     namespace.update(names)
     cells.watch(names)
     shell.events.register("pre_run_cell", cells.before)

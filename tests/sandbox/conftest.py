@@ -27,6 +27,7 @@ from sandbox.types import (
     RankedSpan,
     RankQuery,
     Span,
+    ToolCall,
 )
 
 
@@ -38,6 +39,7 @@ class RecordingHandler:
         self.finals: list[Finalization] = []
         self.refuse: str = ""
         self.queries: list[RankQuery] = []
+        self.tools: list[ToolCall] = []
         self.before_answer: Callable[[], Awaitable[None]] | None = None
 
     async def children(self, batch: ChildBatch, answered: AnswerSink) -> None:
@@ -66,6 +68,12 @@ class RecordingHandler:
         if query.query == "refuse":
             raise BadCall("value", "no room for an index")
         return [RankedSpan(Span(0, 3), 1.5, ("Top", "Under")), RankedSpan(Span(1, 2), 0.5)][: query.k]
+
+    async def tool(self, call: ToolCall) -> object:
+        self.tools.append(call)
+        if call.name == "refuse":
+            raise BadCall("tool", "refuse() failed: ValueError: no")
+        return {"name": call.name, "args": list(call.args), "kwargs": dict(call.kwargs)}
 
     async def progress(self) -> Progress:
         return Progress(

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import resource
-import socket
 
 import pytest
 
 from sandbox.errors import KernelStartError
-from sandbox.in_kernel import wire
 from sandbox.in_kernel.attachment import withdraw
 from sandbox.in_kernel.body import BODY_NAME, INDEX_NAME, MANIFEST_NAME, Body, BodyError
+from sandbox.in_kernel.registry import Helper
 from sandbox.isolation.rlimits import address_bytes
 from sandbox.kernel import JupyterSandbox
 from sandbox.kernel_process import FreshKernels
@@ -165,9 +164,19 @@ async def test_a_kernel_that_ends_before_it_has_its_context(make_context, handle
     await source.give_back(kernel)
 
 
-def test_the_drivers_first_word_fits_one_read() -> None:
-    """A kernel takes the message that carries the files with one call."""
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        ours.sendall(wire.encode({"address_bytes": 2**63}))
-        assert wire.decode(theirs.recv(1024)[wire.HEADER_SIZE :]) == {"address_bytes": 2**63}
+async def test_the_tools_of_the_host_come_with_the_context(make_context, handler, brokers) -> None:
+    """driver.md 3.18: told to the kernel when it gets its context, however many there are."""
+    tools = [Helper(f"tool_{n}", "(" + "x" * 900 + ")", "y" * 200) for n in range(100)]
+    kernel = JupyterSandbox(
+        make_context("x"), handler, kernels=FreshKernels(minimum=0, brokers=brokers), tools=tools
+    )
+    await kernel.open()
+    try:
+        said = await run(
+            kernel, "print(tool_99(1, a=2), tool_0, tool_99.__doc__[-3:], ToolError, SHOW_VARS())"
+        )
+    finally:
+        await kernel.close()
+    assert "{'name': 'tool_99', 'args': [1], 'kwargs': {'a': 2}} <tool tool_0(xxx" in said.stdout
+    assert said.stdout.rstrip().endswith("host_tools.ToolError'> {}")
+    assert handler.tools[0].name == "tool_99"

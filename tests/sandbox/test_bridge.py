@@ -90,6 +90,11 @@ EMPTY_BATCH = {"prompts": ["q"], "slices": [None], "sample": 0, "numbered": Fals
             "finalize",
             {"value": 1, "confidence": None, "evidence": [[2**60, 2**61]], "read": [], "scanned": []},
         ),
+        ("tool", {"name": 1, "args": [], "kwargs": {}}),
+        ("tool", {"name": "x" * 101, "args": [], "kwargs": {}}),
+        ("tool", {"name": "add", "args": {}, "kwargs": {}}),
+        ("tool", {"name": "add", "args": [], "kwargs": []}),
+        ("tool", {"name": "add", "args": []}),
         ("cell_report", {"read": [[0, CHARS + 1]], "scanned": [], "changed": [], "rebound": []}),
         ("cell_report", {"read": [], "scanned": [[True, 2]], "changed": [], "rebound": []}),
         ("cell_report", {"read": [], "scanned": [], "changed": [["name"]], "rebound": []}),
@@ -102,7 +107,7 @@ async def test_a_call_no_honest_kernel_sends_breaks_the_bridge_once(handler, met
         await peer.send(wire.encode({"id": 1, "method": method, "params": params}))
         await settled(lambda: broken)
         assert len(broken) == 1
-        assert handler.batches == handler.finals == []
+        assert handler.batches == handler.finals == handler.tools == []
 
 
 @pytest.mark.parametrize(
@@ -371,3 +376,63 @@ async def test_rankings_that_fail_are_not_free_for_ever(handler) -> None:
         free = bridge.clock.seconds
         await peer.call("rank", {"query": "x", "k": 1}, number=9)
         assert bridge.clock.seconds - free >= 0.03
+
+
+async def test_a_tools_call_and_its_failure_cross(handler) -> None:
+    """driver.md 3.18: the driver runs it; what is wrong with it is told to the cell."""
+    async with bridge_to(handler) as (_, peer, broken):
+        given = {"name": "add", "args": [1, [2]], "kwargs": {"c": None}}
+        assert (await peer.call("tool", given))["result"] == given
+        failed = await peer.call("tool", {**given, "name": "refuse"})
+        assert failed["error"] == {"type": "tool", "message": "refuse() failed: ValueError: no"}
+        many = await peer.call("tool", {**given, "args": [0] * 1_000})
+        assert many["error"]["type"] == "type"
+        deep: object = 1
+        for _ in range(200):
+            deep = [deep]
+        assert "nested deeper" in (await peer.call("tool", {**given, "args": [deep]}))["error"]["message"]
+        assert len(handler.tools) == 2
+        assert not broken
+
+
+async def test_the_clock_stands_still_while_a_tool_runs(handler) -> None:
+    """driver.md 3.18."""
+    seen = []
+
+    async def tool(call) -> None:
+        before = bridge.clock.seconds
+        await asyncio.sleep(0.02)
+        seen.append(bridge.clock.seconds - before)
+
+    handler.tool = tool
+    async with bridge_to(handler) as (bridge, peer, _):
+        bridge.begin_cell()
+        await peer.call("tool", {"name": "slow", "args": [], "kwargs": {}})
+        await asyncio.sleep(0.01)
+        assert seen == [0.0]
+        assert bridge.clock.seconds > 0
+
+
+async def test_a_kernel_that_does_not_read_cant_hold_up_the_next_question(handler) -> None:
+    """2.8: what it has under way is ended and told, whether or not it listens."""
+    waiting = asyncio.Event()
+
+    async def tool(call) -> str:
+        if call.name == "large":
+            return "x" * 900_000
+        waiting.set()
+        return await asyncio.Event().wait()
+
+    handler.tool = tool
+    async with bridge_to(handler) as (bridge, peer, broken):
+        for number, name in enumerate(["large"] * 4 + ["never"]):
+            params = {"name": name, "args": [], "kwargs": {}}
+            await peer.send(wire.encode({"id": number, "method": "tool", "params": params}))
+        await waiting.wait()
+        await asyncio.wait_for(bridge.begin_question(7), 5)
+        said = [await peer.receive()]
+        while said[-1]["id"] != 4:
+            said.append(await peer.receive())
+        assert said[-1]["error"]["message"] == "the question that this belonged to has ended"
+        assert await peer.call("view", {}, 9) == {"id": 9, "result": {"question": 1, "chars": 7}}
+        assert not broken

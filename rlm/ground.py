@@ -1,0 +1,83 @@
+"""What every run stands on, however it is begun: the journal, a bench, its facts, a question that is one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from rlm.answer_type import AnswerType
+from rlm.bench import Bench
+from rlm.engine import Engine, Settings
+from rlm.errors import UsageError
+from rlm.models import Model
+from rlm.retrieval import IndexCache, default_index_cache
+from rlm.retrieval.ranking import Ranking
+from rlm.workspace import Workspace
+from sandbox.context_file import ContextFile
+from sandbox.kernel_process import KernelSource
+
+if TYPE_CHECKING:
+    from rlm.journal import Journal
+
+__all__ = ["bench_for", "facts_of", "open_journal", "type_of"]
+
+_SECRET_WORDS = ("KEY", "TOKEN", "SECRET", "PASSWORD", "AUTHORIZATION")
+
+
+@asynccontextmanager
+async def open_journal(settings: Settings) -> AsyncIterator[Journal]:
+    """The journal that the settings name, which never writes a secret of the environment."""
+    # The database library takes a third of a second: `import rlm` must not.
+    from rlm.journal import Journal, default_store
+
+    async with Journal.open(settings.store or default_store(os.environ)) as journal:
+        journal.redact(_secrets(os.environ))
+        yield journal
+
+
+def bench_for(engine: Engine, workspace: Workspace, kernels: KernelSource) -> Bench:
+    """What runs of this engine work with, in that workspace."""
+    # Where the user's cache folder is not to be used, or can't be, the index lives as long as the run.
+    own = IndexCache(workspace.folder / "index")
+    kept = (IndexCache(default_index_cache(os.environ)),) if engine.settings.document_cache else ()
+    return Bench(workspace.folder, kernels, lambda body: Ranking(body, engine.tell, (*kept, own)))
+
+
+def facts_of(
+    engine: Engine,
+    context: ContextFile,
+    sources: Sequence[Mapping[str, Any]],
+    warnings: Sequence[str],
+    answer_type: AnswerType | None,
+) -> dict[str, Any]:
+    """What the journal keeps of how a run began."""
+    return {
+        **engine.facts(),
+        "context_sha256": context.sha256,
+        "context_chars": context.chars,
+        "documents": len(context.documents),
+        "sources": list(sources),
+        "warnings": list(warnings),
+        "answer_schema": None if answer_type is None else answer_type.text,
+    }
+
+
+def type_of(task: str, schema: Any, model: Model) -> AnswerType | None:
+    """What the answer to `task` must be. Raises UsageError for a question that can't be asked."""
+    if not task.strip():
+        raise UsageError("the question is empty: say what is to be answered")
+    answer_type = None if schema is None else AnswerType(schema)
+    if answer_type is not None and model.name == "extractive" and not answer_type.is_text:
+        raise UsageError("extractive answers in plain text: choose a model for an answer of a given type")
+    return answer_type
+
+
+def _secrets(environment: Mapping[str, str]) -> list[str]:
+    """The values that must never be written down: whatever looks like a key in the environment."""
+    return [
+        value
+        for name, value in environment.items()
+        if any(word in name.upper() for word in _SECRET_WORDS) and value.strip()
+    ]

@@ -1,0 +1,34 @@
+"""A model that gives no reply: for what is gone through again, whose replies are in the journal."""
+
+from __future__ import annotations
+
+from rlm.errors import ModelRejected
+from rlm.models.base import ModelWindow, Reply, Request
+
+__all__ = ["SilentModel"]
+
+
+class SilentModel:
+    """Implements Model, under the name and with the window of the one that was asked."""
+
+    def __init__(self, run_id: str, name: str, window: ModelWindow) -> None:
+        self._run_id = run_id
+        self._name = name
+        self._window = window
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def window(self) -> ModelWindow:
+        return self._window
+
+    async def generate(self, request: Request) -> Reply:
+        raise ModelRejected(
+            f"the journal of run {self._run_id} holds no reply to this {request.role} call: what is gone "
+            "through again went another way than the run"
+        )
+
+    async def aclose(self) -> None:
+        """Nothing is held."""
