@@ -11,13 +11,14 @@ import re
 from collections import Counter as Tally
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from prompts.history.cues import CORRECTION, CUES, DEPENDENT, HEADINGS
 from prompts.history.message import Message
 from prompts.history.sentences import MAX_CHARS, pieces
 from prompts.tokens import Counter
 
-__all__ = ["extract"]
+__all__ = ["Telling", "extract", "telling"]
 
 _WORD = re.compile(r"\w+(?:['’]\w+)?")
 _NUMBER = re.compile(r"\d+")
@@ -44,6 +45,46 @@ class _Candidate:
     score: float
     words: frozenset[str]
     particulars: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Telling:
+    """A sentence (or a few that belong together) that a summary should not lose: the place of its message,
+    the heading it belongs under, how much it tells, and its words and particulars, in small letters."""
+
+    place: int
+    heading: str
+    text: str
+    score: float
+    words: frozenset[str]
+    particulars: frozenset[str]
+
+
+def telling(messages: Sequence[Message], most: int, *, each: int = 2) -> list[Telling]:
+    """The sentences that tell most, the best first: `each` for every heading that has as many, then whatever
+    tells most, `most` in all; none that says what another says."""
+    best = sorted(_candidates(messages), key=lambda one: (-one.score, one.order))
+    chosen = _Chosen()
+    found: list[_Candidate] = []
+    for heading in HEADINGS:
+        own = (one for one in best if one.heading == heading and one.score >= _TELLING)
+        found += islice((one for one in own if chosen.take(one)), each)
+    for candidate in best:
+        if len(found) >= most or candidate.score < _TELLING:
+            break
+        if chosen.take(candidate):
+            found.append(candidate)
+    return [
+        Telling(
+            one.source,
+            one.heading,
+            one.text,
+            one.score,
+            one.words,
+            frozenset(word.casefold() for word in one.particulars),
+        )
+        for one in sorted(found[:most], key=lambda one: (-one.score, one.order))
+    ]
 
 
 def extract(messages: Sequence[Message], names: Sequence[str], allowance: int, counter: Counter) -> str:

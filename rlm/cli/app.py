@@ -19,6 +19,7 @@ from rlm.cli.sandbox import sandbox_app
 from rlm.cli.search import search
 from rlm.cli.segments import segments_app
 from rlm.cli.show import export, show
+from rlm.cli.summarize import summarize
 from rlm.version import __version__
 
 __all__ = ["app", "run"]
@@ -46,6 +47,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.command()(ask)
+app.command()(summarize)
 app.command()(search)
 app.add_typer(runs_app, name="runs")
 app.command()(show)
