@@ -52,12 +52,12 @@ Examples:
   rlm summarize chat.jsonl --since 20260131-142501
   rlm summarize report.pdf --out summary.md
 
-Histories are cards and chats (our card JSON, chats as JSON or JSON Lines, issues and pull requests of GitHub,
-git log, logs in plain text or Markdown): Task Summary, Key Decisions, Errors Resolved, Current State and
-Remaining Work, each line with the messages it came from. What must survive is looked for in the summary, and
-the account on stderr says what was kept, put back or lost. With --since nothing is paid again that an
-earlier summary of the same input paid for; the input may have grown. A summary that was interrupted is gone on
-with in the same way.
+Histories are cards and chats (our card JSON, chats as JSON or JSON Lines, issues and pull requests of
+GitHub, git log, logs in plain text or Markdown): Task Summary, Key Decisions, Errors Resolved, Current State
+and Remaining Work, each line with the messages it came from. What must survive is looked for in the summary,
+and the account on stderr says what was kept, put back or lost. With --since nothing is paid again that an
+earlier summary of the same input paid for; the input may have grown. A summary that was interrupted is gone
+on with in the same way.
 """
 
 

@@ -27,6 +27,7 @@ __all__ = ["Entry", "entries_of", "is_history", "split"]
 
 _HEADER = 4_096
 _FEWEST = 3
+_SPEAKERS = 2
 _LONGEST_NAME = 40
 _NAMED_SHARE = 0.15  # of the lines that are not blank: fewer labels than that are chance
 _STAMPED_SHARE = 0.05
@@ -218,11 +219,12 @@ def _begun(text: str) -> _Begun:
     named = [
         match
         for match in _NAMED.finditer(text)
-        if not _within(match.start(), fences) and match["name"].casefold() not in _LEVELS | _LABELS
+        if not _within(match.start(), fences) and _is_name(match["name"])
     ]
     names = Counter(match["name"] for match in named)
     again = [match for match in named if names[match["name"]] > 1 or match["name"].casefold() in _ROLES]
-    if len(again) >= _FEWEST and len(again) >= _NAMED_SHARE * lines and len(names) <= max(3, len(named) / 2):
+    talk = len(names) >= _SPEAKERS and len(names) <= max(3, len(named) / 2)
+    if talk and len(again) >= _FEWEST and len(again) >= _NAMED_SHARE * lines:
         for match in named:
             time = (match["time"] or "").strip()
             begun.setdefault(match.start(), (match.end(), match["name"], time if date_in(time) else "", ""))
@@ -237,6 +239,14 @@ def _begun(text: str) -> _Begun:
                 "",
             )
     return begun
+
+
+def _is_name(words: str) -> bool:
+    """Whether it may be whoever speaks: one word, or several that are all written large."""
+    parts = words.split()
+    return words.casefold() not in _LEVELS | _LABELS and (
+        len(parts) == 1 or all(not part[0].islower() for part in parts)
+    )
 
 
 def _commits(text: str) -> list[Found]:
