@@ -15,6 +15,7 @@ from rlm.errors import BudgetExhausted, ModelError, UsageError
 from rlm.evidence import cite
 from rlm.markers import marked, marker, marks_in
 from rlm.models.extractive.reader import extracts
+from rlm.models.extractive.sentences import sentences
 from rlm.quotes import locate_all
 from rlm.tasks.job import Job
 from rlm.tasks.sections import Section, sections_of
@@ -108,13 +109,23 @@ def _extracted(job: Job, sections: Sequence[Section], shares: Sequence[int]) -> 
         budget = max(_LEAST_CHARS, int(share * _CHARS_A_TOKEN / len(spans)))
         for span in spans:
             text = job.body.text(*span)
-            for one in extracts("Summarize the text.", [text], budget=budget):
-                place = Span(span.start + one.start, span.start + one.end)
-                words = " ".join(one.text.split())
-                if words:
-                    points.append(Point(number, words, place))
+            found = [(one.start, one.end) for one in extracts("Summarize the text.", [text], budget=budget)]
+            for start, end in found or _head(text, budget):
+                words = " ".join(text[start:end].split())
+                points.append(Point(number, words, Span(span.start + start, span.start + end)))
         job.coverage.note_read(spans)
     return points
+
+
+def _head(text: str, budget: int) -> list[tuple[int, int]]:
+    """The first sentences, where all say the same and none stands out."""
+    chosen: list[tuple[int, int]] = []
+    for start, end in sentences(text):
+        budget -= end - start
+        if chosen and budget < 0:
+            break
+        chosen.append((start, end))
+    return chosen
 
 
 async def _read(job: Job, sections: Sequence[Section], shares: Sequence[int]) -> list[Point]:
@@ -130,7 +141,7 @@ async def _read(job: Job, sections: Sequence[Section], shares: Sequence[int]) ->
     try:
         answers = await job.children(prompts, [ChildSlice((span,)) for _, span in wanted], schema=_SCHEMA)
     except BadCall as error:
-        raise UsageError(f"the sections can't be read by children: {error}") from error
+        raise UsageError(f"the sections can't be read: {error}; raise that limit") from error
     points: list[Point] = []
     unproved = 0
     for (number, span), answer in zip(wanted, answers, strict=True):

@@ -34,6 +34,7 @@ _PROMPT_TOKENS = 100_000
 _LEAST_TOKENS = 300
 _SHARE = 0.5
 """Of a short history that a summary without a model may take: more would be no summary."""
+_EXTRACT_SHARES = (1.0, 0.75, 0.5)
 _STATE = re.compile(r"^state: (\S[^\n]{0,60})$", re.MULTILINE)
 _COUNTER = get_counter()
 
@@ -64,22 +65,21 @@ async def summarize_history(job: Job, entries: Sequence[Entry], tokens: int) -> 
     summary lost are put back word for word where there is room."""
     messages = [entry.message for entry in entries]
     names = [entry.name for entry in entries]
+    states = _states(entries)
+    facts = facts_of(entries)
     text = await _folded(job, messages, names, tokens)
     everything = Span(0, job.body.chars)
     if text is None:
-        text = _extracted(messages, names, tokens)
+        lines, checked = _extracted(states, facts, messages, names, tokens)
         job.coverage.note_read([everything])
     else:
         job.coverage.note_answered([everything])
-    lines, untraced = Tracer(entries).trace(parsed(text))
-    for line in untraced[:5]:
-        job.warn(f"left out of the summary, for no message says so: {line.text[:200]}")
-    if len(untraced) > 5:
-        job.warn(f"{len(untraced) - 5:,} more lines were left out, for no message says so")
-    lines = [*_states(entries), *lines]
-    facts = facts_of(entries)
-    lines = _within(job, lines, tokens)
-    lines, checked = _restored(lines, facts, names, tokens)
+        lines, untraced = Tracer(entries).trace(parsed(text))
+        for line in untraced[:5]:
+            job.warn(f"left out of the summary, for no message says so: {line.text[:200]}")
+        if len(untraced) > 5:
+            job.warn(f"{len(untraced) - 5:,} more lines were left out, for no message says so")
+        lines, checked = _restored(_within(job, [*states, *lines], tokens), facts, names, tokens)
     return HistorySummary(page(lines), tuple(lines), checked, _citations(job.body, lines, entries))
 
 
@@ -131,17 +131,32 @@ async def _folded(job: Job, messages: Sequence[Message], names: Sequence[str], t
     return summary.text
 
 
-def _extracted(messages: Sequence[Message], names: Sequence[str], tokens: int) -> str:
+def _extracted(
+    states: Sequence[Line],
+    facts: Sequence[Telling],
+    messages: Sequence[Message],
+    names: Sequence[str],
+    tokens: int,
+) -> tuple[list[Line], tuple[Fact, ...]]:
+    """The telling sentences, as many as leave room for the facts: what loses the fewest of these."""
     whole = sum(_COUNTER.count_each([message.content for message in messages]))
     most = min(tokens, max(_LEAST_TOKENS, int(whole * _SHARE)))
-    allowance = most
-    while allowance > 0:
-        text = extract(messages, names, allowance, _COUNTER)
-        over = _COUNTER.count(text) - most
-        if over <= 0:
-            return text
-        allowance -= over
-    return ""
+    tried: list[tuple[list[Line], tuple[Fact, ...]]] = []
+    for share in _EXTRACT_SHARES:
+        picked = [*states, *parsed(extract(messages, names, int(most * share), _COUNTER))]
+        while picked and _COUNTER.count(page(picked)) > tokens:
+            picked.pop()
+        tried.append(_restored(picked, facts, names, most))
+        if not _lost(tried[-1]):
+            break
+    lines, checked = min(tried, key=_lost)
+    checked = tuple(replace(fact, status="kept") if fact.status == "restored" else fact for fact in checked)
+    places = {name: place for place, name in enumerate(names)}
+    return sorted(lines, key=lambda line: places[line.names[0]]), checked
+
+
+def _lost(tried: tuple[list[Line], tuple[Fact, ...]]) -> int:
+    return sum(fact.status == "lost" for fact in tried[1])
 
 
 def _within(job: Job, lines: list[Line], tokens: int) -> list[Line]:

@@ -28,6 +28,8 @@ _FENCE = re.compile(r"^\s*(?:```|~~~)")
 _EMPTY = re.compile(
     r"^(?:none|nothing|n/a|not found|no \w+)(?: (?:found|yet|known|mentioned|identified))?\.?$", re.IGNORECASE
 )
+_COMMON = 2.0
+"""A word that more than one message in so many says proves nothing."""
 _SUPPORTED = 0.45
 """The share of a line's words, by how much they tell, that a message must hold to be where it came from."""
 
@@ -110,8 +112,14 @@ class Tracer:
     def _source(self, line: Line) -> tuple[str, ...]:
         weights = self._weights(line.text)
         held = [name for name in line.names if name in self._names]
+        common = math.log(1 + _COMMON)
         believed = tuple(
-            name for name in held if any(word in self._words[self._names[name]] for word in weights)
+            name
+            for name in held
+            if any(
+                weight >= common and word in self._words[self._names[name]]
+                for word, weight in weights.items()
+            )
         )
         if believed:
             return believed
@@ -119,12 +127,9 @@ class Tracer:
         return () if found is None else (self._entries[found].name,)
 
     def _weights(self, text: str) -> Mapping[str, float]:
-        """The words of `text` that are said anywhere, by how few messages say them; others count in full."""
+        """The words of `text`, by how few messages say them; one that none says counts in full."""
         count = len(self._entries)
-        return {
-            word: math.log(1 + count / len(self._by_word[word])) if word in self._by_word else math.log(2)
-            for word in words_of(text)
-        }
+        return {word: math.log(1 + count / len(self._by_word.get(word, "1"))) for word in words_of(text)}
 
     def _best(self, weights: Mapping[str, float]) -> int | None:
         scores: Counter[int] = Counter()

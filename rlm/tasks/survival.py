@@ -36,16 +36,15 @@ def facts_of(entries: Sequence[Entry]) -> list[Telling]:
 
 
 def check(facts: Sequence[Telling], lines: Sequence[Line]) -> list[bool]:
-    """For each fact, whether a line of the summary holds it: nearly all that is particular in it (numbers,
-    names, paths, code) and most of its words."""
+    """For each fact, whether a line of the summary holds it: all its numbers, and most of its words, of which
+    what is particular (names, paths, code) counts more."""
     said = [words_of(line.text) for line in lines]
     return [any(_held(fact, words) for words in said) for fact in facts]
 
 
 def _held(fact: Telling, words: set[str]) -> bool:
     particulars = [words_of(one) for one in fact.particulars]
-    numbers = [one for one in particulars if any(word[0].isdigit() for word in one)]
-    if not all(one <= words for one in numbers):
+    if not {word for word in words_of(fact.text) if word[0].isdigit()} <= words:
         return False
     weight = sum(2.0 for _ in particulars) + len(fact.words)
     held = 2.0 * sum(one <= words for one in particulars) + len(fact.words & words)
