@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rlm.events import Observer
     from rlm.plan import RunPlan
     from rlm.runtime import RLM
-    from rlm.types import RunResult
+    from rlm.tasks.ask import Answered
 
 __all__ = ["ask"]
 
@@ -34,6 +34,7 @@ Examples:
   rlm ask "Which clause ends the contract early?" contract.txt
   rlm ask "What does heapq.merge do?" src/ --exclude 'test*'
   journalctl -b | rlm ask "Why did the network go down?" -
+  rlm ask "How long is the notice?" lease.pdf --choice "one month" --choice "three months"
   rlm ask "Who is the supplier?" folder/ --model openai:gpt-5@http://localhost:8000/v1 --json
 """
 
@@ -89,6 +90,12 @@ def ask(
     schema: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="A JSON Schema that the answer must match.", show_default=False),
+    ] = None,
+    choice: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TEXT", help="One of the answers to choose from; repeat it.", show_default=False
+        ),
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what it would take; ask no model, spend nothing.")
@@ -167,11 +174,11 @@ def ask(
             if dry_run:
                 _print_plan(run_interruptible(rlm.plan(sources)), as_json=as_json)
                 return
-            result = run_interruptible(_run(rlm, question, sources, _schema(schema)))
+            answered = run_interruptible(_run(rlm, question, sources, _schema(schema), choice or ()))
         except KeyboardInterrupt:
             progress.close()
             raise interrupted(progress.run_id) from None
-    leave_with(result, as_json=as_json, quiet=quiet)
+    leave_with(answered.result, as_json=as_json, quiet=quiet, data=answered.to_json())
 
 
 ask.__doc__ = f"{ask.__doc__}\n\n{EXAMPLES}"
@@ -192,9 +199,13 @@ def _schema(file: Path | None) -> object:
     return schema
 
 
-async def _run(rlm: RLM, question: str, sources: Sequence[Source], schema: object) -> RunResult:
+async def _run(
+    rlm: RLM, question: str, sources: Sequence[Source], schema: object, choices: Sequence[str]
+) -> Answered:
+    from rlm.tasks.ask import ask as answer
+
     try:
-        return await rlm.run(question, sources, schema=schema)
+        return await answer(rlm, question, sources, choices=choices, schema=schema)
     finally:
         await rlm.aclose()
 
