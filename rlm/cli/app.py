@@ -13,6 +13,7 @@ from rlm.cli.assemble_scoped import scoped
 from rlm.cli.doctor import doctor
 from rlm.cli.exits import Exit, exit_for, say
 from rlm.cli.init import init
+from rlm.cli.research import research
 from rlm.cli.resume import replay, resume
 from rlm.cli.runs import runs_app
 from rlm.cli.sandbox import sandbox_app
@@ -48,6 +49,7 @@ app = typer.Typer(
 )
 app.command()(ask)
 app.command()(summarize)
+app.command()(research)
 app.command()(search)
 app.add_typer(runs_app, name="runs")
 app.command()(show)

@@ -101,6 +101,7 @@ def rlm_of(
     sandbox: SandboxOption = "auto",
     store: str | None = None,
     no_cache: bool = False,
+    cache: bool = False,
     runs_code: bool = False,
 ) -> RLM:
     """The runtime that the options make. `runs_code`: models may write code; isolation is settled first."""
@@ -113,6 +114,7 @@ def rlm_of(
         sandbox=allowed_level(sandbox, model_written=written_by_model) if runs_code else "auto",
         store=store,
         document_cache=not no_cache,
+        cache=cache,
         facts=settings_in_force(ctx).models,
     )
     return RLM(

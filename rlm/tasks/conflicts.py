@@ -54,9 +54,9 @@ def seen_conflicts(sources: Sequence[Source]) -> list[Conflict]:
         if shared < _FEWEST:
             continue
         alike = shared / len(one.frame | other.frame)
-        if alike >= _FRAME and one.numbers and other.numbers and not one.numbers & other.numbers:
-            found[pair] = Conflict(pair, f"“{one.text}” against “{other.text}”")
-        elif alike >= _NEGATION_FRAME and one.denied != other.denied and one.numbers == other.numbers:
+        differ = alike >= _FRAME and one.numbers and other.numbers and not one.numbers & other.numbers
+        denied = alike >= _NEGATION_FRAME and one.denied != other.denied and one.numbers == other.numbers
+        if differ or denied:
             found[pair] = Conflict(pair, f"“{one.text}” against “{other.text}”")
     return list(found.values())
 

@@ -12,7 +12,7 @@ from rlm.tasks.lines import words_of
 from rlm.tasks.questions import Question
 from rlm.types import Citation, RunResult
 
-__all__ = ["EvidenceTable", "Finding", "Source"]
+__all__ = ["EvidenceTable", "Finding", "Source", "passages"]
 
 _ALIKE = 0.9
 _OVERLAP = 0.5
@@ -89,7 +89,8 @@ class EvidenceTable:
 
 
 def _claims(result: RunResult, numbers: dict[int, int]) -> list[tuple[str, tuple[int, ...]]]:
-    """The sentences of an answer with their sources. An answer without marks is one claim with all of them."""
+    """The sentences of an answer with their sources. Where no mark says which, the passages that hold a
+    sentence; where there is a sentence that none holds, all is one claim with all of them."""
     text = result.text
     claims: list[tuple[str, tuple[int, ...]]] = []
     marked = False
@@ -101,9 +102,22 @@ def _claims(result: RunResult, numbers: dict[int, int]) -> list[tuple[str, tuple
         cited = [numbers[n] for mark in marks for n in mark.numbers if n in numbers]
         marked = marked or bool(marks)
         claims.append((words, tuple(dict.fromkeys(cited))))
-    if not marked and claims:
-        return [(" ".join(words for words, _ in claims), tuple(dict.fromkeys(numbers.values())))]
-    return claims
+    if marked or not claims:
+        return claims
+    quotes = {
+        numbers[place]: words_of(one.quote)
+        for place, one in enumerate(result.citations, 1)
+        if place in numbers
+    }
+    held = [(words, tuple(n for n, quote in quotes.items() if _mostly(words, quote))) for words, _ in claims]
+    if all(sources for _, sources in held):
+        return held
+    return [(" ".join(words for words, _ in claims), tuple(quotes))]
+
+
+def _mostly(text: str, quote: set[str]) -> bool:
+    words = words_of(text)
+    return len(words & quote) >= _ALIKE * len(words)
 
 
 def _without_marks(text: str) -> str:

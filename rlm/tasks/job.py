@@ -26,7 +26,7 @@ from rlm.recording import PastReply, Recording
 from rlm.resume import source_facts
 from rlm.runtime import RLM
 from rlm.subcalls import SubCalls
-from rlm.types import Citation, RunResult, StopReason
+from rlm.types import Citation, Coverage, RunResult, StopReason, Usage
 from sandbox.in_kernel.body import Body
 from sandbox.types import ChildAnswer, ChildBatch, ChildSlice
 
@@ -132,26 +132,29 @@ class Job:
         self.stop_reason = STOP_REASONS[error.limit] if isinstance(error, BudgetExhausted) else "model"
 
     async def finish(
-        self, answer: Any, citations: Sequence[Citation] = (), *, stop_reason: StopReason | None = None
+        self, answer: Any, citations: Sequence[Citation] = (), *, runs: Sequence[RunResult] = ()
     ) -> RunResult:
-        """The result, written to the journal. Once, at the end."""
+        """The result, written to the journal. Once, at the end. `runs` are those that the job was made of:
+        their usage is counted in, and their coverage, as far as it is known to have been had together."""
         result = RunResult(
             run_id=self.run_id,
             answer=answer,
             confidence=None,
-            stop_reason=stop_reason or self.stop_reason,
+            stop_reason=self.stop_reason,
             forced=False,
             strategy="rlm",
             citations=tuple(citations),
-            coverage=self.coverage.report(),
-            usage=self._caller.usage(),
-            rounds=0,
-            sub_calls=self._children.calls,
+            coverage=_least([self.coverage.report(), *(run.coverage for run in runs)]),
+            usage=_together([self._caller.usage(), *(run.usage for run in runs)]),
+            rounds=sum(run.rounds for run in runs),
+            sub_calls=self._children.calls + sum(run.sub_calls for run in runs),
             seconds=round(time.monotonic() - self._began, 3),
             warnings=tuple(self.warnings),
         )
         self.engine.tell(RunEnded(result.stop_reason, result.seconds))
-        totals = {"rounds": 0, "sub_calls": result.sub_calls, "cost_usd": self._caller.cost_usd}
+        costs = [one.cost_usd for one in result.usage]
+        cost = None if None in costs else sum(cost for cost in costs if cost is not None)
+        totals = {"rounds": result.rounds, "sub_calls": result.sub_calls, "cost_usd": cost}
         await self.log.append("finished", {**result.to_json(), **totals})
         return result
 
@@ -159,6 +162,30 @@ class Job:
         if isinstance(event, Warned):
             self.warnings.append(event.message)
         self.engine.tell(event)
+
+
+def _least(coverages: Sequence[Coverage]) -> Coverage:
+    """The least that several runs over one body covered together: in each way as much as the best of them."""
+    best = max(coverages, key=lambda one: (one.complete, -one.uncovered_chars))
+    fields = ("read_chars", "scanned_chars", "sent_chars", "answered_chars")
+    return replace(best, **{name: max(getattr(one, name) for one in coverages) for name in fields})
+
+
+def _together(usages: Sequence[Sequence[Usage]]) -> tuple[Usage, ...]:
+    """The usage of several runs, by model."""
+    sums: dict[str, Usage] = {}
+    for one in (usage for usages_of_one in usages for usage in usages_of_one):
+        before = sums.get(one.model, Usage(one.model, 0, 0, 0, 0, 0.0))
+        unknown = before.cost_usd is None or one.cost_usd is None
+        sums[one.model] = Usage(
+            one.model,
+            before.calls + one.calls,
+            before.input_tokens + one.input_tokens,
+            before.output_tokens + one.output_tokens,
+            before.cached_tokens + one.cached_tokens,
+            None if unknown else (before.cost_usd or 0.0) + (one.cost_usd or 0.0),
+        )
+    return tuple(sums.values())
 
 
 @asynccontextmanager
