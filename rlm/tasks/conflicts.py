@@ -15,8 +15,10 @@ from rlm.tasks.evidence_table import Source
 __all__ = ["Conflict", "read_conflicts", "seen_conflicts"]
 
 _MOST_SENTENCES = 600
-_FRAME = 0.7
+_FRAME = 0.8
+"""The share of the shorter sentence's words that the other has, beside numbers."""
 _NEGATION_FRAME = 0.8
+"""The share of the words of both that both have."""
 _FEWEST = 2
 _NUMBER = re.compile(r"\d[\d.,:/-]*")
 _WORD = re.compile(r"[^\W\d_][\w'’-]*")
@@ -53,8 +55,9 @@ def seen_conflicts(sources: Sequence[Source]) -> list[Conflict]:
         shared = len(one.frame & other.frame)
         if shared < _FEWEST:
             continue
+        held = shared / min(len(one.frame), len(other.frame))
+        differ = held >= _FRAME and one.numbers and other.numbers and not one.numbers & other.numbers
         alike = shared / len(one.frame | other.frame)
-        differ = alike >= _FRAME and one.numbers and other.numbers and not one.numbers & other.numbers
         denied = alike >= _NEGATION_FRAME and one.denied != other.denied and one.numbers == other.numbers
         if differ or denied:
             found[pair] = Conflict(pair, f"“{one.text}” against “{other.text}”")

@@ -214,6 +214,8 @@ async def opened_job(
             "since": past.run_id if past else None,
             "context_sha256": loaded.context.sha256,
             "context_chars": loaded.context.chars,
+            "documents": len(loaded.context.documents),
+            "warnings": warnings_of(loaded),
             "sources": source_facts(sources),
         }
         with loaded.context.open() as body:
