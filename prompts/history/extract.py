@@ -28,6 +28,7 @@ _FENCED = "```"
 _FEWEST_WORDS = 4
 _ALIKE = 0.7  # share of words two sentences have in common when one of them says it all
 _OFTEN = 0.05  # share of the messages in which a turn of phrase is only a habit
+_LEFT = "Remaining Work"
 _TELLING = 2.5  # the score above which a sentence is good company
 _GAIN = 0.3  # of what it has above that
 _MOST_PARTICULAR = {"system": 3.0, "user": 3.0, "assistant": 3.0, "tool": 1.0}
@@ -120,11 +121,13 @@ def extract(messages: Sequence[Message], names: Sequence[str], allowance: int, c
 
 
 def _neighbours(candidates: Sequence[_Candidate]) -> list[_Candidate]:
-    """Sentences that stood side by side stand in one line, under the heading of the stronger."""
+    """Sentences that stood side by side stand in one line, under the heading of the stronger; what is left to
+    do stays apart from what is done."""
     together: list[_Candidate] = []
     for candidate in candidates:
         before = together[-1] if together else None
-        if before and before.source == candidate.source and before.order == candidate.order - 1:
+        beside = before and before.source == candidate.source and before.order == candidate.order - 1
+        if before and beside and (before.heading == _LEFT) == (candidate.heading == _LEFT):
             stronger = max(before, candidate, key=lambda one: one.score)
             code = _FENCED in before.text + candidate.text
             text = f"{before.text}{chr(10) if code else ' '}{candidate.text}"

@@ -95,6 +95,7 @@ _SEPARATOR = re.compile(
     r"^[ \t]*[=*#_~-]{2,}[ \t]*(?P<inside>[^\n]{3,100}?)(?:[ \t]*[=*#_~-]{2,})?[ \t]*$", re.MULTILINE
 )
 _FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})[^\n]*\n.*?(?:^[ \t]*\1[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
+_WRAP = re.compile(r"(?<=[^\n]{50})(?<![.!?:;…])[ \t]*\n[ \t]*(?=[^\W_]|[`\"“(])(?![^\W_]{1,3}[.)][ \t])")
 _NAME_IN_TITLE = re.compile(rf"^[\[(*_]*(?P<name>{_NAME})")
 
 
@@ -360,7 +361,16 @@ def _paragraphs(text: str) -> list[Found]:
 def _message(one: Found, text: str) -> Message:
     role = _role(one.author)
     author = None if one.author.casefold() in _ROLES else one.author or None
-    return Message(role, text[one.text : one.end].strip(), author, one.time or None)
+    return Message(role, _unwrapped(text[one.text : one.end]).strip(), author, one.time or None)
+
+
+def _unwrapped(text: str) -> str:
+    """`text` with the lines joined that a margin broke: sentences are told apart by lines, too."""
+    pieces, at = [], 0
+    for fence in _FENCE.finditer(text):
+        pieces += [_WRAP.sub(" ", text[at : fence.start()]), fence[0]]
+        at = fence.end()
+    return "".join([*pieces, _WRAP.sub(" ", text[at:])])
 
 
 def _role(name: str) -> Role:

@@ -216,5 +216,5 @@ def _citations(body: Body, lines: Sequence[Line], entries: Sequence[Entry]) -> t
 def _words_of(body: Body, entry: Entry) -> Span:
     """Where what was said stands, without the line that says who and when."""
     raw = body.text(entry.start, entry.end)
-    at = max(0, raw.find(entry.message.content[:200]))
+    at = max(0, raw.find(entry.message.content[:40].partition("\n")[0]))
     return Span(entry.start + at, entry.start + len(raw.rstrip()))

@@ -55,8 +55,8 @@ async def work_card(
 
     The run is asked with the card's prompt. Where its answer asks for research (`RESEARCH: question`), that
     is done over the same sources, the report is put among the card's notes, and the card is asked again: at
-    most `most_research` questions in all. The limits of `rlm` hold for each run. Raises UsageError, InputError and
-    UnknownStage before anything is spent; else what `RLM.run` raises.
+    most `most_research` questions in all. The limits of `rlm` hold for each run. Raises UsageError,
+    InputError and UnknownStage before anything is spent; else what `RLM.run` raises.
     """
     if most_research < 0:
         raise UsageError(f"most_research is {most_research}: give 0 or more")

@@ -174,6 +174,21 @@ def test_prose_is_no_history(text: str, tmp_path: Path) -> None:
         assert not is_history(body)
 
 
+def test_lines_that_a_margin_broke_are_one_sentence_again(tmp_path: Path) -> None:
+    wrapped = (
+        "user: We decided against a queue, because nobody can run one on weekends. We store the event id in\n"
+        "`refund_events`, with a unique index.\n- a list item\n- another\n"
+    )
+    with load([wrapped + "assistant: Good.\nuser: Yes.\n"], tmp_path / "c").context.open() as body:
+        first = entries_of(body)[0]
+    assert first.message.content.splitlines() == [
+        "We decided against a queue, because nobody can run one on weekends. We store the event id in "
+        "`refund_events`, with a unique index.",
+        "- a list item",
+        "- another",
+    ]
+
+
 _LINES = st.lists(
     st.sampled_from(
         [

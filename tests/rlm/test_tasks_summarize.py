@@ -139,6 +139,25 @@ async def test_a_history_that_grew_costs_its_new_chunk_alone(summary: Summarize)
     assert third.text == second.text
 
 
+async def test_an_interrupted_summary_is_gone_on_with_and_pays_nothing_twice(summary: Summarize) -> None:
+    window = ModelWindow(context=3_000, output=400)
+    answers = iter([counting, counting])
+
+    def dies(request: Request) -> str:
+        answer = next(answers, None)
+        if answer is None:
+            raise ModelUnavailable("the network is gone")
+        return answer(request)
+
+    first = await summary([chat(400)], ScriptedModel.of(summary=dies, window=window), tokens=400)
+    assert first.result.stop_reason == "model"
+    whole = ScriptedModel.of(summary=counting, window=window)
+    await summary([chat(400)], whole, tokens=400)
+    rest = ScriptedModel.of(summary=counting, window=window)
+    await summary([chat(400)], rest, tokens=400, since=first.result.run_id)
+    assert len(rest.requests) == len(whole.requests) - 2
+
+
 async def test_another_history_than_before_is_said(summary: Summarize) -> None:
     first = await summary([chat(30)], tokens=300)
     other = await summary(
