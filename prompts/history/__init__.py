@@ -10,7 +10,7 @@ from prompts.history.compaction import (
     drive_async,
 )
 from prompts.history.cues import HEADINGS
-from prompts.history.extract import Telling, extract, telling
+from prompts.history.extract import Extraction, Telling, extract
 from prompts.history.message import Message
 from prompts.history.summary import BREAK, SUMMARY_PROMPT, Folding, Summary, chunks, summarizing
 
@@ -20,6 +20,7 @@ __all__ = [
     "SUMMARY_PROMPT",
     "AsyncSummarizer",
     "CompactedHistory",
+    "Extraction",
     "Folding",
     "Message",
     "Summarizer",
@@ -32,5 +33,4 @@ __all__ = [
     "drive_async",
     "extract",
     "summarizing",
-    "telling",
 ]

@@ -18,7 +18,7 @@ from prompts.history.message import Message
 from prompts.history.sentences import MAX_CHARS, pieces
 from prompts.tokens import Counter
 
-__all__ = ["Telling", "extract", "telling"]
+__all__ = ["Extraction", "Telling", "extract"]
 
 _WORD = re.compile(r"\w+(?:['’]\w+)?")
 _NUMBER = re.compile(r"\d+")
@@ -61,63 +61,74 @@ class Telling:
     particulars: frozenset[str]
 
 
-def telling(messages: Sequence[Message], most: int, *, each: int = 2) -> list[Telling]:
-    """The sentences that tell most, the best first: `each` for every heading that has as many, then whatever
-    tells most, `most` in all; none that says what another says."""
-    best = sorted(_candidates(messages), key=lambda one: (-one.score, one.order))
-    chosen = _Chosen()
-    found: list[_Candidate] = []
-    for heading in HEADINGS:
-        own = (one for one in best if one.heading == heading and one.score >= _TELLING)
-        found += islice((one for one in own if chosen.take(one)), each)
-    for candidate in best:
-        if len(found) >= most or candidate.score < _TELLING:
-            break
-        if chosen.take(candidate):
-            found.append(candidate)
-    return [
-        Telling(
-            one.source,
-            one.heading,
-            one.text,
-            one.score,
-            one.words,
-            frozenset(word.casefold() for word in one.particulars),
-        )
-        for one in sorted(found[:most], key=lambda one: (-one.score, one.order))
-    ]
+class Extraction:
+    """The sentences of a chat, judged once, to be picked from as often as is wanted."""
+
+    def __init__(self, messages: Sequence[Message]) -> None:
+        self._candidates = _candidates(messages)
+
+    def telling(self, most: int, *, each: int = 2) -> list[Telling]:
+        """The sentences that tell most, the best first: `each` for every heading that has as many, then
+        whatever tells most, `most` in all; none that says what another says."""
+        best = sorted(self._candidates, key=lambda one: (-one.score, one.order))
+        chosen = _Chosen()
+        found: list[_Candidate] = []
+        for heading in HEADINGS:
+            own = (one for one in best if one.heading == heading and one.score >= _TELLING)
+            found += islice((one for one in own if chosen.take(one)), each)
+        for candidate in best:
+            if len(found) >= most or candidate.score < _TELLING:
+                break
+            if chosen.take(candidate):
+                found.append(candidate)
+        return [
+            Telling(
+                one.source,
+                one.heading,
+                one.text,
+                one.score,
+                one.words,
+                frozenset(word.casefold() for word in one.particulars),
+            )
+            for one in sorted(found[:most], key=lambda one: (-one.score, one.order))
+        ]
+
+    def page(self, names: Sequence[str], allowance: int, counter: Counter) -> str:
+        """The telling sentences under the five headings, each followed by its message's name, in at most
+        about `allowance` tokens of `counter`; "" when that holds none."""
+        candidates = self._candidates
+        lines = [_line(candidate, names) for candidate in candidates]
+        costs = counter.count_each([f"\n{line}" for line in lines])
+        left = allowance - counter.count(_page({}))
+        promised = int(left * _EACH_SHARE)
+        worth = [
+            candidate.score / math.sqrt(max(cost, 8))
+            for candidate, cost in zip(candidates, costs, strict=True)
+        ]
+        best = sorted(range(len(candidates)), key=lambda index: (-worth[index], index))
+        chosen = _Chosen()
+        for heading in HEADINGS:
+            room = promised
+            for index in best:
+                if (
+                    candidates[index].heading == heading
+                    and costs[index] <= room
+                    and chosen.take(candidates[index])
+                ):
+                    room -= costs[index]
+                    left -= costs[index]
+        for index in best:
+            if costs[index] <= left and chosen.take(candidates[index]):
+                left -= costs[index]
+        page: dict[str, list[str]] = {}
+        for together in _neighbours(chosen.candidates):
+            page.setdefault(together.heading, []).append(_line(together, names))
+        return _page(page) if page else ""
 
 
 def extract(messages: Sequence[Message], names: Sequence[str], allowance: int, counter: Counter) -> str:
-    """The telling sentences of `messages` under the five headings, each followed by its message's name, in
-    at most about `allowance` tokens of `counter`; "" when that holds none."""
-    candidates = _candidates(messages)
-    lines = [_line(candidate, names) for candidate in candidates]
-    costs = counter.count_each([f"\n{line}" for line in lines])
-    left = allowance - counter.count(_page({}))
-    promised = int(left * _EACH_SHARE)
-    worth = [
-        candidate.score / math.sqrt(max(cost, 8)) for candidate, cost in zip(candidates, costs, strict=True)
-    ]
-    best = sorted(range(len(candidates)), key=lambda index: (-worth[index], index))
-    chosen = _Chosen()
-    for heading in HEADINGS:
-        room = promised
-        for index in best:
-            if (
-                candidates[index].heading == heading
-                and costs[index] <= room
-                and chosen.take(candidates[index])
-            ):
-                room -= costs[index]
-                left -= costs[index]
-    for index in best:
-        if costs[index] <= left and chosen.take(candidates[index]):
-            left -= costs[index]
-    page: dict[str, list[str]] = {}
-    for together in _neighbours(chosen.candidates):
-        page.setdefault(together.heading, []).append(_line(together, names))
-    return _page(page) if page else ""
+    """`Extraction.page` of `messages`."""
+    return Extraction(messages).page(names, allowance, counter)
 
 
 def _neighbours(candidates: Sequence[_Candidate]) -> list[_Candidate]:

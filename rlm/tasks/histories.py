@@ -9,12 +9,12 @@ from hashlib import sha256
 
 from prompts.history import (
     HEADINGS,
+    Extraction,
     Folding,
     Message,
     Telling,
     chunks,
     drive_async,
-    extract,
     summarizing,
 )
 from prompts.tokens import Counter, get_counter
@@ -66,11 +66,12 @@ async def summarize_history(job: Job, entries: Sequence[Entry], tokens: int) -> 
     messages = [entry.message for entry in entries]
     names = [entry.name for entry in entries]
     states = _states(entries)
-    facts = facts_of(entries)
+    extraction = Extraction(messages)
+    facts = facts_of(extraction, len(entries))
     text = await _folded(job, messages, names, tokens)
     everything = Span(0, job.body.chars)
     if text is None:
-        lines, checked = _extracted(states, facts, messages, names, tokens)
+        lines, checked = _extracted(states, facts, extraction, messages, names, tokens)
         job.coverage.note_read([everything])
     else:
         job.coverage.note_answered([everything])
@@ -134,6 +135,7 @@ async def _folded(job: Job, messages: Sequence[Message], names: Sequence[str], t
 def _extracted(
     states: Sequence[Line],
     facts: Sequence[Telling],
+    extraction: Extraction,
     messages: Sequence[Message],
     names: Sequence[str],
     tokens: int,
@@ -143,7 +145,7 @@ def _extracted(
     most = min(tokens, max(_LEAST_TOKENS, int(whole * _SHARE)))
     tried: list[tuple[list[Line], tuple[Fact, ...]]] = []
     for share in _EXTRACT_SHARES:
-        picked = [*states, *parsed(extract(messages, names, int(most * share), _COUNTER))]
+        picked = [*states, *parsed(extraction.page(names, int(most * share), _COUNTER))]
         while picked and _COUNTER.count(page(picked)) > tokens:
             picked.pop()
         tried.append(_restored(picked, facts, names, most))

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from prompts.history import Telling, telling
-from rlm.tasks.entries import Entry
+from prompts.history import Extraction, Telling
 from rlm.tasks.lines import Line, words_of
 
 __all__ = ["Fact", "check", "facts_of"]
@@ -29,10 +28,10 @@ class Fact:
     status: Literal["kept", "restored", "lost"] = "kept"
 
 
-def facts_of(entries: Sequence[Entry]) -> list[Telling]:
-    """What a summary of the history is checked for, what tells most first: 10 to 40 facts, by its length."""
-    most = max(_FEWEST, min(_MOST, len(entries) // _A_FACT_FOR))
-    return telling([entry.message for entry in entries], most)
+def facts_of(extraction: Extraction, entries: int) -> list[Telling]:
+    """What a summary of so many entries is checked for, what tells most first: 10 to 40 facts."""
+    most = max(_FEWEST, min(_MOST, entries // _A_FACT_FOR))
+    return extraction.telling(most)
 
 
 def check(facts: Sequence[Telling], lines: Sequence[Line]) -> list[bool]:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prompts.history import HEADINGS, Message
+from prompts.history import HEADINGS, Extraction, Message
 from rlm.tasks.entries import Entry
 from rlm.tasks.lines import Line, Tracer, page, parsed
 from rlm.tasks.survival import check, facts_of
@@ -106,13 +106,13 @@ HISTORY = (
     ],
 )
 def test_a_fact_survives_when_a_line_holds_its_numbers_and_most_of_its_words(line: str, kept: bool) -> None:
-    facts = facts_of(entries(*HISTORY))
+    facts = facts_of(Extraction([one.message for one in entries(*HISTORY)]), len(HISTORY))
     place = next(place for place, fact in enumerate(facts) if "webhook" in fact.text)
     assert check(facts, [Line("Task Summary", line)])[place] is kept
 
 
 def test_requirements_decisions_errors_state_and_what_is_left_are_looked_for() -> None:
-    facts = facts_of(entries(*HISTORY))
+    facts = facts_of(Extraction([one.message for one in entries(*HISTORY)]), len(HISTORY))
     texts = " ".join(fact.text for fact in facts)
     for word in ("webhook", "refund_events", "OperationalError", "refunds_v2", "rate limiting"):
         assert word in texts
