@@ -56,6 +56,11 @@ class LeftRun:
         summary = await journal.get(name)
         events = await journal.events(name)
         facts = summary.settings
+        if "job" in facts:
+            again = f"the same again with --since {name}" if facts["job"] == "summarize" else "ask again"
+            raise JournalError(
+                f"run {name} is a {facts['job']} job, which is not gone on with by resume: {again}"
+            )
         if not {"sources", "root", "limits"} <= facts.keys():
             raise JournalError(
                 f"run {name} was written by an older rlm, which did not keep what it takes to go on with it; "

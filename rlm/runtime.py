@@ -245,6 +245,26 @@ class RLM:
             raise UsageError("a session needs a context, or the run that it goes on from (after=…)")
         return Session(lambda: self._watched(log_event, run_spans())._engine(), _sources(context), after)
 
+    @asynccontextmanager
+    async def opened(
+        self, context: Context, *observers: Observer
+    ) -> AsyncIterator[tuple[Engine, Loaded, Journal]]:
+        """What a job of its own works with: these models and limits, `context` loaded, the journal.
+        `observers` are told of it, too. Raises UsageError and JournalError."""
+        watched = self._watched(log_event, *observers)
+        cache = default_cache(os.environ) if self.settings.document_cache else None
+        began = time.monotonic()
+        with Workspace() as workspace:
+            loaded = await workspace.load(_sources(context), cache=cache)
+            found = loaded.context
+            watched._tell(
+                ContextLoaded(
+                    found.chars, len(found.documents), len(loaded.skipped), time.monotonic() - began
+                )
+            )
+            async with self._journal() as journal:
+                yield watched._engine(), loaded, journal
+
     async def plan(self, context: Context) -> RunPlan:
         """What a run over `context` would about take. Loads it, asks no model, opens no kernel, keeps
         nothing. Raises UsageError."""

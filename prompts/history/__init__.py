@@ -9,20 +9,25 @@ from prompts.history.compaction import (
     compact_history_async,
     drive_async,
 )
-from prompts.history.extract import extract
+from prompts.history.cues import HEADINGS
+from prompts.history.extract import Extraction, Telling, extract
 from prompts.history.message import Message
-from prompts.history.summary import BREAK, SUMMARY_PROMPT, Folding, Summary, summarizing
+from prompts.history.summary import BREAK, SUMMARY_PROMPT, Folding, Summary, chunks, summarizing
 
 __all__ = [
     "BREAK",
+    "HEADINGS",
     "SUMMARY_PROMPT",
     "AsyncSummarizer",
     "CompactedHistory",
+    "Extraction",
     "Folding",
     "Message",
     "Summarizer",
     "Summary",
     "SummaryCache",
+    "Telling",
+    "chunks",
     "compact_history",
     "compact_history_async",
     "drive_async",

@@ -11,13 +11,14 @@ import re
 from collections import Counter as Tally
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from prompts.history.cues import CORRECTION, DEPENDENT, HEADINGS, cues
 from prompts.history.message import Message
 from prompts.history.sentences import MAX_CHARS, pieces
 from prompts.tokens import Counter
 
-__all__ = ["extract"]
+__all__ = ["Extraction", "Telling", "extract"]
 
 _WORD = re.compile(r"\w+(?:['’]\w+)?")
 _NUMBER = re.compile(r"\d+")
@@ -27,6 +28,7 @@ _FENCED = "```"
 _FEWEST_WORDS = 4
 _ALIKE = 0.7  # share of words two sentences have in common when one of them says it all
 _OFTEN = 0.05  # share of the messages in which a turn of phrase is only a habit
+_LEFT = "Remaining Work"
 _TELLING = 2.5  # the score above which a sentence is good company
 _GAIN = 0.3  # of what it has above that
 _MOST_PARTICULAR = {"system": 3.0, "user": 3.0, "assistant": 3.0, "tool": 1.0}
@@ -46,44 +48,97 @@ class _Candidate:
     particulars: frozenset[str]
 
 
-def extract(messages: Sequence[Message], names: Sequence[str], allowance: int, counter: Counter) -> str:
-    """The telling sentences of `messages` under the five headings, each followed by its message's name, in
-    at most about `allowance` tokens of `counter`; "" when that holds none."""
-    candidates = _candidates(messages)
-    lines = [_line(candidate, names) for candidate in candidates]
-    costs = counter.count_each([f"\n{line}" for line in lines])
-    left = allowance - counter.count(_page({}))
-    promised = int(left * _EACH_SHARE)
-    worth = [
-        candidate.score / math.sqrt(max(cost, 8)) for candidate, cost in zip(candidates, costs, strict=True)
-    ]
-    best = sorted(range(len(candidates)), key=lambda index: (-worth[index], index))
-    chosen = _Chosen()
-    for heading in HEADINGS:
-        room = promised
+@dataclass(frozen=True, slots=True)
+class Telling:
+    """A sentence (or a few that belong together) that a summary should not lose: the place of its message,
+    the heading it belongs under, how much it tells, and its words and particulars, in small letters."""
+
+    place: int
+    heading: str
+    text: str
+    score: float
+    words: frozenset[str]
+    particulars: frozenset[str]
+
+
+class Extraction:
+    """The sentences of a chat, judged once, to be picked from as often as is wanted."""
+
+    def __init__(self, messages: Sequence[Message]) -> None:
+        self._candidates = _candidates(messages)
+
+    def telling(self, most: int, *, each: int = 2) -> list[Telling]:
+        """The sentences that tell most, the best first: `each` for every heading that has as many, then
+        whatever tells most, `most` in all; none that says what another says."""
+        best = sorted(self._candidates, key=lambda one: (-one.score, one.order))
+        chosen = _Chosen()
+        found: list[_Candidate] = []
+        for heading in HEADINGS:
+            own = (one for one in best if one.heading == heading and one.score >= _TELLING)
+            found += islice((one for one in own if chosen.take(one)), each)
+        for candidate in best:
+            if len(found) >= most or candidate.score < _TELLING:
+                break
+            if chosen.take(candidate):
+                found.append(candidate)
+        return [
+            Telling(
+                one.source,
+                one.heading,
+                one.text,
+                one.score,
+                one.words,
+                frozenset(word.casefold() for word in one.particulars),
+            )
+            for one in sorted(found[:most], key=lambda one: (-one.score, one.order))
+        ]
+
+    def page(self, names: Sequence[str], allowance: int, counter: Counter) -> str:
+        """The telling sentences under the five headings, each followed by its message's name, in at most
+        about `allowance` tokens of `counter`; "" when that holds none."""
+        candidates = self._candidates
+        lines = [_line(candidate, names) for candidate in candidates]
+        costs = counter.count_each([f"\n{line}" for line in lines])
+        left = allowance - counter.count(_page({}))
+        promised = int(left * _EACH_SHARE)
+        worth = [
+            candidate.score / math.sqrt(max(cost, 8))
+            for candidate, cost in zip(candidates, costs, strict=True)
+        ]
+        best = sorted(range(len(candidates)), key=lambda index: (-worth[index], index))
+        chosen = _Chosen()
+        for heading in HEADINGS:
+            room = promised
+            for index in best:
+                if (
+                    candidates[index].heading == heading
+                    and costs[index] <= room
+                    and chosen.take(candidates[index])
+                ):
+                    room -= costs[index]
+                    left -= costs[index]
         for index in best:
-            if (
-                candidates[index].heading == heading
-                and costs[index] <= room
-                and chosen.take(candidates[index])
-            ):
-                room -= costs[index]
+            if costs[index] <= left and chosen.take(candidates[index]):
                 left -= costs[index]
-    for index in best:
-        if costs[index] <= left and chosen.take(candidates[index]):
-            left -= costs[index]
-    page: dict[str, list[str]] = {}
-    for together in _neighbours(chosen.candidates):
-        page.setdefault(together.heading, []).append(_line(together, names))
-    return _page(page) if page else ""
+        page: dict[str, list[str]] = {}
+        for together in _neighbours(chosen.candidates):
+            page.setdefault(together.heading, []).append(_line(together, names))
+        return _page(page) if page else ""
+
+
+def extract(messages: Sequence[Message], names: Sequence[str], allowance: int, counter: Counter) -> str:
+    """`Extraction.page` of `messages`."""
+    return Extraction(messages).page(names, allowance, counter)
 
 
 def _neighbours(candidates: Sequence[_Candidate]) -> list[_Candidate]:
-    """Sentences that stood side by side stand in one line, under the heading of the stronger."""
+    """Sentences that stood side by side stand in one line, under the heading of the stronger; what is left to
+    do stays apart from what is done."""
     together: list[_Candidate] = []
     for candidate in candidates:
         before = together[-1] if together else None
-        if before and before.source == candidate.source and before.order == candidate.order - 1:
+        beside = before and before.source == candidate.source and before.order == candidate.order - 1
+        if before and beside and (before.heading == _LEFT) == (candidate.heading == _LEFT):
             stronger = max(before, candidate, key=lambda one: one.score)
             code = _FENCED in before.text + candidate.text
             text = f"{before.text}{chr(10) if code else ' '}{candidate.text}"

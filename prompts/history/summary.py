@@ -51,12 +51,14 @@ class Failed:
 @dataclass(frozen=True, slots=True)
 class Folding:
     """How messages are folded: a summary of at most `allowance` tokens of `counter`, out of prompts of at
-    most `window` tokens. A quarter of the window is kept for the summary so far."""
+    most `window` tokens. A quarter of the window is kept for the summary so far. A summary that saves less
+    than `least_gain` of what it replaces is a failure."""
 
     counter: Counter
     allowance: int
     window: int
     cache: SummaryCache | None = None
+    least_gain: float = LEAST_GAIN
 
     @property
     def chunk_tokens(self) -> int:
@@ -101,8 +103,8 @@ def summarizing(
         answer = yield from _answer(prompt, kept, folding)
         if isinstance(answer, Failed):
             return Summary(None, answer.reason)
-        if count(answer) > replaced * (1 - LEAST_GAIN):
-            return Summary(None, f"a summary saved less than {LEAST_GAIN:.0%} of what it replaced")
+        if count(answer) > replaced * (1 - folding.least_gain):
+            return Summary(None, f"a summary saved less than {folding.least_gain:.0%} of what it replaced")
         if answer != kept:
             asked += 1
             if folding.cache is not None:

@@ -14,12 +14,14 @@ from rlm.cli.doctor import doctor
 from rlm.cli.exits import Exit, exit_for, say
 from rlm.cli.init import init
 from rlm.cli.models import models
+from rlm.cli.research import research
 from rlm.cli.resume import replay, resume
 from rlm.cli.runs import runs_app
 from rlm.cli.sandbox import sandbox_app
 from rlm.cli.search import search
 from rlm.cli.segments import segments_app
 from rlm.cli.show import export, show
+from rlm.cli.summarize import summarize
 from rlm.version import __version__
 
 __all__ = ["app", "run"]
@@ -47,6 +49,8 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.command()(ask)
+app.command()(summarize)
+app.command()(research)
 app.command()(search)
 app.add_typer(runs_app, name="runs")
 app.command()(show)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rlm.events import Observer
     from rlm.plan import RunPlan
     from rlm.runtime import RLM
-    from rlm.types import RunResult
+    from rlm.tasks.ask import Answered
 
 __all__ = ["ask"]
 
@@ -34,6 +34,7 @@ Examples:
   rlm ask "Which clause ends the contract early?" contract.txt
   rlm ask "What does heapq.merge do?" src/ --exclude 'test*'
   journalctl -b | rlm ask "Why did the network go down?" -
+  rlm ask "How long is the notice?" lease.pdf --choice "one month" --choice "three months"
   rlm ask "Who is the supplier?" folder/ --model openai:gpt-5@http://localhost:8000/v1 --json
   rlm ask "And since when?" --continue 20260131-142501
 """
@@ -102,6 +103,12 @@ def ask(
     schema: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="A JSON Schema that the answer must match.", show_default=False),
+    ] = None,
+    choice: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TEXT", help="One of the answers to choose from; repeat it.", show_default=False
+        ),
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what it would take; ask no model, spend nothing.")
@@ -184,11 +191,13 @@ def ask(
             if dry_run:
                 _print_plan(run_interruptible(rlm.plan(sources)), as_json=as_json)
                 return
-            result = run_interruptible(_run(rlm, question, sources, _schema(schema), continued))
+            answered = run_interruptible(
+                _run(rlm, question, sources, _schema(schema), choice or (), continued)
+            )
         except KeyboardInterrupt:
             progress.close()
             raise interrupted(progress.run_id) from None
-    leave_with(result, as_json=as_json, quiet=quiet)
+    leave_with(answered.result, as_json=as_json, quiet=quiet, data=answered.to_json())
 
 
 ask.__doc__ = f"{ask.__doc__}\n\n{EXAMPLES}"
@@ -209,11 +218,12 @@ def _schema(file: Path | None) -> object:
     return schema
 
 
-def _check(paths: Sequence[str], continued: str | None, *, dry_run: bool) -> None:
+def _check(paths: Sequence[str], continued: str | None, *, dry_run: bool, choices: Sequence[str]) -> None:
     if continued is None and not paths:
         raise UsageError("no PATH was given: name files or folders, - for stdin, or a run (--continue RUN)")
-    if continued is not None and dry_run:
-        raise UsageError("--dry-run can't be had with --continue: leave one out")
+    if continued is not None and (dry_run or choices):
+        wanted = "--dry-run" if dry_run else "--choice"
+        raise UsageError(f"{wanted} can't be had with --continue: leave one out")
 
 
 def _models_of(
@@ -229,13 +239,21 @@ def _models_of(
 
 
 async def _run(
-    rlm: RLM, question: str, sources: Sequence[Source], schema: object, continued: str | None
-) -> RunResult:
+    rlm: RLM,
+    question: str,
+    sources: Sequence[Source],
+    schema: object,
+    choices: Sequence[str],
+    continued: str | None,
+) -> Answered:
+    from rlm.tasks.ask import answered
+    from rlm.tasks.ask import ask as answer
+
     try:
         if continued is None:
-            return await rlm.run(question, sources, schema=schema)
+            return await answer(rlm, question, sources, choices=choices, schema=schema)
         async with rlm.session(sources, after=continued) as session:
-            return await session.run(question, schema=schema)
+            return answered(question, await session.run(question, schema=schema))
     finally:
         await rlm.aclose()
 

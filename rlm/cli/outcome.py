@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -17,10 +18,13 @@ if TYPE_CHECKING:
 __all__ = ["interrupted", "leave_with"]
 
 
-def leave_with(result: RunResult, *, as_json: bool, quiet: bool) -> None:
-    """Print a result, the answer on stdout alone. Raises typer.Exit where there is no answer."""
+def leave_with(
+    result: RunResult, *, as_json: bool, quiet: bool, data: Mapping[str, Any] | None = None
+) -> None:
+    """Print a result, the answer on stdout alone. Raises typer.Exit where there is no answer. `data` is what
+    there is as JSON, where that is more than the result."""
     if as_json:
-        typer.echo(json_bytes(result.to_json(), indent=2))
+        typer.echo(json_bytes(data or result.to_json(), indent=2))
     elif result.answer is not None:
         text = answer_text(result)
         if sys.stdout.isatty():

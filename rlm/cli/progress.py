@@ -119,7 +119,8 @@ class Progress:
         over = event.done == event.asked and self._batch > 1
         if over or now - self._last_line > _LINE_SECONDS:
             self._last_line = now
-            self._line(f"{self._round}: {text}")
+            # A job that is no run of a root has no rounds.
+            self._line(f"{self._round}: {text}" if self._round else text)
 
     def _indexing(self, done: int, chars: int) -> None:
         text = f"indexing the input for ranking: {share(done, chars)} of {chars:,} characters"

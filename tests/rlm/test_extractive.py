@@ -53,6 +53,16 @@ async def test_one_key_among_many_is_found(run) -> None:
     assert "137007" in result.answer.splitlines()[1]
 
 
+async def test_numbers_in_brackets_of_the_text_are_no_marks_of_the_answer(run) -> None:
+    """Transcripts number their turns: `[74] Anna: …` must not stop the answer."""
+    text = "".join(f"[{n}] Anna: the remote control costs {n} euros [{n}, {n + 1}]\n" for n in range(70, 90))
+    result = await run("extractive", text, task="What does the remote control cost?")
+    assert result.stop_reason == "finalized"
+    assert "(74) Anna" in result.answer
+    assert all(citation.verified for citation in result.citations)
+    assert not [warning for warning in result.warnings if "points" in warning]
+
+
 async def test_a_chinese_question_is_answered(run) -> None:
     text = "今天天气很好。\n" * 5_000 + "合同的终止日期是二〇二七年三月。\n" + "今天天气很好。\n" * 5_000
     result = await run("extractive", text, task="合同的终止日期是什么时候？")

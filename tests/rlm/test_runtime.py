@@ -17,8 +17,7 @@ import pytest
 
 import rlm
 from rlm import RLM, Limits, RLMError, Settings
-from rlm.documents import StreamSource
-from rlm.documents.loaded import Guessed, Loaded
+from rlm.documents import Guessed, Loaded, StreamSource
 from rlm.errors import ConfigurationError, JournalError
 from rlm.events import ContextLoaded, KernelOpened, RunEnded, RunStarted
 from rlm.notices import warnings_of

@@ -160,9 +160,13 @@ cited = chosen + [entry for entry in dated if entry[0] not in [span for span, _ 
 def mark(number):
     return "[" + str(number).translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")) + "]"
 
+def plain(line):
+    # Numbers that the text itself has in brackets point at none of our evidence.
+    return re.sub(r"(?<![\\w)])\\[([\\d⁰¹²³⁴-⁹][\\d⁰¹²³⁴-⁹,; ]*)\\](?![(:])", r"(\\1)", line)
+
 if chosen:
     # Paragraphs: quotation marks of one extract must not pair with those of the next.
-    text = "\\n\\n".join(f"{{line}} {{mark(number)}}" for number, (_, line) in enumerate(cited, 1))
+    text = "\\n\\n".join(f"{{plain(line)}} {{mark(number)}}" for number, (_, line) in enumerate(cited, 1))
     sure = rare and all(term.casefold() in chosen[0][1].casefold() for term in rare[:2])
     finalize(
         "Extracts (no language model was asked):\\n" + text,

@@ -1,0 +1,86 @@
+"""A card in the stage `error_fixing`: it asks for research, is asked again, and acts. Offline.
+
+The model is a script (`rlm.testing.ScriptedModel`); put a real one's name in its place:
+
+    .venv/bin/python examples/card_stage.py openai:gpt-5
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+from rlm import RLM, Settings
+from rlm.models.base import Request
+from rlm.tasks.stages import CardRun, work_card
+from rlm.testing import ScriptedModel
+
+HERE = Path(__file__).parent
+
+LOOK = """```repl
+# The card: which connection does the handler write through?
+hits = search("locked|connection", max_hits=5)
+for hit in hits:
+    print(hit.line_text.strip())
+finalize("The cause has to be known first.\\nRESEARCH: What caused the lock in the tests?")
+```"""
+
+ACT = """```repl
+# The report stands among the notes now: act on it.
+hits = search("takes its connection from the", max_hits=1)
+finalize(
+    "Take the connection from the request in the handler [1]. <promise>COMPLETE</promise>",
+    evidence=hits,
+)
+```"""
+
+FOUND = """```repl
+hits = search("The lock was caused by[^.]*", max_hits=1)
+finalize("Two connections that write in one test caused it [1].", evidence=hits)
+```"""
+
+
+def root(request: Request) -> str:
+    """What a model would write: this one knows whether the report is there already."""
+    if "one question of a larger piece of research" in request.task:
+        return FOUND
+    return ACT if "Research on “" in request.task else LOOK
+
+
+def summary(request: Request) -> str:
+    """The plan of the research, then its summing up."""
+    prompt = request.messages[-1].content
+    if prompt.startswith("Plan research"):
+        return "- What caused the lock in the tests?"
+    return "Two connections that write in one test caused the lock [1]."
+
+
+def script() -> ScriptedModel:
+    return ScriptedModel.of(root=root, summary=summary)
+
+
+async def work(model: str | ScriptedModel, store: Path) -> CardRun:
+    card = json.loads((HERE / "card.json").read_text(encoding="utf-8"))
+    rlm = RLM(model, settings=Settings(strategy="rlm", store=store))
+    try:
+        return await work_card(rlm, card, [HERE / "chat.md"])
+    finally:
+        await rlm.aclose()
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        run = asyncio.run(work(sys.argv[1] if len(sys.argv) > 1 else script(), Path(folder) / "rlm.db"))
+    print(
+        f"stage {run.stage}, {len(run.turns)} turns, {len(run.reports)} research, completed: {run.completed}"
+    )
+    print(run.answer)
+    for report in run.reports:
+        print("\n" + report.report)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,193 @@
+"""`rlm research`: a task as a tree of questions, a run for each, and a report with numbered sources."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rlm.cli.answer import account, dollars, json_bytes, plural, printable
+from rlm.cli.config import ConfigOption
+from rlm.cli.consent import SandboxOption
+from rlm.cli.exits import Exit, say
+from rlm.cli.interrupts import run_interruptible
+from rlm.cli.options import (
+    ExcludeOption,
+    JsonOption,
+    MaxCallsOption,
+    MaxCostOption,
+    MaxSecondsOption,
+    MaxTokensOption,
+    ModelOption,
+    Models,
+    NoCacheOption,
+    OutOption,
+    PathsArgument,
+    QuietOption,
+    SubModelOption,
+    SummaryModelOption,
+    TraceOption,
+    rlm_of,
+    written,
+)
+from rlm.cli.store import StoreOption
+from rlm.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from rlm.documents import Source
+    from rlm.events import Observer
+    from rlm.runtime import RLM
+    from rlm.tasks.questions import Plan
+    from rlm.tasks.research import Research
+
+__all__ = ["research"]
+
+EXAMPLES = """\b
+Examples:
+  rlm research "Why did the launch slip, and what did it cost?" minutes/ mails/ --out report.md
+  rlm research "Compare the offers: price, notice, liability" offers/ --plan-only > plan.md
+  rlm research "Compare the offers" offers/ --plan plan.md
+
+A plan is a Markdown list of questions; deeper ones are parts of those above, and only these are asked. Look
+at it with --plan-only, edit it, and give it back with --plan: so much is asked, and no more. Each question is
+a run of its own with an equal share of the limits. The report names what was found with its sources, which
+sources contradict each other, and what was not found.
+"""
+
+
+def research(
+    ctx: typer.Context,
+    task: Annotated[str, typer.Argument(help="What is to be found out.", show_default=False)],
+    paths: PathsArgument,
+    plan_only: Annotated[bool, typer.Option("--plan-only", help="Print the plan; research nothing.")] = False,
+    plan: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Ask the questions of this plan.", show_default=False),
+    ] = None,
+    questions: Annotated[int, typer.Option(help="How many questions to plan at most.")] = 8,
+    out: OutOption = None,
+    model: ModelOption = None,
+    sub_model: SubModelOption = None,
+    summary_model: SummaryModelOption = None,
+    exclude: ExcludeOption = None,
+    max_rounds: Annotated[
+        int, typer.Option(envvar="RLM_MAX_ROUNDS", help="Rounds of the root, for each question.")
+    ] = 30,
+    max_calls: MaxCallsOption = 1_000,
+    max_tokens: MaxTokensOption = 10_000_000,
+    max_cost: MaxCostOption = 5.0,
+    max_seconds: MaxSecondsOption = 1_800.0,
+    sandbox: Annotated[
+        SandboxOption,
+        typer.Option(envvar="RLM_SANDBOX", help="Isolation: auto takes the strongest, 0 is none at all."),
+    ] = "auto",
+    trace: TraceOption = None,
+    store: StoreOption = None,
+    no_cache: NoCacheOption = False,
+    cache: Annotated[
+        bool, typer.Option("--cache", envvar="RLM_CACHE", help="Take children's answers of earlier runs.")
+    ] = False,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+    config: ConfigOption = None,
+) -> None:
+    """Research a task over documents: a report in Markdown with numbered, verified sources."""
+    from rlm.budget import Limits
+    from rlm.cli.progress import Progress
+    from rlm.documents import sources_from_arguments
+    from rlm.trace import TraceFile
+
+    limits = Limits(
+        rounds=max_rounds, sub_calls=max_calls, tokens=max_tokens, cost_usd=max_cost, seconds=max_seconds
+    )
+    given = None if plan is None else _read(plan, task)
+    if plan_only and given is not None:
+        written(given.markdown().rstrip("\n"), out)
+        return
+    with ExitStack() as stack:
+        progress = stack.enter_context(Progress(quiet=quiet, seconds=max_seconds))
+        observers: list[Observer] = [progress.take]
+        if trace is not None:
+            observers.append(stack.enter_context(TraceFile(trace)).take)
+        rlm = rlm_of(
+            ctx,
+            Models(model, sub_model, summary_model),
+            limits,
+            observers,
+            sandbox=sandbox,
+            store=store,
+            no_cache=no_cache,
+            cache=cache,
+            runs_code=not plan_only,
+        )
+        sources = sources_from_arguments(paths, sys.stdin.buffer, exclude=exclude or ())
+        try:
+            if plan_only:
+                made = run_interruptible(_planned(rlm, task, sources, questions))
+            else:
+                found = run_interruptible(_researched(rlm, task, sources, given, questions))
+        except KeyboardInterrupt:
+            progress.close()
+            say("interrupted; the same again with --cache does not pay again for what children answered")
+            raise typer.Exit(Exit.INTERRUPTED) from None
+    if plan_only:
+        written(made.markdown().rstrip("\n"), out)
+        if not quiet:
+            count, share = len(made.leaves), dollars(max_cost / len(made.leaves))
+            say(f"{plural(count, 'question')}, each a run of at most {share}; nothing was researched")
+        return
+    text = json_bytes(found.to_json(), indent=2).decode() if as_json else printable(found.report).rstrip("\n")
+    written(text, out)
+    if not quiet:
+        typer.echo(_account(found), err=True)
+    if not found.sources:
+        raise typer.Exit(Exit.MODEL if found.result.stop_reason == "model" else Exit.NO_ANSWER)
+
+
+research.__doc__ = f"{research.__doc__}\n\n{EXAMPLES}"
+
+
+def _read(file: Path, task: str) -> Plan:
+    """The plan in `file`. Raises ConfigurationError when it can't be read, UsageError for what is no plan."""
+    from rlm.tasks.questions import from_markdown
+
+    try:
+        return from_markdown(file.read_text(encoding="utf-8"), task)
+    except OSError as error:
+        raise ConfigurationError(f"--plan {file} can't be read: {error.strerror}; check the path") from None
+    except UnicodeDecodeError:
+        raise ConfigurationError(f"--plan {file} is not UTF-8 text: convert it") from None
+
+
+async def _planned(rlm: RLM, task: str, sources: Sequence[Source], most: int) -> Plan:
+    from rlm.tasks.research import plan_research
+
+    try:
+        return await plan_research(rlm, task, sources, most=most)
+    finally:
+        await rlm.aclose()
+
+
+async def _researched(
+    rlm: RLM, task: str, sources: Sequence[Source], plan: Plan | None, most: int
+) -> Research:
+    from rlm.tasks.research import research as run
+
+    try:
+        return await run(rlm, task, sources, plan=plan, most=most)
+    finally:
+        await rlm.aclose()
+
+
+def _account(found: Research) -> str:
+    count = len(found.plan.leaves)
+    line = (
+        f"{plural(count, 'question')}, {count - len(found.gaps):,} answered; "
+        f"{plural(len(found.sources), 'source')}, {plural(len(found.conflicts), 'conflict')}, "
+        f"{plural(len(found.gaps), 'gap')}"
+    )
+    return printable(f"{line}\n{account(found.result)}")

@@ -1,0 +1,161 @@
+"""Ask: an answer with citations, one of several choices, a typed value, or "not in the documents"."""
+
+from __future__ import annotations
+
+import re
+import string
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from prompts import NOT_FOUND, is_not_found
+from prompts.words import table
+from rlm.documents import Source
+from rlm.errors import UsageError
+from rlm.models.extractive.words import peculiar, telling
+from rlm.retrieval.words import Tokens
+from rlm.runtime import RLM
+from rlm.types import RunResult
+
+__all__ = ["NOT_IN_DOCUMENTS", "Answered", "answered", "ask"]
+
+NOT_IN_DOCUMENTS = "Not in the documents: they do not hold the answer to this question."
+
+_NEAREST = "What comes nearest:"
+_SAID = "not in the documents"
+"""How the root is told to begin an answer that there is none."""
+_MOST_CHOICES = len(string.ascii_uppercase)
+_EXTRACTS = "Extracts ("
+_NOTHING = ("No passage of the input", "The question holds no word")
+_HELD = 0.5
+"""The share of a question's telling words that the extracts must hold, if there are at least so many: """
+_FEWEST_WORDS = 4
+_NAME = re.compile(r"(?<=\s)[A-Z][\w’'-]+")
+_LETTER = re.compile(r"^\W*([A-Z])(?:\W|$)")
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The result; `found` is False when the documents do not hold the answer, which then says so. `choice` is
+    the letter chosen, None where there were no choices, or none was made."""
+
+    result: RunResult
+    found: bool = True
+    choice: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The result's JSON with found and choice beside it."""
+        return {**self.result.to_json(), "found": self.found, "choice": self.choice}
+
+
+async def ask(
+    rlm: RLM,
+    question: str,
+    context: Sequence[str | Path | Source],
+    *,
+    choices: Sequence[str] = (),
+    schema: Any = None,
+) -> Answered:
+    """Answer `question` over `context`, with citations. With `choices` (2 to 26 texts) the answer is
+    `B: the text of the choice`; `schema` as in `RLM.run`. Raises UsageError, and what `RLM.run` raises."""
+    if choices and schema is not None:
+        raise UsageError("choices and a schema do not go together: leave one of them out")
+    if choices and not 2 <= len(choices) <= _MOST_CHOICES:
+        raise UsageError(f"{len(choices)} choices: give 2 to {_MOST_CHOICES}")
+    if not question.strip():
+        raise UsageError("the question is empty: say what is to be answered")
+    if rlm.model.name == "extractive":
+        result = await rlm.run(question, context, schema=schema)
+        return answered(question, result) if not choices else _chosen_by_words(question, choices, result)
+    words = table("tasks.toml")
+    if not choices:
+        if schema is not None:
+            return Answered(await rlm.run(question, context, schema=schema))
+        # The root's own words tell it what to finalize when the answer is not there.
+        return answered(question, await rlm.run(question, context))
+    listed = "\n".join(f"{letter}. {choice}" for letter, choice in _lettered(choices))
+    task = words["choices"].strip().format(question=question, choices=listed, not_found=NOT_FOUND)
+    letters = [letter for letter, _ in _lettered(choices)]
+    result = await rlm.run(task, context, schema={"enum": [*letters, NOT_FOUND]})
+    return _read_choice(choices, result)
+
+
+def answered(question: str, result: RunResult) -> Answered:
+    """A result as an answer, or as the word that the documents do not hold one. Extracts that do not speak of
+    what the question names are none."""
+    answer = result.answer
+    if not isinstance(answer, str):
+        return Answered(result, found=answer is not None)
+    if answer.casefold().startswith(_SAID):
+        return Answered(result, found=False)
+    if is_not_found(answer) or answer.startswith(_NOTHING):
+        return _not_there(result)
+    if answer.startswith(_EXTRACTS) and not _spoken_of(question, result):
+        # What was found may still be of use, and its citations stand.
+        return Answered(replace(result, answer=f"{NOT_IN_DOCUMENTS} {_NEAREST}\n{answer}"), found=False)
+    return Answered(result)
+
+
+def _not_there(result: RunResult) -> Answered:
+    return Answered(replace(result, answer=NOT_IN_DOCUMENTS, citations=()), found=False)
+
+
+def _spoken_of(question: str, result: RunResult) -> bool:
+    """Whether the extracts hold at least half of the names in the question and half of its telling words."""
+    quotes = [citation.quote for citation in result.citations]
+    names = {*peculiar(question), *_NAME.findall(question)}
+    tokens = Tokens()
+    try:
+        wanted = set(tokens.query(telling(question)).stems) if telling(question) else set()
+        held = set().union(*tokens.stems(quotes)) if quotes else set()
+        named = [set(stems) for stems in tokens.stems(sorted(names)) if stems]
+    finally:
+        tokens.close()
+    if named and sum(bool(stems & held) for stems in named) < _HELD * len(named):
+        return False
+    return len(wanted) < _FEWEST_WORDS or len(wanted & held) >= _HELD * len(wanted)
+
+
+def _lettered(choices: Sequence[str]) -> list[tuple[str, str]]:
+    return list(zip(string.ascii_uppercase, choices, strict=False))
+
+
+def _chosen_by_words(question: str, choices: Sequence[str], result: RunResult) -> Answered:
+    """The choice whose own words the extracts hold most of; none where no choice has any there."""
+    if result.answer is None:
+        return Answered(result, found=False)
+    tokens = Tokens()
+    try:
+        # Whole words: stems of short ones (one, on) fall together.
+        (asked,) = tokens.words([question])
+        own = [set(words) - set(asked) for words in tokens.words(choices)]
+        held = set().union(*tokens.words([citation.quote for citation in result.citations] or [""]))
+    finally:
+        tokens.close()
+    shared = set.intersection(*own)
+    scores = [
+        (len((words - shared) & held) / max(1, len(words - shared)), len((words - shared) & held))
+        for words in own
+    ]
+    best = max(range(len(choices)), key=lambda place: (scores[place], -place))
+    if scores[best][1] == 0:
+        return _not_there(result)
+    return _with_choice(choices, best, replace(result, confidence="low"))
+
+
+def _read_choice(choices: Sequence[str], result: RunResult) -> Answered:
+    if not isinstance(result.answer, str):
+        return Answered(result, found=False)
+    if is_not_found(result.answer):
+        return _not_there(result)
+    letter = _LETTER.match(result.answer)
+    place = string.ascii_uppercase.index(letter[1]) if letter else len(choices)
+    if place >= len(choices):
+        return Answered(result, found=False)
+    return _with_choice(choices, place, result)
+
+
+def _with_choice(choices: Sequence[str], place: int, result: RunResult) -> Answered:
+    letter, choice = _lettered(choices)[place]
+    return Answered(replace(result, answer=f"{letter}: {choice}"), choice=letter)

@@ -1,0 +1,148 @@
+"""What research found: claims with numbered sources, the same passage counted once wherever it was cited."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from rlm.markers import marks_in
+from rlm.tasks.ask import Answered
+from rlm.tasks.lines import words_of
+from rlm.tasks.questions import Question
+from rlm.types import Citation, RunResult
+
+__all__ = ["EvidenceTable", "Finding", "Source", "passages"]
+
+_ALIKE = 0.9
+_OVERLAP = 0.5
+_CLAIM = re.compile(r"\n+|(?<=[.!?…])\s+(?!\[)|(?<=[.!?…]\])\s+|(?<=\])\s+(?=[A-Z])")
+_PREFACE = "Extracts ("
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A verified passage; `also` are other places that say the same in the same words."""
+
+    number: int
+    citation: Citation
+    also: tuple[Citation, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A claim that answers a question, with the numbers of its sources (none: nothing verified stands behind
+    it). `same_as` is the question under which the same was found before."""
+
+    question: Question
+    text: str
+    sources: tuple[int, ...]
+    same_as: str | None = None
+
+
+@dataclass(slots=True)
+class EvidenceTable:
+    """Findings and sources as they come in, question by question."""
+
+    findings: list[Finding] = field(default_factory=list)
+    sources: list[Source] = field(default_factory=list)
+    unverified: int = 0
+    folded: int = 0
+
+    def add(self, question: Question, answer: Answered) -> bool:
+        """Take an answer's claims; False when nothing verified stands behind any of them."""
+        numbers = self._numbers(answer.result)
+        claims = _claims(answer.result, numbers)
+        for text, sources in claims:
+            earlier = self._earlier(text)
+            self.folded += earlier is not None
+            self.findings.append(
+                Finding(question, text, sources, None if earlier is None else earlier.question.number)
+            )
+        return any(sources for _, sources in claims)
+
+    def _numbers(self, result: RunResult) -> dict[int, int]:
+        """The source that each of an answer's citations (by its place, from 1) became."""
+        found = {}
+        for place, citation in enumerate(result.citations, 1):
+            if not citation.verified or citation.start is None or citation.end is None:
+                self.unverified += 1
+            else:
+                found[place] = self._source(citation)
+        return found
+
+    def _source(self, citation: Citation) -> int:
+        for at, source in enumerate(self.sources):
+            for known in (source.citation, *source.also):
+                if _overlap(known, citation):
+                    self.folded += 1
+                    return source.number
+            if _same_words(source.citation.quote, citation.quote):
+                self.folded += 1
+                self.sources[at] = replace(source, also=(*source.also, citation))
+                return source.number
+        self.sources.append(Source(len(self.sources) + 1, citation))
+        return len(self.sources)
+
+    def _earlier(self, text: str) -> Finding | None:
+        return next((one for one in self.findings if _same_words(one.text, text)), None)
+
+
+def _claims(result: RunResult, numbers: dict[int, int]) -> list[tuple[str, tuple[int, ...]]]:
+    """The sentences of an answer with their sources. Where no mark says which, the passages that hold a
+    sentence; where there is a sentence that none holds, all is one claim with all of them."""
+    text = result.text
+    claims: list[tuple[str, tuple[int, ...]]] = []
+    marked = False
+    for piece in _CLAIM.split(text):
+        marks = list(marks_in(f" {piece}"))
+        words = _without_marks(piece)
+        if not words or (words.startswith(_PREFACE) and words.endswith(":")):
+            continue
+        cited = [numbers[n] for mark in marks for n in mark.numbers if n in numbers]
+        marked = marked or bool(marks)
+        claims.append((words, tuple(dict.fromkeys(cited))))
+    if marked or not claims:
+        return claims
+    quotes = {
+        numbers[place]: words_of(one.quote)
+        for place, one in enumerate(result.citations, 1)
+        if place in numbers
+    }
+    held = [(words, tuple(n for n, quote in quotes.items() if _mostly(words, quote))) for words, _ in claims]
+    if all(sources for _, sources in held):
+        return held
+    return [(" ".join(words for words, _ in claims), tuple(quotes))]
+
+
+def _mostly(text: str, quote: set[str]) -> bool:
+    words = words_of(text)
+    return len(words & quote) >= _ALIKE * len(words)
+
+
+def _without_marks(text: str) -> str:
+    at, pieces = 0, []
+    padded = f" {text}"
+    for mark in marks_in(padded):
+        pieces.append(padded[at : mark.start])
+        at = mark.end
+    return " ".join("".join([*pieces, padded[at:]]).split())
+
+
+def _overlap(one: Citation, other: Citation) -> bool:
+    """Whether two passages of the body are mostly the same stretch."""
+    if None in (one.start, one.end, other.start, other.end):
+        return False
+    left, right = max(one.start or 0, other.start or 0), min(one.end or 0, other.end or 0)
+    shorter = min((one.end or 0) - (one.start or 0), (other.end or 0) - (other.start or 0))
+    return shorter > 0 and right - left >= _OVERLAP * shorter
+
+
+def _same_words(one: str, other: str) -> bool:
+    left, right = words_of(one), words_of(other)
+    return len(left) > 2 and len(left & right) >= _ALIKE * len(left | right)
+
+
+def passages(sources: Sequence[Source]) -> str:
+    """The sources as a numbered list for a model."""
+    return "\n".join(f"[{one.number}] {one.citation.document}: {one.citation.shown}" for one in sources)

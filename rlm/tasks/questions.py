@@ -1,0 +1,124 @@
+"""A research plan: a tree of questions, written as a Markdown list that people edit."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from rlm.errors import UsageError
+
+__all__ = ["MOST_QUESTIONS", "Plan", "Question", "from_markdown", "from_task"]
+
+MOST_QUESTIONS = 50
+"""Questions of a plan that have no others under them: each is a run of its own."""
+
+_DEEPEST = 4
+_LONGEST = 1_000
+_ITEM = re.compile(r"^(?P<indent>[ \t]*)(?:[-*+]|\d{1,3}(?:\.\d{1,3})*[.)]?)[ \t]+(?P<text>\S.*)$")
+_TITLE = re.compile(r"^#\s+(\S.*)$")
+_LISTED = re.compile(r"^\s*(?:[-*+•]|\d{1,2}[.)]|\([a-z0-9]\))\s+", re.MULTILINE)
+_ASKED = re.compile(r"[^?？]*[?？]")
+_PARTS = re.compile(r"\s*;\s*|,?\s+and\s+(?=(?:who|what|when|where|why|how|which|whether)\b)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question, and the smaller ones it is made of, if any: then only these are asked. `number` is its
+    place in the tree: `2.1`."""
+
+    number: str
+    text: str
+    parts: tuple[Question, ...] = ()
+
+    def leaves(self) -> Iterator[Question]:
+        if not self.parts:
+            yield self
+        for part in self.parts:
+            yield from part.leaves()
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is to be found out, and the questions that lead there."""
+
+    task: str
+    questions: tuple[Question, ...]
+
+    @property
+    def leaves(self) -> tuple[Question, ...]:
+        """The questions that are asked, in order."""
+        return tuple(leaf for question in self.questions for leaf in question.leaves())
+
+    def markdown(self) -> str:
+        """What `from_markdown` reads back."""
+        lines = [f"# {self.task}", ""]
+
+        def put(questions: Sequence[Question], depth: int) -> None:
+            for question in questions:
+                lines.append(f"{'  ' * depth}- {question.text}")
+                put(question.parts, depth + 1)
+
+        put(self.questions, 0)
+        return "\n".join(lines) + "\n"
+
+
+@dataclass(slots=True)
+class _Node:
+    text: str
+    indent: int
+    parts: list[_Node] = field(default_factory=list)
+
+
+def from_markdown(text: str, task: str = "") -> Plan:
+    """A plan from a nested list: deeper indentation is a part of the question above. A `# title` is the task,
+    unless `task` is given; other lines are passed over. Raises UsageError."""
+    roots: list[_Node] = []
+    above: list[_Node] = []
+    for line in text.splitlines():
+        title = _TITLE.match(line)
+        if title is not None:
+            task = task or title[1].strip()
+        item = _ITEM.match(line.expandtabs(4))
+        if item is None:
+            continue
+        node = _Node(" ".join(item["text"].split()), len(item["indent"]))
+        while above and above[-1].indent >= node.indent:
+            above.pop()
+        (above[-1].parts if above else roots).append(node)
+        above.append(node)
+        if len(above) > _DEEPEST:
+            raise UsageError(
+                f"the plan is nested deeper than {_DEEPEST} levels at {node.text[:60]!r}: flatten it"
+            )
+        if len(node.text) > _LONGEST:
+            raise UsageError(
+                f"a question of the plan is over {_LONGEST:,} characters long: {node.text[:60]!r}…"
+            )
+    plan = Plan(task.strip(), tuple(_question(node, str(n)) for n, node in enumerate(roots, 1)))
+    if not plan.leaves:
+        raise UsageError("the plan holds no question: write each as `- question`, on a line of its own")
+    if not plan.task:
+        raise UsageError("the plan has no task: begin it with a line `# what is to be found out`")
+    if len(plan.leaves) > MOST_QUESTIONS:
+        raise UsageError(f"the plan has {len(plan.leaves)} questions, {MOST_QUESTIONS} at most are asked")
+    return plan
+
+
+def from_task(task: str, most: int) -> Plan:
+    """A plan without a model: the questions and list items that the task itself holds, else the task."""
+    items = [part for part in _LISTED.split(task) if part.strip()] if _LISTED.search(task) else [task]
+    asked: list[str] = []
+    for item in items:
+        questions = [one.strip() for one in _ASKED.findall(item)] or [item.strip()]
+        for question in questions:
+            asked += [part.strip(" ,.") for part in _PARTS.split(question) if len(part.split()) > 1]
+    unique = list(dict.fromkeys(" ".join(one.split()) for one in asked))[:most] or [" ".join(task.split())]
+    return Plan(
+        " ".join(task.split()), tuple(Question(str(n), one[:_LONGEST]) for n, one in enumerate(unique, 1))
+    )
+
+
+def _question(node: _Node, number: str) -> Question:
+    parts = tuple(_question(part, f"{number}.{n}") for n, part in enumerate(node.parts, 1))
+    return Question(number, node.text, parts)

@@ -1,0 +1,302 @@
+"""Research: a tree of questions, a run for each, and a report of what the documents say, with its sources."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from copy import copy
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from prompts import NOT_FOUND
+from prompts.words import table as words_table
+from rlm.budget import Limits
+from rlm.documents import PathSource, Source, StreamSource, TextSource
+from rlm.errors import BudgetExhausted, ModelError, UsageError
+from rlm.markers import marks_in
+from rlm.quotes import locate_all
+from rlm.runtime import RLM
+from rlm.tasks.ask import answered
+from rlm.tasks.conflicts import Conflict, read_conflicts, seen_conflicts
+from rlm.tasks.evidence_table import EvidenceTable, Finding, passages
+from rlm.tasks.evidence_table import Source as Passage
+from rlm.tasks.github import with_chats
+from rlm.tasks.job import Job, opened_job
+from rlm.tasks.questions import Plan, Question, from_markdown, from_task
+from rlm.tasks.report import findings_text, report
+from rlm.types import RunResult
+from sandbox.in_kernel.body import Body
+from sandbox.types import Span
+
+__all__ = ["Answerer", "Research", "plan_research", "research"]
+
+Answerer = Callable[[str, Limits], Awaitable[RunResult]]
+"""Answers one question within its limits, with citations whose offsets are of the same body."""
+
+_MOST_QUESTIONS = 8
+_AT_ONCE = 3
+_SHARE = 0.9
+"""Of the limits, what goes to the questions: the rest is for planning and for the report."""
+_PLAN_TOKENS = 2_000
+_REPORT_WORDS = 250
+_NAMED_DOCUMENTS = 30
+_HEADINGS_SHOWN = 12
+_SENTENCE = re.compile(r"(?<=[.!?…\]])\s+(?!\[)")
+
+
+@dataclass(frozen=True, slots=True)
+class Research:
+    """What came of it. `result` is the job's: its answer is the report, its citations are the numbered
+    sources, its usage that of all runs, its coverage the least that these had together. `gaps` are questions
+    without a verified answer, and why; `runs` are the names of the questions' runs, by number."""
+
+    plan: Plan
+    report: str
+    result: RunResult
+    findings: tuple[Finding, ...]
+    sources: tuple[Passage, ...]
+    conflicts: tuple[Conflict, ...]
+    gaps: tuple[tuple[Question, str], ...]
+    runs: Mapping[str, str]
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON-safe mapping: the result's, with plan, findings, conflicts, gaps and runs beside it."""
+        return {
+            "plan": self.plan.markdown(),
+            "report": self.report,
+            "findings": [
+                {
+                    "question": one.question.number,
+                    "text": one.text,
+                    "sources": one.sources,
+                    "same_as": one.same_as,
+                }
+                for one in self.findings
+            ],
+            "conflicts": [asdict(one) for one in self.conflicts],
+            "gaps": [{"question": one.number, "text": one.text, "why": why} for one, why in self.gaps],
+            "runs": dict(self.runs),
+            **self.result.to_json(),
+        }
+
+
+async def plan_research(
+    rlm: RLM, task: str, context: Sequence[str | Path | Source], *, most: int = _MOST_QUESTIONS
+) -> Plan:
+    """The questions that `task` comes to, at most `most`: one call of the model, none without one. Raises
+    UsageError and ModelError."""
+    async with _job(rlm, task, _kept(context)) as (job, _):
+        plan = await _planned(job, task, most)
+        await job.finish(plan.markdown())
+        return plan
+
+
+async def research(
+    rlm: RLM,
+    task: str,
+    context: Sequence[str | Path | Source],
+    *,
+    plan: Plan | None = None,
+    most: int = _MOST_QUESTIONS,
+    answer: Answerer | None = None,
+) -> Research:
+    """Answer every question of the plan (made for `task` unless one is given) over `context`, and report.
+
+    The limits of `rlm` hold over all of it: each question has an equal share. `answer` answers one question,
+    by default in a run of its own. A question that fails is a gap in the report, never its end. Raises
+    UsageError and JournalError.
+    """
+    sources = _kept(context)
+    async with _job(rlm, task, sources) as (job, _):
+        plan = plan or await _planned(job, task, most)
+        ask = answer or _separate_runs(rlm, sources)
+        results = await _answers(rlm, plan, ask)
+        table, gaps = _gathered(job, plan, results)
+        conflicts = await _conflicts(job, table)
+        summary = await _summary(job, plan, table, gaps)
+        text = report(plan, summary, table, conflicts, gaps)
+        done = [one for one in results.values() if isinstance(one, RunResult)]
+        cited = [replace(one.citation, marker=f"[{one.number}]") for one in table.sources]
+        if not table.sources and all(one.stop_reason == "model" for one in done):
+            job.stop_reason = "model"
+        result = await job.finish(text, cited, runs=done)
+        return Research(
+            plan,
+            text,
+            result,
+            tuple(table.findings),
+            tuple(table.sources),
+            tuple(conflicts),
+            tuple(gaps),
+            {number: one.run_id for number, one in results.items() if isinstance(one, RunResult)},
+        )
+
+
+def _job(rlm: RLM, task: str, sources: Sequence[str | Path | Source]) -> Any:
+    if not task.strip():
+        raise UsageError("the task is empty: say what is to be found out")
+
+    def facts(body: Body) -> Mapping[str, Any]:
+        if not body.text(0, 1_000_000).strip():
+            raise UsageError("there is nothing to research: the input holds no text")
+        return {}
+
+    return opened_job(rlm, "research", task, sources, facts=facts)
+
+
+def _kept(context: Sequence[str | Path | Source]) -> list[str | Path | Source]:
+    """The sources as they can be read again for every question: streams are read once, here."""
+    kept: list[str | Path | Source] = []
+    for source in with_chats(context):
+        if isinstance(source, StreamSource):
+            data = source.stream.read()
+            chat = "json" if data.lstrip()[:1] in (b"{", b"[") else "text"
+            kept.append(TextSource(source.name, data, chat))
+        else:
+            kept.append(source if not isinstance(source, Path) else PathSource(source))
+    return kept
+
+
+async def _planned(job: Job, task: str, most: int) -> Plan:
+    """By the root model, from the task and what the documents are. Without one the task is taken apart."""
+    model = job.engine.model
+    if model.name == "extractive":
+        return from_task(task, most)
+    ask = words_table("tasks.toml")["plan"].strip()
+    prompt = ask.format(task=task, most=most, documents=_documents(job.body))
+    reply = await job.ask(model, prompt, _PLAN_TOKENS)
+    try:
+        plan = from_markdown(reply, task)
+    except UsageError as error:
+        job.warn(f"the model's plan could not be used ({error}): the task was taken apart without it")
+        return from_task(task, most)
+    if len(plan.leaves) > most:
+        job.warn(f"the model planned {len(plan.leaves)} questions: the first {most} are asked")
+        return Plan(task, tuple(Question(str(n), one.text) for n, one in enumerate(plan.leaves[:most], 1)))
+    return plan
+
+
+def _documents(body: Body) -> str:
+    """What the documents are called, how long they are, and their first headings."""
+    lines = []
+    for document in body.documents[:_NAMED_DOCUMENTS]:
+        rows = list(body.marks.headings.between(document.start, document.end))[:_HEADINGS_SHOWN]
+        titles = "; ".join(" ".join(body.text(*body.marks.title(row)).split()) for row in rows)
+        size = f"{document.end - document.start:,} characters"
+        lines.append(f"- {document.name} ({size})" + (f": {titles}" if titles else ""))
+    if len(body.documents) > _NAMED_DOCUMENTS:
+        lines.append(f"- … and {len(body.documents) - _NAMED_DOCUMENTS:,} more")
+    return "\n".join(lines)
+
+
+def _separate_runs(rlm: RLM, sources: Sequence[str | Path | Source]) -> Answerer:
+    """Each question in a run of its own, over the same sources."""
+
+    async def answer(question: str, limits: Limits) -> RunResult:
+        own = copy(rlm)
+        own.limits = limits
+        return await own.run(question, sources)
+
+    return answer
+
+
+async def _answers(rlm: RLM, plan: Plan, ask: Answerer) -> dict[str, RunResult | str]:
+    """Each question's result by its number, or why there is none."""
+    leaves = plan.leaves
+    limits = rlm.limits
+    share = _SHARE / len(leaves)
+    at_once = min(_AT_ONCE, len(leaves))
+    each = replace(
+        limits,
+        sub_calls=max(1, int(limits.sub_calls * share)),
+        tokens=max(1, int(limits.tokens * share)),
+        cost_usd=limits.cost_usd * share,
+        seconds=limits.seconds * min(1.0, share * at_once),
+        concurrency=max(1, limits.concurrency // at_once),
+    )
+    wording = words_table("tasks.toml")["question"].strip()
+    room = asyncio.Semaphore(at_once)
+
+    async def one(question: Question) -> RunResult | str:
+        asked = question.text
+        if rlm.model.name != "extractive":
+            asked = wording.format(question=question.text, task=plan.task, not_found=NOT_FOUND)
+        async with room:
+            try:
+                return await ask(asked, each)
+            except (ModelError, BudgetExhausted) as error:
+                return str(error)
+
+    found = await asyncio.gather(*(one(leaf) for leaf in leaves))
+    return {leaf.number: result for leaf, result in zip(leaves, found, strict=True)}
+
+
+def _gathered(
+    job: Job, plan: Plan, results: Mapping[str, RunResult | str]
+) -> tuple[EvidenceTable, list[tuple[Question, str]]]:
+    """The evidence table, and the questions that have no verified answer."""
+    table = EvidenceTable()
+    gaps: list[tuple[Question, str]] = []
+    for leaf in plan.leaves:
+        result = results[leaf.number]
+        if isinstance(result, str):
+            gaps.append((leaf, f"its run failed: {result}"))
+            continue
+        for warning in result.warnings:
+            if not any(told.endswith(warning) for told in job.warnings):
+                job.warn(f"question {leaf.number}: {warning}")
+        if result.answer is None:
+            why = result.warnings[-1] if result.warnings else result.stop_reason
+            gaps.append((leaf, f"its run ended without an answer: {why}"))
+            continue
+        answer = answered(leaf.text, result)
+        if not answer.found:
+            gaps.append((leaf, "not in the documents"))
+        elif not table.add(leaf, answer):
+            gaps.append((leaf, "no verified passage stands behind the answer"))
+    if table.unverified:
+        job.warn(f"{table.unverified:,} pieces of evidence do not stand in the input and were left out")
+    spans = [Span(one.citation.start or 0, one.citation.end or 0) for one in table.sources]
+    places = locate_all([one.citation.quote for one in table.sources], job.body, spans)
+    for source, place in zip(table.sources, places, strict=True):
+        # One more look, at the report's own body: a file may have changed between two runs.
+        if place is None:
+            job.warn(f"source [{source.number}] is not where it was: a document changed while it was read")
+    return table, gaps
+
+
+async def _conflicts(job: Job, table: EvidenceTable) -> list[Conflict]:
+    """What a model names among the passages; what can be seen without one, when there is none or it fails."""
+    if len(table.sources) < 2:
+        return []
+    model = job.engine.summary_model
+    if model.name != "extractive":
+        ask = words_table("tasks.toml")["conflicts"].strip()
+        try:
+            reply = await job.ask(model, ask.format(passages=passages(table.sources)), _PLAN_TOKENS)
+            return read_conflicts(reply, len(table.sources))
+        except (ModelError, BudgetExhausted, ValueError) as error:
+            job.warn(f"contradictions were looked for without a model: {error}")
+    return seen_conflicts(table.sources)
+
+
+async def _summary(job: Job, plan: Plan, table: EvidenceTable, gaps: Sequence[tuple[Question, str]]) -> str:
+    """The answer to the task in prose. Sentences that name no source that there is are left out."""
+    model = job.engine.summary_model
+    if model.name == "extractive" or not table.findings:
+        return ""
+    ask = words_table("tasks.toml")["report"].strip()
+    prompt = ask.format(words=_REPORT_WORDS, task=plan.task, findings=findings_text(plan, table, gaps))
+    try:
+        reply = await job.ask(model, prompt, 4 * _REPORT_WORDS)
+    except (ModelError, BudgetExhausted) as error:
+        job.warn(f"the report has no summary: {error}")
+        return ""
+    kept = []
+    for sentence in _SENTENCE.split(" ".join(reply.split())):
+        numbers = [number for mark in marks_in(f" {sentence}") for number in mark.numbers]
+        if numbers and all(1 <= number <= len(table.sources) for number in numbers):
+            kept.append(sentence)
+    return " ".join(kept)

@@ -1,0 +1,150 @@
+"""Questions: cited answers, choices, typed answers, and the word that the documents do not hold one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from rlm import RLM, Settings
+from rlm.errors import UsageError
+from rlm.models.base import Request
+from rlm.tasks.ask import NOT_IN_DOCUMENTS, Answered, ask
+from rlm.testing import ScriptedModel
+
+LEASE = (
+    "This lease between Mira Holt and the Zeppelin Works begins on 1 May 2021.\n"
+    "The tenant may end it early, with a notice of three months, under clause 9.\n"
+    "The rent is 900 euros a month and is due on the first working day.\n"
+)
+Ask = Callable[..., Any]
+
+
+@pytest.fixture
+def asked(sandbox_level: int, tmp_path: Path) -> Ask:
+    async def run(question: str, model: ScriptedModel | str = "extractive", **options: Any) -> Answered:
+        strategy = options.pop("strategy", "auto")
+        context = options.pop("context", [LEASE])
+        settings = Settings(store=tmp_path / "rlm.db", sandbox=sandbox_level, strategy=strategy)
+        return await ask(RLM(model, settings=settings), question, context, **options)
+
+    return run
+
+
+async def test_an_answer_is_cited(asked: Ask) -> None:
+    found = await asked("Under which clause may the tenant end the lease early?")
+    assert found.found
+    assert "clause 9" in found.result.answer
+    assert found.result.citations
+    assert all(citation.verified for citation in found.result.citations)
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "What is the capital of Mongolia?",
+        "Which insurance does Bartholomew Finch pay for?",
+        "What does the warranty of the dishwasher cover after delivery?",
+    ],
+)
+async def test_what_is_not_in_the_documents_is_said_without_a_model(asked: Ask, question: str) -> None:
+    found = await asked(question)
+    assert not found.found
+    assert found.result.answer == NOT_IN_DOCUMENTS
+    assert found.result.citations == ()
+    assert found.to_json()["found"] is False
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Who leases from the Zeppelin Works?",
+        "How much is the rent of Mira Holt a month?",
+        "When does the lease begin?",
+        "What notice does the tenant have to give?",
+    ],
+)
+async def test_what_is_there_is_not_denied(asked: Ask, question: str) -> None:
+    assert (await asked(question)).found
+
+
+@pytest.mark.parametrize("said", ["NOT_FOUND", "Not in the documents: no notary is named."])
+async def test_a_model_says_that_it_is_not_in_the_documents(
+    asked: Ask, block: Callable[[str], str], said: str
+) -> None:
+    """The root is told how to say it; what it writes is read back."""
+    model = ScriptedModel.of(direct="NOT_FOUND", root=[block(f"peek(0, 10)\nfinalize({said!r})")])
+    found = await asked("Who is the notary?", model)
+    assert not found.found
+    assert found.result.answer.startswith("Not in the documents:")
+    system = next(one for one in model.requests if one.role == "root").messages[0].content
+    assert "begin the answer with `Not in the documents:`" in system
+
+
+CHOICES = ("one month", "three months", "a year")
+
+
+async def test_a_choice_is_one_of_those_given(asked: Ask, block: Callable[[str], str]) -> None:
+    code = block("hits = search('notice')\nfinalize('B', evidence=[hits[0]])")
+    model = ScriptedModel.of(root=[code])
+    found = await asked("How long is the notice?", model, choices=CHOICES, strategy="rlm")
+    assert (found.choice, found.result.answer) == ("B", "B: three months")
+    assert "B. three months" in model.requests[0].task
+    assert found.result.citations[0].verified
+
+
+async def test_an_answer_that_is_no_choice_is_asked_for_again(
+    asked: Ask, block: Callable[[str], str]
+) -> None:
+    model = ScriptedModel.of(root=[block("peek(0, 9)\nfinalize('three months')"), block("finalize('B')")])
+    found = await asked("How long is the notice?", model, choices=CHOICES, strategy="rlm")
+    assert found.choice == "B"
+
+
+async def test_a_model_may_find_no_choice_decided(asked: Ask, block: Callable[[str], str]) -> None:
+    model = ScriptedModel.of(root=[block("peek(0, 9)\nfinalize('NOT_FOUND')")])
+    found = await asked("Who pays the gas?", model, choices=CHOICES, strategy="rlm")
+    assert (found.found, found.choice) == (False, None)
+
+
+async def test_choices_without_a_model_are_told_by_their_words(asked: Ask) -> None:
+    question = "How long is the notice that the tenant has to give under clause 9?"
+    found = await asked(question, choices=CHOICES)
+    assert found.choice == "B"
+    assert found.result.confidence == "low"
+    none = await asked("How long is the notice of the tenant?", choices=("blue", "green"))
+    assert (none.found, none.choice) == (False, None)
+
+
+class Rent(BaseModel):
+    amount: int
+    currency: str
+
+
+async def test_a_typed_answer_is_parsed(asked: Ask) -> None:
+    def direct(request: Request) -> str:
+        return json.dumps({"amount": 900, "currency": "EUR"}) + '\nEvidence:\n"The rent is 900 euros a month"'
+
+    found = await asked("What is the rent?", ScriptedModel.of(direct=direct), schema=Rent)
+    assert found.result.parsed == Rent(amount=900, currency="EUR")
+    assert found.found
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"choices": ("one",)}, "2 to 26"),
+        ({"choices": ("one", "two"), "schema": Rent}, "do not go together"),
+    ],
+)
+async def test_what_can_not_be_asked_is_refused(asked: Ask, options: dict[str, Any], message: str) -> None:
+    model = ScriptedModel.of()
+    with pytest.raises(UsageError, match=message):
+        await asked("What?", model, **options)
+    with pytest.raises(UsageError, match="empty"):
+        await asked("  ", model)
+    assert model.requests == []

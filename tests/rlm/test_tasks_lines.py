@@ -1,0 +1,119 @@
+"""Lines of a summary and the messages they came from; what must survive, and whether it did."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from prompts.history import HEADINGS, Extraction, Message
+from rlm.tasks.entries import Entry
+from rlm.tasks.lines import Line, Tracer, page, parsed
+from rlm.tasks.survival import check, facts_of
+
+
+def entries(*said: str) -> list[Entry]:
+    return [Entry(0, 1, Message("user", text, id=f"m{place}"), "chat") for place, text in enumerate(said, 1)]
+
+
+WRITTEN = """\
+Preamble without a mark.
+
+## Task Summary
+- Refunds must be idempotent [m1]
+* The limit is 5,000 euros [m2, m3]
+1. It has to answer within 2 seconds (m4–m6).
+
+**Key decisions:**
+- Store the event id,
+  and refuse a known one. [m7, 9]
+## Something of its own
+- None found.
+## Errors Resolved
+- [m8]
+  ```
+  OperationalError: database is locked
+    at line 3
+  ```
+"""
+
+
+def test_a_summary_is_read_line_by_line_with_its_marks() -> None:
+    assert parsed(WRITTEN) == [
+        Line("Task Summary", "Preamble without a mark."),
+        Line("Task Summary", "Refunds must be idempotent", ("m1",)),
+        Line("Task Summary", "The limit is 5,000 euros", ("m2", "m3")),
+        Line("Task Summary", "It has to answer within 2 seconds.", ("m4", "m5", "m6")),
+        Line("Key Decisions", "Store the event id, and refuse a known one.", ("m7", "m9")),
+        Line("Errors Resolved", "```\nOperationalError: database is locked\n  at line 3\n```", ("m8",)),
+    ]
+
+
+_TEXTS = st.text(alphabet="ab 1.\n-#[]m,`é中", max_size=60)
+
+
+@given(
+    lines=st.lists(
+        st.tuples(
+            st.sampled_from(HEADINGS),
+            st.from_regex(r"[a-z]{3,8}( [a-z0-9]{2,6}){1,4}", fullmatch=True),
+            st.sets(st.integers(1, 99), min_size=1, max_size=3),
+        )
+    )
+)
+def test_what_is_written_as_a_page_is_read_again(lines: list[tuple[str, str, set[int]]]) -> None:
+    made = [Line(heading, text, tuple(f"m{n}" for n in sorted(names))) for heading, text, names in lines]
+    kept = [line for line in made if not line.text.startswith(("none", "no ", "nothing"))]
+    ordered = [line for heading in HEADINGS for line in kept if line.heading == heading]
+    assert parsed(page(kept)) == ordered
+
+
+@given(text=_TEXTS)
+def test_any_reply_can_be_read_and_every_page_has_the_five_headings(text: str) -> None:
+    shown = page(parsed(text))
+    assert [line[3:] for line in shown.splitlines() if line.startswith("## ") and line[3:] in HEADINGS][:5]
+    assert all(f"## {heading}" in shown for heading in HEADINGS)
+
+
+def test_a_mark_is_believed_when_its_message_shares_words_with_the_line() -> None:
+    tracer = Tracer(entries("The refund must be idempotent.", "We use a unique index.", "Thanks!"))
+    given = [
+        Line("Task Summary", "Refunds: the refund is idempotent", ("m1",)),
+        Line("Key Decisions", "They use a unique index", ("m3", "m99")),  # the wrong message, and none
+        Line("Key Decisions", "We use a unique index"),
+        Line("Current State", "Everything was deployed to production on Mars", ("m99",)),
+    ]
+    traced, lost = tracer.trace(given)
+    assert [line.names for line in traced] == [("m1",), ("m2",), ("m2",)]
+    assert [line.text for line in lost] == ["Everything was deployed to production on Mars"]
+
+
+HISTORY = (
+    "The refund must never be paid twice, and the webhook has to answer within 2 seconds.",
+    "We decided to store the event id in refund_events, because the provider keeps it across retries.",
+    "It failed: sqlite3.OperationalError: database is locked, caused by two writers in tests/test_it.py.",
+    "ok",
+    "The endpoint is merged and behind the flag refunds_v2. Still to do: rate limiting at 50 per minute.",
+)
+
+
+@pytest.mark.parametrize(
+    ("line", "kept"),
+    [
+        ("The refund must never be paid twice; the webhook has to answer within 2 seconds.", True),
+        ("The refund must never be paid twice; the webhook has to answer within 3 seconds.", False),
+        ("Refunds are important.", False),
+    ],
+)
+def test_a_fact_survives_when_a_line_holds_its_numbers_and_most_of_its_words(line: str, kept: bool) -> None:
+    facts = facts_of(Extraction([one.message for one in entries(*HISTORY)]), len(HISTORY))
+    place = next(place for place, fact in enumerate(facts) if "webhook" in fact.text)
+    assert check(facts, [Line("Task Summary", line)])[place] is kept
+
+
+def test_requirements_decisions_errors_state_and_what_is_left_are_looked_for() -> None:
+    facts = facts_of(Extraction([one.message for one in entries(*HISTORY)]), len(HISTORY))
+    texts = " ".join(fact.text for fact in facts)
+    for word in ("webhook", "refund_events", "OperationalError", "refunds_v2", "rate limiting"):
+        assert word in texts
+    assert "ok" not in [fact.text for fact in facts]

@@ -1,0 +1,249 @@
+"""Research: plans that can be edited, a run for each question, conflicts, duplicates, gaps, sources."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlm import RLM, Limits, Settings
+from rlm.documents import TextSource
+from rlm.errors import ModelUnavailable, UsageError
+from rlm.models.base import Request
+from rlm.tasks.questions import Plan, Question, from_markdown, from_task
+from rlm.tasks.research import Research, plan_research, research
+from rlm.testing import ScriptedModel
+
+OFFERS = [
+    TextSource("a.txt", "Zeppelin Works offers the crane for 90,000 euros.\nThe notice is three months.\n"),
+    TextSource("b.txt", "Zeppelin Works offers the crane for 95,000 euros.\nPaid on delivery.\n"),
+    TextSource("c.txt", "The notice is three months.\nThe crane lifts 12 tons.\n"),
+]
+TASK = "What does the crane of Zeppelin Works cost? What is the notice? Which insurance covers lightning?"
+
+PLAN = """\
+# Compare the offers
+
+Some words in between.
+
+1. What does it cost?
+   - What does the crane cost?
+   - Who pays the delivery?
+2. What is the notice?
+"""
+
+
+def test_a_plan_is_a_nested_list() -> None:
+    plan = from_markdown(PLAN)
+    assert plan.task == "Compare the offers"
+    assert [(leaf.number, leaf.text) for leaf in plan.leaves] == [
+        ("1.1", "What does the crane cost?"),
+        ("1.2", "Who pays the delivery?"),
+        ("2", "What is the notice?"),
+    ]
+    assert from_markdown(plan.markdown()) == plan
+    assert from_markdown(PLAN, "Another task").task == "Another task"
+
+
+_TEXT = st.from_regex(r"[A-Z][a-z]{1,8}( [a-z0-9]{1,8}){0,4}\?", fullmatch=True)
+
+
+@given(tree=st.lists(st.tuples(_TEXT, st.lists(_TEXT, max_size=3)), min_size=1, max_size=6))
+def test_every_plan_is_read_as_it_was_written(tree: list[tuple[str, list[str]]]) -> None:
+    plan = Plan(
+        "Task",
+        tuple(
+            Question(f"{n}", text, tuple(Question(f"{n}.{m}", part) for m, part in enumerate(parts, 1)))
+            for n, (text, parts) in enumerate(tree, 1)
+        ),
+    )
+    assert from_markdown(plan.markdown()) == plan
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("# A task\nno list\n", "holds no question"),
+        ("- What?\n", "has no task"),
+        ("# T\n" + "- What is it?\n" * 51, "51 questions"),
+        ("# T\n- a\n  - b\n    - c\n      - d\n        - e\n", "deeper than 4"),
+    ],
+)
+def test_what_is_no_plan_is_refused_with_the_remedy(text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        from_markdown(text)
+
+
+@pytest.mark.parametrize(
+    ("task", "questions"),
+    [
+        ("Why did it slip, and what did it cost?", ["Why did it slip", "what did it cost?"]),
+        ("Find out:\n- Who is it?\n- Where is it?", ["Find out:", "Who is it?", "Where is it?"]),
+        ("The history of the crane", ["The history of the crane"]),
+    ],
+)
+def test_a_task_is_taken_apart_without_a_model(task: str, questions: list[str]) -> None:
+    assert [leaf.text for leaf in from_task(task, 8).leaves] == questions
+
+
+Run = Callable[..., Any]
+
+
+@pytest.fixture
+def researched(sandbox_level: int, tmp_path: Path) -> Run:
+    async def run(task: str = TASK, model: Any = "extractive", **options: Any) -> Research:
+        settings = Settings(
+            store=tmp_path / "rlm.db", sandbox=sandbox_level, strategy=options.pop("strategy", "auto")
+        )
+        rlm = RLM(model, settings=settings, limits=options.pop("limits", None))
+        return await research(rlm, task, options.pop("context", OFFERS), **options)
+
+    return run
+
+
+async def test_a_report_has_findings_conflicts_gaps_and_verified_sources(researched: Run) -> None:
+    found = await researched()
+    assert re.findall(r"^## (.*)$", found.report, re.MULTILINE) == [
+        "Findings", "Evidence", "Conflicts between sources", "Not found", "Sources",
+    ]  # fmt: skip
+    assert found.sources
+    assert all(source.citation.verified for source in found.sources)
+    (conflict,) = found.conflicts
+    assert "90,000" in conflict.about
+    assert "95,000" in conflict.about
+    assert [(question.text, why) for question, why in found.gaps] == [
+        ("Which insurance covers lightning?", "not in the documents")
+    ]
+    assert "Which insurance covers lightning? (not in the documents)" in found.report
+    for number in {int(n) for n in re.findall(r"\[(\d+)\]", found.report)}:
+        assert f"- [{number}] " in found.report.partition("## Sources")[2]
+
+
+async def test_the_same_words_in_two_documents_are_one_source_with_two_places(
+    researched: Run, block: Callable[[str], str]
+) -> None:
+    twice = [TextSource(name, "The notice of the lease is three months.\n") for name in ("a.txt", "copy.txt")]
+    code = "hits = search('The notice.*', context=0)\nfinalize('Three months [1][2].', evidence=hits)"
+    model = ScriptedModel.of(root=[block(code)], summary=summaries)
+    plan = from_markdown("# T\n- What is the notice?\n")
+    found = await researched("T", model, plan=plan, strategy="rlm", context=twice)
+    (source,) = found.sources
+    assert [one.document for one in (source.citation, *source.also)] == ["a.txt", "copy.txt"]
+    assert "the same in copy.txt" in found.report
+    assert [one.sources for one in found.findings] == [(1,)]
+
+
+async def test_what_was_found_under_an_earlier_question_is_not_told_twice(researched: Run) -> None:
+    model = ScriptedModel.of(direct=scripted, summary=summaries)
+    plan = from_markdown("# T\n- What is the notice?\n- How long is the notice?\n")
+    found = await researched("T", model, plan=plan)
+    assert [one.same_as for one in found.findings] == [None, "1"]
+    assert found.report.count("The notice is three months. [1]") == 1
+    assert "- The same as under 1 [1]" in found.report
+
+
+def scripted(request: Request) -> str:
+    return {
+        "cost": 'The crane costs 90,000 euros.\nEvidence:\n"offers the crane for 90,000 euros."',
+        "notice": 'The notice is three months.\nEvidence:\n"The notice is three months."',
+    }["cost" if "cost" in request.task.partition("(This")[0] else "notice"]
+
+
+def summaries(request: Request) -> str:
+    prompt = request.messages[-1].content
+    if prompt.startswith("Plan research"):
+        return "- What does the crane cost?\n- What is the notice?\n"
+    if prompt.startswith("Below are numbered passages"):
+        return json.dumps([{"sources": [1, 2], "about": "price"}, {"sources": [1, 99], "about": "made up"}])
+    return "It costs 90,000 euros [1]. Nobody said this. And this is false [77]."
+
+
+async def test_models_plan_answer_compare_and_sum_up(researched: Run) -> None:
+    model = ScriptedModel.of(direct=scripted, summary=summaries)
+    found = await researched("Compare the offers", model)
+    assert [leaf.text for leaf in found.plan.leaves] == ["What does the crane cost?", "What is the notice?"]
+    assert [one.text for one in found.findings] == [
+        "The crane costs 90,000 euros.",
+        "The notice is three months.",
+    ]
+    assert [(one.sources, one.about) for one in found.conflicts] == [((1, 2), "price")]
+    assert "It costs 90,000 euros [1]." in found.report
+    assert "Nobody said this" not in found.report
+    assert "[77]" not in found.report
+    assert set(found.runs) == {"1", "2"}
+    assert found.result.usage[0].calls == len(model.requests)
+
+
+async def test_a_plan_that_is_given_is_what_is_asked(researched: Run) -> None:
+    model = ScriptedModel.of(direct=scripted, summary=summaries)
+    plan = from_markdown("# Costs\n- What does the crane cost?\n")
+    found = await researched("Costs", model, plan=plan)
+    assert not [one for one in model.requests if "Plan research" in one.messages[-1].content]
+    assert [one.question.text for one in found.findings] == ["What does the crane cost?"]
+
+
+async def test_planning_alone_asks_one_call_and_researches_nothing(tmp_path: Path) -> None:
+    model = ScriptedModel.of(summary=summaries)
+    plan = await plan_research(RLM(model, settings=Settings(store=tmp_path / "r.db")), "Compare", OFFERS)
+    assert len(model.requests) == 1
+    assert "a.txt (78 characters)" in model.requests[0].messages[-1].content
+    assert len(plan.leaves) == 2
+
+
+async def test_a_question_that_fails_is_a_gap_and_the_others_stand(researched: Run) -> None:
+    def fails(request: Request) -> str:
+        if "notice" in request.task.partition("(This")[0]:
+            raise ModelUnavailable("gone for good")
+        return scripted(request)
+
+    model = ScriptedModel.of(direct=fails, summary=summaries)
+    found = await researched("Compare the offers", model)
+    assert [question.text for question, _ in found.gaps] == ["What is the notice?"]
+    assert "gone for good" in found.gaps[0][1]
+    assert "90,000" in found.report
+
+
+async def test_what_no_source_proves_is_told_apart(researched: Run, block: Callable[[str], str]) -> None:
+    code = block("peek(0, 9)\nfinalize('The crane is blue.', evidence=['a blue crane stands here'])")
+    model = ScriptedModel.of(root=[code, code], summary=summaries)
+    plan = from_markdown("# T\n- Which colour is the crane?\n")
+    found = await researched("T", model, plan=plan, strategy="rlm")
+    assert not found.sources
+    assert "*without a verified source:* The crane is blue." in found.report
+    assert found.gaps[0][1] == "no verified passage stands behind the answer"
+
+
+async def test_limits_are_shared_among_the_questions(researched: Run) -> None:
+    seen: list[Limits] = []
+
+    async def answer(question: str, limits: Limits) -> Any:
+        seen.append(limits)
+        raise ModelUnavailable("not asked")
+
+    await researched(limits=Limits(cost_usd=1.0, sub_calls=30), answer=answer)
+    assert len(seen) == 3
+    assert sum(one.cost_usd for one in seen) <= 1.0
+    assert sum(one.sub_calls for one in seen) <= 30
+
+
+async def test_a_document_can_put_neither_heading_nor_link_into_the_report(researched: Run) -> None:
+    text = (
+        "The crane costs 5 euros [click](http://x.example) <b>now</b>\n# Owned heading of the crane costs\n"
+    )
+    found = await researched("What does the crane cost?", context=[TextSource("x.txt", text)])
+    assert "[click](" not in found.report
+    assert "<b>" not in found.report
+    assert "\n# Owned" not in found.report
+
+
+async def test_nothing_to_research_is_refused(researched: Run) -> None:
+    with pytest.raises(UsageError, match="no text"):
+        await researched(context=["  \n"])
+    with pytest.raises(UsageError, match="empty"):
+        await researched("  ")
