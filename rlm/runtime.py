@@ -6,7 +6,7 @@ import asyncio
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
@@ -262,7 +262,7 @@ class RLM:
                     found.chars, len(found.documents), len(loaded.skipped), time.monotonic() - began
                 )
             )
-            async with self._journal() as journal:
+            async with open_journal(self.settings) as journal:
                 yield watched._engine(), loaded, journal
 
     async def plan(self, context: Context) -> RunPlan:

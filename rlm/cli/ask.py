@@ -150,7 +150,7 @@ def ask(
     from rlm.runtime import RLM
     from rlm.trace import TraceFile
 
-    _check(paths or (), continued, dry_run=dry_run)
+    _check(paths or (), continued, dry_run=dry_run, choices=choice or ())
     if continued is not None:
         model, sub_model, summary_model = _models_of(store, continued, model, sub_model, summary_model)
     limits = Limits(

@@ -26,6 +26,7 @@ from rlm.recording import PastReply, Recording
 from rlm.resume import source_facts
 from rlm.runtime import RLM
 from rlm.subcalls import SubCalls
+from rlm.tree import Tree
 from rlm.types import Citation, Coverage, RunResult, StopReason, Usage
 from sandbox.in_kernel.body import Body
 from sandbox.types import ChildAnswer, ChildBatch, ChildSlice
@@ -65,7 +66,15 @@ class Job:
             self._budget, log, playback, engine.tell, engine.prices, remember=engine.settings.cache
         )
         self.coverage = CoverageLedger(body.chars)
-        accounts = Accounts(self._budget, self._caller, self.coverage, log, playback, self._observe)
+        accounts = Accounts(
+            self._budget,
+            self._caller,
+            self.coverage,
+            log,
+            playback,
+            Tree(engine.limits.concurrency),
+            self._observe,
+        )
         self._children = SubCalls(
             engine.sub_model,
             body,
