@@ -24,6 +24,9 @@ from sandbox.types import KernelLimits
 
 __all__ = ["Engine", "Settings"]
 
+_RUN_KERNELS = 2
+_SHARED_SPARES = 2
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -72,15 +75,25 @@ class Engine:
             return "direct" if fits(self.model, body, self.settings.direct) else "rlm"
         return strategy
 
-    def kernels(self) -> KernelPool:
-        """The kernels of one run, with a spare that is started beside something else: loading, or a round."""
-        source = FreshKernels(
+    def kernels(self, shared: KernelPool | None = None) -> KernelPool:
+        """The kernels of one run, with a spare that is started beside something else: loading, or a round.
+        Out of `shared` none is kept in reserve: that has its own."""
+        if shared is not None:
+            return KernelPool(_RUN_KERNELS, spare=0, source=shared)
+        return KernelPool(_RUN_KERNELS, source=self._fresh_kernels())
+
+    def shared_kernels(self, runs: int) -> KernelPool:
+        """Room for the kernels of so many runs at a time, a few of them kept in reserve."""
+        spare = min(runs, _SHARED_SPARES)
+        return KernelPool(runs * _RUN_KERNELS + spare, spare=spare, source=self._fresh_kernels())
+
+    def _fresh_kernels(self) -> FreshKernels:
+        return FreshKernels(
             self.settings.kernel,
             level=self.settings.sandbox,
             # Cells that this product wrote itself may run anywhere: the answer must come without set-up.
             minimum=0 if self.model.name == "extractive" else 2,
         )
-        return KernelPool(2, source=source)
 
     def facts(self) -> dict[str, Any]:
         """What the journal keeps of it: no secret is among them."""

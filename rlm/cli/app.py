@@ -10,6 +10,7 @@ from typer.core import TyperGroup
 from rlm.cli.ask import ask
 from rlm.cli.assemble import assemble_app
 from rlm.cli.assemble_scoped import scoped
+from rlm.cli.batch import batch
 from rlm.cli.doctor import doctor
 from rlm.cli.exits import Exit, exit_for, say
 from rlm.cli.init import init
@@ -47,6 +48,7 @@ app = typer.Typer(
 )
 app.command()(ask)
 app.command()(search)
+app.command()(batch)
 app.add_typer(runs_app, name="runs")
 app.command()(show)
 app.command()(resume)
