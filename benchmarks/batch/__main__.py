@@ -1,9 +1,9 @@
 """Many short tasks: `python -m benchmarks.batch` prints a table and, with `--json FILE`, writes it.
 
 `rlm batch` runs in a process of its own, every task a whole run: a root round over HTTP from a provider on
-this machine that takes a fixed time, a block in a kernel of its own, a child, an answer. Memory is the resident
-set of that process: until a tenth of the lines are written, and at most. The ideal is the time that the
-provider takes if it is never kept waiting: calls / jobs * latency.
+this machine that takes a fixed time, a block in a kernel of its own, a child, an answer. Memory is that of
+the process: until a tenth of the lines are written, and at most. The ideal is the time that the provider
+takes if it is never kept waiting: calls / jobs * latency.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ class BatchSummary:
 
     def to_json(self) -> dict[str, Any]:
         """A JSON-safe mapping."""
-        return {**asdict(self), "ends": dict(self.ends), "done": self.done}
+        return {**asdict(self), "ends": dict(self.ends), "done": self.done, "answered": self.answered}
 
 
 def cost_of(line: Mapping[str, Any]) -> float | None:
