@@ -185,10 +185,11 @@ class RLM:
         """A pool for so many runs at a time, to be shared among them (`sharing`) and closed after them."""
         return self._engine().shared_kernels(runs)
 
-    async def resume(self, run: str, *, take_over: bool = False) -> RunResult:
+    async def resume(self, run: str, *, context: Context | None = None, take_over: bool = False) -> RunResult:
         """Go on with a run that was left (killed, interrupted, or failed by its provider) from the last event
         in its journal; `run` is its name, or the start of it. Its limits and settings hold, these models
-        answer. `take_over` also takes it from a process that can't be seen to be gone (on another machine):
+        answer. `context` is its input again, for a caller who has that and a journal that may not.
+        `take_over` also takes it from a process that can't be seen to be gone (on another machine):
         should that still write, it fails. What is journalled is neither asked nor paid again; blocks are run
         again in a new kernel. The result of a run that has ended is given as it was. Raises JournalError, and
         UsageError when its models are others or its input is not to be had as it was; else as `run`."""
@@ -201,7 +202,7 @@ class RLM:
                     return left.result
                 rlm = self.as_of(left)
                 workspace = stack.enter_context(Workspace())
-                loaded = await left.load(journal, workspace)
+                loaded = await left.load(journal, workspace, () if context is None else _sources(context))
                 log = await stack.enter_async_context(journal.resume(left.run_id, take_over=take_over))
                 # Read after it has become ours: another process may have gone on with it meanwhile.
                 left = replace(left, events=await log.events())

@@ -36,7 +36,7 @@ def provider(latency: float) -> Iterator[str]:
         process.wait(10)
 
 
-def measure(tasks: int, jobs: int, latency: float, strategy: str) -> dict[str, Any]:
+def measure(tasks: int, jobs: int, latency: float, strategy: str, workers: int = 0) -> dict[str, Any]:
     """One batch: seconds, tasks a second, MB at a tenth and at the end, what leaked."""
     with provider(latency) as url, tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -49,20 +49,26 @@ def measure(tasks: int, jobs: int, latency: float, strategy: str) -> dict[str, A
         command = [sys.executable, "-m", "rlm.cli", "batch", str(folder / "tasks.jsonl"), "--out", str(out)]
         command += ["--model", f"openai:m@{url}", "--strategy", strategy, "--jobs", str(jobs), "--quiet"]
         command += ["--store", str(folder / "rlm.db"), "--concurrency", str(jobs)]
+        if workers:
+            command += ["--engine", "ray", "--workers", str(workers)]
         began = time.perf_counter()
         process = subprocess.Popen(command)
         memory: list[tuple[int, float]] = []
+        first = 0.0
         while process.poll() is None:
             lines = out.read_bytes().count(b"\n") if out.exists() else 0
             memory.append((lines, _resident(process.pid)))
+            first = first if first or not lines else time.perf_counter()
             time.sleep(0.1)
-        seconds = time.perf_counter() - began
+        seconds, working = time.perf_counter() - began, time.perf_counter() - first
         lines = [json.loads(line) for line in out.read_text().splitlines()]
     calls = sum(usage["calls"] for line in lines for usage in line["usage"])
     early = max(size for count, size in memory if count <= max(tasks // 10, memory[0][0]))
     late = max(size for count, size in memory)
+    at_once = jobs * max(1, workers)
     return {
         "tasks": tasks,
+        "ray_workers": workers,
         "jobs": jobs,
         "strategy": strategy,
         "lines": len(lines),
@@ -71,8 +77,9 @@ def measure(tasks: int, jobs: int, latency: float, strategy: str) -> dict[str, A
         "leaks": sum(bool((line["answer"] or {}).get("left")) for line in lines if strategy == "rlm"),
         "calls": calls,
         "seconds": round(seconds, 2),
-        "ideal": round(calls * latency / jobs, 2),
-        "tasks_a_second": round(tasks / seconds, 1),
+        "ideal": round(calls * latency / at_once, 2),
+        "from_first_line": round(working, 2),
+        "tasks_a_second": round(tasks / working, 1),
         "mb_after_a_tenth": round(early / 1e6, 1),
         "mb_at_most": round(late / 1e6, 1),
     }
@@ -95,8 +102,9 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=8)
     parser.add_argument("--latency", type=float, default=0.05, metavar="SECONDS")
     parser.add_argument("--strategy", choices=("rlm", "auto"), default="rlm")
+    parser.add_argument("--ray-workers", type=int, default=0, help="on a local Ray cluster of so many")
     options = parser.parse_args()
-    row = measure(options.tasks, options.jobs, options.latency, options.strategy)
+    row = measure(options.tasks, options.jobs, options.latency, options.strategy, options.ray_workers)
     for name, value in row.items():
         print(f"{name:>18}  {value}")
     if options.json:

@@ -46,10 +46,11 @@ class LocalEngine:
         assert self._journal is not None
         assert self._kernels is not None
         rlm = self._rlm.sharing(self._kernels, self._journal, job.limits)
-        if await self._journal.holds(job.run_id):
-            return await rlm.resume(job.run_id, take_over=True)
         task = job.task
-        return await rlm.run(task.task, task.sources(), schema=task.schema, run_id=job.run_id)
+        sources = task.sources()
+        if await self._journal.holds(job.run_id):
+            return await rlm.resume(job.run_id, context=sources, take_over=True)
+        return await rlm.run(task.task, sources, schema=task.schema, run_id=job.run_id)
 
     async def __aenter__(self) -> Self:
         self._journal = await self._opening.__aenter__()

@@ -151,10 +151,10 @@ def batch(
             )
         chosen: BatchEngine
         if engine == "ray":
-            from rlm.cluster import RayCluster
+            from rlm.cluster import ray_engine
 
-            cluster = RayCluster(address=address, workers=workers, jobs=jobs)
-            chosen = stack.enter_context(cluster.engine(models, limits, settings))
+            cluster = ray_engine(models, limits, settings, address=address, workers=workers, jobs=jobs)
+            chosen = stack.enter_context(cluster)
         else:
             chosen = LocalEngine(rlm, store=journal, slots=jobs)
         purse = Purse(budget, slots=chosen.slots, floor=floor, spent=results.summary.cost_usd)

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from rlm.cluster.ray_engine import RayCluster
+from rlm.cluster.ray_engine import RayEngine, ray_engine
 
-__all__ = ["RayCluster"]
+__all__ = ["RayEngine", "ray_engine"]

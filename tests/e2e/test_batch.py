@@ -7,6 +7,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -171,3 +172,18 @@ def test_a_cluster_without_its_engine_is_a_usage_error(rlm, tasks, tmp_path) -> 
     ran = rlm("batch", str(tasks(1)), "--out", str(tmp_path / "r.jsonl"), "--address", "auto")
     assert ran.code == 2
     assert "--engine ray" in ran.one_line
+
+
+def test_nodes_of_a_cluster_need_a_store_that_all_of_them_reach(rlm, tasks, tmp_path) -> None:
+    command = ["batch", str(tasks(1)), "--out", str(tmp_path / "r.jsonl"), "--engine", "ray"]
+    ran = rlm(*command, "--address", "auto")
+    assert ran.code == 2
+    assert "--store postgresql://" in ran.one_line
+
+
+@pytest.mark.skipif(find_spec("ray") is not None, reason="Ray is installed: nothing is missing")
+def test_without_ray_installed_it_says_what_to_install(rlm, tasks, tmp_path) -> None:
+    command = ["batch", str(tasks(1)), "--out", str(tmp_path / "r.jsonl"), "--engine", "ray"]
+    ran = rlm(*command)
+    assert ran.code == 2
+    assert "install rlm-runtime[ray]" in ran.one_line

@@ -246,3 +246,20 @@ async def test_what_no_task_could_do_without_ends_the_batch_at_once(folder: Fold
     with pytest.raises(ConfigurationError, match="deliberate"):
         await folder.run(ScriptedModel.of(direct=ConfigurationError("deliberate")))
     assert folder.lines() == {}
+
+
+async def test_a_task_killed_before_its_input_was_kept_is_run_from_the_task(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run's name is in the journal, its input is not yet: the task itself has it."""
+    folder.short(1)
+
+    async def killed(*_: object) -> None:
+        raise RuntimeError("killed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("rlm.journal.inputs.keep", killed)
+        with pytest.raises(RuntimeError, match="killed"):
+            await folder.run(ScriptedModel.of(direct=quoting))
+    await folder.run(ScriptedModel.of(direct=quoting))
+    assert folder.lines()["t0"]["answer"] == "What is 0?"
