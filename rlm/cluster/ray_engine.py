@@ -10,6 +10,7 @@ import asyncio
 import logging
 import os
 import signal
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ __all__ = ["RayEngine", "ray_engine"]
 _ALL_LOST_SECONDS = 300.0
 """How long every worker may be gone before the batch gives up: a cluster may be replacing its nodes."""
 _READY_SECONDS = 120.0
+_CONNECT_SECONDS = 10.0
 _STOP_SECONDS = 10.0
 _PAUSE_SECONDS = 1.0
 
@@ -61,6 +63,8 @@ def ray_engine(
         raise ConfigurationError(
             f"the nodes of a cluster share no file: give --store postgresql://USER@HOST/NAME (it is {store})"
         )
+    if address not in (None, "auto"):
+        _check_reachable(address)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     # Workers run the interpreter of this process, whatever started it.
     os.environ.setdefault("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")
@@ -91,6 +95,20 @@ def ray_engine(
         yield RayEngine(ray, Worker, (models, limits, settings, jobs), workers=count, jobs=jobs)
     finally:
         ray.shutdown()
+
+
+def _check_reachable(address: str) -> None:
+    """Ray itself would try for minutes. Raises ConfigurationError."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit():
+        raise ConfigurationError(f"--address {address} is no address of a cluster: give HOST:PORT, or auto")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), _CONNECT_SECONDS).close()
+    except OSError as error:
+        raise ConfigurationError(
+            f"there is no Ray cluster at {address} ({error.strerror or error}): check --address, and "
+            "that its head node runs"
+        ) from None
 
 
 class RayEngine:
