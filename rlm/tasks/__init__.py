@@ -1,0 +1,1 @@
+"""Jobs made of runs, each a thin recipe over RLM."""
