@@ -7,6 +7,7 @@ import io
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
 from typing import Any
 
 from rlm.answer_type import AnswerType
@@ -83,6 +84,14 @@ class BatchTask:
             else:
                 sources.append(TextSource(part.get("name", f"text {number}"), part["text"]))
         return tuple(sources)
+
+    def seen_from(self, folder: Path) -> BatchTask:
+        """The same, its paths absolute: for whoever works in another folder than `folder`."""
+        parts = [
+            str(folder / part) if isinstance(part, str) and not part.startswith("~") else part
+            for part in self.context
+        ]
+        return replace(self, context=tuple(parts))
 
     def under(self, limits: Limits) -> Limits:
         """The batch's limits with its own."""

@@ -13,7 +13,8 @@ import signal
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -63,6 +64,8 @@ def ray_engine(
         raise ConfigurationError(
             f"the nodes of a cluster share no file: give --store postgresql://USER@HOST/NAME (it is {store})"
         )
+    if "://" not in store:
+        settings = replace(settings, store=Path(store).expanduser().absolute())
     if address not in (None, "auto"):
         _check_reachable(address)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
@@ -122,6 +125,7 @@ class RayEngine:
         self._worker = worker
         self._given = given
         self._count = workers
+        self._folder = Path.cwd()
         self._jobs = jobs
         self._places: list[_Place] = []
         self._changed = asyncio.Condition()
@@ -130,6 +134,7 @@ class RayEngine:
     async def run(self, job: Job) -> Outcome:
         """What came of it, on whichever node. Raises what would fail every other job as well, and UsageError
         when no worker is left."""
+        job = replace(job, task=job.task.seen_from(self._folder))
         while True:
             place = await self._take()
             try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -18,7 +19,7 @@ ray = pytest.importorskip(
     "ray", reason="Ray is not installed: uv pip install 'ray>=2.50' tests the cluster engine too"
 )
 
-TASKS = 60
+TASKS = int(os.environ.get("RLM_TEST_RAY_TASKS", "60"))
 JOBS = 4
 pytestmark = [pytest.mark.timeout(180), pytest.mark.filterwarnings("default")]
 
@@ -101,11 +102,13 @@ def test_with_a_node_killed_in_the_middle_no_task_is_lost_doubled_or_paid_twice(
 
 def test_without_an_address_a_cluster_of_this_machine_runs_the_tasks(rlm, tmp_path: Path) -> None:
     path, out = tmp_path / "tasks.jsonl", tmp_path / "r.jsonl"
-    lines = [{"id": n, "task": "Who is it?", "context": [{"text": f"It is Anna {n}."}]} for n in range(6)]
+    (tmp_path / "work" / "anna.txt").write_text("It is Anna.")
+    lines = [{"id": n, "task": "Who is it?", "context": ["anna.txt"]} for n in range(6)]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    ran = rlm("batch", str(path), "--out", str(out), "--engine", "ray", "--workers", "1", "--jobs", "2")
+    ran = rlm("batch", str(path), "--out", str(out), "--engine", "ray", "--workers", "1", "--store", "own.db")
     assert ran.code == 0, ran.stderr
     assert sorted(json.loads(line)["id"] for line in out.read_text().splitlines()) == list(range(6))
+    assert (tmp_path / "work" / "own.db").exists(), "paths are those of the folder it was called from"
 
 
 def test_a_cluster_that_is_not_there_is_named_in_one_line(rlm, tmp_path: Path) -> None:
