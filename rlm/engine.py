@@ -80,14 +80,15 @@ class Engine:
         Out of `shared` none is kept in reserve: that has its own."""
         if shared is not None:
             return KernelPool(_RUN_KERNELS, spare=0, source=shared)
-        return KernelPool(_RUN_KERNELS, source=self._fresh_kernels())
+        return KernelPool(_RUN_KERNELS, source=self.fresh_kernels())
 
     def shared_kernels(self, runs: int) -> KernelPool:
         """Room for the kernels of so many runs at a time, a few of them kept in reserve."""
         spare = min(runs, _SHARED_SPARES)
-        return KernelPool(runs * _RUN_KERNELS + spare, spare=spare, source=self._fresh_kernels())
+        return KernelPool(runs * _RUN_KERNELS + spare, spare=spare, source=self.fresh_kernels())
 
-    def _fresh_kernels(self) -> FreshKernels:
+    def fresh_kernels(self) -> FreshKernels:
+        """Kernels that are started when they are asked for."""
         return FreshKernels(
             self.settings.kernel,
             level=self.settings.sandbox,
