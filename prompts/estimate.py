@@ -74,6 +74,7 @@ def _tables() -> tuple[bytes, bytes]:
 
 
 _KIND_OF, _WEIGHT_OF = _tables()
+_WEIGHTLESS = bytes(kind for kind in range(256) if not _WEIGHT_OF[kind])  # nothing to add up
 _CONTINUATION = bytes(range(0x80, 0xC0))  # every byte of a character but its first
 _MERGE = bytes.maketrans(b"vcV", b"wwU")
 _LETTERS_ONLY = bytes(ord("w") if kind in b"vcwUVlgyhaioz" else 0x20 for kind in range(256))
@@ -112,7 +113,7 @@ def _weigh(data: bytes, kinds: bytes, words: bytes, runs: bytes) -> int:
             - min(_ENGLISH * shouted, 60 * words.count(b"UUUU"))
         )
     return (
-        sum(kinds.translate(_WEIGHT_OF))
+        sum(kinds.translate(_WEIGHT_OF, _WEIGHTLESS))
         + long
         + 82 * (runs.count(b" w") + (runs[:1] == b"w"))  # unbroken runs of letters
         + 50 * (b" " + runs + b" ").count(b" w ")  # names of one letter

@@ -10,6 +10,7 @@ from rlm.calls import Caller
 from rlm.coverage import CoverageLedger
 from rlm.events import Observer
 from rlm.playback import Playback
+from rlm.tree import Tree
 
 if TYPE_CHECKING:
     from rlm.journal import RunLog
@@ -26,4 +27,5 @@ class Accounts:
     coverage: CoverageLedger
     log: RunLog
     playback: Playback
+    tree: Tree
     observe: Observer

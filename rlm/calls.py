@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from copy import copy
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -74,6 +75,7 @@ class Caller:
         self._observe = observe
         self._remember = remember
         self._sums: dict[str, _Sum] = {}
+        self._branches: tuple[_Sum, ...] = ()
         self._calibrations: dict[str, Calibration] = {}
         spent = playback.recording.spent
         for usage in spent.usage:
@@ -83,6 +85,19 @@ class Caller:
         budget.restore(
             calls=spent.calls, tokens=spent.tokens, cost_usd=spent.cost_usd, cost_known=spent.cost_known
         )
+
+    def branch(self, budget: Budget, log: RunLog, playback: Playback) -> Caller:
+        """The same for a sub-RLM: what it spends counts here, too."""
+        other = copy(self)
+        other._budget, other._log, other._playback = budget, log, playback
+        other._branches = (*self._branches, _Sum())
+        return other
+
+    @property
+    def branch_tokens(self) -> tuple[int, int]:
+        """Tokens in and out of this branch's calls, and of those below it."""
+        mine = self._branches[-1]
+        return mine.input_tokens, mine.output_tokens
 
     @property
     def tokens(self) -> int:
@@ -214,12 +229,12 @@ class Caller:
     def _settle(self, model: Model, reservation: Reservation, usage: TokenUsage) -> float | None:
         paid = self.prices.of(model, usage)
         self._budget.settle(reservation, tokens=usage.input_tokens + usage.output_tokens, cost_usd=paid)
-        one = self._sums.setdefault(model.name, _Sum())
-        one.calls += 1
-        one.input_tokens += usage.input_tokens
-        one.output_tokens += usage.output_tokens
-        one.cached_tokens += usage.cached_tokens
-        one.cost_usd = None if one.cost_usd is None or paid is None else one.cost_usd + paid
+        for one in (self._sums.setdefault(model.name, _Sum()), *self._branches):
+            one.calls += 1
+            one.input_tokens += usage.input_tokens
+            one.output_tokens += usage.output_tokens
+            one.cached_tokens += usage.cached_tokens
+            one.cost_usd = None if one.cost_usd is None or paid is None else one.cost_usd + paid
         return paid
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from typing import Literal, Protocol
 
 from rlm.types import Coverage
 from sandbox.types import Span
 
-__all__ = ["MAX_SPANS", "CoverageLedger", "IntervalSet"]
+__all__ = ["MAX_SPANS", "Above", "CoverageLedger", "IntervalSet", "Noted"]
+
+Noted = Literal["read", "scanned", "sent", "answered", "failed"]
 
 MAX_SPANS = 200_000
 """Spans that one set holds, some 20 MB: a kernel that lies may report any number of them."""
@@ -138,16 +141,24 @@ class IntervalSet:
             self.add(start, end)
 
 
+class Above(Protocol):
+    """The ledger of the run above, as a sub-RLM's own sees it: what is noted below is noted there, too."""
+
+    def note(self, what: Noted, spans: Sequence[Span]) -> None: ...
+
+
 class CoverageLedger:
-    """What one run saw of a body of `input_chars` characters, whatever its answer will claim.
+    """What one run saw of a body of `input_chars` characters, whatever its answer will claim. What a sub-RLM
+    saw counts for the run above, too: `above` is told.
 
     Spans may come from a kernel that lies: they are clamped to the body, and what is outside is dropped.
     """
 
-    def __init__(self, input_chars: int) -> None:
+    def __init__(self, input_chars: int, above: Above | None = None) -> None:
         if input_chars < 0:
             raise ValueError(f"input_chars is {input_chars}; a body has at least 0 characters")
         self.input_chars = input_chars
+        self._above = above
         self._read = IntervalSet()
         self._scanned = IntervalSet()
         self._sent = IntervalSet()
@@ -156,6 +167,13 @@ class CoverageLedger:
         # Kept beside the others, as a union of large sets takes long and a report is made after every cell.
         self._seen = IntervalSet()  # answered or read
         self._tried = IntervalSet()  # answered or failed
+        self._sets: Mapping[Noted, tuple[IntervalSet, ...]] = {
+            "read": (self._read, self._seen),
+            "scanned": (self._scanned,),
+            "sent": (self._sent,),
+            "answered": (self._answered, self._seen, self._tried),
+            "failed": (self._failed, self._tried),
+        }
         self._open_chunks: set[Span] = set()
         self._done_chunks: set[Span] = set()
         self._more_chunks = 0
@@ -172,23 +190,32 @@ class CoverageLedger:
 
     def note_read(self, spans: Iterable[Span]) -> None:
         """Text handed to a cell (the kernel's word)."""
-        self._note(spans, self._read, self._seen)
+        self.note("read", spans)
 
     def note_scanned(self, spans: Iterable[Span]) -> None:
         """Text searched by machine (the kernel's word)."""
-        self._note(spans, self._scanned)
+        self.note("scanned", spans)
 
     def note_sent(self, spans: Iterable[Span]) -> None:
         """Text sent to a child."""
-        self._note(spans, self._sent)
+        self.note("sent", spans)
 
     def note_answered(self, spans: Iterable[Span]) -> None:
         """Text about which a child answered."""
-        self._note(spans, self._answered, self._seen, self._tried)
+        self.note("answered", spans)
 
     def note_failed(self, spans: Iterable[Span]) -> None:
         """Text whose child failed; an answer about it, before or after, outweighs that."""
-        self._note(spans, self._failed, self._tried)
+        self.note("failed", spans)
+
+    def note(self, what: Noted, spans: Iterable[Span]) -> None:
+        """Text of which this became."""
+        inside = sorted(self._clamped(spans))  # in order they go in several times faster
+        for start, end in inside:
+            for one in self._sets[what]:
+                one.add(start, end)
+        if self._above is not None and inside:
+            self._above.note(what, inside)
 
     def note_chunks(self, spans: Iterable[Span]) -> None:
         """The chunks of a batch over `chunk()`, each counted once however often it is asked about. One is
@@ -221,11 +248,6 @@ class CoverageLedger:
             gaps=tuple(islice(self._seen.gaps(body), _GAPS_SHOWN)),
             uncovered_chars=uncovered,
         )
-
-    def _note(self, spans: Iterable[Span], *sets: IntervalSet) -> None:
-        for start, end in sorted(self._clamped(spans)):  # in order they go in several times faster
-            for one in sets:
-                one.add(start, end)
 
     def _clamped(self, spans: Iterable[Span]) -> Iterator[Span]:
         for start, end in spans:

@@ -83,7 +83,8 @@ class _Over(Exception):
 
 
 class Driver:
-    """Runs the root of one run. `new_sandbox` gives a kernel that is not yet open."""
+    """Runs the root of one run. `new_sandbox` gives a kernel that is not yet open; `rewind` is called before
+    the cells of the run are run again in one."""
 
     def __init__(
         self,
@@ -95,6 +96,7 @@ class Driver:
         finalizer: Finalizer,
         accounts: Accounts,
         settings: RootSettings,
+        rewind: Callable[[], None],
         summary_model: Model | None = None,
     ) -> None:
         self._model = model
@@ -109,6 +111,7 @@ class Driver:
         self._playback = accounts.playback
         self._observe = accounts.observe
         self._settings = settings
+        self._rewind = rewind
         self._output = min(settings.output_tokens, model.window.output)
         self._compactor = Compactor(
             summary_model or model,
@@ -341,8 +344,8 @@ class Driver:
             await self._log.append("kernel_died", {"round": round_, "reason": result.evalue})
             await self._close()
             self._variables.clear()
-            self._subcalls.rewind()
-            self._playback.load(Recording.of(await self._log.events()))
+            self._rewind()
+            self._playback.load(Recording.of(await self._log.events(), self._log.within))
             try:
                 await self._open()
             except KernelStartError as error:

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from rlm.budget import Limits
 from rlm.direct import DirectSettings, fits
 from rlm.driver import RootSettings
-from rlm.events import Event
+from rlm.events import (
+    ChildEnded,
+    ChildrenStarted,
+    Event,
+    ModelAnswered,
+    SubRLMEnded,
+    SubRLMStarted,
+)
 from rlm.models import Model, ModelOptions
 from rlm.models.facts import ModelFacts
 from rlm.models.prices import Prices
@@ -24,6 +31,7 @@ from sandbox.types import KernelLimits
 
 __all__ = ["Engine", "Settings"]
 
+_TOLD_FROM_BELOW = (ChildrenStarted, ChildEnded, ModelAnswered, SubRLMStarted, SubRLMEnded)
 _RUN_KERNELS = 2
 _SHARED_SPARES = 2
 
@@ -95,6 +103,15 @@ class Engine:
             # Cells that this product wrote itself may run anywhere: the answer must come without set-up.
             minimum=0 if self.model.name == "extractive" else 2,
         )
+
+    def below(self, tell: Callable[[Event], None]) -> Engine:
+        """The engine of a sub-RLM: whoever watches the run is told of its children, not of its rounds."""
+
+        def told(event: Event) -> None:
+            if isinstance(event, _TOLD_FROM_BELOW):
+                tell(event)
+
+        return replace(self, tell=told)
 
     def facts(self) -> dict[str, Any]:
         """What the journal keeps of it: no secret is among them."""

@@ -25,6 +25,8 @@ __all__ = [
     "RunEnded",
     "RunFinished",
     "RunStarted",
+    "SubRLMEnded",
+    "SubRLMStarted",
     "Violated",
     "Warned",
 ]
@@ -152,6 +154,20 @@ class Indexing:
 
 
 @dataclass(frozen=True, slots=True)
+class SubRLMStarted:
+    """A sub-RLM at `depth` (the root is 0) began; its rounds are not told, its children are."""
+
+    depth: int
+    prompt: str
+
+
+@dataclass(frozen=True, slots=True)
+class SubRLMEnded:
+    depth: int
+    ok: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Retrying:
     """A provider is asked again after `wait` seconds."""
 
@@ -193,6 +209,8 @@ Event = (
     | ChildrenStarted
     | ChildEnded
     | Indexing
+    | SubRLMStarted
+    | SubRLMEnded
     | Retrying
     | Warned
     | RunEnded

@@ -15,10 +15,20 @@ from rlm.errors import UsageError
 from rlm.finalization import Finalizer
 from rlm.retrieval import RetrievalError
 from rlm.retrieval.ranking import Ranking
+from rlm.sub_rlms import SubRLMs
 from rlm.subcalls import SubCalls
 from sandbox.requests import BadCall
 from sandbox.sandbox import AnswerSink
-from sandbox.types import ChildBatch, Finalization, FinalizeVerdict, Progress, RankedSpan, RankQuery, Span
+from sandbox.types import (
+    ChildBatch,
+    Finalization,
+    FinalizeVerdict,
+    Progress,
+    RankedSpan,
+    RankQuery,
+    Span,
+    SubRLMBatch,
+)
 
 __all__ = ["RunHandler"]
 
@@ -30,9 +40,15 @@ class RunHandler:
     """Implements KernelHandler."""
 
     def __init__(
-        self, subcalls: SubCalls, finalizer: Finalizer, ranking: Ranking, accounts: Accounts
+        self,
+        subcalls: SubCalls,
+        sub_rlms: SubRLMs,
+        finalizer: Finalizer,
+        ranking: Ranking,
+        accounts: Accounts,
     ) -> None:
         self._subcalls = subcalls
+        self._sub_rlms = sub_rlms
         self._finalizer = finalizer
         self._ranking = ranking
         self._budget = accounts.budget
@@ -50,6 +66,9 @@ class RunHandler:
         except BadCall as error:
             await self._note("children", order, {"type": error.type, "message": str(error)})
             raise
+
+    async def sub_rlms(self, batch: SubRLMBatch, answered: AnswerSink) -> None:
+        await self._sub_rlms.serve(batch, answered)
 
     async def finalize(self, final: Finalization) -> FinalizeVerdict:
         order = self._playback.order("finalize")

@@ -6,7 +6,15 @@ from collections.abc import Sequence
 
 from sandbox.requests import BadCall
 from sandbox.sandbox import AnswerSink
-from sandbox.types import ChildBatch, Finalization, FinalizeVerdict, Progress, RankedSpan, RankQuery
+from sandbox.types import (
+    ChildBatch,
+    Finalization,
+    FinalizeVerdict,
+    Progress,
+    RankedSpan,
+    RankQuery,
+    SubRLMBatch,
+)
 
 __all__ = ["OfflineHandler"]
 
@@ -23,6 +31,9 @@ class OfflineHandler:
 
     async def rank(self, query: RankQuery) -> Sequence[RankedSpan]:
         raise BadCall("value", "there is no ranked index here: rank() works in a run (rlm ask); use search()")
+
+    async def sub_rlms(self, batch: SubRLMBatch, answered: AnswerSink) -> None:
+        raise BadCall("value", "there is no model here: a sub-RLM can only be asked in a run (rlm ask)")
 
     async def finalize(self, final: Finalization) -> FinalizeVerdict:
         self.final = final

@@ -71,9 +71,10 @@ class Recording:
     spent: Spent = field(default_factory=Spent)
 
     @classmethod
-    def of(cls, events: Iterable[Event]) -> Recording:
-        """What the events of one run, in order, come to."""
-        reading = _Reading()
+    def of(cls, events: Iterable[Event], within: str = "") -> Recording:
+        """What the events of one run, in order, come to; or those of the sub-RLM named `within`. What was
+        spent is always that of the whole run."""
+        reading = _Reading(within)
         for event in events:
             reading.take(event)
         return reading.recording()
@@ -82,7 +83,8 @@ class Recording:
 class _Reading:
     """One pass over the events."""
 
-    def __init__(self) -> None:
+    def __init__(self, within: str) -> None:
+        self._within = within
         self._rounds: dict[int, PastRound] = {}
         self._replies: dict[str, list[PastReply]] = {}
         self._failures: dict[tuple[int, str], list[PastFailure]] = {}
@@ -96,6 +98,7 @@ class _Reading:
 
     def take(self, event: Event) -> None:
         data = event.data
+        mine = data.get("within", "") == self._within
         match event.kind:
             case "run_started" | "resumed":
                 self._seconds += 0.0 if self._began is None else self._last - self._began
@@ -103,7 +106,18 @@ class _Reading:
                 for number in {key[0] for key in self._failures} | {key[0] for key in self._helpers}:
                     self._forget_unfinished(number)
             case "model_call" | "child" if "reply" in data:
-                self._take_reply(data)
+                self._take_reply(data, mine=mine)
+            case "sub_rlm":
+                self._calls += 1
+            case _ if mine:
+                self._take_own(event.kind, data)
+            case _:
+                pass
+        self._last = event.at
+
+    def _take_own(self, kind: str, data: Mapping[str, Any]) -> None:
+        """What happened in this run itself, not in one of its sub-RLMs."""
+        match kind:
             case "child" if data.get("key") is not None:
                 failure = PastFailure(data["error_type"], data["error"])
                 self._failures.setdefault((data["round"], data["key"]), []).append(failure)
@@ -121,7 +135,6 @@ class _Reading:
                 self._rounds = {n: past for n, past in self._rounds.items() if n <= data["round"]}
             case _:
                 pass
-        self._last = event.at
 
     def recording(self) -> Recording:
         seconds = self._seconds + (0.0 if self._began is None else self._last - self._began)
@@ -142,10 +155,12 @@ class _Reading:
             ),
         )
 
-    def _take_reply(self, data: Mapping[str, Any]) -> None:
+    def _take_reply(self, data: Mapping[str, Any], *, mine: bool) -> None:
         reply = Reply(data["reply"], data["finish_reason"], TokenUsage(**data["usage"]))
         cached = data.get("cached") is True
-        if data["role"] == "root":
+        if not mine:
+            pass
+        elif data["role"] == "root":
             number = data["round"]
             self._rounds[number] = PastRound(number, data["prompt"], reply, data.get("final") is True)
         elif data.get("key") is not None:

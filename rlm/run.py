@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from prompts import Budget as PromptBudget
 from prompts import HandleFacts, HelperDoc, RootInput
 from rlm.accounts import Accounts
 from rlm.answer_type import AnswerType
+from rlm.bench import Bench
 from rlm.budget import STOP_REASONS, Budget
 from rlm.calls import Caller
-from rlm.coverage import CoverageLedger
+from rlm.coverage import Above, CoverageLedger
 from rlm.direct import answer_directly
 from rlm.driver import Driver, Outcome
 from rlm.engine import Engine
@@ -24,16 +26,16 @@ from rlm.finalization import Finalizer
 from rlm.handler import RunHandler
 from rlm.playback import Playback
 from rlm.recording import Recording
-from rlm.retrieval.ranking import Ranking
+from rlm.sub_context import CoverageAbove, SubContext
+from rlm.sub_rlms import Descent, SubRLMs
 from rlm.subcalls import SubCalls
+from rlm.tree import Tree
 from rlm.types import RunResult, Strategy
-from sandbox.context_file import ContextFile
-from sandbox.in_kernel.body import Body
 from sandbox.in_kernel.registry import HELPERS
 from sandbox.isolation.policy import IsolationReport
 from sandbox.kernel import JupyterSandbox
-from sandbox.pool import KernelPool
 from sandbox.sandbox import Sandbox
+from sandbox.types import ChildSlice, Span
 
 if TYPE_CHECKING:
     from rlm.journal import RunLog
@@ -43,46 +45,69 @@ __all__ = ["Run"]
 _PREVIEW = 500
 
 
+@dataclass(frozen=True, slots=True)
+class Parent:
+    """The run above a sub-RLM: its books, and its ledger of coverage as seen from below."""
+
+    accounts: Accounts
+    coverage: Above
+    depth: int
+
+
 class Run:
-    """One run: its parts, made for it alone. `recording` is what was had of it before."""
+    """One run: its parts, made for it alone. `recording` is what was had of it before. With a `parent` it is
+    a sub-RLM: it spends from the same ledger, writes to the same log, and its strategy is always rlm."""
 
     def __init__(
         self,
         engine: Engine,
         task: str,
-        context: ContextFile,
-        body: Body,
+        source: SubContext,
         log: RunLog,
-        kernels: KernelPool,
-        ranking: Ranking,
+        bench: Bench,
         recording: Recording | None = None,
         *,
         answer_type: AnswerType | None = None,
         warnings: Sequence[str] = (),
+        parent: Parent | None = None,
     ) -> None:
         self._engine = engine
         self._task = task
-        self._context = context
-        self._body = body
+        self._source = source
+        self._body = body = source.body
         self._log = log
-        self._kernels = kernels
-        self._ranking = ranking
+        self._bench = bench
+        self._ranking = bench.ranking(body)
         self._answer_type = answer_type
+        self._depth = 0 if parent is None else parent.depth + 1
         playback = Playback(recording)
-        self._began = time.monotonic() - playback.recording.spent.seconds
+        self._began = time.monotonic()
         self.warnings = list(warnings)
-        self._budget = Budget(engine.limits)
-        self._caller = Caller(
-            self._budget, log, playback, engine.tell, engine.prices, remember=engine.settings.cache
+        if parent is None:
+            self._began -= playback.recording.spent.seconds
+            self._budget = Budget(engine.limits)
+            self._caller = Caller(
+                self._budget, log, playback, engine.tell, engine.prices, remember=engine.settings.cache
+            )
+            self._coverage = CoverageLedger(body.chars)
+            tree = Tree(engine.limits.concurrency)
+        else:
+            self._budget = parent.accounts.budget.branch()
+            self._caller = parent.accounts.caller.branch(self._budget, log, playback)
+            self._coverage = CoverageLedger(body.chars, parent.coverage)
+            tree = parent.accounts.tree
+        self._accounts = Accounts(
+            self._budget, self._caller, self._coverage, log, playback, tree, self._observe
         )
-        self._coverage = CoverageLedger(body.chars)
-        self._accounts = Accounts(self._budget, self._caller, self._coverage, log, playback, self._observe)
         self._finalizer = Finalizer(body, self._coverage, answer_type)
         self._subcalls = SubCalls(
             engine.sub_model,
             body,
             accounts=self._accounts,
             settings=replace(engine.settings.child, concurrency=engine.limits.concurrency),
+        )
+        self._sub_rlms = SubRLMs(
+            self._descend, self._subcalls, self._accounts, depth=self._depth, deepest=engine.limits.depth
         )
 
     async def go(self) -> RunResult:
@@ -97,6 +122,49 @@ class Run:
             self._engine.tell(RunEnded("cancelled", time.monotonic() - self._began))
             await self._log.append("interrupted", {"stop_reason": "cancelled", **self._totals()})
             raise
+        finally:
+            await self._ranking.aclose()
+
+    async def go_deeper(self) -> RunResult:
+        """As a sub-RLM: rounds alone, and nothing told of its end but its result."""
+        try:
+            return await self._recursive()
+        finally:
+            self._budget.close()
+            await self._ranking.aclose()
+
+    async def _descend(self, prompt: str, source: ChildSlice | None, name: str) -> Descent:
+        """Run a sub-RLM over a source in this body."""
+        from rlm.journal import PartLog
+
+        log = PartLog(self._log, name)
+        recording = Recording.of(await log.events(), log.within)
+        if not recording.rounds:
+            # It counts as one child call; what it asks itself is counted apart.
+            self._budget.settle(self._budget.reserve(tokens=0, cost_usd=0.0), tokens=0, cost_usd=0.0)
+            await log.append("sub_rlm", {"depth": self._depth + 1, "prompt": prompt})
+        folder = self._bench.folder / f"sub-{name}-{time.monotonic_ns()}"
+        inner = await self._source.part(source, folder)
+        try:
+            run = Run(
+                self._engine.below(self._observe),
+                prompt,
+                inner,
+                log,
+                replace(self._bench, kernels=self._engine.fresh_kernels()),
+                recording,
+                parent=Parent(self._accounts, CoverageAbove(self._coverage, inner.stretches), self._depth),
+            )
+            result = await run.go_deeper()
+        finally:
+            inner.body.close()
+            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+        cited = [
+            Span(one.start, one.end)
+            for one in result.citations
+            if one.verified and one.start is not None and one.end is not None
+        ]
+        return Descent(result, tuple(inner.stretches.above(cited)), *run.tokens)
 
     async def _direct(self) -> RunResult | None:
         """None when the run goes on as an RLM."""
@@ -133,15 +201,16 @@ class Run:
     async def _recursive(self) -> RunResult:
         engine = self._engine
         engine.tell(RunStarted(self._log.run_id, "rlm", engine.model.name))
-        handler = RunHandler(self._subcalls, self._finalizer, self._ranking, self._accounts)
+        handler = RunHandler(self._subcalls, self._sub_rlms, self._finalizer, self._ranking, self._accounts)
 
         def new_sandbox() -> Sandbox:
             return JupyterSandbox(
-                self._context,
+                self._source.context,
                 handler,
                 opened=self._kernel_opened,
-                seed=f"{self._log.run_id}:0",
-                kernels=self._kernels,
+                seed=f"{self._log.run_id}:{self._depth}{self._log.within}",
+                kernels=self._bench.kernels,
+                window=self._source.window,
             )
 
         driver = Driver(
@@ -153,11 +222,18 @@ class Run:
             accounts=self._accounts,
             settings=engine.settings.root,
             summary_model=engine.summary_model,
+            rewind=self._rewind,
         )
-        try:
-            return self._finished(await driver.run(self._root_input()), "rlm")
-        finally:
-            await self._ranking.aclose()
+        return self._finished(await driver.run(self._root_input()), "rlm")
+
+    @property
+    def tokens(self) -> tuple[int, int]:
+        """Of a sub-RLM: tokens in and out, those below it included."""
+        return self._caller.branch_tokens
+
+    def _rewind(self) -> None:
+        self._subcalls.rewind()
+        self._sub_rlms.rewind()
 
     def _kernel_opened(self, isolation: IsolationReport) -> None:
         missing = "; ".join(f"{layer} ({reason})" for layer, reason in isolation.failed.items())

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from rlm.answer_type import AnswerType
+from rlm.bench import Bench
 from rlm.budget import Limits
 from rlm.direct import DirectSettings
 from rlm.documents import Loaded, Source, default_cache
@@ -34,11 +35,13 @@ from rlm.resume import LeftRun, input_to_keep, restored, source_facts
 from rlm.retrieval import IndexCache, default_index_cache
 from rlm.retrieval.ranking import Ranking
 from rlm.run import Run
+from rlm.sub_context import SubContext
 from rlm.subcalls import ChildSettings
 from rlm.telemetry import log_event, run_spans
 from rlm.types import RunResult
 from rlm.workspace import Workspace
 from sandbox.in_kernel.body import Body
+from sandbox.kernel_process import KernelSource
 from sandbox.pool import KernelPool
 from sandbox.types import KernelLimits
 
@@ -160,11 +163,9 @@ class RLM:
         run = Run(
             engine,
             task,
-            loaded.context,
-            body,
+            SubContext(loaded.context, body),
             log,
-            kernels,
-            self._ranking(body, workspace),
+            self._bench(workspace, kernels),
             answer_type=answer_type,
             warnings=warnings,
         )
@@ -224,11 +225,9 @@ class RLM:
             run = Run(
                 engine,
                 left.task,
-                loaded.context,
-                body,
+                SubContext(loaded.context, body),
                 log,
-                kernels,
-                self._ranking(body, workspace),
+                self._bench(workspace, kernels),
                 recording,
                 answer_type=left.answer_type,
                 warnings=left.facts["warnings"],
@@ -346,11 +345,11 @@ class RLM:
         other._observers = [*self._observers, *(observer for observer in observers if observer is not None)]
         return other
 
-    def _ranking(self, body: Body, workspace: Workspace) -> Ranking:
+    def _bench(self, workspace: Workspace, kernels: KernelSource) -> Bench:
         # Where the user's cache folder is not to be used, or can't be, the index lives as long as the run.
         own = IndexCache(workspace.folder / "index")
         kept = (IndexCache(default_index_cache(os.environ)),) if self.settings.document_cache else ()
-        return Ranking(body, self._tell, (*kept, own))
+        return Bench(workspace.folder, kernels, lambda body: Ranking(body, self._tell, (*kept, own)))
 
     def _tell(self, event: Event) -> None:
         for observer in self._observers:

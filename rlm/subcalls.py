@@ -96,7 +96,7 @@ class SubCalls:
             prices=accounts.caller.prices,
             prompt_tokens=settings.prompt_tokens,
         )
-        self._room = asyncio.Semaphore(settings.concurrency)
+        self._room = accounts.tree.children
         self._memo: dict[str, asyncio.Future[ChildAnswer]] = {}
         self._asked = 0
         self._done = 0
@@ -124,7 +124,7 @@ class SubCalls:
         sizes = [len(prompt) + _length(one) for prompt, one in zip(batch.prompts, batch.slices, strict=True)]
         await self._refuse_what_cannot_be_done(batch, sizes)
         count = len(batch.prompts)
-        self._asked += count
+        self.expect(count)
         if batch.chunked:
             self._coverage.note_chunks(_hull(one) for one in batch.slices if one is not None)
         self._observe(ChildrenStarted(count, self._forecaster.batch(sizes).cost_usd))
@@ -136,7 +136,7 @@ class SubCalls:
             for position in positions:
                 wanted = self._wanted(batch, position, schema)
                 answer = await self._answer(wanted)
-                self._record(answer)
+                self.record(answer)
                 await answered(position, answer)
                 # An answer from memory takes no time at all: a long row of them must let others run.
                 await asyncio.sleep(0)
@@ -149,6 +149,12 @@ class SubCalls:
                 worker.cancel()
             await asyncio.gather(*workers, return_exceptions=True)
             self._tally = replace(self._tally, seconds=self._tally.seconds + time.monotonic() - began)
+
+    async def single(self, prompt: str, source: ChildSlice | None) -> ChildAnswer:
+        """One child where a sub-RLM was asked for. Raises BadCall as `serve` does."""
+        batch = ChildBatch((prompt,), (source,))
+        await self._refuse_what_cannot_be_done(batch, [len(prompt) + _length(source)])
+        return await self._answer(self._wanted(batch, 0, None))
 
     def plan(self) -> dict[str, float | None]:
         """What a full pass would take: `recommended_chunk` (characters a chunk), calls, cost_usd."""
@@ -366,7 +372,12 @@ class SubCalls:
         except SchemaError as error:
             return replace(answer, text="", error=str(error), error_type="schema")
 
-    def _record(self, answer: ChildAnswer) -> None:
+    def expect(self, count: int) -> None:
+        """So many more answers are asked for, of children or of sub-RLMs."""
+        self._asked += count
+
+    def record(self, answer: ChildAnswer) -> None:
+        """Count one more answer, of a child or of a sub-RLM, and tell of it."""
         self._done += 1
         tally = self._tally
         self._tally = replace(

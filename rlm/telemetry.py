@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 __all__ = ["log_event", "run_spans"]
 
 _LOG = logging.getLogger("rlm")
+# Without a handler of anybody's, Python prints warnings on stderr: whoever wants the log sets one up.
+_LOG.addHandler(logging.NullHandler())
 _NANO = 1_000_000_000
 _PROVIDERS = {"anthropic": "anthropic", "claude-": "anthropic", "openai": "openai", "gpt-": "openai"}
 

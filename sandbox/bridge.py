@@ -9,16 +9,17 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Any
 
 from sandbox import requests
 from sandbox.errors import ProtocolError
 from sandbox.in_kernel import wire
 from sandbox.in_kernel.access import bounded
-from sandbox.sandbox import KernelHandler
+from sandbox.sandbox import AnswerSink, KernelHandler
 from sandbox.types import CellReport, ChildAnswer, Span
 
 __all__ = ["Bridge", "ComputeClock"]
@@ -28,6 +29,9 @@ MAX_LOAD = 24 * 2**20
 """Bytes, about, that the calls in flight may take of the driver's memory."""
 _SMALL = 2**20
 """Calls of less are looked at even if there is no room: an interrupt is one."""
+_FREE_RANKS = 3
+"""Calls of rank that may fail or be cancelled before the wait for one is the cell's own time. Once one has
+been answered the index is there."""
 _MOST_UNREAD = 2**20
 """Bytes of answers that may wait for the kernel to read them."""
 
@@ -72,7 +76,7 @@ class Bridge:
         self._calls: dict[int, asyncio.Task[None]] = {}
         self._load = 0
         self._fragments = MOST_FRAGMENTS
-        self._indexed = False
+        self._free_ranks = _FREE_RANKS
         self._room = asyncio.Event()
         self._serving: asyncio.Task[None] | None = None
         self.clock = ComputeClock()
@@ -134,7 +138,7 @@ class Bridge:
             if task is not None:
                 task.cancel()
             return
-        if method not in ("children", "finalize", "progress", "rank", "cell_report"):
+        if method not in ("children", "finalize", "progress", "rank", "sub_rlms", "cell_report"):
             raise ValueError("method")
         await self._room_for(load)
         if number in self._calls:
@@ -173,7 +177,11 @@ class Bridge:
     async def _carry_out(self, number: int, method: str, params: dict[str, Any]) -> Any:
         match method:
             case "children":
-                return await self._children(number, params)
+                children = requests.child_batch(params, self._chars)
+                return await self._streamed(number, partial(self._handler.children, children))
+            case "sub_rlms":
+                wanted = requests.sub_rlm_batch(params, self._chars)
+                return await self._streamed(number, partial(self._handler.sub_rlms, wanted))
             case "finalize":
                 final = requests.finalization(params, self._chars)
                 return asdict(
@@ -197,9 +205,8 @@ class Bridge:
 
         return replace(report, read=fewer(report.read), scanned=fewer(report.scanned))
 
-    async def _children(self, number: int, params: dict[str, Any]) -> None:
-        batch = requests.child_batch(params, self._chars)
-
+    async def _streamed(self, number: int, ask: Callable[[AnswerSink], Awaitable[None]]) -> None:
+        """Ask, and pass each answer on as it comes. The cell's clock stands still."""
         clock = self.clock  # a call may outlive its cell: the next one has a clock of its own
 
         async def answered(position: int, answer: ChildAnswer) -> None:
@@ -214,23 +221,24 @@ class Bridge:
 
         clock.pause()
         try:
-            await self._handler.children(batch, answered)
+            await ask(answered)
         finally:
             clock.resume()
 
     async def _rank(self, params: dict[str, Any]) -> list[Any]:
         query = requests.rank_query(params)
-        if self._indexed:
-            ranked = await self._handler.rank(query)
-        else:
+        if self._free_ranks:
             # The index may have to be built first: that is not the cell's own time.
+            self._free_ranks -= 1
             clock = self.clock
             clock.pause()
             try:
                 ranked = await self._handler.rank(query)
             finally:
                 clock.resume()
-            self._indexed = True
+            self._free_ranks = 0
+        else:
+            ranked = await self._handler.rank(query)
         return [[list(one.span), one.score, list(one.heading_path)] for one in ranked]
 
     async def _send(self, message: dict[str, Any]) -> None:

@@ -16,7 +16,7 @@ from sandbox.errors import KernelDied
 from sandbox.isolation.policy import IsolationReport
 from sandbox.kernel_process import FreshKernels, KernelProcess, KernelSource
 from sandbox.sandbox import KernelHandler
-from sandbox.types import CellReport, CellResult, KernelLimits
+from sandbox.types import CellReport, CellResult, KernelLimits, Span
 
 __all__ = ["GRACE_SECONDS", "JupyterSandbox", "SandboxLevel"]
 
@@ -38,6 +38,7 @@ class JupyterSandbox:
     its own affair, and those given here are not looked at.
     seed is what the kernel's random numbers begin with, so that the same cells give the same again; None is
     chance.
+    window is a stretch of the context that is all the kernel's handle knows of, counted from its own start.
     """
 
     def __init__(
@@ -51,8 +52,10 @@ class JupyterSandbox:
         opened: Callable[[IsolationReport], None] | None = None,
         kernels: KernelSource | None = None,
         seed: str | None = None,
+        window: Span | None = None,
     ) -> None:
         self._context = context
+        self._window = window
         self._handler = handler
         self._kernels = kernels or FreshKernels(limits, level=level, minimum=minimum)
         self._opened = opened
@@ -71,8 +74,11 @@ class JupyterSandbox:
     async def open(self) -> None:
         kernel = self._kernel = await self._kernels.take()
         try:
-            helper = await kernel.attach(self._context, self._seed)
-            bridge = self._bridge = Bridge(self._handler, self._context.chars, kernel.condemn)
+            helper = await kernel.attach(self._context, self._seed, self._window)
+            chars = self._context.chars
+            if self._window is not None:
+                chars = self._window.end - self._window.start
+            bridge = self._bridge = Bridge(self._handler, chars, kernel.condemn)
             try:
                 await bridge.open(helper)
             except BaseException:

@@ -27,7 +27,7 @@ from sandbox.isolation.policy import IsolationReport
 from sandbox.isolation.probe import Candidate, candidates
 from sandbox.layout import confinement, kernel_package
 from sandbox.private_folder import private_folder, socket_top, sweep
-from sandbox.types import KernelLimits
+from sandbox.types import KernelLimits, Span
 
 __all__ = ["FreshKernels", "KernelProcess", "KernelSource"]
 
@@ -74,10 +74,12 @@ class KernelProcess:
             raise KernelStartError(f"the kernel did not start: {answer.get('detail', 'no reason given')}")
         return dict(answer["failed"])
 
-    async def attach(self, context: ContextFile, seed: str | None = None) -> socket.socket:
+    async def attach(
+        self, context: ContextFile, seed: str | None = None, window: Span | None = None
+    ) -> socket.socket:
         """Give the kernel its context, as open files: it needs no path of the host's; and what its random
-        numbers begin with, if not with chance. The helper channel, ready for calls; it is the caller's from
-        here on. Raises KernelStartError."""
+        numbers begin with, if not with chance. `window` is all of the body that its handle knows of. The
+        helper channel, ready for calls; it is the caller's from here on. Raises KernelStartError."""
         assert self._link is not None
         helper = self._link.helper
         limit = rlimits.address_bytes(
@@ -90,7 +92,7 @@ class KernelProcess:
             except OSError as error:
                 raise KernelStartError(f"the context could not be handed over: {error}") from error
             try:
-                message = wire.encode({"address_bytes": limit, "seed": seed})
+                message = wire.encode({"address_bytes": limit, "seed": seed, "window": window})
                 socket.send_fds(helper, [message], [file.fileno() for file in files])
             except OSError as error:
                 raise KernelStartError(f"the kernel ended before it had its context ({error})") from error

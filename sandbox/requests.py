@@ -10,11 +10,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from sandbox.types import CellReport, ChildBatch, ChildSlice, Finalization, RankQuery, Span, VariableInfo
+from sandbox.types import (
+    CellReport,
+    ChildBatch,
+    ChildSlice,
+    Finalization,
+    RankQuery,
+    Span,
+    SubRLMBatch,
+    VariableInfo,
+)
 
-__all__ = ["BadCall", "cell_report", "child_batch", "finalization", "rank_query"]
+__all__ = ["BadCall", "cell_report", "child_batch", "finalization", "rank_query", "sub_rlm_batch"]
 
 MAX_CHILDREN = 100_000
+MAX_SUB_RLMS = 1_000
 MAX_PIECES = 10_000
 MAX_SPANS = 40_000
 MAX_VARIABLES = 500
@@ -75,6 +85,22 @@ def finalization(params: Mapping[str, Any], chars: int) -> Finalization:
             read=_spans(params.get("read"), chars), scanned=_spans(params.get("scanned"), chars)
         ),
     )
+
+
+def sub_rlm_batch(params: Mapping[str, Any], chars: int) -> SubRLMBatch:
+    """The batch of a `sub_rlms` call over a body of `chars` characters."""
+    prompts = _strings(params.get("prompts"), "prompts", MAX_CHILDREN)
+    raw = _list(params.get("sources"), "sources", MAX_CHILDREN)
+    if len(raw) != len(prompts):
+        raise ValueError("prompts and sources differ in length")
+    if len(prompts) > MAX_SUB_RLMS:
+        raise BadCall(
+            "value",
+            f"{len(prompts):,} sub-RLMs at a time are too many: {MAX_SUB_RLMS:,} is the limit; a "
+            "child (sub_query_batch) does for a single slice",
+        )
+    sources = tuple(None if one is None else ChildSlice(_pieces(one, chars)) for one in raw)
+    return SubRLMBatch(prompts, sources)
 
 
 def rank_query(params: Mapping[str, Any]) -> RankQuery:

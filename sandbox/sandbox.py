@@ -18,6 +18,7 @@ from sandbox.types import (
     Progress,
     RankedSpan,
     RankQuery,
+    SubRLMBatch,
 )
 
 __all__ = ["AnswerSink", "KernelHandler", "Sandbox"]
@@ -33,6 +34,9 @@ class KernelHandler(Protocol):
     async def children(self, batch: ChildBatch, answered: AnswerSink) -> None:
         """Ask the children of `batch` and hand each answer on. Raises BadCall, with the remedy, before any
         is paid for, when the batch can't be carried out."""
+
+    async def sub_rlms(self, batch: SubRLMBatch, answered: AnswerSink) -> None:
+        """The same for whole RLMs, each with a kernel and a handle of its own over its source."""
 
     async def finalize(self, final: Finalization) -> FinalizeVerdict: ...
 

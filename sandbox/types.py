@@ -108,8 +108,18 @@ class ChildBatch:
 
 
 @dataclass(frozen=True, slots=True)
+class SubRLMBatch:
+    """One helper call that wants sub-RLMs: `prompts` and `sources` have equal length; a source that is None
+    is an empty handle."""
+
+    prompts: tuple[str, ...]
+    sources: tuple[ChildSlice | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ChildAnswer:
-    """What became of one child. `error` is None exactly when the child answered."""
+    """What became of one child. `error` is None exactly when the child answered. `how` says what answered:
+    one call of a model, or a sub-RLM; `evidence` are the spans on which the latter rests its answer."""
 
     text: str
     error: str | None = None
@@ -119,6 +129,8 @@ class ChildAnswer:
     input_tokens: int = 0
     output_tokens: int = 0
     value: Any = None
+    how: Literal["child", "rlm"] = "child"
+    evidence: tuple[Span, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Runs in processes of their own, begun quickly: all is imported once, then each run is forked.
 
-Reads orders on standard input, one JSON object a line: {model, store, sandbox, out, resume?, context?}. Says
-the process's number, then, when that has ended, its exit code. The result goes to the file `out`.
+Reads orders on standard input, one JSON object a line: {model, key, store, sandbox, out, resume?, context?}.
+Says the process's number, then, when that has ended, its exit code. The result goes to the file `out`.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ TASK = "What do the parts say?"
 
 
 async def carry_out(order: dict[str, Any]) -> None:
+    os.environ["RLM_OPENAI_COMPATIBLE_KEY"] = order["key"]
     settings = Settings(strategy="rlm", sandbox=order["sandbox"], store=order["store"])
     runtime = RLM(order["model"], settings=settings)
     try:

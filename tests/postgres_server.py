@@ -77,7 +77,8 @@ def database(server: str) -> Iterator[str]:
     """The URL of a new, empty database of its own."""
     name = f"rlm_test_{uuid.uuid4().hex[:12]}"
     with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+        quick = " STRATEGY FILE_COPY" if connection.info.server_version >= 150000 else ""  # five times so
+        connection.execute(sql.SQL("CREATE DATABASE {}" + quick).format(sql.Identifier(name)))
     facts = {key: str(value) for key, value in conninfo_to_dict(server).items() if key != "dbname"}
     who = ":".join(quote(facts.pop(key), safe="") for key in ("user", "password") if key in facts)
     try:

@@ -10,13 +10,15 @@ from typing import Self
 _MB = 1 << 20
 
 
-def anonymous(process: int | str = "self") -> int:
-    """Bytes of a process that are no pages of files; 0 if it is gone."""
+def private(process: int | str = "self") -> int:
+    """Bytes that a process wrote and shares with no other; 0 if it is gone."""
     try:
         rollup = Path(f"/proc/{process}/smaps_rollup").read_text("ascii")
     except OSError:
         return 0
-    return next(int(line.split()[1]) * 1024 for line in rollup.splitlines() if line.startswith("Anonymous:"))
+    return next(
+        int(line.split()[1]) * 1024 for line in rollup.splitlines() if line.startswith("Private_Dirty:")
+    )
 
 
 def descendants(process: int | str = "self") -> list[int]:
@@ -57,7 +59,7 @@ class MemoryWatch:
         return self._together / _MB
 
     def __enter__(self) -> Self:
-        self._before = anonymous()
+        self._before = private()
         self._thread.start()
         return self
 
@@ -69,8 +71,8 @@ class MemoryWatch:
 
     def _watch(self) -> None:
         while not self._stopped.wait(self._seconds):
-            sizes = [anonymous(process) for process in descendants()]
-            self._driver = max(self._driver, anonymous())
+            sizes = [private(process) for process in descendants()]
+            self._driver = max(self._driver, private())
             self._largest = max(self._largest, *sizes, 0)
             self._together = max(self._together, sum(sizes))
             self.samples += 1

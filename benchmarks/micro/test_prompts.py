@@ -11,7 +11,22 @@ from typing import Any
 
 import pytest
 
-from prompts import AssembledPrompt, Budget, Item, Section, assemble, counter_names, get_counter
+from prompts import (
+    AssembledPrompt,
+    Budget,
+    CitedInput,
+    CitedPrompt,
+    Item,
+    Pack,
+    Section,
+    Tile,
+    TileConfig,
+    TileInput,
+    TilePrompt,
+    assemble,
+    counter_names,
+    get_counter,
+)
 from prompts.policy import Compress, Policy, Skip, StopFirst
 
 ITEMS = 10_000
@@ -53,6 +68,29 @@ def test_assemble_ten_thousand_items(
     prompt: AssembledPrompt = benchmark(assemble, sections, budget)
     assert len(prompt.report.decisions) == ITEMS + 1
     assert prompt.report.totals.prompt <= total
+
+
+@pytest.mark.parametrize("most", [4_096, 10_000_000])
+def test_assemble_ten_thousand_tiles(benchmark: Any, items: tuple[Item, ...], most: int) -> None:
+    tiles = tuple(
+        Tile(item.id, item.text, item.text, f"domain-{n % 9}", item.score, ("P0", "P1", "P2")[item.priority])
+        for n, item in enumerate(items)
+    )
+    given = TileInput("Who jumped?", tiles, TileConfig(max_tokens=most))
+    stats = benchmark(TilePrompt().assemble, given).stats
+    assert stats.tiles_included + stats.excluded == ITEMS
+    assert stats.total_tokens <= most
+
+
+@pytest.mark.parametrize("most", [100_000, None])
+@pytest.mark.parametrize("style", ["numeric", "footnote"])
+def test_assemble_ten_thousand_packs(
+    benchmark: Any, items: tuple[Item, ...], style: Any, most: int | None
+) -> None:
+    packs = tuple(Pack(item.id, f"doc-{n % 9}", item.text, item.score, n) for n, item in enumerate(items))
+    given = CitedInput("Who jumped?", packs, citation_style=style, max_tokens=most)
+    made = benchmark(CitedPrompt().assemble, given)
+    assert most is None or made.tokens_estimated <= most
 
 
 SAMPLES = {

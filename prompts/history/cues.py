@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cache
 
 from prompts.words import table
 
-__all__ = ["CORRECTION", "CUES", "DEPENDENT", "HEADINGS"]
+__all__ = ["CORRECTION", "DEPENDENT", "HEADINGS", "cues"]
 
 HEADINGS = ("Task Summary", "Key Decisions", "Errors Resolved", "Current State", "Remaining Work")
 
@@ -20,11 +21,15 @@ def _pattern(phrases: Sequence[str]) -> re.Pattern[str]:
     return re.compile(rf"(?<![\w-])(?:{'|'.join(phrases)})(?!\w)")
 
 
-CUES: dict[str, tuple[re.Pattern[str], re.Pattern[str]]] = {
-    heading: (_pattern(phrases["strong"]), _pattern(phrases["weak"]))
-    for heading, phrases in table("cues.toml").items()
-}
-"""By heading: phrases that tell much, and phrases that tell a little."""
+@cache
+def cues() -> dict[str, tuple[re.Pattern[str], re.Pattern[str]]]:
+    """By heading: phrases that tell much, and phrases that tell a little. Made when first asked for: that
+    takes longer than the import of all the rest."""
+    return {
+        heading: (_pattern(phrases["strong"]), _pattern(phrases["weak"]))
+        for heading, phrases in table("cues.toml").items()
+    }
+
 
 CORRECTION = _pattern(
     [

@@ -12,7 +12,7 @@ from collections import Counter as Tally
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from prompts.history.cues import CORRECTION, CUES, DEPENDENT, HEADINGS
+from prompts.history.cues import CORRECTION, DEPENDENT, HEADINGS, cues
 from prompts.history.message import Message
 from prompts.history.sentences import MAX_CHARS, pieces
 from prompts.tokens import Counter
@@ -203,7 +203,7 @@ def _telling(text: str, role: str, age: float) -> tuple[str, float]:
     """The heading a sentence belongs under, and how strongly its words say so (0 to 4)."""
     scores = {}
     small = text.lower()
-    for heading, (strong, weak) in CUES.items():
+    for heading, (strong, weak) in cues().items():
         said = set(strong.findall(small))
         hinted = set(weak.findall(small))
         scores[heading] = min(4.0, 1.6 * min(len(said), 2) + 0.4 * min(len(hinted), 2))

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from prompts.segments.adapter import BatchAdapter, DbAdapter, RevisedAdapter
 from prompts.segments.errors import AdapterFailed
+from prompts.segments.scopes import SCOPES
 from prompts.segments.segment import Segment
 
 __all__ = ["LayerSource", "StaticLayers"]
@@ -30,7 +31,8 @@ class StaticLayers:
 
 class LayerSource:
     """Fetches from an adapter. From a RevisedAdapter nothing is fetched twice until its revision changes,
-    and all layers are of one revision. May be used from several threads."""
+    and all layers are of one revision, unless others write during each of three tries. May be used from
+    several threads."""
 
     def __init__(self, adapter: DbAdapter) -> None:
         self._adapter = adapter
@@ -68,7 +70,8 @@ class LayerSource:
             self._segments, self._rulesets = {}, {}
 
     def _read_revision(self) -> object:
-        return None if self._revised is None else _asked("any", self._revised.revision)
+        # whichever scope comes first is the one that can't be had
+        return None if self._revised is None else _asked(SCOPES[0], self._revised.revision)
 
     def _known(self, revision: object) -> _Found:
         with self._lock:

@@ -289,9 +289,9 @@ class _Gaps:
         self._most = len(domains)
         self.warnings: tuple[str, ...] = ()
         measure = Measure(given.config.counter)
-        room = measure.bound(given.config.max_tokens) - measure(
-            JOINER.join(filter(None, (given.config.system_prefix, f"Query: {given.query}", "")))
-        )
+        query = self._words["query"].format(query=given.query)
+        fixed = "".join(f"{part}{JOINER}" for part in (given.config.system_prefix, query) if part)
+        room = measure.bound(given.config.max_tokens) - measure(fixed)
         if measure(self.text({})) > room:
             self._shorten(measure, room // 2)
 

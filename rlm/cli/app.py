@@ -15,6 +15,7 @@ from rlm.cli.compare import compare
 from rlm.cli.doctor import doctor
 from rlm.cli.exits import Exit, exit_for, say
 from rlm.cli.init import init
+from rlm.cli.models import models
 from rlm.cli.resume import replay, resume
 from rlm.cli.runs import runs_app
 from rlm.cli.sandbox import sandbox_app
@@ -61,6 +62,7 @@ assemble_app.command()(scoped)
 app.add_typer(assemble_app, name="assemble")
 app.add_typer(segments_app, name="segments")
 app.command()(doctor)
+app.command()(models)
 app.command()(init)
 
 

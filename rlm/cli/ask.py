@@ -74,6 +74,9 @@ def ask(
         typer.Option(envvar="RLM_CONTRACT", help="strict: prose around the block is refused."),
     ] = "one-block",
     max_rounds: Annotated[int, typer.Option(envvar="RLM_MAX_ROUNDS", help="Rounds of the root.")] = 30,
+    max_depth: Annotated[
+        int, typer.Option(envvar="RLM_MAX_DEPTH", help="How deep sub-RLMs may go; 0: none, children alone.")
+    ] = 1,
     max_calls: Annotated[int, typer.Option(envvar="RLM_MAX_CALLS", help="Child calls.")] = 1_000,
     max_tokens: Annotated[
         int, typer.Option(envvar="RLM_MAX_TOKENS", help="Tokens, all in all.")
@@ -132,6 +135,7 @@ def ask(
 
     limits = Limits(
         rounds=max_rounds,
+        depth=max_depth,
         sub_calls=max_calls,
         tokens=max_tokens,
         cost_usd=max_cost,

@@ -90,6 +90,8 @@ class Progress:
                 self._last_line = self._last_line or time.monotonic()
                 about = f", about {dollars(cost)}" if cost else ""
                 self._show(f"asking {'a child' if count == 1 else f'{count:,} children'}{about}")
+            case events.SubRLMStarted(depth, prompt):
+                self._line(f"{self._round}: sub-RLM at depth {depth}: {' '.join(prompt.split())[:80]}")
             case events.ChildEnded():
                 self._child(event)
             case events.Indexing(done, chars):

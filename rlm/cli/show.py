@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["export", "show"]
 
 _OUTPUT_SHOWN = 1_200
+_PROMPT_SHOWN = 200
 
 
 def show(
@@ -39,7 +40,7 @@ def show(
         else:
             text = _told(event)
             if text:
-                typer.echo(printable(text))
+                typer.echo(printable(_within(event, text)))
 
 
 def export(
@@ -77,6 +78,13 @@ async def _events(journal: Journal, run: str) -> tuple[Event, ...]:
     return await journal.events(await journal.resolve(run))
 
 
+def _within(event: Event, text: str) -> str:
+    """What happened in a sub-RLM stands further in, one step a depth."""
+    names = event.data.get("within", "")
+    steps = names.count("/") + 1 if names else 0
+    return "\n".join("  | " * steps + line for line in text.splitlines()) if steps else text
+
+
 def _told(event: Event) -> str:
     data = event.data
     match event.kind:
@@ -99,6 +107,8 @@ def _told(event: Event) -> str:
         case "compaction":
             before, after = data["tokens_before"], data["tokens_after"]
             return f"rounds 1 to {data['last_round']} folded: {before:,} tokens are {after:,} now"
+        case "sub_rlm":
+            return f"sub-RLM: {data['prompt'][:_PROMPT_SHOWN]}"
         case "kernel_died":
             return f"  the kernel died in round {data['round']}: {data['reason']}"
         case "resumed":

@@ -11,6 +11,7 @@ __all__ = ["in_words", "limit_of", "violation"]
 _OPTIONS: Mapping[str, str] = MappingProxyType(
     {
         "rounds": "--max-rounds",
+        "depth": "--max-depth",
         "sub_calls": "--max-calls",
         "tokens": "--max-tokens",
         "cost_usd": "--max-cost",

@@ -46,6 +46,9 @@ class MarkdownWriter:
                 self._held = data
                 return
             stop = last
+        if len(data) - stop > _LONGEST:
+            # Too much to hold three lines of: those that are whole are judged now.
+            stop = last
         self._write(data, stop + 1, stop, last)
         if len(data) - stop > _LONGEST:
             # Within a line longer than any heading: nothing of it is worth holding.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from rlm.journal.events import Event, EventKind, RunState, RunSummary
 from rlm.journal.location import default_store
+from rlm.journal.part import PartLog
 from rlm.journal.run_id import new_run_id
 from rlm.journal.store import Journal, RunLog
 
@@ -14,6 +15,7 @@ __all__ = [
     "Event",
     "EventKind",
     "Journal",
+    "PartLog",
     "RunLog",
     "RunState",
     "RunSummary",

@@ -43,6 +43,8 @@ class Database:
         with self._translated("opened"):
             if self._is_sqlite and self._url.database:
                 make_private_file(Path(self._url.database))
+                # aiosqlite leaves a thread behind where a connection can't be made: find out without it.
+                sqlite3.connect(self._url.database).close()
             self._engine = self._make_engine()
         try:
             with self._translated("opened"):

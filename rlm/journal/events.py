@@ -14,6 +14,7 @@ EventKind = Literal[
     "cell",
     "child",
     "helper",
+    "sub_rlm",
     "compaction",
     "limit",
     "warning",

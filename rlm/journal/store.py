@@ -7,8 +7,8 @@ import contextlib
 import json
 import secrets
 import time
-from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
-from dataclasses import asdict
+from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -31,15 +31,50 @@ _LAST = frozenset({"finished", "interrupted"})
 _T = TypeVar("_T")
 
 
+@dataclass(slots=True)
+class _Waiting:
+    """An event on its way into the store. `seq` is set when it is there, else `fault`."""
+
+    kind: EventKind
+    payload: Mapping[str, Any]
+    data: str
+    at: float
+    seq: int = 0
+    fault: JournalError | None = None
+
+    def row(self, run_id: str) -> dict[str, Any]:
+        return {
+            "run_id": run_id,
+            "seq": self.seq,
+            "at": self.at,
+            "kind": self.kind,
+            "data": self.data,
+            "key": self.payload.get("key"),
+        }
+
+    def end(self) -> dict[str, Any]:
+        """What the run's own row says after it."""
+        totals = ("stop_reason", "rounds", "sub_calls", "cost_usd")
+        return {
+            "state": self.kind,
+            "finished_at": self.at,
+            **{name: self.payload[name] for name in totals if name in self.payload},
+        }
+
+
 class RunLog:
     """The open end of one run's events. Appending is in order, whoever calls; what was appended is
     committed, and stays so if the process is killed."""
+
+    within = ""
+    """Which sub-RLM's part this is; "" is the whole run's."""
 
     def __init__(self, journal: Journal, run_id: str, *, after: int = 0) -> None:
         self.run_id = run_id
         self._journal = journal
         self._seq = after
         self._order = asyncio.Lock()
+        self._waiting: list[_Waiting] = []
         self._finished = False
 
     @property
@@ -78,35 +113,50 @@ class RunLog:
         )
 
     async def _append(self, kind: EventKind, payload: Mapping[str, Any]) -> int:
-        journal = self._journal
-        payload = journal._redaction.blank(payload)
-        row = {"run_id": self.run_id, "kind": kind, "data": _encoded(payload), "key": payload.get("key")}
+        payload = self._journal._redaction.blank(payload)
+        waiting = _Waiting(kind, payload, _encoded(payload), time.time())
+        self._waiting.append(waiting)
         async with self._order:
+            # Whoever comes first writes for all that wait: children that end together cost one transaction.
+            if self._waiting:
+                batch, self._waiting = self._waiting, []
+                await self._write(batch)
+        if waiting.fault is not None:
+            raise waiting.fault
+        return waiting.seq
+
+    async def _write(self, batch: Sequence[_Waiting]) -> None:
+        """Commit these events together, or tell each why not."""
+        rows: list[dict[str, Any]] = []
+        for waiting in batch:
             if self._finished:
-                raise JournalError(f"run {self.run_id} is finished; start a new run")
-            seq = self._seq + 1
-            now = time.time()
-            try:
-                async with journal._database.write() as connection:
-                    await connection.execute(insert(events).values(**row, seq=seq, at=now))
-                    if kind in _LAST:
-                        kept = {
-                            key: payload[key]
-                            for key in ("stop_reason", "rounds", "sub_calls", "cost_usd")
-                            if key in payload
-                        }
-                        await connection.execute(
-                            update(runs)
-                            .where(runs.c.run_id == self.run_id)
-                            .values(state=kind, finished_at=now, **kept)
-                        )
-            except IntegrityError as error:
-                raise JournalError(
-                    f"run {self.run_id} was removed or is written by another process; start a new run"
-                ) from error
-            self._seq = seq
-            self._finished = kind == "finished"
-            return seq
+                waiting.fault = JournalError(f"run {self.run_id} is finished; start a new run")
+                continue
+            waiting.seq = self._seq + len(rows) + 1
+            rows.append(waiting.row(self.run_id))
+            self._finished = waiting.kind == "finished"
+        written = [waiting for waiting in batch if waiting.fault is None]
+        if not rows:
+            return
+        try:
+            async with self._journal._database.write() as connection:
+                await connection.execute(insert(events), rows)
+                for waiting in written:
+                    if waiting.kind in _LAST:
+                        changed = update(runs).where(runs.c.run_id == self.run_id)
+                        await connection.execute(changed.values(**waiting.end()))
+        except IntegrityError:
+            fault = JournalError(
+                f"run {self.run_id} was removed or is written by another process; start a new run"
+            )
+        except JournalError as error:
+            fault = error
+        else:
+            self._seq += len(rows)
+            return
+        self._finished = False
+        for waiting in written:
+            waiting.fault = fault
 
     async def _update(self, **values: Any) -> None:
         async with self._journal._database.write() as connection:

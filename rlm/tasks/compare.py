@@ -31,6 +31,7 @@ from rlm.retrieval import Retriever
 from rlm.runtime import RLM, secrets_of
 from rlm.subcalls import SubCalls
 from rlm.tasks.comparison import METHODS, Comparison, Method, MethodRow
+from rlm.tree import Tree
 from rlm.types import RunResult, StopReason
 from rlm.workspace import Workspace
 from sandbox.in_kernel.body import Body
@@ -144,10 +145,10 @@ async def _by(
     }
     run_id, began = new_run_id(), time.monotonic()
     async with journal.run(run_id, task, facts) as log:
-        budget, playback = Budget(rlm.limits), Playback()
+        budget, playback, tree = Budget(rlm.limits), Playback(), Tree(rlm.limits.concurrency)
         caller = Caller(budget, log, playback, _unheard, engine.prices)
         coverage = CoverageLedger(body.chars)
-        accounts = Accounts(budget, caller, coverage, log, playback, _unheard)
+        accounts = Accounts(budget, caller, coverage, log, playback, tree, _unheard)
         way = _Way(engine, task, body, accounts, rlm.settings.direct)
         reply: DirectReply | None = None
         reason: StopReason = "finalized"

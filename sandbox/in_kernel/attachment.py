@@ -34,6 +34,8 @@ def attach_context(channel: socket.socket, furnish: Callable[[Body], None]) -> N
         _lower_addresses(int(message["address_bytes"]))
         if message["seed"] is not None:
             random.seed(message["seed"])
+        if message.get("window") is not None:
+            text = text.window(*message["window"])
         furnish(text)
         channel.sendall(wire.encode({"attached": True}))
     except (BodyError, OSError, ValueError) as error:

@@ -15,6 +15,7 @@ import sys
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
@@ -277,11 +278,12 @@ class Body:
 
     def close(self) -> None:
         """Unmap the files, or let go of them if this is a window. Nothing may be read afterwards; safe to
-        call twice."""
-        if isinstance(self.raw, Stretch):
-            self.raw.release()
-        elif isinstance(self.raw, mmap.mmap):
-            self.raw.close()
+        call twice. A search that still runs on another thread keeps them until it ends."""
+        with suppress(BufferError):
+            if isinstance(self.raw, Stretch):
+                self.raw.release()
+            elif isinstance(self.raw, mmap.mmap):
+                self.raw.close()
 
     def _clipped(self, start: int, end: int) -> Iterator[Document]:
         """What of the documents lies between, counted from `start`."""

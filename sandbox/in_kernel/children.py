@@ -16,15 +16,32 @@ class SliceTooLarge(SubQueryError):
     """A slice does not fit a child's prompt; nothing was sent. The message names the size that fits."""
 
 
+class DepthLimit(SubQueryError):
+    """A sub-RLM lies deeper than this run goes, and its source does not fit a single child."""
+
+
 class ChildResult(str):
     """One child's answer: a str, empty when it failed.
 
     ok: it answered. found: it answered, and did not say that its slice lacks the answer. error: why it
     failed, or None. span: the stretch of the input it read, or None. usage: its tokens. cached: nothing
-    was spent. value: the parsed answer when a schema was asked for.
+    was spent. value: the parsed answer when a schema was asked for, or what a sub-RLM finalised with when
+    that is no text. how: "child" for one call, "rlm" for a sub-RLM. evidence: the spans a sub-RLM rests on.
     """
 
-    __slots__ = ("cached", "document", "error", "found", "ok", "span", "usage", "value")
+    __slots__ = (
+        "cached",
+        "document",
+        "error",
+        "error_type",
+        "evidence",
+        "found",
+        "how",
+        "ok",
+        "span",
+        "usage",
+        "value",
+    )
 
     ok: bool
     found: bool
@@ -34,6 +51,9 @@ class ChildResult(str):
     usage: dict[str, int]
     cached: bool
     value: Any
+    error_type: str | None
+    how: str
+    evidence: list[Span]
 
     @classmethod
     def of(cls, reply: dict[str, Any], span: Span | None, document: str | None) -> ChildResult:
@@ -50,6 +70,9 @@ class ChildResult(str):
         }
         result.cached = bool(reply.get("cached", False))
         result.value = reply.get("value")
+        result.error_type = reply.get("error_type")
+        result.how = str(reply.get("how", "child"))
+        result.evidence = [Span(*span) for span in reply.get("evidence", ())]
         return result
 
 

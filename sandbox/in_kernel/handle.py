@@ -20,10 +20,11 @@ from .rows import Rows
 from .search import ENGINE, Scanner
 from .sections import section_of
 
-__all__ = ["MAX_PEEK", "MAX_READ_ALL", "Handle"]
+__all__ = ["MAX_HITS", "MAX_PEEK", "MAX_READ_ALL", "Handle"]
 
 MAX_PEEK = 100_000
 MAX_READ_ALL = 20_000_000
+MAX_HITS = 200_000
 _PREVIEW = 500
 _USUAL_CHUNK = 20_000
 _MATCH = 500
@@ -94,8 +95,8 @@ class Handle:
         return self._bounded(low, high)
 
     def search(self, pattern: str | re.Pattern[str], max_hits: int = 100, context: int = 120) -> Hits:
-        """The first `max_hits` matches of a regular expression, in order, as `re.finditer` with MULTILINE
-        finds them (matches of nothing too).
+        """The first `max_hits` (200,000 at most) matches of a regular expression, in order, as `re.finditer`
+        with MULTILINE finds them (matches of nothing too).
 
         A hit has index, start, end, line, match (at most 500 characters), snippet (the match with `context`
         characters on both sides), line_text (at most 1,000 characters around it) and document. `.truncated`
@@ -105,7 +106,7 @@ class Handle:
         """
         most, around = _whole("max_hits", max_hits), _whole("context", context)
         query = self._understood(pattern)
-        spans, more = self._scanner.first(query, max(0, most))
+        spans, more = self._scanner.first(query, min(max(0, most), MAX_HITS))
         seen = spans[-1].end if spans else 0
         self._log.scanned(0, seen if more else self._body.chars)
         fields = _HitFields(self, min(max(0, around), _MOST_CONTEXT))

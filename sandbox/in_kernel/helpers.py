@@ -9,12 +9,14 @@ from typing import Any
 
 from .body import Span
 from .channel import Caller, CallError
-from .children import ChildResult, ChildResults, SliceTooLarge, SubQueryError, failure_line
+from .children import ChildResult, ChildResults, DepthLimit, SliceTooLarge, SubQueryError, failure_line
 from .handle import Handle
 from .records import Records
 from .registry import HELPERS, NAMES
 
 __all__ = ["Finalized", "Helpers"]
+
+_CARRIED = "The result of the steps so far:"
 
 _ERRORS: Mapping[str, type[Exception]] = {
     "slice_too_large": SliceTooLarge,
@@ -112,6 +114,38 @@ class Helpers:
         ranked, _ = self._call("rank", {"query": query, "k": k})
         return self._handle.packs(ranked)
 
+    def sub_query_sequence(self, prompt: str, slices: Any, carry_prompt: str | None = None) -> ChildResults:
+        _check_prompt(prompt)
+        if carry_prompt is not None:
+            _check_prompt(carry_prompt)
+        if isinstance(slices, (str, Mapping)):
+            raise TypeError("slices must be a list of slices, in the order in which they are to be read")
+        results = ChildResults()
+        for one in slices:
+            if not results:
+                results.append(self.sub_query(prompt, one))
+                continue
+            carried = f"{_CARRIED}\n{results[-1]}"
+            results.append(self.sub_query(carry_prompt or prompt, [carried, *map(tuple, self._slice(one))]))
+        return results
+
+    def sub_rlm(self, prompt: str, source: Any = None) -> ChildResult:
+        _check_prompt(prompt)
+        result = self._ask_rlms([prompt], [source])[0]
+        if not result.ok:
+            raise _failure(result)
+        return result
+
+    def sub_rlm_batch(self, prompts: Sequence[str], sources: Any = None) -> ChildResults:
+        if isinstance(prompts, str):
+            raise TypeError("prompts must be a list of str; for a single one call sub_rlm(prompt, source)")
+        for prompt in prompts:
+            _check_prompt(prompt)
+        chosen = [None] * len(prompts) if sources is None else list(sources)
+        if len(chosen) != len(prompts):
+            raise ValueError(f"{len(prompts)} prompts but {len(chosen)} sources: they must pair up")
+        return _judged(self._ask_rlms(list(prompts), chosen), "keep")
+
     def SHOW_VARS(self) -> dict[str, str]:  # noqa: N802 - the name models know
         return self._variables()
 
@@ -181,7 +215,7 @@ class Helpers:
         if not prompts:
             return ChildResults()
         wanted = [None if one is None else self._slice(one) for one in slices]
-        _, parts = self._call(
+        return self._results(
             "children",
             {
                 "prompts": prompts,
@@ -191,7 +225,17 @@ class Helpers:
                 "schema": None if schema is None else dict(schema),
                 "chunked": chunked,
             },
+            wanted,
         )
+
+    def _ask_rlms(self, prompts: list[str], sources: list[Any]) -> ChildResults:
+        if not prompts:
+            return ChildResults()
+        wanted = [None if one is None else self._slice(one) for one in sources]
+        return self._results("sub_rlms", {"prompts": prompts, "sources": wanted}, wanted)
+
+    def _results(self, method: str, params: dict[str, Any], wanted: list[list[Any] | None]) -> ChildResults:
+        _, parts = self._call(method, params)
         replies = dict(parts)
         missing = {"text": "", "error": "the driver sent no answer"}
         results = ChildResults()
@@ -268,6 +312,11 @@ def check_json(value: Any, path: str = "value") -> None:
 def _check_prompt(prompt: Any) -> None:
     if not isinstance(prompt, str) or not prompt.strip():
         raise TypeError("a prompt is a non-empty str that says what the child is to do")
+
+
+def _failure(result: ChildResult) -> SubQueryError:
+    kind = {"depth": DepthLimit, "slice_too_large": SliceTooLarge}.get(result.error_type or "", SubQueryError)
+    return kind(result.error)
 
 
 def _judged(results: ChildResults, on_error: str) -> ChildResults:

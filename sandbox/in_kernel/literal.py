@@ -1,9 +1,9 @@
 """Where a plain text stands in a large body, upper and lower case being the same or not.
 
-A text that can be written in one way only is the C library's to find. For any other, a pass that looks for
-one byte is many times faster than one that runs an automaton: the text is looked for by the character of it
-that is rarest in this body. RE2 jumps from one such place to the next, and what stands around it is compared
-only there. A letter with two cases takes two passes.
+A pass that looks for one byte is many times faster than one that runs an automaton. So the text is looked
+for by the character of it that is rarest in this body: RE2 jumps from one such place to the next, and what
+stands around it is compared only there. A letter with two cases takes two passes. A text of common letters
+that can be written in one way only is the C library's to find.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ _A_FIND = 0.34  # for each place where the byte stands, in one KB
 _A_HIT = 90.0  # for each match, in one KB
 _FOLDED = 10.0  # RE2's own pass for a text in any case that begins with an ASCII letter
 _FOLDED_WIDE = 36.0  # … with another letter
+_MEMMEM = 3.0  # the C library's pass
+_RARE = 0.5  # matches in one KB: of more, each costs more than the passes do
 _COUNTING = 20.0  # `bytes.count`
 _LOWERING = 10.0  # `bytes.lower` before that
 _REPLACING = 36.0  # and `bytes.replace` for each spelling that is not ASCII
@@ -138,7 +140,8 @@ class LiteralScan:
 
     def spans(self) -> Iterator[tuple[int, int]]:
         """Matches in bytes, in order, none within another."""
-        if memmem.AVAILABLE and not self._literal.folded:
+        rare = self._hits < _RARE
+        if memmem.AVAILABLE and not self._literal.folded and rare and self._passes > _MEMMEM:
             yield from self._exact()
             return
         free = 0

@@ -118,6 +118,24 @@ HELPERS: tuple[Helper, ...] = (
         "(prompts, slices=None, on_error='keep', numbered=False, schema=None)",
         "many prompts, each with its own slice if given, concurrently; a list like sub_query_batch's",
     ),
+    Helper(
+        "sub_query_sequence",
+        "(prompt, slices, carry_prompt=None)",
+        "dependent steps, one child after another: each reads its slice and the last one's answer "
+        "(carry_prompt, if given, is the prompt from the second step on); a list of all answers",
+    ),
+    Helper(
+        "sub_rlm",
+        "(prompt, source=None)",
+        "a whole RLM like you, with a kernel and a handle of its own over source (a slice, of any size; "
+        "none: an empty handle); a str like a child's answer, with .how 'rlm' or 'child', .evidence and "
+        ".value when it finalised no text",
+    ),
+    Helper(
+        "sub_rlm_batch",
+        "(prompts, sources=None)",
+        "several of these, concurrently; a list like sub_query_batch's",
+    ),
     Helper("SHOW_VARS", "()", "your variables and their types"),
     Helper("repl_set", "(name, value)", "set a variable by name"),
     Helper("repl_get", "(name, default=None)", "get a variable by name"),

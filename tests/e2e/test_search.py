@@ -105,7 +105,7 @@ def test_an_interrupt_while_indexing_leaves_no_index(rlm_process, tmp_path, envi
     """issue 4.3: Ctrl-C leaves no broken index; exit 130, one line."""
     big = tmp_path / "big.txt"
     with big.open("w") as file:
-        for number in range(60_000):
+        for number in range(200_000):
             file.write(
                 f"Line {number}: " + " ".join(f"w{number * 31 % 9973 + at}" for at in range(60)) + "\n"
             )

@@ -235,7 +235,7 @@ PACKS = st.lists(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     PACKS,
     st.text(min_size=1, max_size=20),

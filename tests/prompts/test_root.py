@@ -70,7 +70,6 @@ def test_the_prompt_says_literally(literal: str) -> None:
         "FINAL_VAR",
         "FINAL(",
         "len(hits)",
-        "sub_rlm",
     ],
 )
 def test_the_prompt_never_says(literal: str) -> None:
@@ -115,7 +114,7 @@ SHAPES = {
     "child answers": ".ok, .found, .error, .span, .usage, .cached",
     "schema": ".value when you passed `schema=`",
     "batches": "`.failed`, `.found` and `.joined()`",
-    "slices": "a chunk, a hit, the text of a `peek`, `(start, end)`, a `str`, or a list of these",
+    "slices": "a chunk, a hit, a pack, the text of a `peek`, `(start, end)`, a `str`, or a list of these",
     "a whole pass is fine": "Python may go through the whole text",
     "print little": "as long as you print little",
     "reading hits": "Reading a few hits yourself is fine",
@@ -141,9 +140,10 @@ def test_every_example_is_python_and_calls_only_known_helpers() -> None:
     known = set(
         re.findall(
             r"\w+",
-            "context_meta documents peek search around section_at count read_lines read_records read_all "
-            "chunk chunk_coverage sub_query sub_query_batch sub_query_map SHOW_VARS repl_set repl_get "
-            "output_of evaluate_progress finalize",
+            "context_meta documents peek search around section_at rank count read_lines read_records "
+            "read_all chunk chunk_coverage sub_query sub_query_batch sub_query_map "
+            "sub_query_sequence sub_rlm sub_rlm_batch SHOW_VARS repl_set "
+            "repl_get output_of evaluate_progress finalize",
         )
     )
     text = words("root.md")

@@ -208,7 +208,7 @@ def test_segments_are_found_by_the_start_of_their_id(store: SegmentStore) -> Non
 
 
 @settings(
-    max_examples=25,
+    max_examples=10,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
     derandomize=True,
@@ -304,7 +304,7 @@ print(conflicts)
 
 
 def test_two_processes_that_edit_one_segment_lose_no_write(store_url: str) -> None:
-    times = 25
+    times = 15
     with SegmentStore.open(store_url) as store:
         name = store.add("core", "start").segment.id
         editors = [
@@ -324,10 +324,10 @@ def test_two_processes_that_edit_one_segment_lose_no_write(store_url: str) -> No
 
 def test_two_processes_may_make_the_same_store_at_once(store_url: str) -> None:
     code = "import sys; from prompts.segments import SegmentStore as S; S.open(sys.argv[1]).add('core', 'x')"
-    made = [subprocess.Popen([sys.executable, "-c", code, store_url]) for _ in range(3)]
-    assert [process.wait(100) for process in made] == [0, 0, 0]
+    made = [subprocess.Popen([sys.executable, "-c", code, store_url]) for _ in range(2)]
+    assert [process.wait(100) for process in made] == [0, 0]
     with SegmentStore.open(store_url) as store:
-        assert len(store.list()) == 3
+        assert len(store.list()) == 2
 
 
 def test_a_killed_writer_leaves_a_whole_store(tmp_path: Path) -> None:

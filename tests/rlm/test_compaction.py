@@ -16,7 +16,7 @@ from rlm.journal import Journal
 from rlm.models.base import ModelWindow, Reply
 from rlm.testing import ScriptedModel
 
-WINDOW = ModelWindow(context=9_000, output=1_000)
+WINDOW = ModelWindow(context=10_000, output=1_000)
 SETTINGS = Settings(strategy="rlm", root=RootSettings(output_tokens=1_000))
 ROUNDS = 12
 NOTES = "## Task Summary\n- count the words [r1]\n\n## Key Decisions\n- none"

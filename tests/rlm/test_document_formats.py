@@ -237,6 +237,16 @@ def test_html_becomes_text_with_its_headings(tmp_path: Path) -> None:
         assert body.heading_path(at(body, "kept")) == ("Top", "Below")
 
 
+def test_a_large_page_costs_time_by_its_size_alone(tmp_path: Path) -> None:
+    """20,000 sections: with time that grew by their square it would not end within the test's limit."""
+    parts = "".join(f"<h2>S{n}</h2><div><p>Text <b>{n}</b>.</p></div>" for n in range(20_000))
+    (tmp_path / "large.html").write_text(parts)
+    loaded = load([tmp_path / "large.html"], tmp_path / "c")
+    with loaded.context.open() as body:
+        assert len(body.marks.headings) == 20_000
+        assert body.heading_path(at(body, "Text 19999.")) == ("S19999",)
+
+
 @pytest.mark.parametrize(
     ("markup", "guessed"),
     [
@@ -491,9 +501,10 @@ def test_one_process_reads_many_documents_and_is_renewed_when_it_dies(tmp_path: 
 def test_a_reader_that_hangs_is_killed(tmp_path: Path) -> None:
     """A document its reader never gets done with costs a bounded time, and nothing after it."""
     pdf_by_hand(tmp_path / "a.pdf", PAGES)
-    with Converter(silence=0.5) as converter, (tmp_path / "a.pdf").open("rb") as file:
+    with Converter() as converter, (tmp_path / "a.pdf").open("rb") as file:
         assert list(converter.pieces(file.fileno(), 1_000, "pdf", lambda: None))
         assert converter._process is not None
+        converter._silence = 0.5
         os.kill(converter._process.pid, signal.SIGSTOP)
         with pytest.raises(Unreadable, match=r"silent for 0\.5 s"):
             list(converter.pieces(file.fileno(), 1_000, "pdf", lambda: None))
@@ -501,13 +512,13 @@ def test_a_reader_that_hangs_is_killed(tmp_path: Path) -> None:
 
 
 def test_a_reader_that_wants_too_much_memory_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "big.html").write_text("<p>word</p>" * 3_000_000)
+    (tmp_path / "big.html").write_text("<p>word</p>" * 1_000_000)
     with (
-        Converter(memory=400 << 20) as converter,
+        Converter(memory=250 << 20) as converter,
         (tmp_path / "big.html").open("rb") as file,
         pytest.raises(Unreadable, match=r"memory allowed|broke down|not readable"),
     ):
-        list(converter.pieces(file.fileno(), 33_000_000, "html", lambda: None))
+        list(converter.pieces(file.fileno(), 11_000_000, "html", lambda: None))
 
 
 class Stopped(Exception):

@@ -337,3 +337,26 @@ def test_run_ids_sort_by_time_and_never_meet() -> None:
 def test_the_default_store_is_where_state_belongs(env: dict[str, str], expected: str) -> None:
     """driver.md 6.1."""
     assert default_store(env) == Path(expected).expanduser()
+
+
+async def test_events_that_come_together_are_written_in_order_and_together(store) -> None:
+    """Children that end at the same time cost one transaction; each event has its place."""
+    async with Journal.open(store) as journal, journal.run("r1", "task", {}) as log:
+        numbers = await asyncio.gather(*(log.append("warning", {"n": n}) for n in range(200)))
+        assert numbers == list(range(2, 202))
+        events = await journal.events("r1")
+        assert [event.data["n"] for event in events[1:]] == list(range(200))
+        assert [event.seq for event in events] == list(range(1, 202))
+
+
+async def test_what_comes_with_the_last_event_is_refused_alone(store) -> None:
+    async with Journal.open(store) as journal, journal.run("r1", "task", {}) as log:
+        told = await asyncio.gather(
+            log.append("warning", {}),
+            log.append("finished", {"stop_reason": "finalized"}),
+            log.append("warning", {"late": True}),
+            return_exceptions=True,
+        )
+        assert told[:2] == [2, 3]
+        assert isinstance(told[2], JournalError)
+        assert [event.kind for event in await journal.events("r1")] == ["run_started", "warning", "finished"]

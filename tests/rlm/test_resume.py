@@ -274,3 +274,86 @@ async def test_what_was_said_of_the_input_is_said_again(leaver, block) -> None:
     run_id = await leaver.leave(ScriptedModel.of(root=[leaver.stop]), odd)
     result = await leaver.resume(ScriptedModel.of(root=[block("peek(0, 3)\nfinalize(1)")]), run_id)
     assert any("no UTF-8" in warning or "no valid text" in warning for warning in result.warnings)
+
+
+async def test_a_run_in_postgresql_goes_on(leaver, block, postgres_url: str) -> None:
+    """driver.md 6.1, 6.2: the other database, the same code."""
+    leaver.run.store = postgres_url
+    first = ScriptedModel.of(root=[block("a = str(sub_query('q', (0, 3)))"), leaver.stop], child=["yes"])
+    run_id = await leaver.leave(first)
+    result = await leaver.resume(ScriptedModel.of(root=[block("finalize([a, peek(0, 3)])")]), run_id)
+    assert (result.answer, result.sub_calls) == (["yes", "one"], 1)
+
+
+def _tree(block, **codes: str):
+    """A root that answers by its task, one cell a round."""
+    scripts = {task: [block(code) for code in cells] for task, cells in codes.items()}
+    return lambda request: scripts[request.task][request.round - 1]
+
+
+TREE = {
+    "How many?": ["a = sub_rlm('inner', (4, 13))\nprint(a)", "finalize([str(a), a.evidence])"],
+    "inner": [
+        "x = str(sub_query('q1', (0, 3)))",
+        "y = str(sub_query('q2', (4, 9)))",
+        "finalize(x + y, evidence=[(0, 3)])",
+    ],
+}
+
+
+async def test_a_sub_rlm_goes_on_where_it_was(leaver, block) -> None:
+    """driver.md 6.2: in the whole tree no call whose reply was journalled is paid again."""
+
+    def child(request):
+        return leaver.stop(request) if request.task == "q2" else "one;"
+
+    first = ScriptedModel.of(root=_tree(block, **TREE), child=child)
+    run_id = await leaver.leave(first)
+    second = ScriptedModel.of(root=_tree(block, **TREE), child="two")
+    result = await leaver.resume(second, run_id)
+    assert result.answer == ["one;two", [[4, 7]]]
+    # The root's first round, the inner one's first two and q1 are in the journal.
+    assert [(request.task, request.round) for request in second.requests] == [
+        ("q2", 0),
+        ("inner", 3),
+        ("How many?", 2),
+    ]
+    # Two children, and the sub-RLM itself; counted once.
+    assert result.sub_calls == 3
+    assert result.coverage.answered_chars == 8
+
+
+async def test_a_finished_tree_is_replayed_offline(leaver, block) -> None:
+    """driver.md 6.3: byte-equal, from the journal alone."""
+    from rlm.replay import replay
+
+    model = ScriptedModel.of(root=_tree(block, **TREE), child=lambda request: f"to {request.task};")
+    result = await leaver.run(model, "one two three\n")
+    settings = Settings(sandbox=leaver.run.level, store=leaver.run.store)
+    again = (await replay(result.run_id, store=leaver.run.store, settings=settings)).result
+    assert again.answer == result.answer == ["to q1;to q2;", [[4, 7]]]
+
+
+async def test_a_kernel_death_above_does_not_pay_a_sub_rlm_again(run, block) -> None:
+    """driver.md 2.7: cells replayed, the tree served from the journal."""
+    codes = {
+        **TREE,
+        "How many?": [
+            "a = sub_rlm('inner', (4, 13))",
+            "import os, pathlib\np = pathlib.Path('died')\n"
+            "died = 'again' in globals()\nagain = True\n"
+            "if not died: os.kill(os.getpid(), 9)",
+            "finalize(str(a))",
+        ],
+    }
+    asked: list[str] = []
+
+    def child(request):
+        asked.append(request.task)
+        return f"to {request.task};"
+
+    model = ScriptedModel.of(root=_tree(block, **codes), child=child)
+    result = await run(model, "one two three\n")
+    assert result.answer == "to q1;to q2;"
+    assert asked == ["q1", "q2"]
+    assert [request.task for request in model.requests if request.role == "root"].count("inner") == 3

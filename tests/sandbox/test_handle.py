@@ -16,7 +16,7 @@ from sandbox.context_file import ContextFileWriter
 from sandbox.in_kernel import wire
 from sandbox.in_kernel.access import MOST_SPANS, AccessLog
 from sandbox.in_kernel.body import Span
-from sandbox.in_kernel.handle import Handle
+from sandbox.in_kernel.handle import MAX_HITS, Handle
 from sandbox.in_kernel.records import Text
 from sandbox.in_kernel.registry import HELPERS
 from sandbox.requests import cell_report
@@ -220,6 +220,13 @@ def test_hits_that_match_nothing_are_hits(make_handle) -> None:
     assert [hit.document for hit in handle.search(r"\Z")] == ["d0.txt"]
     assert list(make_handle("").search("a")) == []
     assert [hit.document for hit in make_handle("").search("")] == [None]
+
+
+def test_a_list_of_hits_is_bounded_whatever_was_asked_for(make_handle) -> None:
+    """driver.md 3.4: a cut list says so; `.total` is exact."""
+    handle = make_handle("ab" * (MAX_HITS // 2 + 5))
+    hits = handle.search("[ab]", max_hits=10**9)
+    assert (len(hits), hits.truncated, hits.total) == (MAX_HITS, True, MAX_HITS + 10)
 
 
 def test_many_hits_are_cheap_in_memory(make_handle) -> None:

@@ -133,3 +133,14 @@ def test_the_hash_of_a_window_is_that_of_its_bytes(make) -> None:
 
     window = make("one two three").window(4, 7)
     assert window.sha256 == hashlib.sha256(b"two").hexdigest()
+
+
+def test_a_body_that_is_being_searched_can_be_closed(make) -> None:
+    """A cancelled run closes its body while a search on a thread goes on in it."""
+    body = make("x" * 1_000)
+    window = body.window(0, 500)
+    with memoryview(window.buffer) as held:
+        window.close()
+        body.close()
+        assert held[0] == ord("x")
+    window.close()

@@ -113,6 +113,8 @@ def pieces_of_markup(markup: str, *, titled: bool = True) -> Iterator[Piece]:
             writer.words(name)
             writer.paragraph()
     node: Any = tree.body
+    # By identity: comparing nodes compares their markup.
+    top = node.mem_id if node is not None else None
     while node is not None:
         entered = _enter(node, writer)
         if len(writer.done) and writer.size >= _FLUSH:
@@ -121,7 +123,7 @@ def pieces_of_markup(markup: str, *, titled: bool = True) -> Iterator[Piece]:
         while following is None and node is not None:
             if entered:
                 _leave(node, writer)
-            if node == tree.body:
+            if node.mem_id == top:
                 node = None
                 break
             following = node.next

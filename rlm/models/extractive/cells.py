@@ -89,7 +89,7 @@ SPREAD = """
 pieces = chunk(max_chars={piece}, by="lines")
 step = max(1.0, len(pieces) / {most_pieces})
 picked = [pieces[int(number * step)] for number in range(min(len(pieces), {most_pieces}))]
-present, rare = [], []
+present, rare, named = [], [], set()
 kept = [(piece.start, piece.end) for piece in picked]
 if sum(len(piece.text.encode()) for piece in picked) > {most_bytes}:
     try:
@@ -111,8 +111,13 @@ print({{"pieces": len(pieces), "looked at": len(picked), "kept": kept[:8]}})
 
 RECURSE = """
 # Recurse: a child reads the windows, best first, and returns the extracts that fit.
+def document_of(window):
+    return section_at(window[1] - 1).document
+
 try:
-    finding = sub_query(question, kept)
+    # Windows of a document that bears the name asked for speak for themselves.
+    own = [window for window in kept if document_of(window) in named] if named else []
+    finding = sub_query(question, own or kept)
     lines = finding.splitlines() if finding.found else []
 except ValueError as error:
     # No calls are left: the line of a window that holds most of the words stands in for a child's choice.

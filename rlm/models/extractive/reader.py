@@ -6,12 +6,20 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from prompts import NOT_FOUND
 from rlm.models.base import Request
 from rlm.models.extractive.sentences import sentences
-from rlm.models.extractive.words import asks_for_all, is_overview, peculiar, telling, terms
+from rlm.models.extractive.words import (
+    asks_for_all,
+    is_overview,
+    parts,
+    peculiar,
+    telling,
+    terms,
+    wants_summary,
+)
 from rlm.retrieval.words import FUNCTION_WORDS, Tokens
 
 __all__ = ["BUDGET", "LONGEST_EXTRACT", "Extract", "extracts", "read"]
@@ -31,7 +39,8 @@ _LEAD = 0.6
 _REPEATED = 0.75
 """What a word of the question is worth when it comes again, of what it was worth before."""
 _NOVELTY = 0.35
-_WORST = 0.1
+_FILLING = 1e-6
+_WORST = 0.03
 """Extracts that are worth less than this share of the best are left out."""
 
 
@@ -99,7 +108,7 @@ def extracts(question: str, pieces: Sequence[str], *, budget: int = BUDGET) -> l
         chosen = _covering(units, budget)
     else:
         _weigh(units, query)
-        chosen = _stretches(units, query, budget)
+        chosen = _stretches(units, query, budget, fill=wants_summary(question))
     return [
         Extract(first.piece, first.start, last.end, pieces[first.piece][first.start : last.end], score)
         for score, first, last in chosen
@@ -135,7 +144,8 @@ def _precise(question: str, named: list[str], units: list[_Unit]) -> list[Extrac
     """The sentences that fit best where peculiar terms stand; nothing where none does. Of numbers, compounds
     and phrases the most that a sentence holds has to stand in it; a name out of code may stand above it."""
     folded = [unit.text.casefold() for unit in units]
-    if not any(term in text for term in named for text in folded):
+    looked_for = {form for term in named for form in (term, *(parts(term) if _CODE.fullmatch(term) else ()))}
+    if not any(term in text for term in looked_for for text in folded):
         return []
     wanted = [term.casefold() for term in terms(question)]
     frequency = {term: sum(term in text for text in folded) for term in wanted}
@@ -154,12 +164,14 @@ def _precise(question: str, named: list[str], units: list[_Unit]) -> list[Extrac
         if unit.piece != piece:
             piece, lead = unit.piece, {}
         own = {term: weight for term, weight in weights.items() if term in text}
-        score = sum(own.values()) + sum(weight for term, weight in lead.items() if term not in own)
+        score = sum(max(own.get(term, 0.0), lead.get(term, 0.0)) for term in own.keys() | lead.keys())
         if count == most and score:
             scored.append(Extract(unit.piece, unit.start, unit.end, unit.text, score))
         defines = _DEFINES.match(unit.text)
         if defines and defines[1].casefold() in own:
-            lead = {term: weight * 1.2 for term, weight in own.items()}
+            if scored and not exact:
+                scored[-1] = replace(scored[-1], score=score * 2)
+            lead = {term: weight * (1.2 if exact else 2.4) for term, weight in own.items()}
         else:
             carried = {term: weight * _LEAD * _LEAD for term, weight in lead.items() if weight > 0.3}
             lead = {**carried, **{term: weight * _LEAD for term, weight in own.items()}}
@@ -168,9 +180,12 @@ def _precise(question: str, named: list[str], units: list[_Unit]) -> list[Extrac
     return [extract for extract in scored if extract.score >= 0.6 * scored[0].score][:limit]
 
 
-def _stretches(units: list[_Unit], query: set[str], budget: int) -> list[tuple[float, _Unit, _Unit]]:
+def _stretches(
+    units: list[_Unit], query: set[str], budget: int, *, fill: bool
+) -> list[tuple[float, _Unit, _Unit]]:
     """(worth, first and last sentence) of stretches that hold words of the question. What has been taken
-    makes the same words worth less, and words of its subject that were not yet held worth more."""
+    makes the same words worth less, and words of its subject that were not yet held worth more. `fill` lets
+    what holds only words of the subject have the room that is left."""
     frequency = Counter(stem for unit in units for stem in unit.stems & query)
     weights = {stem: math.log(1 + len(units) / count) for stem, count in frequency.items()}
     subject = _subject(units, query)
@@ -182,13 +197,15 @@ def _stretches(units: list[_Unit], query: set[str], budget: int) -> list[tuple[f
         relevance = sum(weights[stem] * _REPEATED ** seen[stem] for stem in stretch.stems & query)
         fresh = sum(subject.get(stem, 0.0) for stem in stretch.stems - known)
         prior = 1 - 0.5 * stretch.first.piece / (last + 1)
+        if not relevance and fill:
+            return _FILLING * fresh
         return relevance * (1 + prior) * (1 + _NOVELTY * fresh)
 
     def took(stretch: _Stretch) -> None:
         seen.update(stretch.stems & query)
         known.update(stretch.stems)
 
-    return _greedy(units, worth, took, budget, _WORST)
+    return _greedy(units, worth, took, budget, 0.0 if fill else _WORST)
 
 
 def _covering(units: list[_Unit], budget: int) -> list[tuple[float, _Unit, _Unit]]:

@@ -7,7 +7,16 @@ from itertools import pairwise
 
 from rlm.retrieval.words import FUNCTION_WORDS
 
-__all__ = ["asks_for_all", "asks_when", "is_overview", "parts", "peculiar", "telling", "terms"]
+__all__ = [
+    "asks_for_all",
+    "asks_when",
+    "is_overview",
+    "parts",
+    "peculiar",
+    "telling",
+    "terms",
+    "wants_summary",
+]
 
 MAX_TERMS = 16
 
@@ -92,6 +101,11 @@ def is_overview(question: str) -> bool:
     if _SUMMARY_CJK.search(question):
         return len(question.strip()) <= _SHORT
     return bool(_SUMMARY.search(question)) and not telling(question)
+
+
+def wants_summary(question: str) -> bool:
+    """Whether a summary is wanted, of the whole or of something in it."""
+    return bool(_SUMMARY.search(question) or _SUMMARY_CJK.search(question))
 
 
 def asks_when(question: str) -> bool:

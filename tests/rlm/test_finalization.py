@@ -1,0 +1,66 @@
+"""What is refused of a claimed answer, and what is said of it when it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rlm.coverage import CoverageLedger
+from rlm.finalization import Finalizer
+from sandbox.context_file import ContextFileWriter
+from sandbox.types import Finalization, Span
+
+TEXT = "The lease ends in 2031.\nThe rent is 900 a month.\n"
+
+
+@pytest.fixture
+def finalizer(tmp_path: Path) -> Iterator[Finalizer]:
+    with ContextFileWriter(tmp_path / "c") as writer:
+        writer.begin_document("a.txt")
+        writer.write(TEXT)
+        body = writer.finish().open()
+    ledger = CoverageLedger(body.chars)
+    ledger.note_scanned([Span(0, body.chars)])
+    with body:
+        yield Finalizer(body, ledger)
+
+
+async def test_marks_that_point_at_nothing_are_refused_once_and_then_reported(finalizer: Finalizer) -> None:
+    """driver.md 3.16, 5.3: told to the root the first time if rounds are left, else said with the answer."""
+    final = Finalization("It ends in 2031 [1], says [4].", None, (Span(0, 23),))
+    first = await finalizer.judge(final)
+    assert not first.accepted
+    assert "the answer points with [4] at no piece of evidence (evidence has 1 of them)" in first.reason
+    assert (await finalizer.judge(final)).accepted
+    assert finalizer.answer is not None
+    assert finalizer.answer.warnings == (
+        "the answer points with [4] at no piece of evidence (evidence has 1 of them)",
+    )
+    assert [citation.marker for citation in finalizer.answer.citations] == ["[¹]"]
+
+
+async def test_marks_that_point_at_evidence_are_accepted_at_once(finalizer: Finalizer) -> None:
+    """driver.md 5.3: [1], [¹] and lists of them."""
+    final = Finalization("It ends [1], for 900 [¹, ²].", None, (Span(0, 23), "The rent is 900 a month."))
+    assert (await finalizer.judge(final)).accepted
+    assert finalizer.answer is not None
+    assert finalizer.answer.warnings == ()
+
+
+async def test_evidence_that_does_not_stand_is_refused_once_and_then_marked(finalizer: Finalizer) -> None:
+    """driver.md 3.16: told the first time, marked the second."""
+    final = Finalization("It ends in 2032.", None, ("The lease ends in 2032.",))
+    first = await finalizer.judge(final)
+    assert not first.accepted
+    assert "1 of 1 pieces of evidence do not stand in the input as given" in first.reason
+    assert (await finalizer.judge(final)).accepted
+    assert finalizer.answer is not None
+    assert [citation.verified for citation in finalizer.answer.citations] == [False]
+
+
+async def test_in_the_last_round_nothing_is_refused_for_its_evidence(finalizer: Finalizer) -> None:
+    """driver.md 2.4, 3.16."""
+    finalizer.last_round = True
+    assert (await finalizer.judge(Finalization("x [9]", None, (Span(0, 5), "y z y z")))).accepted

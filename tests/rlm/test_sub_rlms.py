@@ -1,0 +1,286 @@
+"""Sub-RLMs: whole runs one depth down. driver.md 3.11, 3.12, 4.2, 2.8."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from rlm import Limits
+from rlm.events import ChildEnded, RoundStarted, SubRLMEnded, SubRLMStarted
+from rlm.models.base import Reply, Request, TokenUsage
+from rlm.testing import ScriptedModel
+
+BODY = "".join(f"Line {n}: the value is {n * 7}.\n" for n in range(2_000))
+
+
+def by_task(block, **codes: str):
+    """A root that answers by the task it is given: each RLM of a tree has its own script, a cell a round."""
+    scripts = {task: code.split("---") for task, code in codes.items()}
+
+    def reply(request: Request) -> str:
+        return block(scripts[request.task][request.round - 1].strip())
+
+    return reply
+
+
+async def test_a_sub_rlm_has_a_kernel_and_a_handle_of_its_own(run, block) -> None:
+    """driver.md 3.12: own kernel, own handle over the source, offsets counted from its start."""
+    model = ScriptedModel.of(
+        root=by_task(
+            block,
+            top="x = 'mine'\na = sub_rlm('inner', (100, 300))\nfinalize([str(a), a.how, a.ok])",
+            inner="meta = context_meta()\nprint(SHOW_VARS())\nfinalize(f'{meta.chars} {peek(0, 10)}')",
+        )
+    )
+    result = await run(model, BODY, task="top")
+    assert result.answer == [f"200 {BODY[100:110]}", "rlm", True]
+    assert "x" not in model.requests[1].messages[-1].content.split("# Task")[0]
+    assert len(run.seen(SubRLMStarted)) == len(run.seen(SubRLMEnded)) == 1
+    assert len(run.seen(RoundStarted)) == 1
+
+
+async def test_a_sub_rlm_is_told_the_task_in_full(run, block) -> None:
+    """driver.md 3.12: the child is told the task in full; it never sees the text."""
+    long = "inner " + "very " * 500 + "long"
+    model = ScriptedModel.of(
+        root=lambda request: block(
+            "finalize(peek(0, 1))" if request.task == long else f"finalize(str(sub_rlm({long!r}, (0, 50))))"
+        )
+    )
+    await run(model, BODY, task="top")
+    told = model.requests[1].messages
+    assert long in told[1].content
+    assert BODY[200:400] not in "".join(message.content for message in told)
+
+
+async def test_without_a_source_the_handle_is_empty(run, block) -> None:
+    """driver.md 3.12: source=None is an empty handle."""
+    model = ScriptedModel.of(
+        root=by_task(
+            block,
+            top="peek(0, 1)\nfinalize(str(sub_rlm('inner')))",
+            inner="finalize(str(context_meta().chars))",
+        )
+    )
+    assert (await run(model, BODY, task="top")).answer == "0"
+
+
+async def test_a_source_may_be_text_or_several_pieces(run, block) -> None:
+    """driver.md 3.13: a str, a list of these; what came from the body is known as such."""
+    model = ScriptedModel.of(
+        root=by_task(
+            block,
+            top="a = sub_rlm('inner', ['made here', (0, 7), (14, 21)])\nfinalize([str(a), a.evidence])",
+            inner="d = [(d.name, d.end - d.start) for d in documents()]\n"
+            "finalize(str([peek(0, 100), d]), evidence=search('Line 0'))",
+        )
+    )
+    result = await run(model, BODY, task="top")
+    text, evidence = result.answer
+    assert "made here\\nLine 0:\\n" in text
+    assert "input [0-7]" in text or "[0-7]" in text
+    assert evidence == [[0, 6]]
+
+
+async def test_a_result_that_is_no_text_is_a_value(run, block) -> None:
+    """driver.md 3.12: `analysis[:800]` works, also when the child finalised JSON: `.value`."""
+    model = ScriptedModel.of(
+        root=by_task(
+            block,
+            top="a = sub_rlm('inner', (0, 50))\nfinalize([a[:8], a.value['n']])",
+            inner="finalize({'n': len(peek(0, 7))})",
+        )
+    )
+    assert (await run(model, BODY, task="top")).answer == ['{"n": 7}', 7]
+
+
+async def test_evidence_comes_back_in_the_parents_coordinates(run, block) -> None:
+    """A sub-RLM's verified citations can be the parent's evidence."""
+    model = ScriptedModel.of(
+        root=by_task(
+            block,
+            top="a = sub_rlm('inner', (1000, 3000))\nfinalize(str(a), evidence=a.evidence)",
+            inner="h = search('Line 50')\nfinalize('found', evidence=h[:1])",
+        )
+    )
+    result = await run(model, BODY, task="top")
+    (citation,) = result.citations
+    assert citation.verified
+    assert (citation.quote, citation.start) == ("Line 50", BODY.index("Line 50"))
+
+
+async def test_what_a_sub_rlm_saw_counts_for_the_whole_input(run, block) -> None:
+    """driver.md 5.2: coverage is kept for the tree, in the root's offsets."""
+    model = ScriptedModel.of(
+        root=by_task(
+            block,
+            top="a = sub_rlm('inner', (1000, 3000))\nfinalize(str(a))",
+            inner="peek(0, 100)\nb = sub_query('q', (500, 700))\nfinalize(str(b))",
+        ),
+        child="yes",
+    )
+    coverage = (await run(model, BODY, task="top")).coverage
+    assert (coverage.read_chars, coverage.sent_chars, coverage.answered_chars) == (100, 200, 200)
+    assert coverage.gaps[0] == (0, 1000)
+    assert coverage.gaps[1] == (1100, 1500)
+
+
+@pytest.mark.parametrize(("depth", "how"), [(1, ["rlm", "child"]), (2, ["rlm", "rlm"]), (0, ["child"])])
+async def test_depth_is_bounded_and_the_deepest_level_is_a_child(run, block, depth, how) -> None:
+    """driver.md 3.12: the root is 0; max_depth=1 gives its sub-RLMs a kernel, theirs degrade to a child."""
+    inner = "b = sub_rlm('innermost', (0, 20))\nfinalize([b.how, str(b)])"
+    model = ScriptedModel.of(
+        root=by_task(
+            block,
+            top="a = sub_rlm('inner', (0, 50))\nfinalize([a.how, a.value, str(a)])",
+            inner=inner,
+            innermost="finalize('deep ' + peek(0, 4))",
+        ),
+        child="a child's",
+    )
+    result = await run(model, BODY, task="top", limits=Limits(depth=depth))
+    first, value, text = result.answer
+    assert first == how[0]
+    if depth == 0:
+        assert text == "a child's"
+    else:
+        assert value == [how[1], "deep Line" if depth == 2 else "a child's"]
+
+
+async def test_too_deep_and_too_large_is_a_depth_limit(run, block) -> None:
+    """driver.md 3.12: DepthLimit when the source does not fit a child."""
+    code = """
+try:
+    sub_rlm('q', (0, 300_000))
+except Exception as e:
+    finalize([type(e).__name__, str(e)])
+"""
+    model = ScriptedModel.of(root=[block("peek(0, 1)\n" + code)])
+    result = await run(model, "word " * 100_000, limits=Limits(depth=0))
+    name, said = result.answer
+    assert name == "DepthLimit"
+    assert "sub_query_batch" in said
+    assert result.sub_calls == 0
+
+
+async def test_a_batch_of_sub_rlms_keeps_the_order(run, block) -> None:
+    """driver.md 3.12: sub_rlm_batch."""
+    prompts = [f"inner{n}" for n in range(6)]
+    codes = {prompt: f"finalize(peek({n}, {n + 6}))" for n, prompt in enumerate(prompts)}
+    spans = [(20 * n, 20 * n + 20) for n in range(6)]
+    model = ScriptedModel.of(
+        root=by_task(
+            block, top=f"r = sub_rlm_batch({prompts!r}, {spans!r})\nfinalize([str(a) for a in r])", **codes
+        )
+    )
+    result = await run(model, BODY, task="top")
+    assert result.answer == [BODY[20 * n + n : 20 * n + n + 6] for n in range(6)]
+    assert len(run.seen(ChildEnded)) == 6
+
+
+async def test_lengths_must_match_before_any_spend(run, block) -> None:
+    """driver.md 3.10: length mismatch is a ValueError."""
+    code = "try:\n    sub_rlm_batch(['a', 'b'], [(0, 1)])\nexcept ValueError as e:\n    finalize(str(e))"
+    result = await run(ScriptedModel.of(root=[block("peek(0, 1)\n" + code)]), BODY)
+    assert "2 prompts but 1 sources" in result.answer
+    assert result.sub_calls == 0
+
+
+async def test_a_sub_rlm_that_ends_without_an_answer_is_a_failure(run, block) -> None:
+    """driver.md 3.9: failure raises SubQueryError, a batch keeps going."""
+    code = (
+        "try:\n    sub_rlm('inner', (0, 50))\nexcept Exception as e:\n    said = type(e).__name__ + str(e)\n"
+        "r = sub_rlm_batch(['inner'], [(0, 50)])\nfinalize([said, r.failed])"
+    )
+    model = ScriptedModel.of(
+        root=lambda request: block("x = 1" if request.task == "inner" else f"peek(0, 1)\n{code}")
+    )
+    result = await run(model, BODY, task="top", limits=Limits(rounds=3))
+    said, failed = result.answer
+    assert said.startswith("SubQueryErrorthe sub-RLM ended without an answer (rounds)")
+    assert failed == [0]
+
+
+async def test_one_ledger_holds_for_the_tree(run, block) -> None:
+    """driver.md 4.7: a sub-RLM can't outspend what is left."""
+    usage = TokenUsage(input_tokens=5_000, output_tokens=100)
+    inner = "r = sub_query_batch('q', chunk(1000))\nfinalize(len(r.failed))"
+    model = ScriptedModel.of(
+        root=by_task(block, top="a = sub_rlm('inner', (0, 40_000))\nfinalize(a.value)", inner=inner),
+        child=lambda request: Reply("x", usage=usage),
+    )
+    result = await run(model, BODY, task="top", limits=Limits(tokens=120_000, concurrency=2))
+    spent = sum(one.input_tokens + one.output_tokens for one in result.usage)
+    assert spent <= 120_000
+    assert result.answer > 0
+
+
+async def test_identical_sub_rlms_run_once(run, block) -> None:
+    """driver.md 4.4: identical calls of a run are answered once."""
+    model = ScriptedModel.of(
+        root=by_task(
+            block,
+            top="a = sub_rlm('inner', (0, 50))\nb = sub_rlm('inner', (0, 50))\nfinalize([b == a, b.cached])",
+            inner="finalize(peek(0, 4))",
+        )
+    )
+    result = await run(model, BODY, task="top")
+    assert result.answer == [True, True]
+    assert [request.task for request in model.requests] == ["top", "inner"]
+
+
+async def test_cancelling_reaches_every_leaf(run, block, tmp_path: Path) -> None:
+    """driver.md 2.8: children in flight, kernels and folders of the whole tree are gone."""
+    asked = asyncio.Event()
+    ended: list[str] = []
+
+    async def never(request: Request) -> str:
+        if len([one for one in model.requests if one.role == "child"]) == 4:
+            asked.set()
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.append(request.task)
+        return ""
+
+    model = ScriptedModel.of(
+        root=by_task(
+            block,
+            top="sub_rlm_batch(['left', 'right'], [(0, 500), (500, 1000)])",
+            left="sub_query_batch('l', [(0, 50), (50, 100)])",
+            right="sub_query_batch('r', [(0, 50), (50, 100)])",
+        ),
+        child=never,
+    )
+    running = asyncio.ensure_future(run(model, BODY, task="top"))
+    await asyncio.wait_for(asked.wait(), 60)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert sorted(ended) == ["l", "l", "r", "r"]
+    left = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+    assert left == []
+
+
+async def test_a_sequence_feeds_each_step_the_last_result(run, block) -> None:
+    """driver.md 3.11: dependent steps, each fed the last result."""
+    code = """
+r = sub_query_sequence('count', [(0, 7), (7, 14), (14, 21)], carry_prompt='go on')
+finalize(list(r))
+"""
+    asked: list[tuple[str, str]] = []
+
+    def count(request: Request) -> str:
+        asked.append((request.task, "|".join(piece.text for piece in request.slices)))
+        return f"step {len(asked)}"
+
+    model = ScriptedModel.of(root=[block(code)], child=count)
+    result = await run(model, BODY)
+    assert result.answer == ["step 1", "step 2", "step 3"]
+    assert [task for task, _ in asked] == ["count", "go on", "go on"]
+    assert asked[0][1] == BODY[:7]
+    assert "step 1" in asked[1][1]
+    assert BODY[7:14] in asked[1][1]
+    assert "step 2" in asked[2][1]
