@@ -67,28 +67,28 @@ def lines_of(out: Path) -> list[dict[str, Any]]:
 def test_killed_and_started_again_no_task_is_lost_doubled_or_paid_twice(
     rlm, rlm_process, counting, tasks, tmp_path: Path
 ) -> None:
-    path, out = tasks(24), tmp_path / "r.jsonl"
+    path, out = tasks(16), tmp_path / "r.jsonl"
     command = ["batch", str(path), "--out", str(out), "--jobs", "4", *options(counting)]
-    for kill_at in (5, 14):
+    for kill_at in (3, 9):
         process = rlm_process(*command)
         while process.poll() is None and (not out.exists() or out.read_bytes().count(b"\n") < kill_at):
             time.sleep(0.005)
         process.send_signal(signal.SIGKILL)
         process.wait(10)
     with out.open("ab") as file:
-        file.write(b'{"id": "t23", "ans')  # as if it had been cut off in the middle of a line
+        file.write(b'{"id": "t15", "ans')  # as if it had been cut off in the middle of a line
     done = len(lines_of_complete(out))
     ran = rlm(*command)
     assert ran.code == 0, ran.stderr
-    assert f"{done} of 24 are done" in ran.stderr
+    assert f"{done} of 16 are done" in ran.stderr
     lines = lines_of(out)
-    assert sorted(line["id"] for line in lines) == sorted(f"t{n}" for n in range(24))
+    assert sorted(line["id"] for line in lines) == sorted(f"t{n}" for n in range(16))
     assert all(line["answer"] == f"It is {line['id'][1:]}." for line in lines)
     # What was in flight when it was killed was asked and not heard: at most one call a job, each time.
     twice = {question: times for question, times in counting.asked.items() if times > 1}
     assert sum(times - 1 for times in twice.values()) <= 2 * 4, twice
-    assert len(counting.asked) == 24 * 3
-    assert len({line["run_id"] for line in lines}) == 24
+    assert len(counting.asked) == 16 * 3
+    assert len({line["run_id"] for line in lines}) == 16
 
 
 def lines_of_complete(out: Path) -> list[bytes]:
@@ -98,7 +98,7 @@ def lines_of_complete(out: Path) -> list[bytes]:
 def test_interrupted_it_says_that_the_same_command_goes_on(
     rlm, rlm_process, counting, tasks, tmp_path
 ) -> None:
-    path, out = tasks(12), tmp_path / "r.jsonl"
+    path, out = tasks(8), tmp_path / "r.jsonl"
     command = ["batch", str(path), "--out", str(out), "--jobs", "2", *options(counting)]
     process = rlm_process(*command)
     while process.poll() is None and (not out.exists() or out.read_bytes().count(b"\n") < 3):
@@ -109,7 +109,7 @@ def test_interrupted_it_says_that_the_same_command_goes_on(
     assert f"lines are in {out}; the same command goes on" in stderr
     assert "Traceback" not in stderr
     assert rlm(*command).code == 0
-    assert len({line["id"] for line in lines_of(out)}) == 12
+    assert len({line["id"] for line in lines_of(out)}) == 8
 
 
 def test_without_a_key_it_answers_offline_and_prints_a_table(rlm, tasks, tmp_path) -> None:
