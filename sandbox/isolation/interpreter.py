@@ -28,10 +28,19 @@ def _parts(home: Path) -> Iterator[Path]:
         yield from (home / part for part in _PARTS if (home / part).exists())
         return
     # Its bin and lib hold more than the interpreter, and share what programs have noted of the user.
-    names = {Path(sys.executable).name, Path(sys.executable).resolve().name}
+    names = {link.name for link in _links(Path(sys.executable))}
     yield from (home / "bin" / name for name in sorted(names) if (home / "bin" / name).exists())
     for library in ("lib", "lib64"):
         version = f"python{sys.version_info.major}.{sys.version_info.minor}"
         yield from (path for path in (home / library).glob("*") if path.name == version or ".so" in path.name)
     if (home / "pyvenv.cfg").exists():
         yield home / "pyvenv.cfg"
+
+
+def _links(path: Path) -> Iterator[Path]:
+    """`path`, and each file that one link after another leads to: `python`, `python3`, `python3.13`."""
+    for _ in range(40):  # as many as the kernel follows
+        yield path
+        if not path.is_symlink():
+            return
+        path = path.parent / path.readlink()

@@ -121,13 +121,16 @@ def test_an_interpreter_shows_no_more_than_itself(tmp_path, monkeypatch, home) -
     packages.mkdir()
     for name in ("prefix", "base_prefix"):
         monkeypatch.setattr(sys, name, str(prefix))
-    monkeypatch.setattr(sys, "executable", str(prefix / "bin" / "python3"))
+    for name, target in (("python", "py"), ("py", "python3")):
+        (prefix / "bin" / name).symlink_to(target)
+    monkeypatch.setattr(sys, "executable", str(prefix / "bin" / "python"))
     monkeypatch.setenv("HOME", str(tmp_path / home))
     shown = {Path(path).relative_to(prefix).as_posix() for path in interpreter_paths()}
     if not home.startswith("project"):
         assert shown == {"bin", "lib", "pyvenv.cfg"}
     else:
-        assert shown == {"bin/python3", f"lib/{packages.name}", "lib/libpython3.so.1", "pyvenv.cfg"}
+        links = {"bin/python", "bin/py", "bin/python3"}
+        assert shown == links | {f"lib/{packages.name}", "lib/libpython3.so.1", "pyvenv.cfg"}
 
 
 @pytest.mark.parametrize("of", ["prefix", "base_prefix"])
