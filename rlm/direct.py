@@ -29,10 +29,11 @@ from rlm.finalization import Answer
 from rlm.models.base import Model, Request, SliceText
 from rlm.reasoning import without_reasoning
 from rlm.schema import SchemaError
+from rlm.types import Citation
 from sandbox.in_kernel.body import Body
 from sandbox.types import Span
 
-__all__ = ["DirectSettings", "answer_directly", "fits"]
+__all__ = ["DirectReply", "DirectSettings", "Question", "answer_directly", "ask_directly", "fits"]
 
 _FRAMING = 1_500
 """Tokens of a direct prompt beside the body and the question."""
@@ -57,6 +58,14 @@ class DirectSettings:
     output_tokens: int = 8_000
 
 
+@dataclass(frozen=True, slots=True)
+class Question:
+    """The task, and how it is put to a model: with the form that its answer is to have."""
+
+    task: str
+    text: str
+
+
 def fits(model: Model, body: Body, settings: DirectSettings, earlier: Sequence[EarlierQuestion] = ()) -> bool:
     """Whether the body is short enough, by the run's counter, and leaves the model room to answer, beside the
     questions before."""
@@ -65,6 +74,22 @@ def fits(model: Model, body: Body, settings: DirectSettings, earlier: Sequence[E
     if body.chars > room * 8:
         return False
     return estimate(body.text(0, body.chars)) <= room
+
+
+@dataclass(frozen=True, slots=True)
+class DirectReply:
+    """What one call over a text came to. `complete` is False when the reply was cut, refused, or says that
+    the text does not hold the answer; `citations` are its quotes, checked against the body."""
+
+    text: str
+    citations: tuple[Citation, ...]
+    complete: bool
+
+    @property
+    def stands(self) -> bool:
+        """Whether it is an answer all of whose quotes stand in the body: at least one."""
+        proven = bool(self.citations) and all(citation.verified for citation in self.citations)
+        return self.complete and bool(self.text) and proven
 
 
 async def answer_directly(
@@ -80,65 +105,85 @@ async def answer_directly(
     """An answer (of `answer_type`, if there is one) whose quotes all stand in the body, or None when there
     is no such thing. Raises UsageError when the body does not fit one prompt, ModelError and
     BudgetExhausted."""
-    whole = Span(0, body.chars)
     pieces = tuple(
         SliceText(body.text(document.start, document.end), Span(document.start, document.end), document.name)
         for document in body.documents
     )
-    output = min(settings.output_tokens, model.window.output)
+    question = _typed(task, answer_type)
     try:
-        prompt = ChildPrompt().assemble(
-            ChildInput(
-                prompt=earlier_words(earlier) + _ask(task, answer_type),
-                slices=tuple(
-                    ChildSliceText(piece.text, document.start, document.end, document.name)
-                    for piece, document in zip(pieces, body.documents, strict=True)
-                ),
-                window=model.window.context,
-                output_reserve=output,
-                child_tokens=model.window.context,
-            )
+        reply = await ask_directly(
+            model, question, pieces, body, accounts=accounts, settings=settings, earlier=earlier
         )
     except (SliceTooLarge, BudgetExceeded) as error:
         raise UsageError(
             f"{body.chars:,} characters do not fit one prompt of {model.name} (its window has "
             f"{model.window.context:,} tokens): leave the strategy to auto, or ask for rlm"
         ) from error
-    tokens = prompt.report.totals.prompt
+    if not reply.stands:
+        return None
+    try:
+        value = reply.text if answer_type is None else answer_type.read(reply.text)
+    except SchemaError:
+        return None
+    accounts.coverage.note_answered([Span(0, body.chars)])
+    return Answer(value, None, reply.citations)
+
+
+async def ask_directly(
+    model: Model,
+    question: Question,
+    pieces: Sequence[SliceText],
+    body: Body,
+    *,
+    accounts: Accounts,
+    settings: DirectSettings,
+    earlier: Sequence[EarlierQuestion] = (),
+) -> DirectReply:
+    """One call over `pieces` (those with a span are parts of the body), its quotes checked. Raises
+    SliceTooLarge or BudgetExceeded (prompts) when they do not fit, ModelError and BudgetExhausted."""
+    output = min(settings.output_tokens, model.window.output)
+    prompt = ChildPrompt().assemble(
+        ChildInput(
+            prompt=earlier_words(earlier) + _ASK.format(task=question.text),
+            slices=tuple(
+                ChildSliceText(
+                    piece.text,
+                    piece.span.start if piece.span else None,
+                    piece.span.end if piece.span else None,
+                    piece.document,
+                )
+                for piece in pieces
+            ),
+            window=model.window.context,
+            output_reserve=output,
+            child_tokens=model.window.context,
+        )
+    )
     request = Request(
         role="direct",
         messages=messages_of(prompt.system, prompt.user),
         max_output_tokens=output,
-        task=task,
-        slices=pieces,
+        task=question.task,
+        slices=tuple(pieces),
     )
+    spans = [piece.span for piece in pieces if piece.span is not None]
     async with seconds_left(accounts.budget):
         call = await accounts.caller.ask(
             model,
             request,
-            prompt_tokens=tokens,
-            sent=lambda: accounts.coverage.note_sent([whole]),
+            prompt_tokens=prompt.report.totals.prompt,
+            sent=lambda: accounts.coverage.note_sent(spans),
             facts={"report": prompt.report.to_json()},
         )
-    reply = call.reply
-    said = without_reasoning(reply.text)
-    if reply.finish_reason != "stop" or is_not_found(said):
-        return None
+    said = without_reasoning(call.reply.text)
+    complete = call.reply.finish_reason == "stop" and not is_not_found(said)
     text, quotes = _parts(said)
-    citations = cite(quotes, text, body)
-    if not text or not citations or not all(citation.verified for citation in citations):
-        return None
-    try:
-        value = text if answer_type is None else answer_type.read(text)
-    except SchemaError:
-        return None
-    accounts.coverage.note_answered([whole])
-    return Answer(value, None, citations)
+    return DirectReply(text, cite(quotes, text, body) if complete else (), complete)
 
 
-def _ask(task: str, answer_type: AnswerType | None) -> str:
+def _typed(task: str, answer_type: AnswerType | None) -> Question:
     form = "" if answer_type is None else f"\n\n{_TYPED.format(schema=answer_type.text)}"
-    return _ASK.format(task=task + form)
+    return Question(task, task + form)
 
 
 def _parts(reply: str) -> tuple[str, list[str]]:

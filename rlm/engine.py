@@ -35,6 +35,8 @@ from sandbox.types import KernelLimits
 __all__ = ["Engine", "Settings"]
 
 _TOLD_FROM_BELOW = (ChildrenStarted, ChildEnded, ModelAnswered, SubRLMStarted, SubRLMEnded, ToolEnded)
+_RUN_KERNELS = 2
+_SHARED_SPARES = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +89,17 @@ class Engine:
             return "direct" if fits(self.model, body, self.settings.direct, earlier) else "rlm"
         return strategy
 
-    def kernels(self) -> KernelPool:
-        """The kernels of one run, with a spare that is started beside something else: loading, or a round."""
-        return KernelPool(2, source=self.fresh_kernels())
+    def kernels(self, shared: KernelPool | None = None) -> KernelPool:
+        """The kernels of one run, with a spare that is started beside something else: loading, or a round.
+        Out of `shared` none is kept in reserve: that has its own."""
+        if shared is not None:
+            return KernelPool(_RUN_KERNELS, spare=0, source=shared)
+        return KernelPool(_RUN_KERNELS, source=self.fresh_kernels())
+
+    def shared_kernels(self, runs: int) -> KernelPool:
+        """Room for the kernels of so many runs at a time, a few of them kept in reserve."""
+        spare = min(runs, _SHARED_SPARES)
+        return KernelPool(runs * _RUN_KERNELS + spare, spare=spare, source=self.fresh_kernels())
 
     def fresh_kernels(self) -> FreshKernels:
         """Kernels that are started when they are asked for."""

@@ -21,19 +21,23 @@ from sandbox.kernel_process import KernelSource
 if TYPE_CHECKING:
     from rlm.journal import Journal
 
-__all__ = ["bench_for", "facts_of", "open_journal", "type_of"]
+__all__ = ["bench_for", "facts_of", "open_journal", "secrets_of", "type_of"]
 
 _SECRET_WORDS = ("KEY", "TOKEN", "SECRET", "PASSWORD", "AUTHORIZATION")
 
 
 @asynccontextmanager
-async def open_journal(settings: Settings) -> AsyncIterator[Journal]:
-    """The journal that the settings name, which never writes a secret of the environment."""
+async def open_journal(settings: Settings, shared: Journal | None = None) -> AsyncIterator[Journal]:
+    """The journal that the settings name, which never writes a secret of the environment; or the one that
+    many runs share, which is left open."""
+    if shared is not None:
+        yield shared
+        return
     # The database library takes a third of a second: `import rlm` must not.
     from rlm.journal import Journal, default_store
 
     async with Journal.open(settings.store or default_store(os.environ)) as journal:
-        journal.redact(_secrets(os.environ))
+        journal.redact(secrets_of(os.environ))
         yield journal
 
 
@@ -74,7 +78,7 @@ def type_of(task: str, schema: Any, model: Model) -> AnswerType | None:
     return answer_type
 
 
-def _secrets(environment: Mapping[str, str]) -> list[str]:
+def secrets_of(environment: Mapping[str, str]) -> list[str]:
     """The values that must never be written down: whatever looks like a key in the environment."""
     return [
         value

@@ -78,26 +78,29 @@ class LeftRun:
         schema = self.facts.get("answer_schema")
         return None if schema is None else AnswerType(json.loads(schema))
 
-    async def load(self, journal: Journal, workspace: Workspace) -> Loaded:
-        """Its input again: what the journal kept, else the files it was read from. Raises UsageError when
-        that is not to be had any more, or is not what it was."""
+    async def load(
+        self, journal: Journal, workspace: Workspace, given: Sequence[str | Path | Source] = ()
+    ) -> Loaded:
+        """Its input again: what the journal kept, else what is `given`, else the files it was read from.
+        Raises UsageError when that is not to be had any more, or is not what it was."""
         folder = workspace.folder / "kept"
         if await journal.restore_input(self.run_id, folder):
             return Loaded(await asyncio.to_thread(_opened, folder))
         sources: Sequence[Mapping[str, Any]] = self.facts["sources"]
         lost = [source["name"] for source in sources if "path" not in source]
-        if lost:
+        if lost and not given:
             raise UsageError(
                 f"the input of run {self.run_id} ({lost[0]}) can't be read again and was not kept (it was "
                 f"over {KEPT_FROM_ELSEWHERE // _MB} MB, or held a key): ask again"
             )
         try:
-            loaded = await workspace.load([_source(source) for source in sources])
+            loaded = await workspace.load(given or [_source(source) for source in sources])
         except DocumentError as error:
             raise UsageError(f"the input of run {self.run_id} is not there any more: {error}") from error
         if loaded.context.sha256 != self.facts["context_sha256"]:
+            first = sources[0].get("path") or sources[0]["name"]
             raise UsageError(
-                f"the input of run {self.run_id} has changed since ({sources[0]['path']}"
+                f"the input of run {self.run_id} has changed since ({first}"
                 f"{', …' if len(sources) > 1 else ''}): put the files back as they were, or ask again"
             )
         return loaded

@@ -39,6 +39,7 @@ from rlm.tools import Toolbox
 from rlm.types import RunResult
 from rlm.workspace import Workspace
 from sandbox.in_kernel.body import Body
+from sandbox.pool import KernelPool
 
 if TYPE_CHECKING:
     from rlm.journal import Journal, RunLog
@@ -77,14 +78,19 @@ class RLM:
     ) -> None:
         self.limits = limits or Limits()
         self.settings = settings or Settings()
+        self._kernels: KernelPool | None = None
+        self._shared_journal: Journal | None = None
         self._observers: list[Observer] = [observe] if callable(observe) else list(observe)
         self.tools = Toolbox(tools, seconds=self.settings.tool_seconds)
         self.model = self._resolved(model)
         self.sub_model = self.model if sub_model is None else self._resolved(sub_model)
         self.summary_model = self.sub_model if summary_model is None else self._resolved(summary_model)
 
-    async def run(self, task: str, context: Context, *, schema: Any = None) -> RunResult:
-        """Answer `task` over `context`. `schema` is what the answer must be: a pydantic model (or another
+    async def run(
+        self, task: str, context: Context, *, schema: Any = None, run_id: str | None = None
+    ) -> RunResult:
+        """Answer `task` over `context`. `run_id` is its name in the journal, where a new one will not do.
+        `schema` is what the answer must be: a pydantic model (or another
         type that pydantic takes), whose instance is then in `result.parsed`, or a JSON Schema. Raises
         UsageError (sources, settings, no room) and SandboxRefused before anything is spent, JournalError
         when the run can't be recorded; limits, broken contracts and failing models end in a result that
@@ -94,7 +100,8 @@ class RLM:
         result: RunResult | None = None
         try:
             async with AsyncExitStack() as stack:
-                run = await self._watched(log_event, run_spans())._prepared(task, context, stack, answer_type)
+                watched = self._watched(log_event, run_spans())
+                run = await watched._prepared(task, context, stack, answer_type, run_id)
                 result = await run.go()
                 await run.log_result(result)
         except JournalError as error:
@@ -106,14 +113,19 @@ class RLM:
         return result
 
     async def _prepared(
-        self, task: str, context: Context, stack: AsyncExitStack, answer_type: AnswerType | None
+        self,
+        task: str,
+        context: Context,
+        stack: AsyncExitStack,
+        answer_type: AnswerType | None,
+        run_id: str | None,
     ) -> Run:
         """A run that can go; `stack` closes what it stands on."""
         from rlm.journal import new_run_id
 
         workspace = stack.enter_context(Workspace())
         engine = self._engine()
-        kernels = engine.kernels()
+        kernels = engine.kernels(self._kernels)
         stack.push_async_callback(kernels.close)
         began = time.monotonic()
         sources = _sources(context)
@@ -128,12 +140,12 @@ class RLM:
                 time.monotonic() - began,
             )
         )
-        journal = await stack.enter_async_context(open_journal(self.settings))
+        journal = await stack.enter_async_context(open_journal(self.settings, self._shared_journal))
         removed = await journal.prune(most_bytes=self.settings.store_mb << 20)
         warnings = warnings_of(loaded)
         facts = facts_of(engine, loaded.context, source_facts(sources), warnings, answer_type)
         kept = input_to_keep(journal, loaded.context.folder, facts["sources"])
-        log = await stack.enter_async_context(journal.run(new_run_id(), task, facts, input=kept))
+        log = await stack.enter_async_context(journal.run(run_id or new_run_id(), task, facts, input=kept))
         body = stack.enter_context(Body.open(loaded.context.folder))
         run = Run(
             engine,
@@ -148,16 +160,31 @@ class RLM:
             run.warn(pruned(removed, self.settings.store_mb))
         return run
 
-    async def resume(self, run: str) -> RunResult:
+    def sharing(self, kernels: KernelPool, journal: Journal, limits: Limits) -> RLM:
+        """The same models and settings for one of many runs, under limits of its own: its kernels come from
+        `kernels`, it is kept in `journal`, and both outlive it."""
+        other = copy(self)
+        other._kernels = kernels
+        other._shared_journal = journal
+        other.limits = limits
+        return other
+
+    def kernels(self, runs: int) -> KernelPool:
+        """A pool for so many runs at a time, to be shared among them (`sharing`) and closed after them."""
+        return self._engine().shared_kernels(runs)
+
+    async def resume(self, run: str, *, context: Context | None = None, take_over: bool = False) -> RunResult:
         """Go on with a run that was left (killed, interrupted, or failed by its provider) from the last event
         in its journal; `run` is its name, or the start of it. Its limits and settings hold, these models
-        answer. What is journalled is neither asked nor paid again; blocks are run again in a new kernel. The
-        result of a run that has ended is given as it was. Raises JournalError, and UsageError when its models
-        are others or its input is not to be had as it was; else as `run`."""
+        answer. `context` is its input again, for a caller who has that and a journal that may not.
+        `take_over` also takes it from a process that can't be seen to be gone (on another machine):
+        should that still write, it fails. What is journalled is neither asked nor paid again; blocks are run
+        again in a new kernel. The result of a run that has ended is given as it was. Raises JournalError, and
+        UsageError when its models are others or its input is not to be had as it was; else as `run`."""
         result: RunResult | None = None
         try:
             async with AsyncExitStack() as stack:
-                journal = await stack.enter_async_context(open_journal(self.settings))
+                journal = await stack.enter_async_context(open_journal(self.settings, self._shared_journal))
                 left = await LeftRun.read(journal, run)
                 if left.result is not None:
                     return left.result
@@ -170,8 +197,8 @@ class RLM:
                     )
                 workspace = stack.enter_context(Workspace())
                 earlier = await before(journal, left)
-                loaded = await left.load(journal, workspace)
-                log = await stack.enter_async_context(journal.resume(left.run_id))
+                loaded = await left.load(journal, workspace, () if context is None else _sources(context))
+                log = await stack.enter_async_context(journal.resume(left.run_id, take_over=take_over))
                 # Read after it has become ours: another process may have gone on with it meanwhile.
                 left = replace(left, events=await log.events())
                 watched = rlm._watched(log_event, run_spans())
@@ -196,7 +223,7 @@ class RLM:
         recording = left.recording()
         async with AsyncExitStack() as stack:
             engine = self._engine()
-            kernels = engine.kernels()
+            kernels = engine.kernels(self._kernels)
             stack.push_async_callback(kernels.close)
             body = stack.enter_context(loaded.context.open())
             bench = bench_for(engine, workspace, kernels)
@@ -262,7 +289,7 @@ class RLM:
                     found.chars, len(found.documents), len(loaded.skipped), time.monotonic() - began
                 )
             )
-            async with open_journal(self.settings) as journal:
+            async with open_journal(self.settings, self._shared_journal) as journal:
                 yield watched._engine(), loaded, journal
 
     async def plan(self, context: Context) -> RunPlan:

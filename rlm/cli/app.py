@@ -10,6 +10,8 @@ from typer.core import TyperGroup
 from rlm.cli.ask import ask
 from rlm.cli.assemble import assemble_app
 from rlm.cli.assemble_scoped import scoped
+from rlm.cli.batch import batch
+from rlm.cli.compare import compare
 from rlm.cli.doctor import doctor
 from rlm.cli.exits import Exit, exit_for, say
 from rlm.cli.init import init
@@ -52,6 +54,8 @@ app.command()(ask)
 app.command()(summarize)
 app.command()(research)
 app.command()(search)
+app.command()(batch)
+app.command()(compare)
 app.add_typer(runs_app, name="runs")
 app.command()(show)
 app.command()(resume)

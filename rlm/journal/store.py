@@ -212,11 +212,13 @@ class Journal:
             await self._left(log)
 
     @contextlib.asynccontextmanager
-    async def resume(self, run_id: str) -> AsyncIterator[RunLog]:
+    async def resume(self, run_id: str, *, take_over: bool = False) -> AsyncIterator[RunLog]:
         """A run that was left, to be gone on with: `resumed` is appended to it. Raises JournalError if it is
-        not here, still runs, or is being resumed by another process."""
+        not here, still runs, or is being resumed by another process. `take_over` takes it from whoever has
+        it: the next event that one appends fails."""
+        await self.get(run_id)
+        await self._finish_writing(self._claim(run_id, take_over))
         found = await self.events(run_id)
-        await self._finish_writing(self._claim(run_id))
         log = RunLog(self, run_id, after=found[-1].seq if found else 0)
         try:
             await log.append("resumed", {})
@@ -253,6 +255,12 @@ class Journal:
                 f"there is no run {run_id!r} in {self._database.name}; list the runs to see their names"
             )
         return _summary(row)
+
+    async def holds(self, run_id: str) -> bool:
+        """Whether there is a run of that name."""
+        query = select(runs.c.run_id).where(runs.c.run_id == run_id)
+        async with self._database.read() as connection:
+            return await connection.scalar(query) is not None
 
     async def events(self, run_id: str) -> tuple[Event, ...]:
         """Every event of a run committed so far, in order. Raises JournalError if the run is not here."""
@@ -333,13 +341,13 @@ class Journal:
                     return data
         return None
 
-    async def _claim(self, run_id: str) -> None:
+    async def _claim(self, run_id: str, take_over: bool) -> None:
         """Make this process the one that the run belongs to."""
         query = select(runs).where(runs.c.run_id == run_id)
         async with self._database.read() as connection:
             row = (await connection.execute(query)).one()
         taken = JournalError(f"run {run_id} is still running; stop it first, or wait for it")
-        if _summary(row).state == "running":
+        if _summary(row).state == "running" and not take_over:
             raise taken
         # Whoever comes second finds another owner than the one that was looked at.
         mine = (

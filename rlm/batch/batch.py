@@ -1,0 +1,133 @@
+"""One batch, from its tasks to its results: what is left to do, within what budget, on which engine."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from types import TracebackType
+from typing import Protocol
+
+from rlm.batch.job import Failure, Job, Outcome
+from rlm.batch.purse import Purse
+from rlm.batch.results import ResultsFile
+from rlm.batch.summary import BatchSummary, cost_of
+from rlm.batch.tasks_file import TaskPlace, TasksFile
+from rlm.budget import Limits
+from rlm.errors import BudgetExhausted, ModelUnavailable, UsageError
+
+__all__ = ["Batch", "BatchEngine", "BatchProgress"]
+
+_FAILURES = 10
+"""So many tasks in a row that their provider failed end the batch: the others would fare no better."""
+
+BatchProgress = Callable[[BatchSummary], None]
+"""Is told after every line."""
+
+
+class BatchEngine(Protocol):
+    """Whoever carries out jobs, `slots` of them at a time, within `async with`."""
+
+    @property
+    def slots(self) -> int: ...
+
+    async def __aenter__(self) -> object: ...
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+    async def run(self, job: Job) -> Outcome:
+        """What came of it. Raises RLMError or SandboxError when no other job would fare better."""
+
+
+class Batch:
+    """The tasks of `tasks` that have no line in `results` yet. `limits` hold for each, `purse` for all."""
+
+    def __init__(
+        self, tasks: TasksFile, results: ResultsFile, *, limits: Limits, purse: Purse, told: BatchProgress
+    ) -> None:
+        self._tasks = tasks
+        self._results = results
+        self._limits = limits
+        self._purse = purse
+        self._told = told
+        self._failures = 0
+        results.summary.tasks = len(tasks.places) + len(tasks.bad)
+        self._left = [place for place in tasks.places if not self._has_line(place)]
+
+    @property
+    def left(self) -> int:
+        """Tasks that are to be run."""
+        return len(self._left)
+
+    async def run(self, engine: BatchEngine) -> BatchSummary:
+        """Run what is left; every task has its line then. Raises what ends it before: UsageError,
+        JournalError, SandboxRefused, ModelUnavailable when the provider fails task after task. Whatever ends
+        it, what is written stays, and the next start goes on from there."""
+        began = time.monotonic()
+        for bad in self._tasks.bad:
+            if str(bad.id) not in self._results.done:
+                self._write(bad.id, Outcome(None, Failure("BadTask", f"line {bad.line} {bad.reason}")), "")
+        places = iter(self._left)
+        workers = [
+            asyncio.ensure_future(self._work(engine, places)) for _ in range(min(engine.slots, self.left))
+        ]
+        try:
+            await asyncio.gather(*workers)
+        finally:
+            for worker in workers:
+                worker.cancel()
+            await asyncio.gather(*workers, return_exceptions=True)
+            self._results.summary.seconds = time.monotonic() - began
+        return self._results.summary
+
+    async def _work(self, engine: BatchEngine, places: Iterator[TaskPlace]) -> None:
+        # Each takes the next task: no more of them than these are in memory.
+        for place in places:
+            task = self._tasks.read(place)
+            run_id = self._run_id(place)
+            limits = task.under(self._limits)
+            try:
+                share = await self._purse.take(limits.cost_usd)
+            except BudgetExhausted as error:
+                self._write(task.id, Outcome(None, Failure("BudgetExhausted", str(error))), run_id)
+                continue
+            spent = 0.0
+            try:
+                job = Job(task, run_id, replace(limits, cost_usd=min(limits.cost_usd, share)))
+                outcome = await engine.run(job)
+                spent = self._write(task.id, outcome, run_id)
+            finally:
+                await self._purse.settle(share, spent)
+            self._watch(outcome)
+
+    def _write(self, task_id: str | int, outcome: Outcome, run_id: str) -> float:
+        """Write a task's line; what it cost, as far as that is known."""
+        line = outcome.to_json(task_id, run_id)
+        self._results.append(line)
+        self._told(self._results.summary)
+        return cost_of(line) or 0.0
+
+    def _watch(self, outcome: Outcome) -> None:
+        failed = outcome.result is not None and outcome.result.stop_reason == "model"
+        self._failures = self._failures + 1 if failed else 0
+        if outcome.result is not None and self._failures >= _FAILURES:
+            why = outcome.result.warnings[-1] if outcome.result.warnings else "it gave no reason"
+            raise ModelUnavailable(
+                f"the provider failed {self._failures} tasks one after another ({why}): when it answers "
+                "again, the same command goes on"
+            )
+
+    def _run_id(self, place: TaskPlace) -> str:
+        return f"{self._results.batch}.{place.digest}"
+
+    def _has_line(self, place: TaskPlace) -> bool:
+        run_id = self._results.done.get(str(place.id))
+        if run_id is not None and run_id != self._run_id(place):
+            raise UsageError(
+                f"line {place.line} of {self._tasks.path} (task {place.id!r}) has changed since its result "
+                f"was written: give it another id, or another --out"
+            )
+        return run_id is not None

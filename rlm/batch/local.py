@@ -1,0 +1,68 @@
+"""The local engine: every task a run in this process, each in a kernel of its own from one pool."""
+
+from __future__ import annotations
+
+import os
+from types import TracebackType
+from typing import Self
+
+from prompts import PromptError
+from rlm.batch.job import Failure, Job, Outcome
+from rlm.errors import ConfigurationError, JournalError, RLMError
+from rlm.ground import secrets_of
+from rlm.journal import Journal
+from rlm.runtime import RLM
+from rlm.types import RunResult
+from sandbox.errors import SandboxError, SandboxRefused
+from sandbox.pool import KernelPool
+
+__all__ = ["LocalEngine"]
+
+
+class LocalEngine:
+    """Runs jobs with one RLM, up to `slots` of them at a time, within `async with`. `store` is its journal's.
+
+    No kernel serves two tasks. A job whose run is in the journal goes on from there, whoever began it: the
+    caller sees to it that nobody else has the job.
+    """
+
+    def __init__(self, rlm: RLM, *, store: str, slots: int) -> None:
+        self.slots = slots
+        self._rlm = rlm
+        self._opening = Journal.open(store)
+        self._journal: Journal | None = None
+        self._kernels: KernelPool | None = None
+
+    async def run(self, job: Job) -> Outcome:
+        """The result, or what the task can't be run for. Raises what would fail every other task as well:
+        SandboxRefused, ConfigurationError, JournalError."""
+        try:
+            return Outcome(await self._run(job))
+        except (SandboxRefused, ConfigurationError, JournalError):
+            raise
+        except (RLMError, PromptError, SandboxError) as error:
+            return Outcome(None, Failure(type(error).__name__, str(error)))
+
+    async def _run(self, job: Job) -> RunResult:
+        assert self._journal is not None
+        assert self._kernels is not None
+        rlm = self._rlm.sharing(self._kernels, self._journal, job.limits)
+        task = job.task
+        sources = task.sources()
+        if await self._journal.holds(job.run_id):
+            return await rlm.resume(job.run_id, context=sources, take_over=True)
+        return await rlm.run(task.task, sources, schema=task.schema, run_id=job.run_id)
+
+    async def __aenter__(self) -> Self:
+        self._journal = await self._opening.__aenter__()
+        self._journal.redact(secrets_of(os.environ))
+        self._kernels = self._rlm.kernels(self.slots)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._kernels is not None:
+            await self._kernels.close()
+        await self._rlm.aclose()
+        await self._opening.__aexit__(kind, error, trace)

@@ -1,0 +1,142 @@
+"""One task of a batch: what a line of the tasks file says."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+from rlm.answer_type import AnswerType
+from rlm.budget import Limits
+from rlm.documents import Source, TextSource, sources_from_arguments
+from rlm.errors import RLMError, UsageError
+
+__all__ = ["BadTask", "BatchTask"]
+
+_KEYS = ("id", "task", "context", "schema", "limits")
+_LIMITS = tuple(limit.name for limit in fields(Limits))
+_LONGEST_ID = 500
+
+
+class BadTask(UsageError):
+    """A line that is no task. `id` is the one it gives, if it gives one."""
+
+    def __init__(self, message: str, id: str | int | None = None) -> None:
+        super().__init__(message)
+        self.id = id
+
+
+@dataclass(frozen=True, slots=True)
+class BatchTask:
+    """A question and its context: paths, and texts as `{"text": …}` (with a `name`, if they have one).
+    `limits` stand in the place of the batch's for this task. `digest` names its content."""
+
+    id: str | int
+    task: str
+    context: tuple[str | Mapping[str, str], ...]
+    schema: Mapping[str, Any] | None = None
+    limits: Mapping[str, Any] = field(default_factory=dict)
+    digest: str = ""
+
+    @classmethod
+    def parse(cls, line: bytes) -> BatchTask:
+        """The task that a line holds. Raises BadTask, which says what is wrong with it and what belongs
+        there; it does not look at files."""
+        try:
+            data = json.loads(line)
+        except ValueError as error:
+            raise BadTask(f"is not JSON ({error}): write one object on one line") from None
+        if not isinstance(data, dict):
+            raise BadTask('is not an object: write {"id": …, "task": …, "context": […]}')
+        id_ = data.get("id")
+        if isinstance(id_, bool) or not isinstance(id_, str | int) or str(id_).strip() == "":
+            raise BadTask('has no "id": give a text or a whole number')
+        if len(str(id_)) > _LONGEST_ID:
+            raise BadTask(f'has an "id" of over {_LONGEST_ID} characters: give a shorter one')
+        try:
+            _check(data)
+        except RLMError as error:
+            raise BadTask(str(error), id_) from None
+        context = data["context"]
+        parts = tuple(context) if isinstance(context, list) else (context,)
+        content = {key: data[key] for key in _KEYS if data.get(key) is not None}
+        canonical = json.dumps(content, sort_keys=True, ensure_ascii=True).encode()
+        return cls(
+            id=id_,
+            task=data["task"],
+            context=parts,
+            schema=data.get("schema"),
+            limits=data.get("limits") or {},
+            digest=hashlib.sha256(canonical).hexdigest()[:16],
+        )
+
+    def sources(self) -> tuple[Source, ...]:
+        """Its context, for a run; paths from the current folder. Raises DocumentError for one that is not
+        there."""
+        sources: list[Source] = []
+        for number, part in enumerate(self.context, 1):
+            if isinstance(part, str):
+                sources.extend(sources_from_arguments([part], io.BytesIO()))
+            else:
+                sources.append(TextSource(part.get("name", f"text {number}"), part["text"]))
+        return tuple(sources)
+
+    def seen_from(self, folder: Path) -> BatchTask:
+        """The same, its paths absolute: for whoever works in another folder than `folder`."""
+        parts = [
+            str(folder / part) if isinstance(part, str) and not part.startswith("~") else part
+            for part in self.context
+        ]
+        return replace(self, context=tuple(parts))
+
+    def under(self, limits: Limits) -> Limits:
+        """The batch's limits with its own."""
+        return replace(limits, **self.limits)
+
+
+def _check(data: Mapping[str, Any]) -> None:
+    unknown = sorted(data.keys() - set(_KEYS))
+    if unknown:
+        raise UsageError(f"has an unknown key {unknown[0]!r}: there are {', '.join(_KEYS)}")
+    task = data.get("task")
+    if not isinstance(task, str) or not task.strip():
+        raise UsageError('has no "task": give the question as a text')
+    if "context" not in data:
+        raise UsageError('has no "context": give a list of paths or {"text": …}')
+    _check_context(data["context"])
+    limits = data.get("limits")
+    if limits is not None:
+        if not isinstance(limits, dict):
+            raise UsageError('"limits" is no object: write {"cost_usd": 0.1}')
+        strange = sorted(limits.keys() - set(_LIMITS))
+        if strange:
+            raise UsageError(f"has an unknown limit {strange[0]!r}: there are {', '.join(_LIMITS)}")
+        Limits(**limits)
+    schema = data.get("schema")
+    if schema is not None:
+        if not isinstance(schema, dict):
+            raise UsageError('"schema" is no object: give a JSON Schema')
+        AnswerType(schema)
+
+
+def _check_context(context: Any) -> None:
+    parts = context if isinstance(context, list) else [context]
+    if not parts:
+        raise UsageError('"context" is empty: give a path or {"text": …}')
+    for part in parts:
+        if isinstance(part, dict):
+            known = part.keys() <= {"text", "name"}
+            if (
+                not known
+                or not isinstance(part.get("text"), str)
+                or not isinstance(part.get("name", ""), str)
+            ):
+                raise UsageError('"context" holds an object that is not {"text": …} (with a "name", if any)')
+        elif not isinstance(part, str) or not part:
+            raise UsageError('"context" holds something that is neither a path nor {"text": …}')
+        elif part == "-":
+            raise UsageError('"context" names -: a batch reads no standard input, name a file')

@@ -1,0 +1,249 @@
+"""The Ray engine: jobs on the nodes of a cluster. A job whose node is lost is sent to another one.
+
+Nothing of a lost job is lost with it: its run is in the journal, and goes on from there. Ray itself retries
+nothing here: one place decides who has a job.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from rlm.batch import Job, Outcome, RunModels
+from rlm.budget import Limits
+from rlm.cluster.worker import FATAL, Worker
+from rlm.engine import Settings
+from rlm.errors import ConfigurationError, UsageError
+
+__all__ = ["RayEngine", "ray_engine"]
+
+_ALL_LOST_SECONDS = 300.0
+"""How long every worker may be gone before the batch gives up: a cluster may be replacing its nodes."""
+_READY_SECONDS = 120.0
+_CONNECT_SECONDS = 10.0
+_STOP_SECONDS = 10.0
+_PAUSE_SECONDS = 1.0
+
+
+@dataclass(slots=True, eq=False)
+class _Place:
+    """One worker: its actor, how many jobs it has, whether it is known to be there."""
+
+    actor: Any
+    jobs: int = 0
+    there: bool = True
+
+
+@contextmanager
+def ray_engine(
+    models: RunModels,
+    limits: Limits,
+    settings: Settings,
+    *,
+    address: str | None = None,
+    workers: int | None = None,
+    jobs: int = 8,
+) -> Iterator[RayEngine]:
+    """An engine on the cluster at `address`; None starts one on this machine for as long as it lasts.
+
+    `workers` (None: one for each CPU of the cluster) run `jobs` jobs each at a time. A cluster of several
+    machines needs a journal that all of them reach: `settings.store` is a postgresql:// URL then. Raises
+    ConfigurationError when Ray is not installed, there is no cluster or the store will not do.
+    """
+    store = str(settings.store)
+    if address is not None and not store.startswith(("postgresql", "postgres:")):
+        raise ConfigurationError(
+            f"the nodes of a cluster share no file: give --store postgresql://USER@HOST/NAME (it is {store})"
+        )
+    if "://" not in store:
+        settings = replace(settings, store=Path(store).expanduser().absolute())
+    if address not in (None, "auto"):
+        _check_reachable(address)
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    # Workers run the interpreter of this process, whatever started it.
+    os.environ.setdefault("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")
+    try:
+        import ray
+    except ModuleNotFoundError:
+        raise ConfigurationError(
+            "--engine ray needs Ray: install rlm-runtime[ray], or use --engine local"
+        ) from None
+    terminating = signal.getsignal(signal.SIGTERM)
+    try:
+        ray.init(
+            address=address or "local",
+            log_to_driver=False,
+            include_dashboard=False,
+            logging_level=logging.CRITICAL,
+        )
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise ConfigurationError(
+            f"there is no Ray cluster at {address or 'this machine'} ({reason}): check --address"
+        ) from error
+    # Ray takes SIGTERM for itself; here it interrupts the batch like Ctrl-C.
+    with suppress(ValueError):
+        signal.signal(signal.SIGTERM, terminating)
+    try:
+        count = workers or max(1, int(ray.cluster_resources().get("CPU", 1)))
+        yield RayEngine(ray, Worker, (models, limits, settings, jobs), workers=count, jobs=jobs)
+    finally:
+        ray.shutdown()
+
+
+def _check_reachable(address: str) -> None:
+    """Ray itself would try for minutes. Raises ConfigurationError."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit():
+        raise ConfigurationError(f"--address {address} is no address of a cluster: give HOST:PORT, or auto")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), _CONNECT_SECONDS).close()
+    except OSError as error:
+        raise ConfigurationError(
+            f"there is no Ray cluster at {address} ({error.strerror or error}): check --address, and "
+            "that its head node runs"
+        ) from None
+
+
+class RayEngine:
+    """`workers` actors, of which each has up to `jobs` jobs at a time, within `async with`."""
+
+    def __init__(
+        self, ray: Any, worker: type[Worker], given: tuple[Any, ...], *, workers: int, jobs: int
+    ) -> None:
+        self.slots = workers * jobs
+        self._ray = ray
+        self._worker = worker
+        self._given = given
+        self._count = workers
+        self._folder = Path.cwd()
+        self._jobs = jobs
+        self._places: list[_Place] = []
+        self._changed = asyncio.Condition()
+        self._finding: set[asyncio.Task[None]] = set()
+
+    async def run(self, job: Job) -> Outcome:
+        """What came of it, on whichever node. Raises what would fail every other job as well, and UsageError
+        when no worker is left."""
+        job = replace(job, task=job.task.seen_from(self._folder))
+        while True:
+            place = await self._take()
+            try:
+                outcome: Outcome = await place.actor.run.remote(job)
+            except self._ray.exceptions.RayTaskError:
+                raise  # an error in our own code: another node would meet it too
+            except self._ray.exceptions.RayError:
+                self._lost(place)
+                continue
+            finally:
+                async with self._changed:
+                    place.jobs -= 1
+                    self._changed.notify_all()
+            if outcome.failure is not None and outcome.failure.type in FATAL:
+                raise FATAL[outcome.failure.type](outcome.failure.message)
+            return outcome
+
+    async def _take(self) -> _Place:
+        """The worker with the fewest jobs of those that have room for one."""
+        try:
+            async with self._changed:
+                while True:
+                    free = [place for place in self._places if place.there and place.jobs < self._jobs]
+                    if free:
+                        place = min(free, key=lambda one: one.jobs)
+                        place.jobs += 1
+                        return place
+                    alone = not any(place.there for place in self._places)
+                    await asyncio.wait_for(self._changed.wait(), _ALL_LOST_SECONDS if alone else None)
+        except TimeoutError:
+            raise UsageError(
+                f"every worker of the cluster has been gone for {_ALL_LOST_SECONDS:g} s: look after its "
+                "nodes; the same command goes on"
+            ) from None
+
+    def _lost(self, place: _Place) -> None:
+        """Its jobs go elsewhere; it is used again when Ray has started it anew."""
+        if not place.there:
+            return
+        place.there = False
+        finding = asyncio.ensure_future(self._find(place))
+        self._finding.add(finding)
+        finding.add_done_callback(self._finding.discard)
+
+    async def _find(self, place: _Place) -> None:
+        while True:
+            try:
+                await place.actor.ready.remote()
+                break
+            except self._ray.exceptions.RayError:
+                await asyncio.sleep(_PAUSE_SECONDS)
+        async with self._changed:
+            place.there = True
+            self._changed.notify_all()
+
+    async def __aenter__(self) -> Self:
+        actors = self._ray.remote(self._worker).options(
+            num_cpus=1,
+            max_restarts=-1,
+            max_task_retries=0,
+            # Beside the jobs, room to be asked whether it is ready and to be told to stop.
+            max_concurrency=self._jobs + 2,
+            scheduling_strategy="SPREAD",
+        )
+        self._places = [_Place(actors.remote(*self._given), there=False) for _ in range(self._count)]
+        opening = [asyncio.ensure_future(self._open(place)) for place in self._places]
+        try:
+            await asyncio.wait_for(self._first(opening), _READY_SECONDS)
+        except BaseException as error:
+            await self._end(opening)
+            if isinstance(error, TimeoutError):
+                raise ConfigurationError(
+                    f"no worker was ready within {_READY_SECONDS:g} s: the cluster has no free CPU, or "
+                    "rlm-runtime is not installed on its nodes"
+                ) from None
+            raise
+        self._finding.update(task for task in opening if not task.done())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._end(list(self._finding))
+
+    async def _open(self, place: _Place) -> None:
+        failure = await place.actor.ready.remote()
+        if failure is not None:
+            raise FATAL[failure.type](failure.message)
+        async with self._changed:
+            place.there = True
+            self._changed.notify_all()
+
+    @staticmethod
+    async def _first(opening: list[asyncio.Task[None]]) -> None:
+        """Until one worker is ready: the others may wait for room."""
+        for done in asyncio.as_completed(opening):
+            await done
+            return
+
+    async def _end(self, tasks: list[asyncio.Task[None]]) -> None:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        stopping = [self._stop(place) for place in self._places if place.there]
+        with suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.gather(*stopping), _STOP_SECONDS)
+        for place in self._places:
+            self._ray.kill(place.actor)
+
+    async def _stop(self, place: _Place) -> None:
+        with suppress(self._ray.exceptions.RayError):
+            await place.actor.stop.remote()

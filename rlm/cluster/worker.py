@@ -1,0 +1,73 @@
+"""What runs on a node: the local engine, within a Ray actor."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import AsyncExitStack
+
+from rlm.batch import Failure, Job, LocalEngine, Outcome, RunModels
+from rlm.budget import Limits
+from rlm.engine import Settings
+from rlm.errors import ConfigurationError, JournalError
+from sandbox.errors import SandboxRefused
+
+__all__ = ["FATAL", "Worker"]
+
+FATAL = {kind.__name__: kind for kind in (SandboxRefused, ConfigurationError, JournalError)}
+"""What would fail every job of a batch: it is sent as a Failure, and raised at the other end."""
+
+
+class Worker:
+    """An actor's class: runs jobs on its node, as many at a time as it is sent. Models' keys are those of the
+    node's own environment: none is sent."""
+
+    def __init__(self, models: RunModels, limits: Limits, settings: Settings, slots: int) -> None:
+        self._models = models
+        self._limits = limits
+        self._settings = settings
+        self._slots = slots
+        self._stack = AsyncExitStack()
+        self._engine: LocalEngine | None = None
+        self._entering = asyncio.Lock()
+        self._running: set[asyncio.Task[Outcome]] = set()
+        logging.getLogger("rlm").addHandler(logging.NullHandler())
+
+    async def ready(self) -> Failure | None:
+        """Open the journal, make the models; why that can't be done, if it can't."""
+        try:
+            await self._entered()
+        except tuple(FATAL.values()) as error:
+            return Failure(type(error).__name__, str(error))
+        return None
+
+    async def run(self, job: Job) -> Outcome:
+        """What came of a job."""
+        task = asyncio.ensure_future(self._run(job))
+        self._running.add(task)
+        try:
+            return await task
+        finally:
+            self._running.discard(task)
+
+    async def stop(self) -> None:
+        """Interrupt what runs, so that it can be gone on with, and let go of everything."""
+        for task in self._running:
+            task.cancel()
+        await asyncio.gather(*self._running, return_exceptions=True)
+        await self._stack.aclose()
+
+    async def _run(self, job: Job) -> Outcome:
+        try:
+            engine = await self._entered()
+            return await engine.run(job)
+        except tuple(FATAL.values()) as error:
+            return Outcome(None, Failure(type(error).__name__, str(error)))
+
+    async def _entered(self) -> LocalEngine:
+        async with self._entering:
+            if self._engine is None:
+                rlm = self._models.rlm(self._limits, self._settings)
+                engine = LocalEngine(rlm, store=str(self._settings.store), slots=self._slots)
+                self._engine = await self._stack.enter_async_context(engine)
+            return self._engine

@@ -1,0 +1,189 @@
+"""`rlm batch` as its user runs it: real processes, a provider that counts, kill -9 in the middle."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture
+def tasks(tmp_path: Path) -> Callable[..., Path]:
+    """`tasks(12)`: a file of so many tasks, each over its own short text."""
+
+    def write(count: int, **more: Any) -> Path:
+        path = tmp_path / "tasks.jsonl"
+        with path.open("w") as file:
+            for number in range(count):
+                task = {"id": f"t{number}", "task": f"Which number is it, in task {number}?"}
+                task |= {"context": [{"text": f"The number is {number}. Nothing else is said."}], **more}
+                file.write(json.dumps(task) + "\n")
+        return path
+
+    return write
+
+
+@pytest.fixture
+def counting(provider_server):
+    """A provider with a root of two rounds and a child between them. `asked` counts every request by its
+    task, role and round; each takes a twentieth of a second."""
+    asked: Counter[str] = Counter()
+
+    def reply(received) -> str:
+        time.sleep(0.05)
+        if "repl" not in received.system:
+            number = received.prompt.split("The number is ")[1].split(".")[0]
+            asked[f"child {number}"] += 1
+            return f"It is {number}."
+        task = received.prompt.split("in task ")[1].split("?")[0] if "in task " in received.prompt else ""
+        told = "\n".join(str(message["content"]) for message in received.body["messages"])
+        task = task or told.split("in task ")[1].split("?")[0]
+        rounds = sum(message["role"] == "assistant" for message in received.body["messages"])
+        asked[f"root {task} {rounds}"] += 1
+        if rounds == 0:
+            return "```repl\nsaid = str(sub_query('Which number?', (0, 30)))\nprint(said)\n```"
+        return "```repl\nfinalize(said)\n```"
+
+    provider_server.always = reply
+    provider_server.asked = asked
+    return provider_server
+
+
+def options(provider) -> list[str]:
+    return ["--model", f"openai:m@{provider.url}/v1", "--strategy", "rlm"]
+
+
+def lines_of(out: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in out.read_text().splitlines()]
+
+
+def test_killed_and_started_again_no_task_is_lost_doubled_or_paid_twice(
+    rlm, rlm_process, counting, tasks, tmp_path: Path
+) -> None:
+    path, out = tasks(16), tmp_path / "r.jsonl"
+    command = ["batch", str(path), "--out", str(out), "--jobs", "4", *options(counting)]
+    for kill_at in (3, 9):
+        process = rlm_process(*command)
+        while process.poll() is None and (not out.exists() or out.read_bytes().count(b"\n") < kill_at):
+            time.sleep(0.005)
+        process.send_signal(signal.SIGKILL)
+        process.wait(10)
+    with out.open("ab") as file:
+        file.write(b'{"id": "t15", "ans')  # as if it had been cut off in the middle of a line
+    done = len(lines_of_complete(out))
+    ran = rlm(*command)
+    assert ran.code == 0, ran.stderr
+    assert f"{done} of 16 are done" in ran.stderr
+    lines = lines_of(out)
+    assert sorted(line["id"] for line in lines) == sorted(f"t{n}" for n in range(16))
+    assert all(line["answer"] == f"It is {line['id'][1:]}." for line in lines)
+    # What was in flight when it was killed was asked and not heard: at most one call a job, each time.
+    twice = {question: times for question, times in counting.asked.items() if times > 1}
+    assert sum(times - 1 for times in twice.values()) <= 2 * 4, twice
+    assert len(counting.asked) == 16 * 3
+    assert len({line["run_id"] for line in lines}) == 16
+
+
+def lines_of_complete(out: Path) -> list[bytes]:
+    return [line for line in out.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]
+
+
+def test_interrupted_it_says_that_the_same_command_goes_on(
+    rlm, rlm_process, counting, tasks, tmp_path
+) -> None:
+    path, out = tasks(8), tmp_path / "r.jsonl"
+    command = ["batch", str(path), "--out", str(out), "--jobs", "2", *options(counting)]
+    process = rlm_process(*command)
+    while process.poll() is None and (not out.exists() or out.read_bytes().count(b"\n") < 3):
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=30)
+    assert process.returncode == 130, stderr
+    assert f"lines are in {out}; the same command goes on" in stderr
+    assert "Traceback" not in stderr
+    assert rlm(*command).code == 0
+    assert len({line["id"] for line in lines_of(out)}) == 8
+
+
+def test_without_a_key_it_answers_offline_and_prints_a_table(rlm, tasks, tmp_path) -> None:
+    out = tmp_path / "r.jsonl"
+    ran = rlm("batch", str(tasks(6)), "--out", str(out))
+    assert ran.code == 0, ran.stderr
+    assert ran.stdout == ""
+    table = dict(line.split(maxsplit=1) for line in ran.stderr.splitlines() if line)
+    assert table["tasks"] == "6"
+    assert table["answered"] == "6"
+    assert table["cost"] == "$0"
+    assert {line["id"] for line in lines_of(out)} == {f"t{n}" for n in range(6)}
+    again = rlm("batch", str(tmp_path / "tasks.jsonl"), "--out", str(out), "--json", "--quiet")
+    assert again.stderr == ""
+    assert (again.json["before"], again.json["done"], again.json["answered"]) == (6, 6, 6)
+
+
+def test_bad_lines_end_it_in_one_line_before_anything_is_spent(rlm, counting, tasks, tmp_path) -> None:
+    path = tasks(2)
+    path.write_text(
+        path.read_text() + '{"id": "t1", "task": "again", "context": [{"text": "x"}]}\nnot json\n'
+    )
+    out = tmp_path / "r.jsonl"
+    ran = rlm("batch", str(path), "--out", str(out), *options(counting))
+    assert ran.code == 2
+    assert "line 3 has the id of line 2" in ran.one_line
+    assert "line 4 is not JSON" in ran.one_line
+    assert not counting.asked
+    assert not out.exists()
+    skipping = rlm("batch", str(path), "--out", str(out), "--skip-bad", *options(counting))
+    assert skipping.code == 1
+    lines = {line["id"]: line for line in lines_of(out)}
+    assert set(lines) == {"t0", "t1", "line 3", "line 4"}
+    assert lines["line 4"]["error"]["type"] == "BadTask"
+    assert lines["t1"]["answer"] == "It is 1."
+
+
+def test_a_budget_that_can_not_be_held_is_refused_before_anything_is_spent(
+    rlm, counting, tasks, tmp_path
+) -> None:
+    command = ["batch", str(tasks(2)), "--out", str(tmp_path / "r.jsonl"), *options(counting)]
+    ran = rlm(*command, "--budget", "1")
+    assert ran.code == 2
+    assert "the price of openai:m@" in ran.one_line
+    assert "leave --budget out" in ran.one_line
+    assert not counting.asked
+
+
+def test_a_dry_run_says_what_it_would_take_and_asks_nobody(rlm, counting, tasks, tmp_path) -> None:
+    out = tmp_path / "r.jsonl"
+    ran = rlm("batch", str(tasks(3)), "--out", str(out), "--dry-run", "--json", *options(counting))
+    assert ran.code == 0, ran.stderr
+    assert ran.json["tasks"] == 3
+    assert ran.json["calls"] > 3
+    assert not counting.asked
+    assert not out.exists()
+
+
+def test_a_cluster_without_its_engine_is_a_usage_error(rlm, tasks, tmp_path) -> None:
+    ran = rlm("batch", str(tasks(1)), "--out", str(tmp_path / "r.jsonl"), "--address", "auto")
+    assert ran.code == 2
+    assert "--engine ray" in ran.one_line
+
+
+def test_nodes_of_a_cluster_need_a_store_that_all_of_them_reach(rlm, tasks, tmp_path) -> None:
+    command = ["batch", str(tasks(1)), "--out", str(tmp_path / "r.jsonl"), "--engine", "ray"]
+    ran = rlm(*command, "--address", "auto")
+    assert ran.code == 2
+    assert "--store postgresql://" in ran.one_line
+
+
+@pytest.mark.skipif(find_spec("ray") is not None, reason="Ray is installed: nothing is missing")
+def test_without_ray_installed_it_says_what_to_install(rlm, tasks, tmp_path) -> None:
+    command = ["batch", str(tasks(1)), "--out", str(tmp_path / "r.jsonl"), "--engine", "ray"]
+    ran = rlm(*command)
+    assert ran.code == 2
+    assert "install rlm-runtime[ray]" in ran.one_line

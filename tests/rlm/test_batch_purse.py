@@ -1,0 +1,74 @@
+"""The budget of a whole batch."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlm.batch import Purse
+from rlm.errors import BudgetExhausted
+
+
+async def test_without_a_budget_every_task_has_its_own_limit() -> None:
+    purse = Purse(None, slots=1)
+    assert await purse.take(5.0) == 5.0
+    assert await purse.take(5.0) == 5.0
+
+
+async def test_tasks_that_run_together_share_what_is_left() -> None:
+    purse = Purse(8.0, slots=4, floor=0.1)
+    assert [await purse.take(5.0) for _ in range(4)] == pytest.approx([2.0, 2.0, 2.0, 2.0])
+
+
+async def test_a_task_waits_for_the_others_rather_than_begin_with_too_little() -> None:
+    purse = Purse(1.0, slots=8, floor=0.6)
+    first = await purse.take(5.0)
+    assert first == 1.0  # alone it may have all of it
+    second = asyncio.ensure_future(purse.take(5.0))
+    await asyncio.sleep(0)
+    assert not second.done()
+    await purse.settle(first, 0.01)
+    assert await second == pytest.approx(0.99)
+
+
+async def test_when_too_little_for_one_call_is_left_it_is_used_up() -> None:
+    purse = Purse(1.0, slots=2, floor=0.3, spent=0.8)
+    with pytest.raises(BudgetExhausted, match=r"batch's budget of \$1 is used up .* larger --budget"):
+        await purse.take(5.0)
+
+
+async def test_models_that_cost_nothing_need_no_money() -> None:
+    assert await Purse(0.0, slots=2).take(5.0) == 0.0
+
+
+@given(
+    budget=st.floats(0.1, 100),
+    slots=st.integers(1, 6),
+    costs=st.lists(st.tuples(st.floats(0.01, 5), st.floats(0, 1)), min_size=1, max_size=40),
+)
+def test_no_order_of_tasks_spends_more_than_the_budget(
+    budget: float, slots: int, costs: list[tuple[float, float]]
+) -> None:
+    """Each task wants at most the first number and spends the second's share of what it is given."""
+
+    async def all_tasks() -> float:
+        purse = Purse(budget, slots=slots, floor=0.01)
+        todo = iter(costs)
+
+        async def work() -> None:
+            for most, used in todo:
+                try:
+                    share = await purse.take(most)
+                except BudgetExhausted:
+                    return
+                assert 0 < share <= most
+                await asyncio.sleep(0)
+                await purse.settle(share, share * used)
+
+        await asyncio.wait_for(asyncio.gather(*(work() for _ in range(slots))), 10)
+        return purse.spent
+
+    assert asyncio.run(all_tasks()) <= budget * (1 + 1e-9)

@@ -1,0 +1,129 @@
+"""The results file: one line a task, wherever its writer is cut off."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from rlm.batch import ResultsFile
+from rlm.errors import UsageError
+
+FACTS = {"model": "extractive"}
+
+
+def line(id_: str | int, *, answer: object = "yes", stop: str = "finalized") -> dict[str, Any]:
+    usage = [{"calls": 2, "input_tokens": 10, "output_tokens": 5, "cost_usd": 0.5}]
+    return {
+        "id": id_,
+        "run_id": f"b.{id_}",
+        "answer": answer,
+        "stop_reason": stop,
+        "citations": [{"verified": True}, {"verified": False}],
+        "usage": usage,
+    }
+
+
+def ids(path: Path) -> list[object]:
+    return [json.loads(one)["id"] for one in path.read_text().splitlines()]
+
+
+def test_lines_are_counted_and_found_again(tmp_path: Path) -> None:
+    out = tmp_path / "deep" / "r.jsonl"
+    with ResultsFile.open(out, "b1", FACTS) as results:
+        assert results.is_new
+        results.append(line("a"))
+        results.append(line(2, answer=None, stop="rounds"))
+    with ResultsFile.open(out, "b2", FACTS) as results:
+        assert not results.is_new
+        assert results.batch == "b1"
+        assert results.done == {"a": "b.a", "2": "b.2"}
+        assert results.summary.before == 2
+        assert dict(results.summary.ends) == {"answered": 1, "rounds": 1}
+        assert (results.summary.calls, results.summary.cost_usd) == (4, 1.0)
+        assert (results.summary.verified, results.summary.citations) == (2, 4)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40, deadline=None)
+@given(cut=st.floats(0, 1), count=st.integers(1, 5))
+def test_cut_off_at_any_byte_and_gone_on_with_there_is_one_line_a_task(
+    tmp_path_factory: pytest.TempPathFactory, cut: float, count: int
+) -> None:
+    out = tmp_path_factory.mktemp("cut") / "r.jsonl"
+    with ResultsFile.open(out, "b", FACTS) as results:
+        for number in range(count):
+            results.append(line(number))
+    data = out.read_bytes()
+    out.write_bytes(data[: int(cut * len(data))])
+    with ResultsFile.open(out, "b", FACTS) as results:
+        for number in range(count):
+            if str(number) not in results.done:
+                results.append(line(number))
+    assert sorted(ids(out)) == list(range(count))
+
+
+def test_tasks_that_failed_are_tried_again_and_those_that_ended_are_not(tmp_path: Path) -> None:
+    out = tmp_path / "r.jsonl"
+    with ResultsFile.open(out, "b", FACTS) as results:
+        results.append(line("done"))
+        results.append(line("provider", answer=None, stop="model"))
+        results.append(line("missing", answer=None, stop="error"))
+        results.append(line("limit", answer=None, stop="cost"))
+    with ResultsFile.open(out, "b", FACTS) as results:
+        assert set(results.done) == {"done", "limit"}
+        assert ids(out) == ["done", "limit"]
+        results.append(line("provider"))
+    assert ids(out) == ["done", "limit", "provider"]
+    assert not list(tmp_path.glob("*.new"))
+
+
+def test_two_processes_do_not_write_one_file(tmp_path: Path) -> None:
+    out = tmp_path / "r.jsonl"
+    with (
+        ResultsFile.open(out, "b", FACTS),
+        pytest.raises(UsageError, match="another rlm batch is writing"),
+        ResultsFile.open(out, "b", FACTS),
+    ):
+        pass
+
+
+def test_another_model_or_a_strange_file_is_refused(tmp_path: Path) -> None:
+    out = tmp_path / "r.jsonl"
+    with ResultsFile.open(out, "b", FACTS):
+        pass
+    with (
+        pytest.raises(UsageError, match="begun with model extractive, not openai:m"),
+        ResultsFile.open(out, "b", {"model": "openai:m"}),
+    ):
+        pass
+    out.write_text("something else\n")
+    with (
+        pytest.raises(UsageError, match=r"line 1 of .* is no line of a batch"),
+        ResultsFile.open(out, "b", FACTS),
+    ):
+        pass
+    assert out.read_text() == "something else\n"
+    strange = tmp_path / "mine.jsonl"
+    strange.write_text("{}\n")
+    with pytest.raises(UsageError, match="not known to be a batch's"), ResultsFile.open(strange, "b", FACTS):
+        pass
+    assert strange.read_text() == "{}\n"
+
+
+def test_a_beginning_that_was_cut_off_begins_again(tmp_path: Path) -> None:
+    (tmp_path / "r.jsonl.batch").write_text('{"batch": "b0", "mod')
+    with ResultsFile.open(tmp_path / "r.jsonl", "b1", FACTS) as results:
+        assert results.is_new
+        assert results.batch == "b1"
+    assert json.loads((tmp_path / "r.jsonl.batch").read_text())["batch"] == "b1"
+
+
+def test_a_result_with_half_a_surrogate_is_still_a_line(tmp_path: Path) -> None:
+    out = tmp_path / "r.jsonl"
+    with ResultsFile.open(out, "b", FACTS) as results:
+        results.append(line("a", answer="x\ud800y"))
+    assert json.loads(out.read_bytes())["answer"] == "x\ud800y"
