@@ -136,12 +136,14 @@ class Budget:
         self._ledger = _Ledger(shared, clock(), clock)
         self._rounds = 0
         self._last_taken = False
+        self._branch = False
         self._hold: dict[_Kind, int] = dict.fromkeys(_KINDS, 0)
 
     def branch(self) -> Budget:
         """The same ledger for a sub-RLM: rounds and last round of its own. Close it when that one ends."""
         other = Budget(self.limits, clock=self._ledger.clock)
         other._ledger = self._ledger
+        other._branch = True
         return other
 
     def close(self) -> None:
@@ -177,8 +179,10 @@ class Budget:
         ledger.cost_known = ledger.cost_known and cost_known
 
     def restore_seconds(self, seconds: float) -> None:
-        """So many seconds of the run are used up now, whatever was before."""
-        self._ledger.started = self._ledger.clock() - seconds
+        """So many seconds of the run are used up now, whatever was before. The clock is the tree's: a branch
+        leaves it as it is."""
+        if not self._branch:
+            self._ledger.started = self._ledger.clock() - seconds
 
     def repeat_round(self, *, final: bool) -> None:
         """Count a round that is gone through again: no limit is checked, nothing is held."""

@@ -85,6 +85,7 @@ class Caller:
         budget.restore(
             calls=spent.calls, tokens=spent.tokens, cost_usd=spent.cost_usd, cost_known=spent.cost_known
         )
+        budget.restore_seconds(spent.seconds)
 
     def branch(self, budget: Budget, log: RunLog, playback: Playback) -> Caller:
         """The same for a sub-RLM: what it spends counts here, too."""

@@ -178,13 +178,21 @@ class Driver:
             self._budget.repeat_round(final=past.final)
             self._observe(RoundStarted(past.number, self._budget.limits.rounds, past.final))
             self._finalizer.last_round = past.final
+            if past.cell is None:
+                # It runs anew: from here on time counts.
+                self._restore_seconds()
             await self._take(past.reply, past.number, past)
             if self._finalizer.answer is not None or past.final:
                 return self._forced() if past.final else Outcome(self._finalizer.answer, "finalized")
             if self._playback.diverged:
                 break
-        self._budget.restore_seconds(self._playback.recording.spent.seconds)
+        if rounds and rounds[-1].cell is not None:
+            self._restore_seconds()
         return None
+
+    def _restore_seconds(self) -> None:
+        """Going through what was had takes none of the run's time."""
+        self._budget.restore_seconds(self._playback.recording.spent.seconds)
 
     async def _round(self, round_: int, *, final: bool = False) -> None:
         """Ask, check, run, feed back."""

@@ -32,6 +32,7 @@ from sandbox.types import KernelLimits
 
 __all__ = ["Engine", "Settings"]
 
+_FROM_BELOW = "in a sub-RLM: "
 _TOLD_FROM_BELOW = (ChildrenStarted, ChildEnded, ModelAnswered, SubRLMStarted, SubRLMEnded, Warned)
 
 
@@ -99,6 +100,8 @@ class Engine:
         """The engine of a sub-RLM: whoever watches the run is told of its children, not of its rounds."""
 
         def told(event: Event) -> None:
+            if isinstance(event, Warned) and not event.message.startswith(_FROM_BELOW):
+                event = Warned(_FROM_BELOW + event.message)
             if isinstance(event, _TOLD_FROM_BELOW):
                 tell(event)
 

@@ -81,6 +81,17 @@ class Playback:
             return PastFailure("cancelled", "the block was interrupted before this was answered")
         return None
 
+    def end(self, name: str) -> PastFailure | None:
+        """Why the sub-RLM of that name gave the cell that is repeated no answer; None when it gave one, or is
+        to be run."""
+        if not self.repeating:
+            return None
+        if name in self.recording.ended:
+            return self.recording.ended[name]
+        if self._past is not None and self._past.status == "timeout":
+            return PastFailure("cancelled", "the block was interrupted before this was answered")
+        return None
+
     def order(self, helper: str) -> int:
         """Counts the calls of a helper in this round, from 0."""
         self._calls[helper] += 1
