@@ -146,7 +146,7 @@ class Caller:
         most = prompt_tokens + request.max_output_tokens
         cost = self.prices.at_most(model, prompt_tokens, request.max_output_tokens)
         if last_round:
-            reservation = self._budget.take_last_round()
+            reservation = self._budget.take_last_round(tokens=most, cost_usd=cost)
         else:
             calls = 0 if request.role in ("root", "summary") else 1
             reservation = self._budget.reserve(calls=calls, tokens=most, cost_usd=cost)

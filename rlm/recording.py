@@ -62,7 +62,8 @@ class Recording:
     """`replies` are by key, in order; `failures` by round and key; `helpers` by round, helper and order of
     the call. Only what a cell that came to its end was told is in the latter two: one that did not is run
     anew. `limit` is the name of the limit that led to the last round, and its message. `ended` says of each
-    sub-RLM that came to an end why it failed, None when it did not; `below` holds the events of each."""
+    sub-RLM that came to an end why it failed, None when it did not; `below` holds the events of each. `over`:
+    it goes no further than what is here."""
 
     rounds: tuple[PastRound, ...] = ()
     replies: Mapping[str, list[PastReply]] = field(default_factory=dict)
@@ -73,6 +74,7 @@ class Recording:
     within: str = ""
     ended: Mapping[str, PastFailure | None] = field(default_factory=dict)
     below: Mapping[str, Sequence[Event]] = field(default_factory=dict)
+    over: bool = False
 
     @classmethod
     def of(cls, events: Iterable[Event], within: str = "") -> Recording:

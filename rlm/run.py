@@ -138,7 +138,7 @@ class Run:
         from rlm.journal import PartLog
 
         log = PartLog(self._log, name)
-        recording = self._playback.recording.part(name)
+        recording = self._playback.part(name)
         if name not in self._playback.recording.below:
             # It counts as one child call; what it asks itself is counted apart.
             self._budget.settle(self._budget.reserve(tokens=0, cost_usd=0.0), tokens=0, cost_usd=0.0)

@@ -105,9 +105,8 @@ class SubRLMs:
     async def _ask(self, prompt: str, source: ChildSlice | None, name: str) -> ChildAnswer:
         if self._depth >= self._deepest:
             return await self._one_child(prompt, source)
+        # Why it failed, where this cell was told so before: it is gone through for what it saw, no further.
         past = self._playback.end(name)
-        if past is not None:
-            return ChildAnswer("", error=past.message, error_type=past.type, found=False, how="rlm")
         async with self._tree.kernels(self._depth + 1):
             self._observe(SubRLMStarted(self._depth + 1, prompt[:_PROMPT_SHOWN]))
             try:
@@ -120,6 +119,8 @@ class SubRLMs:
                 answer = ChildAnswer("", error=str(error), error_type="rlm", found=False, how="rlm")
             else:
                 answer = _told(descent)
+            if past is not None:
+                answer = ChildAnswer("", error=past.message, error_type=past.type, found=False, how="rlm")
             self._observe(SubRLMEnded(self._depth + 1, answer.error is None))
             if not self._playback.repeating:
                 facts = {"name": name, "error": answer.error, "error_type": answer.error_type}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rlm import Limits, RunResult
+from rlm import Limits, RunResult, Settings
 from rlm.accounts import Accounts
 from rlm.budget import Budget
 from rlm.calls import Caller
@@ -15,6 +15,7 @@ from rlm.coverage import CoverageLedger
 from rlm.events import ChildEnded, RoundStarted, SubRLMEnded, SubRLMStarted
 from rlm.journal import Journal
 from rlm.models.base import Reply, Request, TokenUsage
+from rlm.models.facts import ModelFacts
 from rlm.models.prices import Prices
 from rlm.playback import Playback
 from rlm.sub_rlms import Descent, SubRLMs
@@ -378,3 +379,34 @@ async def test_one_of_two_that_wait_may_be_cancelled(tmp_path: Path) -> None:
         await asyncio.gather(second, third)
     assert [(answer.text, answer.cached) for answer in answers] == [("yes", False), ("yes", True)]
     assert len(waiters.names) == 2
+
+
+@pytest.mark.parametrize("dollars", [0.1, 0.02])
+async def test_a_tree_does_not_overspend_by_more_than_one_call(run, block, dollars) -> None:
+    """driver.md 4.2, 4.7: two levels of sub-RLMs that never finalize, and all their children."""
+    prices = ModelFacts(input_price=1.0, output_price=4.0)
+    paid: list[float] = []
+
+    def told(request: Request) -> Reply:
+        text = "word " * 40 if request.role == "child" else block(codes[request.task.split()[0]])
+        text = text.replace("{round}", str(request.round))
+        usage = TokenUsage(sum(len(message.content) for message in request.messages) // 4, len(text) // 4)
+        paid.append((usage.input_tokens * 1.0 + usage.output_tokens * 4.0) / 1e6)
+        return Reply(text, usage=usage)
+
+    codes = {
+        "top": "names = [f'left {n} {round}' for n in range(6)]\n"
+        "a = sub_rlm_batch(names, [(n, n + 900) for n in range(6)])\n"
+        "print('y' * 7_900)",
+        "left": "a = sub_rlm_batch(['right {round}'] * 2, [(0, 400), (400, 800)])\n"
+        "b = sub_query_batch('q {round}', chunk(200))\nprint('y' * 7_900)",
+        "right": "b = sub_query_batch('r {round}', chunk(100))\nprint('y' * 7_900)",
+    }
+    model = ScriptedModel.of(root=told, child=told)
+    settings = Settings(strategy="rlm", facts={model.name: prices})
+    limits = Limits(depth=2, cost_usd=dollars, rounds=8)
+    result = await run(model, BODY, task="top 0", limits=limits, settings=settings)
+    assert (result.answer, result.stop_reason) == (None, "cost")
+    assert sum(paid) == pytest.approx(sum(one.cost_usd for one in result.usage))
+    assert sum(paid) <= dollars + max(paid)
+    assert len([request for request in model.requests if request.task == "top 0" and request.final]) == 1
