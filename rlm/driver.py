@@ -402,8 +402,14 @@ class Driver:
             return CellResult(status="died", ename=_DIED, evalue=str(error))
 
     async def _open(self) -> None:
+        """A kernel. One that ended while it started is followed by another, once."""
         self._sandbox = self._new_sandbox()
-        await self._sandbox.open()
+        try:
+            await self._sandbox.open()
+        except KernelStartError:
+            await self._close()
+            self._sandbox = self._new_sandbox()
+            await self._sandbox.open()
 
     async def _close(self) -> None:
         if self._sandbox is not None:
