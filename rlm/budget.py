@@ -136,12 +136,14 @@ class Budget:
         self._ledger = _Ledger(shared, clock(), clock)
         self._rounds = 0
         self._last_taken = False
+        self._branch = False
         self._hold: dict[_Kind, int] = dict.fromkeys(_KINDS, 0)
 
     def branch(self) -> Budget:
         """The same ledger for a sub-RLM: rounds and last round of its own. Close it when that one ends."""
         other = Budget(self.limits, clock=self._ledger.clock)
         other._ledger = self._ledger
+        other._branch = True
         return other
 
     def close(self) -> None:
@@ -177,8 +179,10 @@ class Budget:
         ledger.cost_known = ledger.cost_known and cost_known
 
     def restore_seconds(self, seconds: float) -> None:
-        """So many seconds of the run are used up now, whatever was before."""
-        self._ledger.started = self._ledger.clock() - seconds
+        """So many seconds of the run are used up now, whatever was before. The clock is the tree's: a branch
+        leaves it as it is."""
+        if not self._branch:
+            self._ledger.started = self._ledger.clock() - seconds
 
     def repeat_round(self, *, final: bool) -> None:
         """Count a round that is gone through again: no limit is checked, nothing is held."""
@@ -194,17 +198,34 @@ class Budget:
                 raise self._exhausted(kind, amounts[kind], self._ledger.left(kind) + self._hold[kind])
         self._set_hold(amounts)
 
-    def take_last_round(self) -> Reservation:
+    def last_round_room(self) -> tuple[int, float]:
+        """Tokens and dollars that the last round may take: what is held, and what is left beside it."""
+        room = self._last_round_room()
+        return room["tokens"], room["cost_usd"] / _NANO
+
+    def take_last_round(self, *, tokens: int, cost_usd: float | None) -> Reservation:
         """Turn what is held into a reservation and count the round, whatever limit was reached. Settle it
-        like any other. Raises BudgetExhausted for `rounds` when it was taken before."""
+        like any other. Raises BudgetExhausted for `rounds` when it was taken before.
+
+        That of the tree's root is had even where there is no room for it: one call. Of sub-RLMs there may be
+        many, so one is refused where there is none, or where it has not begun: it has nothing to tell.
+        """
         if self._last_taken:
             raise BudgetExhausted("rounds", "the last round was taken already; nothing more can be asked")
+        amounts = self._amounts(0, tokens, cost_usd)
+        if self._branch:
+            room = self._last_round_room()
+            for kind in _KINDS:
+                if amounts[kind] > room[kind] or (not self._rounds and amounts[kind]):
+                    raise self._exhausted(kind, amounts[kind], room[kind])
         self._last_taken = True
         self._rounds += 1
-        amounts = self._hold
         self._set_hold(dict.fromkeys(_KINDS, 0))
-        number = self._ledger.enter(amounts)
-        return Reservation(number, 0, amounts["tokens"], amounts["cost_usd"] / _NANO)
+        return Reservation(self._ledger.enter(amounts), 0, tokens, cost_usd)
+
+    def _last_round_room(self) -> dict[_Kind, int]:
+        ledger = self._ledger
+        return {kind: self._hold[kind] + max(0, ledger.left(kind) - ledger.margin(kind)) for kind in _KINDS}
 
     def reserve(self, *, calls: int = 1, tokens: int, cost_usd: float | None) -> Reservation:
         """Hold room for a call: `tokens` in and out at most, `cost_usd` or None when its price is unknown.

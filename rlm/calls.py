@@ -85,6 +85,7 @@ class Caller:
         budget.restore(
             calls=spent.calls, tokens=spent.tokens, cost_usd=spent.cost_usd, cost_known=spent.cost_known
         )
+        budget.restore_seconds(spent.seconds)
 
     def branch(self, budget: Budget, log: RunLog, playback: Playback) -> Caller:
         """The same for a sub-RLM: what it spends counts here, too."""
@@ -145,7 +146,7 @@ class Caller:
         most = prompt_tokens + request.max_output_tokens
         cost = self.prices.at_most(model, prompt_tokens, request.max_output_tokens)
         if last_round:
-            reservation = self._budget.take_last_round()
+            reservation = self._budget.take_last_round(tokens=most, cost_usd=cost)
         else:
             calls = 0 if request.role in ("root", "summary") else 1
             reservation = self._budget.reserve(calls=calls, tokens=most, cost_usd=cost)

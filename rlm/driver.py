@@ -41,6 +41,8 @@ MIN_CELL_SECONDS = 0.5
 LAST_ROUND_SECONDS = 120.0
 """For the reply of the last round, which may begin when the run's time is up."""
 
+LAST_ROUND_TOKENS = 1_000
+"""Of its reply, at least: less than that does not hold a `finalize`."""
 _BROUGHT_BACK = (
     "The kernel had died and this block was run in a new one: the blocks before it were run again there, so "
     "their variables are back."
@@ -157,6 +159,8 @@ class Driver:
             ended = await self._repeat()
             if ended is not None:
                 return ended
+            if self._playback.recording.over:
+                return Outcome(None, "cancelled")
             while True:
                 try:
                     self._hold_last_round()
@@ -173,18 +177,28 @@ class Driver:
         """The rounds that the journal has; how they ended, or None when there are more to be had."""
         rounds = self._playback.rounds
         for past in rounds:
+            if past is rounds[-1] and past.cell is None and self._playback.recording.over:
+                break
             if past is not rounds[0]:
                 self._retell(past)
             self._budget.repeat_round(final=past.final)
             self._observe(RoundStarted(past.number, self._budget.limits.rounds, past.final))
             self._finalizer.last_round = past.final
+            if past.cell is None:
+                # It runs anew: from here on time counts.
+                self._restore_seconds()
             await self._take(past.reply, past.number, past)
             if self._finalizer.answer is not None or past.final:
                 return self._forced() if past.final else Outcome(self._finalizer.answer, "finalized")
             if self._playback.diverged:
                 break
-        self._budget.restore_seconds(self._playback.recording.spent.seconds)
+        if rounds and rounds[-1].cell is not None:
+            self._restore_seconds()
         return None
+
+    def _restore_seconds(self) -> None:
+        """Going through what was had takes none of the run's time."""
+        self._budget.restore_seconds(self._playback.recording.spent.seconds)
 
     async def _round(self, round_: int, *, final: bool = False) -> None:
         """Ask, check, run, feed back."""
@@ -193,7 +207,7 @@ class Driver:
         request = Request(
             role="root",
             messages=tuple(self._messages),
-            max_output_tokens=self._output,
+            max_output_tokens=self._last_output() if final else self._output,
             task=self._task,
             round=round_,
             last_cell=self._last_cell,
@@ -382,8 +396,14 @@ class Driver:
             return CellResult(status="died", ename=DIED, evalue=str(error))
 
     async def _open(self) -> None:
+        """A kernel. One that ended while it started is followed by another, once."""
         self._sandbox = self._new_sandbox()
-        await self._sandbox.open()
+        try:
+            await self._sandbox.open()
+        except KernelStartError:
+            await self._close()
+            self._sandbox = self._new_sandbox()
+            await self._sandbox.open()
 
     async def _close(self) -> None:
         if self._sandbox is not None:
@@ -405,6 +425,17 @@ class Driver:
             tokens=tokens + self._output,
             cost_usd=self._caller.prices.at_most(self._model, tokens, self._output),
         )
+
+    def _last_output(self) -> int:
+        """Tokens of the last reply, so that it costs no more than is there for it: what was held did not know
+        of the round between."""
+        prices, prompt = self._caller.prices, self._caller.calibrated(self._model, self._tokens)
+        tokens, dollars = self._budget.last_round_room()
+        room = min(self._output, tokens - prompt)
+        unread, whole = (prices.at_most(self._model, prompt, output) for output in (0, self._output))
+        if unread is not None and whole is not None and whole > unread:
+            room = min(room, int((dollars - unread) / (whole - unread) * self._output))
+        return max(room, min(self._output, LAST_ROUND_TOKENS))
 
     def _low(self) -> list[str]:
         """One line for each limit of which less than a quarter is left: constant reminders make models

@@ -19,6 +19,7 @@ from rlm.events import (
     SubRLMEnded,
     SubRLMStarted,
     ToolEnded,
+    Warned,
 )
 from rlm.models import Model, ModelOptions
 from rlm.models.facts import ModelFacts
@@ -34,7 +35,16 @@ from sandbox.types import KernelLimits
 
 __all__ = ["Engine", "Settings"]
 
-_TOLD_FROM_BELOW = (ChildrenStarted, ChildEnded, ModelAnswered, SubRLMStarted, SubRLMEnded, ToolEnded)
+_FROM_BELOW = "in a sub-RLM: "
+_TOLD_FROM_BELOW = (
+    ChildrenStarted,
+    ChildEnded,
+    ModelAnswered,
+    SubRLMStarted,
+    SubRLMEnded,
+    ToolEnded,
+    Warned,
+)
 _RUN_KERNELS = 2
 _SHARED_SPARES = 2
 
@@ -114,6 +124,8 @@ class Engine:
         """The engine of a sub-RLM: whoever watches the run is told of its children, not of its rounds."""
 
         def told(event: Event) -> None:
+            if isinstance(event, Warned) and not event.message.startswith(_FROM_BELOW):
+                event = Warned(_FROM_BELOW + event.message)
             if isinstance(event, _TOLD_FROM_BELOW):
                 tell(event)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from rlm.recording import PastFailure, PastReply, PastRound, Recording
@@ -78,6 +79,21 @@ class Playback:
         if failures:
             return failures.popleft()
         if self._past is not None and self._past.status == "timeout" and not self._replies.get(key):
+            return PastFailure("cancelled", "the block was interrupted before this was answered")
+        return None
+
+    def part(self, name: str) -> Recording:
+        """What there is of the sub-RLM of that name."""
+        return replace(self.recording.part(name), over=self.end(name) is not None)
+
+    def end(self, name: str) -> PastFailure | None:
+        """Why the sub-RLM of that name gave the cell that is repeated no answer; None when it gave one, or is
+        to be run."""
+        if not self.repeating:
+            return None
+        if name in self.recording.ended:
+            return self.recording.ended[name]
+        if self._past is not None and self._past.status == "timeout":
             return PastFailure("cancelled", "the block was interrupted before this was answered")
         return None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -62,7 +62,8 @@ class Recording:
     """`replies` are by key, in order; `failures` by round and key; `helpers` by round, helper and order of
     the call. Only what a cell that came to its end was told is in the latter two (and what a tool gave,
     whatever became of its cell): one that did not is run anew. `limit` is the name of the limit that led to
-    the last round, and its message."""
+    the last round, and its message. `ended` says of each sub-RLM that came to an end why it failed, None when
+    it did not; `below` holds the events of each. `over`: it goes no further than what is here."""
 
     rounds: tuple[PastRound, ...] = ()
     replies: Mapping[str, list[PastReply]] = field(default_factory=dict)
@@ -70,15 +71,23 @@ class Recording:
     helpers: Mapping[tuple[int, str, int], Mapping[str, Any]] = field(default_factory=dict)
     limit: tuple[str, str] | None = None
     spent: Spent = field(default_factory=Spent)
+    within: str = ""
+    ended: Mapping[str, PastFailure | None] = field(default_factory=dict)
+    below: Mapping[str, Sequence[Event]] = field(default_factory=dict)
+    over: bool = False
 
     @classmethod
     def of(cls, events: Iterable[Event], within: str = "") -> Recording:
         """What the events of one run, in order, come to; or those of the sub-RLM named `within`. What was
-        spent is always that of the whole run."""
+        spent is that of all the events."""
         reading = _Reading(within)
         for event in events:
             reading.take(event)
         return reading.recording()
+
+    def part(self, name: str) -> Recording:
+        """That of the sub-RLM which this one began under that name."""
+        return Recording.of(self.below.get(name, ()), f"{self.within}/{name}" if self.within else name)
 
 
 class _Reading:
@@ -86,6 +95,8 @@ class _Reading:
 
     def __init__(self, within: str) -> None:
         self._within = within
+        self._ended: dict[str, PastFailure | None] = {}
+        self._below: dict[str, list[Event]] = {}
         self._rounds: dict[int, PastRound] = {}
         self._replies: dict[str, list[PastReply]] = {}
         self._failures: dict[tuple[int, str], list[PastFailure]] = {}
@@ -99,17 +110,20 @@ class _Reading:
 
     def take(self, event: Event) -> None:
         data = event.data
-        mine = data.get("within", "") == self._within
+        at = data.get("within", "")
+        mine = at == self._within
+        self._hand_down(event, at)
         match event.kind:
             case "run_started" | "resumed":
                 self._seconds += 0.0 if self._began is None else self._last - self._began
                 self._began = event.at
-                for number in {key[0] for key in self._failures} | {key[0] for key in self._helpers}:
-                    self._forget_unfinished(number)
+                self._forget_all_unfinished()
             case "model_call" | "child" if "reply" in data:
                 self._take_reply(data, mine=mine)
             case "sub_rlm":
                 self._calls += 1
+            case "kernel_died" if self._under(at):  # this one went down with it
+                self._forget_all_unfinished()
             case _ if mine:
                 self._take_own(event.kind, data)
             case _:
@@ -126,6 +140,9 @@ class _Reading:
                 self._helpers[data["round"], data["helper"], data["order"]] = data["result"]
             case "cell":
                 self._set_cell(data["round"], _cell_result(data["result"]))
+            case "sub_rlm_ended":
+                error = data["error"]
+                self._ended[data["name"]] = error and PastFailure(data["error_type"], error)
             case "limit" if "limit" in data:
                 self._limit = (data["limit"], data["message"])
             case "kernel_died":
@@ -146,6 +163,9 @@ class _Reading:
             failures=self._failures,
             helpers=self._helpers,
             limit=self._limit,
+            within=self._within,
+            ended=self._ended,
+            below=self._below,
             spent=Spent(
                 calls=self._calls,
                 tokens=sum(one.input_tokens + one.output_tokens for one in self._usage.values()),
@@ -155,6 +175,21 @@ class _Reading:
                 usage=tuple(self._usage.values()),
             ),
         )
+
+    def _hand_down(self, event: Event, at: str) -> None:
+        """Keep it for the sub-RLMs that it tells of."""
+        if event.kind in ("run_started", "resumed", "kernel_died") and (
+            at == self._within or self._under(at)
+        ):
+            for events in self._below.values():
+                events.append(event)
+        elif at and (not self._within or at.startswith(f"{self._within}/")):
+            name = at.removeprefix(f"{self._within}/").partition("/")[0]
+            self._below.setdefault(name, []).append(event)
+
+    def _under(self, at: str) -> bool:
+        """Whether what happened there happened above this one."""
+        return at != self._within and (not at or self._within.startswith(f"{at}/"))
 
     def _take_reply(self, data: Mapping[str, Any], *, mine: bool) -> None:
         reply = Reply(data["reply"], data["finish_reason"], TokenUsage(**data["usage"]))
@@ -186,6 +221,10 @@ class _Reading:
         past = self._rounds.get(number)
         if past is not None:
             self._rounds[number] = PastRound(number, past.prompt, past.reply, past.final, cell)
+
+    def _forget_all_unfinished(self) -> None:
+        for number in {key[0] for key in self._failures} | {key[0] for key in self._helpers}:
+            self._forget_unfinished(number)
 
     def _forget_unfinished(self, number: int) -> None:
         if (past := self._rounds.get(number)) is None or past.cell is None:

@@ -91,7 +91,7 @@ class Run:
             Helper(*log.redacted((tool.name, tool.signature, tool.summary))) for tool in engine.tools.docs
         ]
         self._depth = 0 if parent is None else parent.depth + 1
-        playback = Playback(recording)
+        self._playback = playback = Playback(recording)
         self._began = time.monotonic()
         self.warnings = list(warnings)
         if parent is None:
@@ -150,8 +150,8 @@ class Run:
         from rlm.journal import PartLog
 
         log = PartLog(self._log, name)
-        recording = Recording.of(await log.events(), log.within)
-        if not recording.rounds:
+        recording = self._playback.part(name)
+        if name not in self._playback.recording.below:
             # It counts as one child call; what it asks itself is counted apart.
             self._budget.settle(self._budget.reserve(tokens=0, cost_usd=0.0), tokens=0, cost_usd=0.0)
             await log.append("sub_rlm", {"depth": self._depth + 1, "prompt": prompt})
@@ -295,7 +295,9 @@ class Run:
         if isolation.level < 2:
             why = f": this machine refuses {missing}" if missing else ""
             held = "not isolated" if isolation.level == 0 else "only partly isolated"
-            self.warnings.append(f"the code of this run was {held} (level {isolation.level}){why}")
+            said = f"the code of this run was {held} (level {isolation.level}){why}"
+            if said not in self.warnings:  # a kernel after one that died says the same
+                self.warnings.append(said)
 
     def _root_input(self) -> RootInput:
         body = self._body
@@ -333,7 +335,7 @@ class Run:
         )
 
     def _finished(self, outcome: Outcome, strategy: Strategy) -> RunResult:
-        if not self._budget.cost_known:
+        if not self._budget.cost_known and not self._depth:
             self.warn("a model's price is not known: the cost limit was not held, the token limit was")
         if outcome.answer is None and outcome.detail:
             self.warn(outcome.detail)
@@ -370,8 +372,10 @@ class Run:
         self._observe(Warned(message))
 
     def _observe(self, event: Event) -> None:
-        """What any part says goes to whoever watches; a warning into the result, too."""
+        """What any part says goes to whoever watches; a warning into the result, too, and once."""
         if isinstance(event, Warned):
+            if event.message in self.warnings:
+                return
             self.warnings.append(event.message)
         self._engine.tell(event)
 

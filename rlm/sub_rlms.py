@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from prompts import is_not_found
 from rlm.accounts import Accounts
-from rlm.errors import BudgetExhausted, RLMError
+from rlm.errors import BudgetExhausted, JournalError, RLMError
 from rlm.events import SubRLMEnded, SubRLMStarted
 from rlm.subcalls import SubCalls
 from rlm.types import RunResult
@@ -57,7 +57,8 @@ class SubRLMs:
         self._tree = accounts.tree
         self._depth = depth
         self._deepest = deepest
-        self._memo: dict[str, asyncio.Task[ChildAnswer]] = {}
+        self._playback = accounts.playback
+        self._memo: dict[str, asyncio.Future[ChildAnswer]] = {}
         self._begun: Counter[str] = Counter()
 
     def rewind(self) -> None:
@@ -85,38 +86,45 @@ class SubRLMs:
     async def _answer(self, prompt: str, source: ChildSlice | None) -> ChildAnswer:
         """From memory, from the same one under way, or from a new one."""
         key = _key(prompt, source)
-        known = self._memo.get(key)
-        if known is not None:
+        while (known := self._memo.get(key)) is not None:
             answer = await asyncio.shield(known)
             if answer.error is None:
                 return replace(answer, cached=True, input_tokens=0, output_tokens=0)
+            # It failed for another, or was cancelled; whoever of those that waited comes first asks again.
+        future = self._memo[key] = asyncio.get_running_loop().create_future()
         self._begun[key] += 1
-        name = f"{key[:12]}.{self._begun[key]}"
-        task = self._memo[key] = asyncio.ensure_future(self._ask(prompt, source, name))
+        answer = ChildAnswer("", error="the sub-RLM was cancelled", error_type="cancelled", found=False)
         try:
-            return await asyncio.shield(task)
-        except asyncio.CancelledError:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-            raise
+            answer = await self._ask(prompt, source, f"{key[:12]}.{self._begun[key]}")
         finally:
-            if task.cancelled() or task.exception() is not None or task.result().error is not None:
-                self._memo.pop(key, None)
+            if answer.error is not None and self._memo.get(key) is future:
+                del self._memo[key]
+            future.set_result(answer)
+        return answer
 
     async def _ask(self, prompt: str, source: ChildSlice | None, name: str) -> ChildAnswer:
         if self._depth >= self._deepest:
             return await self._one_child(prompt, source)
+        # Why it failed, where this cell was told so before: it is gone through for what it saw, no further.
+        past = self._playback.end(name)
         async with self._tree.kernels(self._depth + 1):
             self._observe(SubRLMStarted(self._depth + 1, prompt[:_PROMPT_SHOWN]))
             try:
                 descent = await self._descend(prompt, source, name)
             except BudgetExhausted as error:
                 answer = ChildAnswer("", error=str(error), error_type="limit", found=False, how="rlm")
+            except JournalError:
+                raise
             except (RLMError, SandboxError) as error:
                 answer = ChildAnswer("", error=str(error), error_type="rlm", found=False, how="rlm")
             else:
                 answer = _told(descent)
+            if past is not None:
+                answer = ChildAnswer("", error=past.message, error_type=past.type, found=False, how="rlm")
             self._observe(SubRLMEnded(self._depth + 1, answer.error is None))
+            if not self._playback.repeating:
+                facts = {"name": name, "error": answer.error, "error_type": answer.error_type}
+                await self._log.append("sub_rlm_ended", facts)
         return answer
 
     async def _one_child(self, prompt: str, source: ChildSlice | None) -> ChildAnswer:

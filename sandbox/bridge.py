@@ -94,7 +94,7 @@ class Bridge:
         """Stop serving; calls in flight are cancelled."""
         tasks = [task for task in (self._serving, *self._calls.values()) if task is not None]
         for task in tasks:
-            task.cancel()
+            _cancel(task)
         await asyncio.gather(*tasks, return_exceptions=True)
         if self._serving is not None:
             # Not close(): that waits until the kernel has read what is left for it.
@@ -135,7 +135,7 @@ class Bridge:
                 await self._dispatch(await self._reader.readexactly(size))
         except (asyncio.IncompleteReadError, ConnectionError):
             for task in self._calls.values():
-                task.cancel()
+                _cancel(task)
         except (wire.WireError, ValueError, KeyError, TypeError) as error:
             self._broken(
                 ProtocolError(f"the kernel broke the helper protocol ({type(error).__name__}: {error})")
@@ -152,7 +152,7 @@ class Bridge:
         if method == "cancel":
             task = self._calls.get(number)
             if task is not None:
-                task.cancel()
+                _cancel(task)
             return
         if method not in (
             "children",
@@ -288,3 +288,9 @@ class Bridge:
     def _unread(self) -> bool:
         """Whether so much waits to be read that nothing more is to be made for the kernel."""
         return self._writer.transport.get_write_buffer_size() > _MOST_UNREAD
+
+
+def _cancel(task: asyncio.Task[None]) -> None:
+    """Once: whoever is cancelled again while clearing up leaves a kernel of a sub-RLM behind."""
+    if not task.cancelling():
+        task.cancel()

@@ -1,7 +1,8 @@
 """Runs in processes of their own, begun quickly: all is imported once, then each run is forked.
 
-Reads orders on standard input, one JSON object a line: {model, key, store, sandbox, out, resume?, context?}.
-Says the process's number, then, when that has ended, its exit code. The result goes to the file `out`.
+Reads orders on standard input, one JSON object a line: {model, key, store, sandbox, out, resume?,
+context?, depth?}. Says the process's number, then, when that has ended, its exit code. The result goes to
+the file `out`.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import psycopg
 
 import rlm.journal
 import rlm.models.openai
+from rlm.budget import Limits
 from rlm.engine import Settings
 from rlm.runtime import RLM
 
@@ -31,7 +33,7 @@ TASK = "What do the parts say?"
 async def carry_out(order: dict[str, Any]) -> None:
     os.environ["RLM_OPENAI_COMPATIBLE_KEY"] = order["key"]
     settings = Settings(strategy="rlm", sandbox=order["sandbox"], store=order["store"])
-    runtime = RLM(order["model"], settings=settings)
+    runtime = RLM(order["model"], limits=Limits(depth=order.get("depth", 1)), settings=settings)
     try:
         if "resume" in order:
             result = await runtime.resume(order["resume"])

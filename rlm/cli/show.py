@@ -109,6 +109,8 @@ def _told(event: Event) -> str:
             return f"rounds 1 to {data['last_round']} folded: {before:,} tokens are {after:,} now"
         case "sub_rlm":
             return f"sub-RLM: {data['prompt'][:_PROMPT_SHOWN]}"
+        case "sub_rlm_ended":
+            return f"sub-RLM ended: {data['error'] or 'it answered'}"
         case "kernel_died":
             return f"  the kernel died in round {data['round']}: {data['reason']}"
         case "resumed":

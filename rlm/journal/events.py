@@ -15,6 +15,7 @@ EventKind = Literal[
     "child",
     "helper",
     "sub_rlm",
+    "sub_rlm_ended",
     "compaction",
     "limit",
     "warning",

@@ -102,7 +102,9 @@ class RunLog:
         return self._journal._redaction.blank(value)
 
     async def events(self) -> tuple[Event, ...]:
-        """All that was appended to this run so far, in order."""
+        """All that was appended to this run so far, in order; also what is still being written because its
+        caller was cancelled."""
+        await self._journal._written()
         return await self._journal.events(self.run_id)
 
     async def remembered(self, key: str) -> Mapping[str, Any] | None:
@@ -398,9 +400,13 @@ class Journal:
 
     async def _close(self) -> None:
         try:
-            await asyncio.gather(*self._pending, return_exceptions=True)
+            await self._written()
         finally:
             await self._database.close()
+
+    async def _written(self) -> None:
+        """Until all is in the store that is on its way there."""
+        await asyncio.gather(*self._pending, return_exceptions=True)
 
 
 def _process() -> str:

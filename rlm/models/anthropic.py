@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rlm.models.base import FinishReason, Message, ModelWindow, Reply, Request, TokenUsage
-from rlm.models.clients import ClientUser, SharedClient, SharedClients, http_client
+from rlm.models.clients import ClientUser, SharedClient, SharedClients
 from rlm.models.endpoint import Endpoint
 from rlm.models.failures import Failure, FailureTeller
 from rlm.models.limiter import limiter_of
@@ -16,6 +16,7 @@ from rlm.models.retry import with_retries
 from rlm.models.windows import window_of
 
 if TYPE_CHECKING:
+    import httpx2
     from anthropic import AsyncAnthropic, AsyncStream
 
 __all__ = ["ANTHROPIC_URL", "AnthropicModel"]
@@ -33,7 +34,7 @@ _FINISH_REASONS: dict[str, FinishReason] = {
 }
 
 
-def _make(endpoint: Endpoint, options: ModelOptions) -> AsyncAnthropic:
+def _make(endpoint: Endpoint, http: httpx2.AsyncClient) -> AsyncAnthropic:
     from anthropic import AsyncAnthropic
 
     return AsyncAnthropic(
@@ -41,7 +42,7 @@ def _make(endpoint: Endpoint, options: ModelOptions) -> AsyncAnthropic:
         base_url=endpoint.base_url,
         max_retries=0,
         open_telemetry=False,
-        http_client=http_client(options),
+        http_client=http,
     )
 
 
@@ -99,16 +100,17 @@ class AnthropicModel:
         gathered = _Gathered()
         try:
             # Events as plain dicts: making the SDK's models of them takes longer than all else of a call.
-            stream: AsyncStream[object] = await shared.client.post(
-                "/v1/messages",
-                cast_to=object,
-                body=body,
-                stream=True,
-                stream_cls=anthropic.AsyncStream[object],
-            )
-            shared.reached = True
-            async with stream:
-                result = await self._read(stream, gathered)
+            with shared.client() as client:
+                stream: AsyncStream[object] = await client.post(
+                    "/v1/messages",
+                    cast_to=object,
+                    body=body,
+                    stream=True,
+                    stream_cls=anthropic.AsyncStream[object],
+                )
+                shared.reached = True
+                async with stream:
+                    result = await self._read(stream, gathered)
         except anthropic.APIStatusError as error:
             shared.reached = True
             kinds = tuple(str(kind) for kind in (error.type, error.error_code) if kind)

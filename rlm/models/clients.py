@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import ssl
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
@@ -20,7 +21,7 @@ from rlm.models.options import ModelOptions
 if TYPE_CHECKING:
     import httpx2
 
-__all__ = ["ClientUser", "SharedClient", "SharedClients", "check_options", "http_client"]
+__all__ = ["ClientUser", "SharedClient", "SharedClients", "check_options"]
 
 
 class _Closable(Protocol):
@@ -30,13 +31,49 @@ class _Closable(Protocol):
 C = TypeVar("C", bound=_Closable)
 
 
-@dataclass(slots=True)
-class SharedClient(Generic[C]):
-    """One client. `reached` turns True with the endpoint's first HTTP response, of any status."""
+_CALLS_A_CLIENT = 4
+"""Before and after every request the HTTP library looks through all connections of its client, with a system
+call for each idle one: with fifty of them that takes a quarter of a call's time."""
 
+
+@dataclass(slots=True)
+class _Lane(Generic[C]):
     client: C
-    users: int = 0
-    reached: bool = False
+    calls: int = 0
+
+
+class SharedClient(Generic[C]):
+    """The way to one endpoint: a client, and as many more of the kind as calls are under way at a time.
+    `reached` turns True with the endpoint's first HTTP response, of any status."""
+
+    def __init__(self, make: Callable[[], C]) -> None:
+        self._make = make
+        self._lanes: list[_Lane[C]] = []
+        self.users = 0
+        self.reached = False
+
+    @property
+    def clients(self) -> tuple[C, ...]:
+        """All there are."""
+        return tuple(lane.client for lane in self._lanes)
+
+    @contextmanager
+    def client(self) -> Iterator[C]:
+        """One to make a call with."""
+        lane = next((lane for lane in self._lanes if lane.calls < _CALLS_A_CLIENT), None)
+        if lane is None:
+            lane = _Lane(self._make())
+            self._lanes.append(lane)
+        lane.calls += 1
+        try:
+            yield lane.client
+        finally:
+            lane.calls -= 1
+
+    async def close(self) -> None:
+        """Close the connections of all of them."""
+        for client in self.clients:
+            await client.close()
 
 
 _Key = tuple[Endpoint, float, float, str | None, str | None]
@@ -49,7 +86,7 @@ class SharedClients(Generic[C]):
     Connections belong to the event loop on which they were made, so a loop has clients of its own.
     """
 
-    def __init__(self, module: str, make: Callable[[Endpoint, ModelOptions], C]) -> None:
+    def __init__(self, module: str, make: Callable[[Endpoint, httpx2.AsyncClient], C]) -> None:
         self.module = module
         self._make = make
         self._open: WeakKeyDictionary[_Loop, dict[_Key, SharedClient[C]]] = WeakKeyDictionary()
@@ -59,7 +96,8 @@ class SharedClients(Generic[C]):
         open_here = self._open.setdefault(loop, {})
         key = _key(endpoint, options)
         if key not in open_here:
-            open_here[key] = SharedClient(self._make(endpoint, options))
+            trusted = _trusted(options)  # takes long to make, and they can share it
+            open_here[key] = SharedClient(lambda: self._make(endpoint, _http_client(options, trusted)))
         open_here[key].users += 1
         return open_here[key]
 
@@ -71,7 +109,7 @@ class SharedClients(Generic[C]):
         shared.users -= 1
         if shared.users == 0:
             del open_here[key]
-            await shared.client.close()
+            await shared.close()
 
 
 class ClientUser(Generic[C]):
@@ -102,7 +140,13 @@ class ClientUser(Generic[C]):
             await self._clients.release(loop, self._endpoint, self._options)
 
 
-def http_client(options: ModelOptions) -> httpx2.AsyncClient:
+def _trusted(options: ModelOptions) -> ssl.SSLContext:
+    import httpx2
+
+    return httpx2.create_ssl_context() if options.ca_file is None else _trusting(options.ca_file)
+
+
+def _http_client(options: ModelOptions, trusted: ssl.SSLContext) -> httpx2.AsyncClient:
     """The HTTP client that an SDK's client stands on."""
     import httpx2
 
@@ -112,7 +156,7 @@ def http_client(options: ModelOptions) -> httpx2.AsyncClient:
         # A redirect would carry the text of documents to a host that nobody named.
         follow_redirects=False,
         proxy=options.proxy,
-        verify=True if options.ca_file is None else _trusting(options.ca_file),
+        verify=trusted,
     )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from rlm.models.base import FinishReason, ModelWindow, Reply, Request, TokenUsage
-from rlm.models.clients import ClientUser, SharedClient, SharedClients, http_client
+from rlm.models.clients import ClientUser, SharedClient, SharedClients
 from rlm.models.endpoint import Endpoint
 from rlm.models.failures import Failure, FailureTeller
 from rlm.models.limiter import limiter_of
@@ -19,6 +19,7 @@ from rlm.models.retry import with_retries
 from rlm.models.windows import window_of
 
 if TYPE_CHECKING:
+    import httpx2
     from openai import AsyncOpenAI, AsyncStream
 
 __all__ = ["OPENAI_URL", "OpenAIModel"]
@@ -28,7 +29,7 @@ OPENAI_URL = "https://api.openai.com/v1"
 _FINISH_REASONS: dict[str, FinishReason] = {"stop": "stop", "length": "length", "content_filter": "refusal"}
 
 
-def _make(endpoint: Endpoint, options: ModelOptions) -> AsyncOpenAI:
+def _make(endpoint: Endpoint, http: httpx2.AsyncClient) -> AsyncOpenAI:
     from openai import AsyncOpenAI
 
     client = AsyncOpenAI(
@@ -36,7 +37,7 @@ def _make(endpoint: Endpoint, options: ModelOptions) -> AsyncOpenAI:
         base_url=endpoint.base_url,
         max_retries=0,
         default_headers=_without_ambient_headers(endpoint) if endpoint.private else None,
-        http_client=http_client(options),
+        http_client=http,
     )
     if endpoint.private:
         # The SDK takes these from the environment; they are for OpenAI alone.
@@ -125,16 +126,17 @@ class OpenAIModel:
         gathered = _Gathered()
         try:
             # Chunks as plain dicts: making the SDK's models of them takes longer than all else of a call.
-            stream: AsyncStream[object] = await shared.client.post(
-                "/chat/completions",
-                cast_to=object,
-                body=body,
-                stream=True,
-                stream_cls=openai.AsyncStream[object],
-            )
-            shared.reached = True
-            async with stream:
-                result = await self._read(stream, gathered, body)
+            with shared.client() as client:
+                stream: AsyncStream[object] = await client.post(
+                    "/chat/completions",
+                    cast_to=object,
+                    body=body,
+                    stream=True,
+                    stream_cls=openai.AsyncStream[object],
+                )
+                shared.reached = True
+                async with stream:
+                    result = await self._read(stream, gathered, body)
         except openai.APIStatusError as error:
             shared.reached = True
             result = self._tell.status(

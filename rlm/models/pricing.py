@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
 from rlm.errors import ConfigurationError
 from rlm.models.base import TokenUsage
-from rlm.models.names import parse_name
+from rlm.models.names import ModelName, parse_name
+
+if TYPE_CHECKING:
+    from genai_prices.types import PriceCalculation
 
 __all__ = ["price"]
 
@@ -22,8 +28,10 @@ def price(model_name: str, usage: TokenUsage) -> float | None:
         return None
     if name.provider in ("extractive", "scripted", "replay"):
         return 0.0
-    # Half a second to import: nobody should pay it before the first priced call.
-    from genai_prices import Usage, calc_price
+    listed = _listed(name)
+    if listed is None:
+        return None
+    from genai_prices import Usage
 
     cached = min(usage.cached_tokens, usage.input_tokens)
     tokens = Usage(
@@ -32,11 +40,19 @@ def price(model_name: str, usage: TokenUsage) -> float | None:
         cache_write_tokens=min(usage.cache_write_tokens, usage.input_tokens - cached),
         output_tokens=usage.output_tokens,
     )
+    return float(listed.model.calc_price(tokens, listed.provider).total_price)
+
+
+@lru_cache(maxsize=256)
+def _listed(name: ModelName) -> PriceCalculation | None:
+    """A model's entry in the data, as a calculation gives it: looking it up takes longer than to reckon."""
+    # Half a second to import: nobody should pay it before the first priced call.
+    from genai_prices import Usage, calc_price
+
+    nothing = Usage(input_tokens=1, output_tokens=1)
     try:
         if name.base_url is not None:
-            found = calc_price(tokens, name.model, provider_api_url=name.base_url)
-        else:
-            found = calc_price(tokens, name.model, provider_id=name.provider)
+            return calc_price(nothing, name.model, provider_api_url=name.base_url)
+        return calc_price(nothing, name.model, provider_id=name.provider)
     except LookupError:  # no such provider or model in the data
         return None
-    return float(found.total_price)

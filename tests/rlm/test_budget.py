@@ -146,11 +146,11 @@ def test_rounds_keep_the_last_one_back() -> None:
     with pytest.raises(BudgetExhausted) as caught:
         budget.begin_round()
     assert caught.value.limit == "rounds"
-    budget.take_last_round()
+    budget.take_last_round(tokens=1, cost_usd=0.0)
     assert budget.rounds == 3
     assert budget.remaining()["rounds"] == 0
     with pytest.raises(BudgetExhausted):
-        budget.take_last_round()
+        budget.take_last_round(tokens=1, cost_usd=0.0)
 
 
 def test_ordinary_calls_cannot_eat_the_last_round() -> None:
@@ -163,7 +163,8 @@ def test_ordinary_calls_cannot_eat_the_last_round() -> None:
     budget.settle(budget.reserve(tokens=700, cost_usd=0.6), tokens=700, cost_usd=0.6)
     assert exhausted(budget, tokens=1) == "tokens"
     clock.now += 61
-    last = budget.take_last_round()
+    assert budget.last_round_room() == (300, 0.4)
+    last = budget.take_last_round(tokens=300, cost_usd=0.4)
     assert (last.calls, last.tokens, last.cost_usd) == (0, 300, 0.4)
     budget.settle(last, tokens=250, cost_usd=0.3)
     assert budget.used()["tokens"]["used"] == 950
@@ -179,7 +180,8 @@ def test_the_hold_grows_with_the_conversation_while_there_is_room() -> None:
         budget.hold_last_round(tokens=501, cost_usd=0.0)
     assert caught.value.limit == "tokens"
     budget.settle(held, tokens=500, cost_usd=0.0)
-    assert budget.take_last_round().tokens == 500
+    assert budget.last_round_room()[0] == 500
+    assert budget.take_last_round(tokens=500, cost_usd=0.0).tokens == 500
 
 
 def test_time_runs_out() -> None:
@@ -229,7 +231,28 @@ def test_a_sub_rlm_cannot_outspend_what_is_left() -> None:
     assert root.remaining()["tokens"] == 200
     assert sub.used()["tokens"] == root.used()["tokens"]
     assert (root.rounds, sub.rounds) == (1, 1)
-    root.take_last_round()
+    root.take_last_round(tokens=100, cost_usd=0.0)
+
+
+def test_a_sub_rlm_has_no_last_round_that_nobody_has_room_for() -> None:
+    """driver.md 4.7: the root may overspend a limit by its one last call, not each sub-RLM of its tree."""
+    root = Budget(Limits(tokens=1_000))
+    root.hold_last_round(tokens=100, cost_usd=0.0)
+    subs = [root.branch() for _ in range(3)]
+    for sub in subs[:2]:
+        sub.hold_last_round(tokens=300, cost_usd=0.0)
+        sub.begin_round()
+    with pytest.raises(BudgetExhausted):
+        subs[2].hold_last_round(tokens=301, cost_usd=0.0)
+    with pytest.raises(BudgetExhausted):  # it did not begin: there is nothing it could tell
+        subs[2].take_last_round(tokens=200, cost_usd=0.0)
+    assert subs[0].last_round_room()[0] == 600
+    subs[0].settle(subs[0].take_last_round(tokens=600, cost_usd=0.0), tokens=600, cost_usd=0.0)
+    with pytest.raises(BudgetExhausted) as caught:
+        subs[1].take_last_round(tokens=301, cost_usd=0.0)
+    assert caught.value.limit == "tokens"
+    subs[1].settle(subs[1].take_last_round(tokens=300, cost_usd=0.0), tokens=300, cost_usd=0.0)
+    root.take_last_round(tokens=2_000, cost_usd=0.0)
 
 
 def test_every_limit_that_can_run_out_has_a_stop_reason() -> None:
@@ -300,8 +323,8 @@ def test_however_calls_interleave_the_sums_stay_within_the_limits(
                 pass
         elif what == "last" and not taken:
             taken = True
-            open_calls.append(budget.take_last_round())
-            assert open_calls[-1].tokens == held
+            tokens = min(amount, budget.last_round_room()[0])
+            open_calls.append(budget.take_last_round(tokens=tokens, cost_usd=tokens / 100))
             held = 0
         elif what in {"settle", "release"} and open_calls:
             call = open_calls.pop(choice % len(open_calls))

@@ -167,6 +167,25 @@ async def test_a_cancelled_run_loses_no_event(store: Path) -> None:
         assert [event.data.get("n") for event in await journal.events("r1")] == [None, 1, 2]
 
 
+async def test_reading_a_run_waits_for_what_a_cancelled_caller_left_on_its_way(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """driver.md 2.7: a kernel dies while a reply is being written; what is read next holds it."""
+    async with Journal.open(store) as journal, journal.run("r1", "t", {}) as log:
+        at_once = log._write
+
+        async def slow(batch) -> None:
+            await asyncio.sleep(0.1)
+            await at_once(batch)
+
+        monkeypatch.setattr(log, "_write", slow)
+        writing = asyncio.create_task(log.append("cell", {"n": 1}))
+        await asyncio.sleep(0.01)
+        writing.cancel()
+        await asyncio.gather(writing, return_exceptions=True)
+        assert [event.kind for event in await log.events()] == ["run_started", "cell"]
+
+
 async def test_a_failing_run_is_marked_interrupted(store: Path) -> None:
     """driver.md 6.1: whoever leaves without `finished` was interrupted."""
     async with Journal.open(store) as journal:

@@ -12,6 +12,7 @@ import pytest
 from rlm import Limits
 from rlm.journal import Journal
 from rlm.testing import ScriptedModel
+from sandbox.kernel_process import KernelProcess
 
 DIE = "import os; os._exit(1)"
 
@@ -111,6 +112,22 @@ async def test_a_cell_that_asks_in_a_loop_does_not_fill_the_journal(run, block) 
     code = "for n in range(1_500): last = evaluate_progress()['limits']['seconds']['used']"
     result = await run(ScriptedModel.of(root=[block(code), block("peek(0, 1)\nfinalize(1)")]))
     assert (await kinds(run, result.run_id)).count("helper") == 1_000
+
+
+async def test_a_kernel_that_ends_while_it_starts_is_followed_by_another(run, block, monkeypatch) -> None:
+    """driver.md 2.7: at that moment, too; one that never starts is told after the second."""
+    attach = KernelProcess.attach
+    killed: list[str] = []
+
+    async def hit(kernel: KernelProcess, *rest):
+        if len(killed) < 1:
+            killed.append("kernel")
+            await kernel.kill("killed by the test")
+        return await attach(kernel, *rest)
+
+    monkeypatch.setattr(KernelProcess, "attach", hit)
+    result = await run(ScriptedModel.of(root=[block("finalize(peek(0, 3))")]))
+    assert (result.answer, killed) == ("one", ["kernel"])
 
 
 async def test_three_deaths_end_the_run(run, block) -> None:

@@ -10,6 +10,7 @@ import ssl
 import subprocess
 import sys
 import threading
+from contextlib import ExitStack
 from importlib.util import find_spec
 
 import pytest
@@ -19,6 +20,7 @@ from hypothesis import strategies as st
 from rlm.errors import ConfigurationError, ModelProtocolError, ModelUnavailable
 from rlm.models.anthropic import AnthropicModel
 from rlm.models.base import Message, ModelWindow, Request, TokenUsage
+from rlm.models.clients import SharedClient
 from rlm.models.endpoint import Endpoint
 from rlm.models.messages import cache_borders, encodable
 from rlm.models.openai import OpenAIModel
@@ -219,10 +221,11 @@ async def test_a_client_outlives_all_but_its_last_user(make_model, provider_serv
     shared = await second._user.get()
     await first.aclose()
     await first.aclose()
-    assert not shared.client.is_closed()
+    assert not any(client.is_closed() for client in shared.clients)
     assert (await second.generate(ask())).text == "ok"
     await second.aclose()
-    assert shared.client.is_closed()
+    assert shared.clients
+    assert all(client.is_closed() for client in shared.clients)
     # A closed model takes a client anew.
     assert (await second.generate(ask())).text == "ok"
 
@@ -425,3 +428,24 @@ async def test_a_good_environment_is_let_through(make_model, monkeypatch, provid
     monkeypatch.setenv("no_proxy", "*")
     assert (await make_model(provider_server.url).generate(ask())).text == "ok"
     assert "://" not in provider_server.requests[-1].path
+
+
+async def test_calls_that_are_under_way_together_go_over_several_clients() -> None:
+    """The HTTP library looks through all connections of a client at every request: each has few."""
+
+    class Client:
+        closed = False
+
+        async def close(self) -> None:
+            self.closed = True
+
+    shared: SharedClient[Client] = SharedClient(Client)
+    with ExitStack() as calls:
+        used = [calls.enter_context(shared.client()) for _ in range(50)]
+        assert max(used.count(client) for client in shared.clients) == 4
+        assert len(shared.clients) == 13
+    with ExitStack() as calls:
+        again = [calls.enter_context(shared.client()) for _ in range(50)]
+    assert set(again) == set(used)
+    await shared.close()
+    assert all(client.closed for client in shared.clients)

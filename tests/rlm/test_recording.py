@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rlm.journal import Event
 from rlm.playback import Playback
-from rlm.recording import Recording
+from rlm.recording import PastFailure, Recording
 from sandbox.types import CellReport, CellResult, Span, VariableInfo
 
 CELL = CellResult(
@@ -97,6 +97,38 @@ def test_what_an_unfinished_cell_was_told_is_told_anew() -> None:
         assert set(after.helpers) == {(1, "progress", 0)}
         assert set(after.failures) == {(1, "k")}
     assert set(recorded(*ended, mark("kernel_died", round=1, reason="")).helpers) == {(1, "progress", 0)}
+
+
+def test_the_events_of_a_run_are_parted_by_its_sub_rlms() -> None:
+    """driver.md 6.2: the journal is read once, however many sub-RLMs there are."""
+    whole = recorded(
+        mark("run_started"),
+        root(1),
+        mark("sub_rlm", within="a.1", depth=1, prompt="x"),
+        {**root(1), "within": "a.1"},
+        {**child("k"), "within": "a.1/b.1"},
+        {**child("k"), "within": "a.10"},
+        mark("sub_rlm_ended", name="a.10", error="too long", error_type="limit"),
+        mark("sub_rlm_ended", name="a.1", error=None, error_type=None),
+    )
+    inner = whole.part("a.1")
+    assert [past.number for past in inner.rounds] == [1]
+    assert (set(inner.below), set(inner.replies), set(inner.part("b.1").replies)) == ({"b.1"}, set(), {"k"})
+    assert inner.part("b.1").within == "a.1/b.1"
+    assert whole.ended == {"a.1": None, "a.10": PastFailure("limit", "too long")}
+    assert whole.part("never begun").rounds == ()
+
+
+def test_what_ended_above_ended_what_is_below() -> None:
+    """driver.md 2.7: the kernel above died, or the whole run was left: cells below did not come to an end."""
+    begun = [
+        {**fact, "within": "a.1"} for fact in (root(1), helper(1, 0, 1), cell(1), root(2), helper(2, 0, 2))
+    ]
+    assert set(recorded(*begun).part("a.1").helpers) == {(1, "progress", 0), (2, "progress", 0)}
+    for event in (mark("resumed"), mark("kernel_died", round=7, reason="")):
+        assert set(recorded(*begun, event).part("a.1").helpers) == {(1, "progress", 0)}
+    aside = mark("kernel_died", round=2, reason="", within="b.1")
+    assert len(recorded(*begun, aside).part("a.1").helpers) == 2
 
 
 def test_what_followed_a_cell_that_went_another_way_is_void() -> None:

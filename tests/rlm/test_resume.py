@@ -357,3 +357,35 @@ async def test_a_kernel_death_above_does_not_pay_a_sub_rlm_again(run, block) -> 
     assert result.answer == "to q1;to q2;"
     assert asked == ["q1", "q2"]
     assert [request.task for request in model.requests if request.role == "root"].count("inner") == 3
+
+
+async def test_a_sub_rlm_that_failed_fails_again_in_the_repeated_cell(leaver, block) -> None:
+    """driver.md 6.2: what the root was told of stays so; nothing is asked for it."""
+    codes = {
+        "How many?": ["a = sub_rlm_batch(['inner'], [(4, 13)])\nprint(a.failed)", "finalize(a.failed)"],
+        "inner": ["x = str(sub_query('q1', (0, 3)))"],
+    }
+    tree = _tree(block, **codes)
+
+    def root(request):
+        if request.task == "inner" and request.round == 2:
+            raise ModelUnavailable("nobody there")
+        return leaver.stop(request) if request.task != "inner" and request.round == 2 else tree(request)
+
+    run_id = await leaver.leave(ScriptedModel.of(root=root, child="one"))
+    second = ScriptedModel.of(root=tree, child="one")
+    result = await leaver.resume(second, run_id)
+    assert result.answer == [0]
+    assert [request.task for request in second.requests] == ["How many?"]
+
+
+async def test_a_sub_rlm_counts_once_though_it_is_begun_twice(leaver, block) -> None:
+    """driver.md 4.7: also when the run was left before its root had replied."""
+    codes = {"How many?": ["finalize(str(sub_rlm('inner', (4, 13))))"], "inner": ["finalize(peek(0, 3))"]}
+    tree = _tree(block, **codes)
+    first = ScriptedModel.of(
+        root=lambda request: leaver.stop(request) if request.task == "inner" else tree(request)
+    )
+    run_id = await leaver.leave(first)
+    result = await leaver.resume(ScriptedModel.of(root=tree), run_id)
+    assert (result.answer, result.sub_calls) == ("two", 1)

@@ -34,6 +34,39 @@ BLOCKS = (
     "told == {told}])",
 )
 
+TREE = {
+    "What": (
+        "import random\nlucky = random.random()\nparts = [(n * 2_000, n * 2_000 + 2_000) for n in range(3)]\n"
+        "said = sub_rlm_batch([f'INNER {n}' for n in range(3)], parts)\nprint('lucky', lucky)",
+        "more = [sub_rlm('INNER 1', parts[1]), sub_rlm('INNER 8', ['made here', (5, 900)])]\n"
+        "lost = sub_rlm_batch(['STUBBORN 0'], [(0, 90)])",
+        "finalize([[str(one) for one in said], [str(one) for one in more], lost.failed, lucky == {lucky}])",
+    ),
+    "INNER": (
+        "import random\nlucky = random.random()\nsaid = sub_query_batch('Say?', chunk(max_chars=500))\n"
+        "print('lucky', lucky)",
+        "deep = sub_rlm('DEEP 0', (0, 200))",
+        "finalize([[str(one) for one in said], str(deep), lucky == {lucky}])",
+    ),
+    "DEEP": ("said = sub_query('Deeper?', (0, 100))", "finalize(str(said) + peek(0, 9))"),
+    "STUBBORN": ("said = sub_query('Why?', (0, 50))",),
+}
+"""What the roots of a tree write, by the first word of their task."""
+
+
+def reply_in_a_tree(received: Any) -> str:
+    """The provider of a tree: STUBBORN ones break the contract from their second round on."""
+    if "repl" not in received.system:
+        return reply_to(received)
+    told = "\n".join(str(message["content"]) for message in received.body["messages"][1:])
+    rounds = sum(message["role"] == "assistant" for message in received.body["messages"])
+    blocks = TREE[re.findall(r"\b(What|INNER|DEEP|STUBBORN) (?:do|\d)", told)[0]]
+    if rounds >= len(blocks):
+        return "I will not."
+    lucky = re.search(r"^lucky (\S+)$", told, re.M)
+    code = blocks[rounds]
+    return f"```repl\n{code.replace('{lucky}', lucky[1]) if lucky else code}\n```"
+
 
 def reply_to(received: Any) -> str:
     """The provider: a root that writes BLOCKS in turn, children that say the hash of what they are asked."""
@@ -140,6 +173,12 @@ def replies(events: list[tuple[str, dict[str, Any]]]) -> list[str]:
 
 
 @pytest.fixture(scope="module")
+def undisturbed_tree() -> list[Any]:
+    """The same of a tree."""
+    return []
+
+
+@pytest.fixture(scope="module")
 def undisturbed() -> list[Any]:
     """What the run answers when nobody kills it, kept by the first test."""
     return []
@@ -202,6 +241,37 @@ def names(drivers: Drivers) -> list[str]:
         return [name for (name,) in database.execute("SELECT run_id FROM runs")]
     finally:
         database.close()
+
+
+@pytest.mark.parametrize("share", range(3))
+def test_a_killed_tree_is_resumed_from_any_event(drivers, provider_server, undisturbed_tree, share) -> None:
+    """driver.md 6.2: also where sub-RLMs run beside each other, two levels down, and one of them fails."""
+    provider_server.always = reply_in_a_tree
+    drivers.order["depth"] = 2
+    if not undisturbed_tree:
+        drivers.begin()
+        assert drivers.end() == 0
+        answer = drivers.result().answer
+        assert answer[2:] == [[0], True]
+        events = journalled(Path(drivers.order["store"]))
+        undisturbed_tree.extend([answer, len(events), replies(events)])
+        for path in (*drivers.folder.glob("rlm.db*"), drivers.folder / "out.json"):
+            path.unlink()
+    answer, length, all_replies = undisturbed_tree
+    events = killed_at(drivers, 3 + share * (length - 6) // 2, 0.0)
+    (run_id,) = names(drivers)
+    drivers.begin(resume=run_id, key="key-of-the-second")
+    assert drivers.end() == 0
+    result = drivers.result()
+    assert result.answer == answer
+    asked_again = [
+        reply_in_a_tree(one)
+        for one in provider_server.requests
+        if one.headers["authorization"].endswith("second")
+    ]
+    assert Counter(map(named, replies(events) + asked_again)) == Counter(map(named, all_replies))
+    assert result.usage[0].calls == len(all_replies)
+    assert not any("as before" in warning for warning in result.warnings)
 
 
 def test_a_run_that_is_killed_again_and_again_still_ends(drivers, undisturbed) -> None:

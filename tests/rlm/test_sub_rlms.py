@@ -7,10 +7,21 @@ from pathlib import Path
 
 import pytest
 
-from rlm import Limits
+from rlm import Limits, RunResult, Settings
+from rlm.accounts import Accounts
+from rlm.budget import Budget
+from rlm.calls import Caller
+from rlm.coverage import CoverageLedger
 from rlm.events import ChildEnded, RoundStarted, SubRLMEnded, SubRLMStarted
+from rlm.journal import Journal
 from rlm.models.base import Reply, Request, TokenUsage
+from rlm.models.facts import ModelFacts
+from rlm.models.prices import Prices
+from rlm.playback import Playback
+from rlm.sub_rlms import Descent, SubRLMs
 from rlm.testing import ScriptedModel
+from rlm.tree import Tree
+from sandbox.types import ChildAnswer, SubRLMBatch
 
 BODY = "".join(f"Line {n}: the value is {n * 7}.\n" for n in range(2_000))
 
@@ -284,3 +295,118 @@ finalize(list(r))
     assert "step 1" in asked[1][1]
     assert BODY[7:14] in asked[1][1]
     assert "step 2" in asked[2][1]
+
+
+async def test_the_journal_is_not_read_for_every_sub_rlm(run, block, monkeypatch) -> None:
+    """A thousand sub-RLMs must not read the whole journal a thousand times."""
+    read: list[str] = []
+    events = Journal.events
+
+    async def counted(journal: Journal, run_id: str):
+        read.append(run_id)
+        return await events(journal, run_id)
+
+    monkeypatch.setattr(Journal, "events", counted)
+    model = ScriptedModel.of(
+        root=by_task(
+            block,
+            top="a = sub_rlm_batch(['inner'] * 3, [(0, 5), (5, 9), (9, 14)])\nfinalize(len(a.found))",
+            inner="finalize(peek(0, 4))",
+        )
+    )
+    assert (await run(model, BODY, task="top")).answer == 3
+    assert read == []
+
+
+async def test_a_warning_is_given_once_and_says_whence(run, block) -> None:
+    """A tree says of a thing once what it has to say of it; what is a sub-RLM's is said to be so."""
+    model = ScriptedModel.of(
+        root=lambda request: (
+            "I will not."
+            if request.task == "inner"
+            else block("peek(0, 1)\na = sub_rlm_batch(['inner'] * 2, [(0, 5), (5, 9)])\nfinalize(a.failed)")
+        ),
+    )
+    result = await run(model, BODY, task="top")
+    assert result.answer == [0, 1]
+    said = [warning for warning in result.warnings if "isolated" not in warning]
+    assert len(said) == 1
+    assert said[0].startswith("in a sub-RLM: 3 replies in a row")
+
+
+class Waiters:
+    """Two that ask for the same sub-RLM, whose first asking never ends."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    async def descend(self, prompt: str, source: object, name: str) -> Descent:
+        self.names.append(name)
+        if len(self.names) == 1:
+            await asyncio.Event().wait()
+        coverage = CoverageLedger(0).report()
+        result = RunResult("r", "yes", None, "finalized", False, "rlm", (), coverage, (), 1, 0, 0.0)
+        return Descent(result, ())
+
+
+class Counted:
+    """Counts nothing."""
+
+    def expect(self, count: int) -> None: ...
+
+    def record(self, answer: ChildAnswer) -> None: ...
+
+
+async def test_one_of_two_that_wait_may_be_cancelled(tmp_path: Path) -> None:
+    """driver.md 2.8, 4.4: the other one gets its answer, and only one is asked for at a time."""
+    waiters = Waiters()
+    answers: list[ChildAnswer] = []
+
+    async def answered(_position: int, answer: ChildAnswer) -> None:
+        answers.append(answer)
+
+    async with Journal.open(tmp_path / "rlm.db") as journal, journal.run("r", "task", {}) as log:
+        budget, playback = Budget(Limits()), Playback()
+        caller = Caller(budget, log, playback, print, Prices({}))
+        accounts = Accounts(budget, caller, CoverageLedger(0), log, playback, Tree(4), lambda _: None)
+        sub_rlms = SubRLMs(waiters.descend, Counted(), accounts, depth=0, deepest=1)
+        batch = SubRLMBatch(("same",), (None,))
+        first, second, third = (asyncio.ensure_future(sub_rlms.serve(batch, answered)) for _ in range(3))
+        await asyncio.sleep(0.01)
+        first.cancel()
+        await asyncio.wait([first, second, third], timeout=5)
+        assert first.cancelled()
+        await asyncio.gather(second, third)
+    assert [(answer.text, answer.cached) for answer in answers] == [("yes", False), ("yes", True)]
+    assert len(waiters.names) == 2
+
+
+@pytest.mark.parametrize("dollars", [0.1, 0.02])
+async def test_a_tree_does_not_overspend_by_more_than_one_call(run, block, dollars) -> None:
+    """driver.md 4.2, 4.7: two levels of sub-RLMs that never finalize, and all their children."""
+    prices = ModelFacts(input_price=1.0, output_price=4.0)
+    paid: list[float] = []
+
+    def told(request: Request) -> Reply:
+        text = "word " * 40 if request.role == "child" else block(codes[request.task.split()[0]])
+        text = text.replace("{round}", str(request.round))
+        usage = TokenUsage(sum(len(message.content) for message in request.messages) // 4, len(text) // 4)
+        paid.append((usage.input_tokens * 1.0 + usage.output_tokens * 4.0) / 1e6)
+        return Reply(text, usage=usage)
+
+    codes = {
+        "top": "names = [f'left {n} {round}' for n in range(6)]\n"
+        "a = sub_rlm_batch(names, [(n, n + 900) for n in range(6)])\n"
+        "print('y' * 7_900)",
+        "left": "a = sub_rlm_batch(['right {round}'] * 2, [(0, 400), (400, 800)])\n"
+        "b = sub_query_batch('q {round}', chunk(200))\nprint('y' * 7_900)",
+        "right": "b = sub_query_batch('r {round}', chunk(100))\nprint('y' * 7_900)",
+    }
+    model = ScriptedModel.of(root=told, child=told)
+    settings = Settings(strategy="rlm", facts={model.name: prices})
+    limits = Limits(depth=2, cost_usd=dollars, rounds=8)
+    result = await run(model, BODY, task="top 0", limits=limits, settings=settings)
+    assert (result.answer, result.stop_reason) == (None, "cost")
+    assert sum(paid) == pytest.approx(sum(one.cost_usd for one in result.usage))
+    assert sum(paid) <= dollars + max(paid)
+    assert len([request for request in model.requests if request.task == "top 0" and request.final]) == 1

@@ -266,6 +266,28 @@ async def test_a_cancelled_call_is_not_answered(handler) -> None:
         assert bridge.clock.seconds < 5
 
 
+async def test_a_call_is_cancelled_once_and_clears_up(handler) -> None:
+    """driver.md 2.8: the kernel dies, then the bridge is closed; what the call holds is let go between."""
+    cleared: list[str] = []
+    begun = asyncio.Event()
+
+    async def children(batch, answered) -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0.05)
+            cleared.append("whole")
+
+    handler.children = children
+    async with bridge_to(handler) as (_, peer, _broken):
+        await peer.send(wire.encode({"id": 1, "method": "children", "params": EMPTY_BATCH}))
+        await begun.wait()
+        peer.socket.close()
+        await asyncio.sleep(0.01)
+    assert cleared == ["whole"]
+
+
 async def test_a_call_that_outlives_its_cell_leaves_the_next_clock_alone(handler) -> None:
     gate = asyncio.Event()
     handler.before_answer = gate.wait
