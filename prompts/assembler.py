@@ -153,7 +153,7 @@ class _Assembly:
         for fitting in queue:
             section = fitting.section
             derived = [part for part in self.ordered if part.derived and part.derived.of == section.id]
-            followers = Followers(derived, self.measure, self.joiner)
+            followers = Followers(derived, section.items, self.measure, self.joiner)
             if not fitting.empty:
                 kept_free[section.required] -= self._floor(fitting)
                 left = room - used - kept_free[section.required] - self.joiner
@@ -163,7 +163,7 @@ class _Assembly:
                 follower = fittings[part.id] = Fitting(part, self.measure, sizes)
                 left = room - used - kept_free[section.required] - self.joiner
                 if not follower.empty:
-                    used += self._fitted(follower, left, pools, Followers((), self.measure, 0), fittings)
+                    used += self._fitted(follower, left, pools, Followers((), (), self.measure, 0), fittings)
         return list(fittings.values())
 
     def _fitted(
