@@ -12,7 +12,7 @@ from collections import Counter as Tally
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from prompts.history.cues import CORRECTION, DEPENDENT, HEADINGS, cues
+from prompts.history.cues import CORRECTION, DEPENDENT, HEADINGS, OWN_VOICE, cues
 from prompts.history.message import Message
 from prompts.history.sentences import MAX_CHARS, pieces
 from prompts.tokens import Counter
@@ -30,6 +30,7 @@ _OFTEN = 0.05  # share of the messages in which a turn of phrase is only a habit
 _TELLING = 2.5  # the score above which a sentence is good company
 _GAIN = 0.3  # of what it has above that
 _MOST_PARTICULAR = {"system": 3.0, "user": 3.0, "assistant": 3.0, "tool": 1.0}
+_OWN = 1.6  # what people say of themselves tells more of their work than what they paste
 _EACH_SHARE = 0.08  # of the allowance, promised to each heading before all compete
 
 
@@ -162,6 +163,8 @@ def _candidates(messages: Sequence[Message]) -> list[_Candidate]:
                 heading, score = "Task Summary", score + 1.5
             if CORRECTION.search(text.lower()):
                 score += 0.5
+            if OWN_VOICE.search(text.lower()):
+                score += _OWN * fresh
             if text.endswith("?"):
                 score *= 0.6
             if message.role == "tool" and heading != "Errors Resolved":

@@ -217,10 +217,10 @@ def _items(given: CitedInput) -> tuple[Item, ...]:
         twice = next(name for name, n in Tally(pack.pack_id for pack in packs).items() if n > 1)
         raise InputError("$.packs", f"holds pack_id {twice!r} more than once", "give every pack once")
     items = []
-    for place, (name, document, text, _, _, headings, hits) in enumerate(packs):
+    for place, (name, document, body, _, _, headings, hits) in enumerate(packs):
         marker = citation_marker(place + 1, given.citation_style)
         path = f"Path: {_line(' > '.join(headings))}\n" if headings else ""
-        text = f"{marker}\nDoc: {_line(document)}\n{path}---\n{text}"
+        text = f"{marker}\nDoc: {_line(document)}\n{path}---\n{body}"
         citation = Citation(marker, name, document, headings, hits)
         # The rank is settled above, ids included: to the pipeline the first is simply the first.
         items.append(Item(name, text, (), 0.0, 0, place, None, None, citation))
@@ -300,7 +300,9 @@ def _heading(value: Any, path: str) -> str:
 def _hit(value: Any, path: str) -> tuple[int, int]:
     if isinstance(value, Mapping):
         hit = Record(value, path)
-        return (hit.whole("start", least=0), hit.whole("end", least=0))
+        value = (hit.whole("start"), hit.whole("end"))
     if isinstance(value, list | tuple) and len(value) == 2 and all(type(end) is int for end in value):
-        return (value[0], value[1])
-    raise InputError(path, "is not a span", "give [start, end], in characters of the document")
+        start, end = value
+        if 0 <= start <= end:
+            return (start, end)
+    raise InputError(path, "is not a span", "give [start, end], in characters of the document, start first")
