@@ -80,10 +80,12 @@ def assemble(
     faults = faults_of(gathered) + budget.faults()
     if faults:
         raise SectionError(tuple(faults))
-    if budget.allowed < 0:
-        raise BudgetExceeded(0, budget.allowed, (), "the headroom is larger than the budget")
     ordered = sorted(gathered, key=lambda section: section.order)
+    if budget.allowed < 0:
+        remedy = f"the headroom is larger than the budget; {remedy}"
     assembly = _Assembly(ordered, budget, may_exceed, remedy)
+    if budget.allowed < 0:
+        raise assembly.too_large(assembly.fittings().values())
     cut = step = 0
     while True:
         fittings = assembly.fill(cut)
@@ -129,11 +131,15 @@ class _Assembly:
             return sum(self.measure.count(message.content) for message in messages)
         return self.measure.count(text)
 
-    def fill(self, cut: int) -> list[Fitting]:
-        """Fit every section, leaving `cut` of what is allowed free; in the order of rendering."""
-        fittings = {
+    def fittings(self) -> dict[str, Fitting]:
+        """The sections before anything is done to them, by id."""
+        return {
             section.id: Fitting(section, self.measure, self.sizes[section.id]) for section in self.ordered
         }
+
+    def fill(self, cut: int) -> list[Fitting]:
+        """Fit every section, leaving `cut` of what is allowed free; in the order of rendering."""
+        fittings = self.fittings()
         queue = sorted(
             (fitting for fitting in fittings.values() if fitting.section.derived is None),
             key=lambda fitting: (not fitting.section.required, -fitting.section.priority),
@@ -153,7 +159,7 @@ class _Assembly:
         for fitting in queue:
             section = fitting.section
             derived = [part for part in self.ordered if part.derived and part.derived.of == section.id]
-            followers = Followers(derived, self.measure, self.joiner)
+            followers = Followers(derived, section.items, self.measure, self.joiner)
             if not fitting.empty:
                 kept_free[section.required] -= self._floor(fitting)
                 left = room - used - kept_free[section.required] - self.joiner
@@ -163,7 +169,7 @@ class _Assembly:
                 follower = fittings[part.id] = Fitting(part, self.measure, sizes)
                 left = room - used - kept_free[section.required] - self.joiner
                 if not follower.empty:
-                    used += self._fitted(follower, left, pools, Followers((), self.measure, 0), fittings)
+                    used += self._fitted(follower, left, pools, Followers((), (), self.measure, 0), fittings)
         return list(fittings.values())
 
     def _fitted(
@@ -192,7 +198,7 @@ class _Assembly:
                 tokens = self.measure.tokens
                 raise BudgetExceeded(tokens(fitting.whole), tokens(bound), (section.id,), self.remedy)
             else:
-                raise self._too_large(list(fittings.values()))
+                raise self.too_large(fittings.values())
         elif not fits:
             fitting.drop(f"its section had {max(self.measure.tokens(bound), 0):,} tokens")
         if fitting.empty:
@@ -221,14 +227,15 @@ class _Assembly:
         kept = least if fixed or section.min_tokens else 0
         return kept + self.joiner if kept else 0
 
-    def _too_large(self, fittings: Sequence[Fitting]) -> BudgetExceeded:
+    def too_large(self, fittings: Iterable[Fitting]) -> BudgetExceeded:
+        """The error that names what is required and does not fit."""
         costs = {
             fitting.section.id: fitting.whole
             for fitting in fittings
             if fitting.section.required and any(item.text for item in fitting.section.items)
         }
         largest = tuple(sorted(costs, key=lambda name: -costs[name]))
-        needed = self.measure.tokens(sum(costs.values()) + self.joiner * (len(costs) - 1))
+        needed = self.measure.tokens(sum(costs.values()) + self.joiner * max(len(costs) - 1, 0))
         needed = max(needed, self.budget.allowed + 1)  # the whole may take more than its parts
         return BudgetExceeded(needed, self.budget.allowed, largest, self.remedy)
 

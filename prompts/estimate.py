@@ -95,7 +95,7 @@ def _kinds(data: bytes) -> bytes:
 
 
 def _weigh(data: bytes, kinds: bytes, words: bytes, runs: bytes) -> int:
-    """Hundredths of a token; `words` and `runs` are `kinds` with less told apart."""
+    """Hundredths of a token; `words` and `runs` are `kinds` with less told apart, `runs` between blanks."""
     long = 47 * words.count(b"wwww") + 144 * words.count(b"wwwwww")
     if long:
         # Vocabularies hold the long words of English whole. How English a text is shows in its short ones.
@@ -115,8 +115,8 @@ def _weigh(data: bytes, kinds: bytes, words: bytes, runs: bytes) -> int:
     return (
         sum(kinds.translate(_WEIGHT_OF, _WEIGHTLESS))
         + long
-        + 82 * (runs.count(b" w") + (runs[:1] == b"w"))  # unbroken runs of letters
-        + 50 * (b" " + runs + b" ").count(b" w ")  # names of one letter
+        + 82 * runs.count(b" w")  # unbroken runs of letters
+        + 50 * runs.count(b" w ")  # names of one letter
         + 300 * kinds.count(b"cccc")
         + 295 * kinds.count(b"vvv")
         + 120 * words.count(b"wU")
@@ -129,7 +129,7 @@ def _weigh(data: bytes, kinds: bytes, words: bytes, runs: bytes) -> int:
 def _hundredths(text: str) -> int:
     data = text.encode("utf-8", "surrogatepass")
     kinds = _kinds(data)
-    total = _weigh(data, kinds, kinds.translate(_MERGE), kinds.translate(_LETTERS_ONLY))
+    total = _weigh(data, kinds, kinds.translate(_MERGE), b" " + kinds.translate(_LETTERS_ONLY) + b" ")
     if not text.isascii():
         for lead, difference in _CHEAPER:
             total += difference * data.count(lead)
@@ -164,7 +164,8 @@ def estimate_each(texts: Sequence[str]) -> list[int]:
         joined = _kinds(data)
         kinds = joined.split(b"\0")
         words = joined.translate(_MERGE).split(b"\0")
-        runs = joined.translate(_LETTERS_OR_BORDER).split(b"\0")
+        bordered = b" " + joined.translate(_LETTERS_OR_BORDER) + b" "
+        runs = bordered.replace(b"\0", b" \0 ").split(b"\0")
         for place, hundredths in zip(places, map(_weigh, data.split(b"\0"), kinds, words, runs), strict=True):
             tokens[place] = _rounded(hundredths, texts[place])
     return tokens

@@ -68,12 +68,11 @@ class Fitting:
     @property
     def decisions(self) -> list[Decision]:
         """One for every item of the section, in the order given."""
-        name, tokens, fates = self.section.id, self._measure.tokens, self._fates
+        name, fates = self.section.id, self._fates
+        before, after = map(self._measure.tokens_each, (self._before, self._sizes))
         return [
-            Decision(name, item.id, *fates.get(place, _FITS), tokens(before), tokens(after))
-            for place, (item, before, after) in enumerate(
-                zip(self.section.items, self._before, self._sizes, strict=True)
-            )
+            Decision(name, item.id, *fates.get(place, _FITS), old, new)
+            for place, (item, old, new) in enumerate(zip(self.section.items, before, after, strict=True))
         ]
 
     @property
@@ -170,16 +169,13 @@ class Fitting:
             return [] if self._texts[place] is None else [place]
         return [member for member in self._groups[place] if self._texts[member] is not None]
 
-    def _items(self, places: Sequence[int]) -> list[Item]:
-        return [self.section.items[place] for place in places]
-
     def _enter(self, room: int, step: StopFirst | Skip | Gate, followers: Followers) -> None:
         everything = self.cost if self._kept() else 0
         if not isinstance(step, Gate) and everything <= room:
             kept = self._kept() if followers else []
             ranked = [member for place in self._ranked() for member in self._unit(place)] if kept else []
-            if everything + followers.offer(self._items(ranked)) <= room:
-                followers.accept(self._items(ranked))
+            if everything + followers.offer(ranked) <= room:
+                followers.accept(ranked)
                 return
         if isinstance(step, StopFirst):
             self._stop_first(room, followers)
@@ -200,12 +196,12 @@ class Fitting:
 
         def over(count: int) -> bool:
             first = [place for unit in units[:count] for place in unit]
-            return used[count] + followers.offer(self._items(first)) > left
+            return used[count] + followers.offer(first) > left
 
         entered = len(units)
         if followers:
             entered = max(bisect_left(range(len(units) + 1), True, key=over) - 1, 0)
-            followers.accept(self._items([place for unit in units[:entered] for place in unit]))
+            followers.accept([place for unit in units[:entered] for place in unit])
         remaining = max(self._measure.tokens(left - used[entered] - followers.cost - self._separator), 0)
         reason = f"only {remaining:,} tokens were left"
         for unit in ranked[entered:]:
@@ -215,21 +211,25 @@ class Fitting:
 
     def _skip(self, room: int, gate: float, followers: Followers) -> None:
         left = room - self._frame + self._separator
-        tokens, separator, sizes = self._measure.tokens, self._separator, self._sizes
+        tokens, separator, sizes, texts = self._measure.tokens, self._separator, self._sizes, self._texts
         closed = reason = ""
         for place in self._ranked():
-            unit = self._unit(place)
-            need = separator * len(unit)
-            for member in unit:
-                need += sizes[member]
-            if not closed and gate >= 0 and tokens(left - separator) <= gate:
+            if place in self._groups:
+                unit = self._unit(place)
+                need = sum([sizes[member] + separator for member in unit])
+            elif texts[place] is None:
+                continue
+            else:
+                unit, need = [place], sizes[place] + separator
+            if gate >= 0 and not closed and tokens(left - separator) <= gate:
                 closed = f"no more than {gate:,} tokens were left"
-            if not closed and need <= left:
-                after = followers.offer(self._items(unit)) if followers else 0
-                if need + after <= left:
-                    followers.accept(self._items(unit))
-                    left -= need
-                    reason = ""
+            if need <= left and not closed:
+                if not followers:
+                    left, reason = left - need, ""
+                    continue
+                if need + followers.offer(unit) <= left:
+                    followers.accept(unit)
+                    left, reason = left - need, ""
                     continue
             reason = (
                 closed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from prompts.measure import Measure
@@ -12,31 +12,41 @@ __all__ = ["Followers"]
 
 
 class Followers:
-    """Knows what the derived sections take with the items that have entered, and with one more."""
+    """Knows what the derived sections take with the items that have entered, and with one more.
 
-    def __init__(self, sections: Sequence[Section], measure: Measure, joiner: int) -> None:
+    Items go by their place among `items`.
+    """
+
+    def __init__(
+        self, sections: Sequence[Section], items: Sequence[Item], measure: Measure, joiner: int
+    ) -> None:
         self._measure = measure
         self._joiner = joiner
         self._sections = [(part, part.derived) for part in sections if part.derived is not None]
         self._keys: list[dict[str, None]] = [{} for _ in self._sections]
+        self._items = items
+        self._offered: dict[tuple[str | None, ...], int] = {}  # one item, beside what has entered so far
         self.cost = self._reckon()
 
     def __bool__(self) -> bool:
         return bool(self._sections)
 
-    def offer(self, items: Iterable[Item]) -> int:
+    def offer(self, places: Sequence[int]) -> int:
         """What the derived sections take once these have entered as well; nothing is kept of it."""
-        added = self._add(items)
-        cost = self._reckon() if any(added) else self.cost
-        for keys, new in zip(self._keys, added, strict=True):
-            for key in new:
-                del keys[key]
+        if len(places) > 1:
+            return self._tried(places)
+        items = [self._items[place] for place in places]
+        wanted = tuple([derived.key(item) for item in items for _, derived in self._sections])
+        cost = self._offered.get(wanted)
+        if cost is None:
+            cost = self._offered[wanted] = self._tried(places)
         return cost
 
-    def accept(self, items: Iterable[Item]) -> None:
+    def accept(self, places: Sequence[int]) -> None:
         """These have entered."""
-        if any(self._add(items)):
+        if any(self._add(places)):
             self.cost = self._reckon()
+            self._offered.clear()
 
     def sections(self) -> list[Section]:
         """The derived sections with their text as an item."""
@@ -45,14 +55,22 @@ class Followers:
             for (part, derived), keys in zip(self._sections, self._keys, strict=True)
         ]
 
-    def _add(self, items: Iterable[Item]) -> list[list[str]]:
-        items = list(items)
-        added: list[list[str]] = [[] for _ in self._sections]
-        for (_, derived), keys, new in zip(self._sections, self._keys, added, strict=True):
-            for key in map(derived.key, items):
-                if key is not None and key not in keys:
-                    keys[key] = None
-                    new.append(key)
+    def _tried(self, places: Sequence[int]) -> int:
+        added = self._add(places)
+        cost = self._reckon() if any(added) else self.cost
+        for keys, new in zip(self._keys, added, strict=True):
+            for key in new:
+                del keys[key]
+        return cost
+
+    def _add(self, places: Sequence[int]) -> list[list[str]]:
+        items = [self._items[place] for place in places]
+        added = []
+        for (_, derived), keys in zip(self._sections, self._keys, strict=True):
+            wanted = dict.fromkeys(map(derived.key, items))
+            new = [key for key in wanted if key is not None and key not in keys]
+            keys.update(dict.fromkeys(new))
+            added.append(new)
         return added
 
     def _reckon(self) -> int:

@@ -42,6 +42,10 @@ class Measure:
             return size
         return -(-size // self._units.per) if self._units.up else size // self._units.per
 
+    def tokens_each(self, sizes: Sequence[int]) -> Sequence[int]:
+        """`tokens` of all of these."""
+        return sizes if self._units is None else list(map(self.tokens, sizes))
+
     def bound(self, tokens: int) -> int:
         """The largest size that still counts as `tokens`."""
         if self._units is None:

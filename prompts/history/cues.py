@@ -11,7 +11,7 @@ from functools import cache
 
 from prompts.words import table
 
-__all__ = ["CORRECTION", "DEPENDENT", "HEADINGS", "cues"]
+__all__ = ["CORRECTION", "DEPENDENT", "HEADINGS", "OWN_VOICE", "cues"]
 
 HEADINGS = ("Task Summary", "Key Decisions", "Errors Resolved", "Current State", "Remaining Work")
 
@@ -39,6 +39,17 @@ CORRECTION = _pattern(
     ]
 )
 """A later word on something said before."""
+
+OWN_VOICE = _pattern(
+    [
+        r"i|we|my|our|us|me|ours|mine|\w+['’](?:m|d|ve|ll|re)|\w+n['’]t|(?:it|that|there|what|who)['’]s",
+        "by the way|keep in mind|after all|all right|fine|please|for good|any ?more|of course|anyway",
+        r"(?:they|users?|customers?|clients?|staff|people|partners?|management|legal|boss|manager)"
+        r"(?:'d| would| will)? (?:really |still |also )?"
+        r"(?:want|like|love|hate|care|need|ask|tell|told|keep|complain)\w*",
+    ]
+)
+"""Somebody speaks for themselves, or for those the work is for."""
 
 DEPENDENT = re.compile(
     r"(?:because|this|that|it|they|these|those|so|turns? out|turned out|due to"

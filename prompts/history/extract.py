@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from prompts.history.cues import CORRECTION, DEPENDENT, HEADINGS, cues
+from prompts.history.cues import CORRECTION, DEPENDENT, HEADINGS, OWN_VOICE, cues
 from prompts.history.message import Message
 from prompts.history.sentences import MAX_CHARS, pieces
 from prompts.tokens import Counter
@@ -32,6 +32,8 @@ _LEFT = "Remaining Work"
 _TELLING = 2.5  # the score above which a sentence is good company
 _GAIN = 0.3  # of what it has above that
 _MOST_PARTICULAR = {"system": 3.0, "user": 3.0, "assistant": 3.0, "tool": 1.0}
+_OWN = 1.6  # what people say of themselves tells more of their work than what they paste, …
+_OWN_COMMON = 0.3  # … unless this share of a chat is said so
 _EACH_SHARE = 0.08  # of the allowance, promised to each heading before all compete
 
 
@@ -197,6 +199,7 @@ class _Chosen:
 def _candidates(messages: Sequence[Message]) -> list[_Candidate]:
     split = [list(_joined(list(pieces(message.content)))) for message in messages]
     common = _Commonness(split)
+    own = _OWN * max(0.0, 1 - _own_share(split) / _OWN_COMMON)
     first_user = next((place for place, message in enumerate(messages) if message.role == "user"), 0)
     found: list[_Candidate] = []
     order = 0
@@ -217,6 +220,8 @@ def _candidates(messages: Sequence[Message]) -> list[_Candidate]:
                 heading, score = "Task Summary", score + 1.5
             if CORRECTION.search(text.lower()):
                 score += 0.5
+            if OWN_VOICE.search(text.lower()):
+                score += own * fresh
             if text.endswith("?"):
                 score *= 0.6
             if message.role == "tool" and heading != "Errors Resolved":
@@ -225,6 +230,12 @@ def _candidates(messages: Sequence[Message]) -> list[_Candidate]:
             kept = frozenset(filter(common.tells, told)) or frozenset(told)
             found.append(_Candidate(order, place, text, heading, score, kept, frozenset(particulars)))
     return _beside_the_telling(found)
+
+
+def _own_share(split: Sequence[Sequence[str]]) -> float:
+    """The share of sentences in which somebody speaks for themselves."""
+    said = [OWN_VOICE.search(text.lower()) is not None for sentences in split for text in sentences]
+    return sum(said) / max(1, len(said))
 
 
 def _beside_the_telling(found: Sequence[_Candidate]) -> list[_Candidate]:

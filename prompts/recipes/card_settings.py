@@ -102,7 +102,7 @@ class CardSettings:
             threshold_percentage=rlm.get("threshold_percentage", 80),
             summary_model=_text("prompt.rlm.model", rlm.get("model")),
             priorities=MappingProxyType({**CONTEXT_KINDS, **priorities}),
-            promise=_text("prompt.promise", prompt.get("promise")) or PROMISE,
+            promise=_text("prompt.promise", prompt.get("promise", PROMISE)) or "",
         )
 
 

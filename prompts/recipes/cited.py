@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections import Counter as Tally
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, Literal, NamedTuple
 
 from prompts.assembler import AssembledPrompt, assemble
@@ -210,27 +212,29 @@ def _instructions(given: CitedInput) -> str:
 
 
 def _items(given: CitedInput) -> tuple[Item, ...]:
+    packs = _by_rank(given.packs)
+    if len({pack.pack_id for pack in packs}) < len(packs):
+        twice = next(name for name, n in Tally(pack.pack_id for pack in packs).items() if n > 1)
+        raise InputError("$.packs", f"holds pack_id {twice!r} more than once", "give every pack once")
     items = []
-    seen: set[str] = set()
-    for place, pack in enumerate(sorted(given.packs, key=_rank)):
-        if pack.pack_id in seen:
-            raise InputError(
-                "$.packs", f"holds pack_id {pack.pack_id!r} more than once", "give every pack once"
-            )
-        seen.add(pack.pack_id)
-        name, document, text, _, _, headings, hits = pack
+    for place, (name, document, body, _, _, headings, hits) in enumerate(packs):
         marker = citation_marker(place + 1, given.citation_style)
         path = f"Path: {_line(' > '.join(headings))}\n" if headings else ""
-        text = f"{marker}\nDoc: {_line(document)}\n{path}---\n{text}"
+        text = f"{marker}\nDoc: {_line(document)}\n{path}---\n{body}"
         citation = Citation(marker, name, document, headings, hits)
         # The rank is settled above, ids included: to the pipeline the first is simply the first.
         items.append(Item(name, text, (), 0.0, 0, place, None, None, citation))
     return tuple(items)
 
 
-def _rank(pack: Pack) -> tuple[bool, float, int, str]:
-    lost = math.isnan(pack.score)
-    return (lost, 0.0 if lost else -pack.score, pack.order, pack.pack_id)
+def _by_rank(packs: Sequence[Pack]) -> list[Pack]:
+    """By score, NaN last, then order, then id: one stable sort each, as numbers sort fast."""
+    ranked = sorted(packs, key=attrgetter("pack_id"))
+    ranked.sort(key=attrgetter("order"))
+    lost = [pack for pack in ranked if math.isnan(pack.score)]
+    sound = [pack for pack in ranked if not math.isnan(pack.score)] if lost else ranked
+    sound.sort(key=attrgetter("score"), reverse=True)
+    return sound + lost
 
 
 def _line(text: str) -> str:
@@ -296,7 +300,9 @@ def _heading(value: Any, path: str) -> str:
 def _hit(value: Any, path: str) -> tuple[int, int]:
     if isinstance(value, Mapping):
         hit = Record(value, path)
-        return (hit.whole("start", least=0), hit.whole("end", least=0))
+        value = (hit.whole("start"), hit.whole("end"))
     if isinstance(value, list | tuple) and len(value) == 2 and all(type(end) is int for end in value):
-        return (value[0], value[1])
-    raise InputError(path, "is not a span", "give [start, end], in characters of the document")
+        start, end = value
+        if 0 <= start <= end:
+            return (start, end)
+    raise InputError(path, "is not a span", "give [start, end], in characters of the document, start first")

@@ -391,6 +391,7 @@ def test_row_10_empty_inputs_leave_no_heading() -> None:
         ({"context_priority": {"notes": -5}}, "prompt.context_priority.notes"),
         ({"context_priority": {"nots": 5}}, "prompt.context_priority.nots"),
         ({"promise": " "}, "prompt.promise"),
+        ({"promise": ""}, "prompt.promise"),
     ],
 )
 def test_row_11_a_setting_that_will_not_do_is_one_error_naming_its_key(

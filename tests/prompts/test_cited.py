@@ -46,6 +46,8 @@ def ask(*given: Pack, question: str = "What is it?", **fields: Any) -> Assembled
             "$.packs[0].heading_path[0]",
         ),
         ({"packs": [{"pack_id": "p", "doc_id": "d", "text": "t", "hits": [[1]]}]}, "$.packs[0].hits[0]"),
+        ({"packs": [{"pack_id": "p", "doc_id": "d", "text": "t", "hits": [[-5, 1]]}]}, "$.packs[0].hits[0]"),
+        ({"packs": [{"pack_id": "p", "doc_id": "d", "text": "t", "hits": [[5, 1]]}]}, "$.packs[0].hits[0]"),
         ({"packs": [{"pack_id": "p", "doc_id": "d", "text": "t"}] * 2}, "$.packs"),
     ],
 )
@@ -185,6 +187,15 @@ def test_row_5_no_bound_takes_all_and_more_headroom_drops_more() -> None:
     ]
     assert counts == sorted(counts, reverse=True)
     assert counts[0] > counts[-1]
+
+
+def test_a_headroom_larger_than_the_budget_is_an_error_that_names_what_stays_and_the_remedy() -> None:
+    """The hard invariant: BudgetExceeded names what could not be dropped."""
+    with pytest.raises(
+        BudgetExceeded, match=r"system, question can't be dropped.*lower headroom_tokens"
+    ) as caught:
+        ask(Pack("a", "d", "text"), max_tokens=1_000, headroom_tokens=5_000)
+    assert caught.value.needed > 0 > caught.value.allowed
 
 
 def test_row_6_no_packs_leave_the_question_alone() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 import subprocess
 import sys
 from collections.abc import Callable
@@ -318,6 +319,31 @@ def test_the_extractive_default_keeps_planted_facts_under_the_five_headings() ->
     for heading, fact in facts.items():
         section = result.summary.split(f"## {heading}\n")[1].split("\n## ")[0]
         assert fact in section
+
+
+def test_the_extractive_default_keeps_what_people_say_themselves_amid_pasted_documentation() -> None:
+    """§5.10: everyday words without a figure, a name or a "must", between sentences all different."""
+    said = (
+        "My aunt couldn't find the lift with her pram, and she wasn't the only one.",
+        "I'd sooner have the two shops apart, our bookkeepers mix them up.",
+        "It wasn't the printer at all, I'd plugged the cable into the wrong wall.",
+        "We're through with the northern lines and haven't begun the southern ones.",
+    )
+    draw = random.Random(7)
+
+    def pasted() -> str:
+        words = ["".join(draw.choices("bdfklmnprst", k=2)) + draw.choice("aeiou") * 2 + "n" for _ in range(4)]
+        return "The {} of the {} must return `{}`, or an error of its {}.".format(*words)
+
+    messages = [
+        Message("assistant" if n % 2 else "user", " ".join(pasted() for _ in range(4))) for n in range(400)
+    ]
+    for at, fact in enumerate(said):
+        place = 50 + 70 * at
+        messages[place] = Message(messages[place].role, f"{pasted()} {fact} {pasted()}")
+    result = compact_history(messages, budget=4_000)
+    assert result.kind == "summary"
+    assert [fact for fact in said if fact not in result.text] == []
 
 
 def test_the_extractive_default_says_each_thing_once_and_keeps_what_differs() -> None:
