@@ -132,6 +132,10 @@ class RLM:
         cache = default_cache(os.environ) if self.settings.document_cache else None
         with _soon(kernels.warm, _WARM_AFTER.get(self.settings.strategy)):
             loaded = await workspace.load(sources, cache=cache)
+        body = stack.enter_context(Body.open(loaded.context.folder))
+        if engine.first_strategy(body) == "rlm":
+            # It starts while the journal is opened.
+            kernels.warm()
         self._tell(
             ContextLoaded(
                 loaded.context.chars,
@@ -146,7 +150,6 @@ class RLM:
         facts = facts_of(engine, loaded.context, source_facts(sources), warnings, answer_type)
         kept = input_to_keep(journal, loaded.context.folder, facts["sources"])
         log = await stack.enter_async_context(journal.run(run_id or new_run_id(), task, facts, input=kept))
-        body = stack.enter_context(Body.open(loaded.context.folder))
         run = Run(
             engine,
             task,

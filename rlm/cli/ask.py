@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -27,7 +28,10 @@ if TYPE_CHECKING:
     from rlm.runtime import RLM
     from rlm.tasks.ask import Answered
 
-__all__ = ["ask"]
+__all__ = ["ask", "takes_rounds"]
+
+_LONG_BYTES = 1 << 20
+"""A file of so much is seldom short enough for one call."""
 
 EXAMPLES = """\b
 Examples:
@@ -141,6 +145,9 @@ def ask(
     config: ConfigOption = None,
 ) -> None:
     """Answer a question over any amount of text, with citations."""
+    if not dry_run and takes_rounds(paths, strategy):
+        _begin_forkserver()
+
     from rlm.budget import Limits
     from rlm.cli.progress import Progress
     from rlm.documents import sources_from_arguments
@@ -201,6 +208,27 @@ def ask(
 
 
 ask.__doc__ = f"{ask.__doc__}\n\n{EXAMPLES}"
+
+
+def takes_rounds(paths: Sequence[str], strategy: str) -> bool:
+    """Whether a kernel will most likely be wanted."""
+    if strategy != "auto":
+        return strategy == "rlm"
+    for path in paths:
+        with suppress(OSError, ValueError):
+            status = Path(path).stat()
+            if stat.S_ISDIR(status.st_mode) or status.st_size >= _LONG_BYTES:
+                return True
+    return False
+
+
+def _begin_forkserver() -> None:
+    """Its imports go on beside our own, which take about as long."""
+    from sandbox.brokers import BrokerUnavailable
+    from sandbox.forkserver.client import shared_forkserver
+
+    with suppress(BrokerUnavailable):
+        shared_forkserver().warm()
 
 
 def _schema(file: Path | None) -> object:

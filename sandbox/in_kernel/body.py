@@ -22,6 +22,7 @@ from types import TracebackType
 from typing import Any, NamedTuple
 
 from .checkpoints import BLOCK, Checkpoints
+from .pages import Pages
 from .places import HEADING_COLUMNS, MESSAGE_COLUMNS, PAGE_COLUMNS, Marks, Place, Table
 from .stretch import Stretch
 
@@ -88,6 +89,7 @@ class Body:
         "_byte",
         "_char",
         "_line",
+        "_pages",
         "_points",
         "_sha256",
         "ascii",
@@ -104,6 +106,7 @@ class Body:
         self, points: Checkpoints, marks: Marks, documents: tuple[Document, ...], sha256: str
     ) -> None:
         self._points = points
+        self._pages = Pages(points.file)
         self._byte = self._char = self._line = 0
         self._sha256 = sha256
         self.raw: mmap.mmap | bytes | Stretch = points.file
@@ -179,6 +182,7 @@ class Body:
         documents = tuple(self._clipped(start, end))
         other = Body(self._points, self.marks.window(start, end), documents, "")
         other._byte, other._char = self._byte + first, self._char + start
+        other._pages = self._pages
         other._line = self._line + self.line_of_byte(first)
         other.raw, other.buffer = stretch, stretch.view
         other.chars, other.bytes = end - start, last - first
@@ -196,7 +200,13 @@ class Body:
     def text(self, start: int, end: int) -> str:
         """The characters from `start` to `end`; both are clamped to the body, never counted from its end."""
         first = self.byte_of(start)
-        return str(self.raw[first : max(first, self.byte_of(end))], "utf-8")
+        data = self.raw[first : max(first, self.byte_of(end))]
+        self._pages.passed(len(data))
+        return str(data, "utf-8")
+
+    def passed(self, size: int) -> None:
+        """Whoever goes through `raw` or `buffer` says how far: the pages behind are let go of."""
+        self._pages.passed(size)
 
     def byte_of(self, char: int) -> int:
         """The byte at which character `char` begins; `chars` and beyond give the end of the body."""

@@ -27,6 +27,7 @@ def iterate_lines(body: Body, start: int, end: int) -> Iterator[tuple[int, str]]
         elif start + len(block) < end:
             block = block[:cut]
         start += len(block)
+        body.passed(len(block))
         pieces = block.decode().split("\n")
         last = pieces.pop()
         for piece in pieces:

@@ -151,6 +151,7 @@ class LiteralScan:
                 if start >= free:
                     yield start, end
                     free = end
+            self._body.passed(self._window)
 
     def count(self) -> int | None:
         """How many there are; None when the pattern in RE2 is the better way."""
@@ -170,6 +171,7 @@ class LiteralScan:
         while at < size:
             stop = min(size, at + self._window + len(data) - 1)
             place = memmem.find(buffer, data, at, stop)
+            self._body.passed((stop if place < 0 else place) - at)
             if place >= 0:
                 yield place, place + len(data)
             at = at + self._window if place < 0 else place + len(data)
@@ -208,7 +210,11 @@ class LiteralScan:
     def _count_exact(self) -> int:
         data, raw = self._literal.usual, self._raw
         more = _SLICE + len(data) - 1
-        return sum(raw[at : at + more].count(data) for at in range(0, self._body.bytes, _SLICE))
+        found = 0
+        for at in range(0, self._body.bytes, _SLICE):
+            found += raw[at : at + more].count(data)
+            self._body.passed(_SLICE)
+        return found
 
     def _count_in_one_case(self, letters: Sequence[tuple[bytes, ...]]) -> int | None:
         """Line by line, as letters may change their length; None for lines too long to hold."""
@@ -223,6 +229,7 @@ class LiteralScan:
                 if not stop:
                     return None
             found += _in_one_case(raw[at:stop], letters).count(data)
+            self._body.passed(stop - at)
             at = stop
         return found
 

@@ -130,6 +130,7 @@ class Scanner:
             if core == size:
                 return
             at = max(at, core)
+            self._body.passed(self._window)
 
     def _linear_borders(self, query: Query, at: int) -> tuple[int, int]:
         """Where the window from `at` ends: matches start before the first border, end by the second."""
@@ -154,6 +155,7 @@ class Scanner:
             core, stop = self._linear_borders(query, at)
             match = find(buffer, at, stop)
             if match is None or match.start() >= core:
+                self._body.passed(core - at)
                 at, block = core, 0
                 continue
             start, end = match.span()
@@ -170,6 +172,7 @@ class Scanner:
         while at < size and (match := find(buffer, at, size)):
             start = match.start()
             if start >= core:
+                self._body.passed(start - known)
                 known = self._boundary(max(0, start - 4 * query.behind - 4))
                 core = min(size, start + self._most_block)
                 text = self._raw[known : self._boundary(min(size, core + 4 * _FAR))].decode()
@@ -192,6 +195,7 @@ class Scanner:
             core, stop = self._decoded_borders(query, at, high)
             before = self._boundary(max(0, at - 4 * query.behind - 4))
             text = raw[before:stop].decode()
+            body.passed(stop - before)
             base = body.char_of(before)
             last, limit = count_chars(raw[before:at]), count_chars(raw[before:core])
             for match in query.compiled.finditer(text, last):
