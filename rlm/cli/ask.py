@@ -145,7 +145,7 @@ def ask(
     config: ConfigOption = None,
 ) -> None:
     """Answer a question over any amount of text, with citations."""
-    if not dry_run and takes_rounds(paths, strategy):
+    if not dry_run and takes_rounds(paths or (), strategy):
         _begin_forkserver()
 
     from rlm.budget import Limits
