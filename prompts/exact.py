@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -16,6 +17,9 @@ Count = tuple[str, Callable[[str], int], Callable[[Sequence[str]], list[int]] | 
 """Version, the count of a text, the counts of many."""
 
 _VOCABULARY = "o200k_base"
+_WINDOW = 32_768  # characters; the tokenizer refuses 200,000 tokens, and a character has up to four
+_BORDER = re.compile(r"(?<=\n)(?=[^\W_])|(?<=[A-Za-z])(?= [A-Za-z])")
+"""Where no token of the vocabulary can reach across: it parts lines and words first."""
 
 
 @cache
@@ -32,13 +36,26 @@ def openai() -> Count:
     encoding = bpe_openai.get_encoding(_VOCABULARY)
 
     def count(text: str) -> int:
-        return len(encoding.encode_ordinary(_valid(text)))
+        return sum(len(encoding.encode_ordinary(window)) for window in _windows(_valid(text)))
 
     def each(texts: Sequence[str]) -> list[int]:
+        if any(len(text) > _WINDOW for text in texts):
+            return list(map(count, texts))
         valid = [_valid(text) for text in texts]
         return [len(tokens) for tokens in encoding.encode_ordinary_batch(valid, num_threads=1)]
 
     return f"{_VOCABULARY}, bpe-openai {bpe_openai.__version__}", count, each
+
+
+def _windows(text: str) -> Iterator[str]:
+    """`text` in pieces, parted where that changes no token; where there is no such place, anywhere."""
+    at = 0
+    while len(text) - at > _WINDOW:
+        border = _BORDER.search(text, at + _WINDOW // 2, at + _WINDOW)
+        end = border.start() if border else at + _WINDOW
+        yield text[at:end]
+        at = end
+    yield text[at:]
 
 
 @cache

@@ -151,6 +151,17 @@ ROOT = Path(__file__).parents[2]
 OUR_FILES = [*ROOT.glob("docs/*.md"), *ROOT.glob("*.md"), ROOT / "LICENSE", *ROOT.glob("prompts/*.py")]
 
 
+def test_the_exact_counter_counts_what_its_tokenizer_refuses_to_take_at_once() -> None:
+    """§8, §5: a history of more than 200,000 tokens is counted, and by windows as exactly as whole."""
+    pytest.importorskip("bpe_openai")
+    counter = get_counter("openai")
+    line = "def f(x):\n    return x / 2  # half\n\n/etc/hosts was read, 1234 lines\n会议在周四\n"
+    once = counter.count(line * 10)
+    assert counter.count(line * 10_000) == once * 1_000 > 200_000
+    assert counter.count_each([line * 10_000, line * 10]) == [once * 1_000, once]
+    assert counter.count("é" * 1_200_000) > 0
+
+
 def test_estimate_holds_on_every_window_of_our_own_files() -> None:
     """§8: licence, Markdown and code, in windows of 2,000 characters: never under, at most twice over."""
     estimate, exact_counter = get_counter("estimate"), get_counter("openai")
