@@ -130,12 +130,18 @@ class JupyterSandbox:
             await self._kernel.tell({"op": "interrupt"})
 
     async def close(self) -> None:
-        if self._bridge is not None:
-            await self._bridge.close()
-            self._bridge = None
-        if self._kernel is not None:
-            await self._kernels.give_back(self._kernel)
-            self._kernel = None
+        # Whoever is cancelled while it closes leaves nothing behind: the end goes on without it.
+        await asyncio.shield(asyncio.ensure_future(self._close()))
+
+    async def _close(self) -> None:
+        bridge, self._bridge = self._bridge, None
+        kernel, self._kernel = self._kernel, None
+        try:
+            if bridge is not None:
+                await bridge.close()
+        finally:
+            if kernel is not None:
+                await self._kernels.give_back(kernel)
 
     async def _outcome(
         self, kernel: KernelProcess, bridge: Bridge, number: int, timeout: float

@@ -23,7 +23,10 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 @pytest.mark.parametrize("name", TEXTS)
 def test_every_text_is_used_and_reads_as_text(name: str) -> None:
     """No file without a reader, no tab, no blank before a line's end, straight quotes alone."""
-    sources = "".join(path.read_text(encoding="utf-8") for path in Path(prompts.__path__[0]).rglob("*.py"))
+    # The jobs of rlm have their words here, too.
+    packages = [Path(prompts.__path__[0]), Path(prompts.__path__[0]).parent / "rlm"]
+    files = (path for package in packages for path in package.rglob("*.py"))
+    sources = "".join(path.read_text(encoding="utf-8") for path in files)
     assert f'"{name}"' in sources
     text = words(name)
     assert "\t" not in text

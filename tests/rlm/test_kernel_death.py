@@ -119,11 +119,11 @@ async def test_a_kernel_that_ends_while_it_starts_is_followed_by_another(run, bl
     attach = KernelProcess.attach
     killed: list[str] = []
 
-    async def hit(kernel: KernelProcess, *rest):
+    async def hit(kernel: KernelProcess, *rest, **options):
         if len(killed) < 1:
             killed.append("kernel")
             await kernel.kill("killed by the test")
-        return await attach(kernel, *rest)
+        return await attach(kernel, *rest, **options)
 
     monkeypatch.setattr(KernelProcess, "attach", hit)
     result = await run(ScriptedModel.of(root=[block("finalize(peek(0, 3))")]))

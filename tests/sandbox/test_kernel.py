@@ -255,3 +255,17 @@ async def test_chance_and_the_order_of_sets_come_from_the_seed(open_kernel) -> N
     assert drawn[0] == drawn[1]
     assert drawn[0].split()[0] != drawn[2].split()[0]
     assert drawn[0].split()[6:] == drawn[2].split()[6:]
+
+
+async def test_who_is_cancelled_while_it_closes_leaves_no_kernel(open_kernel) -> None:
+    """sandbox.md 8: the end of a kernel goes on without the one who asked for it."""
+    kernel = await open_kernel()
+    process = kernel._kernel
+    closing = asyncio.ensure_future(kernel.close())
+    await asyncio.sleep(0)
+    closing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await closing
+    async with asyncio.timeout(10):
+        await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()})
+    assert not process.alive
