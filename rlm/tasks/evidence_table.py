@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from rlm.markers import marks_in
@@ -102,17 +102,23 @@ def _claims(result: RunResult, numbers: dict[int, int]) -> list[tuple[str, tuple
         cited = [numbers[n] for mark in marks for n in mark.numbers if n in numbers]
         marked = marked or bool(marks)
         claims.append((words, tuple(dict.fromkeys(cited))))
-    if marked or not claims:
-        return claims
     quotes = {
         numbers[place]: words_of(one.quote)
         for place, one in enumerate(result.citations, 1)
         if place in numbers
     }
-    held = [(words, tuple(n for n, quote in quotes.items() if _mostly(words, quote))) for words, _ in claims]
+    if marked or not claims:
+        # A mark stands behind the last sentence of what it is for: the others may stand in a passage, too.
+        return [(words, cited or _holding(words, quotes)) for words, cited in claims]
+    held = [(words, _holding(words, quotes)) for words, _ in claims]
     if all(sources for _, sources in held):
         return held
     return [(" ".join(words for words, _ in claims), tuple(quotes))]
+
+
+def _holding(text: str, quotes: Mapping[int, set[str]]) -> tuple[int, ...]:
+    """The sources whose passages hold a sentence; none for one of hardly any words."""
+    return tuple(n for n, quote in quotes.items() if _mostly(text, quote)) if words_of(text) else ()
 
 
 def _mostly(text: str, quote: set[str]) -> bool:

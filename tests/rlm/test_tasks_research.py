@@ -247,3 +247,27 @@ async def test_nothing_to_research_is_refused(researched: Run) -> None:
         await researched(context=["  \n"])
     with pytest.raises(UsageError, match="empty"):
         await researched("  ")
+
+
+def test_every_sentence_of_a_passage_has_its_source() -> None:
+    """A mark stands behind the last sentence of what it is for; those before it stand in the passage, too."""
+    from rlm.tasks.evidence_table import _claims
+    from rlm.types import Citation, Coverage, RunResult
+
+    quote = "The notice period is ninety days. It begins with the letter."
+    citation = Citation("[¹]", quote, 0, len(quote), "a.txt", None, 1, True)
+    result = RunResult(
+        run_id="r",
+        answer=f"{quote} [1] Nobody has ever used it.",
+        confidence=None,
+        stop_reason="finalized",
+        forced=False,
+        strategy="rlm",
+        citations=(citation,),
+        coverage=Coverage(input_chars=len(quote)),
+        usage=(),
+        rounds=1,
+        sub_calls=0,
+        seconds=0.0,
+    )
+    assert [sources for _, sources in _claims(result, {1: 7})] == [(7,), (7,), ()]
