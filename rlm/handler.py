@@ -6,8 +6,9 @@ and order, so that the same cell run again is told the same.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from rlm.accounts import Accounts
@@ -61,18 +62,22 @@ class RunHandler:
         self._playback = accounts.playback
 
     async def children(self, batch: ChildBatch, answered: AnswerSink) -> None:
-        order = self._playback.order("children")
-        refused = self._playback.helper("children", order)
+        await self._served("children", partial(self._subcalls.serve, batch, answered))
+
+    async def sub_rlms(self, batch: SubRLMBatch, answered: AnswerSink) -> None:
+        await self._served("sub_rlms", partial(self._sub_rlms.serve, batch, answered))
+
+    async def _served(self, helper: str, serve: Callable[[], Awaitable[None]]) -> None:
+        """Serve a batch. A refusal is told again where the cell is run again, whatever is left by then."""
+        order = self._playback.order(helper)
+        refused = self._playback.helper(helper, order)
         if refused is not None:
             raise BadCall(refused["type"], refused["message"])
         try:
-            await self._subcalls.serve(batch, answered)
+            await serve()
         except BadCall as error:
-            await self._note("children", order, {"type": error.type, "message": str(error)})
+            await self._note(helper, order, {"type": error.type, "message": str(error)})
             raise
-
-    async def sub_rlms(self, batch: SubRLMBatch, answered: AnswerSink) -> None:
-        await self._sub_rlms.serve(batch, answered)
 
     async def finalize(self, final: Finalization) -> FinalizeVerdict:
         order = self._playback.order("finalize")

@@ -67,7 +67,9 @@ class SubRLMs:
         self._begun.clear()
 
     async def serve(self, batch: SubRLMBatch, answered: AnswerSink) -> None:
-        """Run every sub-RLM of `batch`; each answer is handed on when it is there."""
+        """Run every sub-RLM of `batch`; each answer is handed on when it is there. Raises BadCall, before any
+        begins, when there are not calls enough for all."""
+        self._refuse_what_cannot_be_done(batch)
 
         async def one(position: int) -> None:
             answer = await self._answer(batch.prompts[position], batch.sources[position])
@@ -83,6 +85,26 @@ class SubRLMs:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
+    def _refuse_what_cannot_be_done(self, batch: SubRLMBatch) -> None:
+        keys = {_key(*asked) for asked in zip(batch.prompts, batch.sources, strict=True)}
+        # What was answered costs nothing, what had begun before the run was left is counted already.
+        new = [
+            key
+            for key in keys
+            if key not in self._memo and self._name(key) not in self._playback.recording.below
+        ]
+        left = int(self._budget.remaining()["sub_calls"])
+        if not self._playback.repeating and len(new) > left:
+            raise BadCall(
+                "value",
+                f"{len(new):,} sub-RLMs are wanted, but only {left:,} child calls are left, and each takes "
+                "one at least: ask for fewer over larger sources, or finalize from what you have",
+            )
+
+    def _name(self, key: str) -> str:
+        """What the next one of this key is called in the journal."""
+        return f"{key[:12]}.{self._begun[key] + 1}"
+
     async def _answer(self, prompt: str, source: ChildSlice | None) -> ChildAnswer:
         """From memory, from the same one under way, or from a new one."""
         key = _key(prompt, source)
@@ -92,10 +114,11 @@ class SubRLMs:
                 return replace(answer, cached=True, input_tokens=0, output_tokens=0)
             # It failed for another, or was cancelled; whoever of those that waited comes first asks again.
         future = self._memo[key] = asyncio.get_running_loop().create_future()
+        name = self._name(key)
         self._begun[key] += 1
         answer = ChildAnswer("", error="the sub-RLM was cancelled", error_type="cancelled", found=False)
         try:
-            answer = await self._ask(prompt, source, f"{key[:12]}.{self._begun[key]}")
+            answer = await self._ask(prompt, source, name)
         finally:
             if answer.error is not None and self._memo.get(key) is future:
                 del self._memo[key]

@@ -410,3 +410,18 @@ async def test_a_tree_does_not_overspend_by_more_than_one_call(run, block, dolla
     assert sum(paid) == pytest.approx(sum(one.cost_usd for one in result.usage))
     assert sum(paid) <= dollars + max(paid)
     assert len([request for request in model.requests if request.task == "top 0" and request.final]) == 1
+
+
+async def test_a_batch_of_sub_rlms_the_limits_cannot_carry_is_refused_before_any_begins(run, block) -> None:
+    """driver.md 3.10, 4.7: refused before any spend, naming what is left."""
+    code = """
+peek(0, 1)
+try:
+    sub_rlm_batch([f'inner{n}' for n in range(9)], [(0, 50)] * 9)
+except ValueError as error:
+    finalize(str(error))
+"""
+    model = ScriptedModel.of(root=[block(code)])
+    result = await run(model, BODY, limits=Limits(sub_calls=8))
+    assert "9 sub-RLMs are wanted, but only 8 child calls are left" in result.answer
+    assert (result.sub_calls, len(model.requests)) == (0, 1)
