@@ -48,6 +48,8 @@ def _load(name: str) -> ModuleType:
 
 
 _provider_server = _load("provider_server")
+for _shared in ("document_tree", "handmade_pdf", "scoped_segments"):
+    _load(_shared)
 
 
 def _is_this_machine(host: str) -> bool:

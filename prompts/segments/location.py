@@ -1,4 +1,5 @@
-"""Where a store lies, and how a store's file is kept private."""
+"""Where a store lies, and how its file is kept private: that of the segments, and of the runs' journal in
+the same file."""
 
 from __future__ import annotations
 
@@ -18,8 +19,8 @@ _DRIVERS = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg", "postgres": 
 
 
 def default_store(env: Mapping[str, str]) -> Path:
-    """`$XDG_STATE_HOME/rlm/rlm.db`, else `~/.local/state/rlm/rlm.db`: the file of the runs' journal, whose
-    tables have other names. A relative XDG_STATE_HOME does not count (the XDG rules say so)."""
+    """`$XDG_STATE_HOME/rlm/rlm.db`, else `~/.local/state/rlm/rlm.db`: segments and journal share the file,
+    with tables of their own. A relative XDG_STATE_HOME does not count (the XDG rules say so)."""
     state = Path(env.get("XDG_STATE_HOME", ""))
     if not state.is_absolute():
         state = Path(env.get("HOME") or Path.home()) / ".local" / "state"
@@ -64,7 +65,8 @@ def make_private_file(path: Path) -> None:
 
 
 def keep_private(path: Path) -> None:
-    """Take a store's file, now known to be one, away from everybody but its owner. Raises OSError."""
+    """Take a store's file, now known to be one, away from everybody but its owner. SQLite gives the files
+    it makes beside it the same mode. Raises OSError."""
     for file in (path, path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm")):
         if file.exists() and file.stat().st_mode & 0o077:
             file.chmod(0o600)

@@ -6,16 +6,17 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rlm.cli.answer import json_bytes, printable
 from rlm.cli.exits import say
+from rlm.cli.segment_view import say_version, segment_json, told, version_json
 from rlm.errors import UsageError
 
 if TYPE_CHECKING:
-    from prompts.segments import SegmentStore, SegmentVersion, StoredSegment
+    from prompts.segments import SegmentStore
 
 __all__ = ["SegmentStoreOption", "segments_app"]
 
@@ -76,7 +77,7 @@ def list_(
     with _opened(store) as opened:
         found = opened.list(scope, ref_id, active=None if all_ else not inactive)
     if as_json:
-        typer.echo(json_bytes([_as_json(one) for one in found], indent=2))
+        typer.echo(json_bytes([segment_json(one) for one in found], indent=2))
         return
     if not found:
         typer.echo("no such segments" if scope or ref_id or inactive else "no segments yet", err=True)
@@ -118,12 +119,12 @@ def show(
     if content:
         typer.echo(printable(text) if sys.stdout.isatty() else text, nl=sys.stdout.isatty())
     elif as_json:
-        data = _as_json(found) if chosen is None else _version_json(chosen)
+        data = segment_json(found) if chosen is None else version_json(chosen)
         if chosen is None:
-            data["versions"] = [_version_json(one) for one in history]
+            data["versions"] = [version_json(one) for one in history]
         typer.echo(json_bytes(data, indent=2))
     else:
-        typer.echo(printable(_told(found, history, text)))
+        typer.echo(printable(told(found, history, text)))
 
 
 @segments_app.command()
@@ -154,7 +155,7 @@ def add(
         made = opened.add(
             scope, text, ref_id=ref_id, metadata={} if tier is None else {"tier": tier}, note=note
         )
-    typer.echo(json_bytes(_as_json(made), indent=2) if as_json else made.segment.id)
+    typer.echo(json_bytes(segment_json(made), indent=2) if as_json else made.segment.id)
 
 
 @segments_app.command()
@@ -191,7 +192,7 @@ def edit(
             metadata.pop("tier", None)
         expected = before.version if if_version is None else if_version
         made = opened.edit(name, content=text, metadata=metadata, expected=expected, note=note)
-    _say_version(made, before.version, as_json)
+    say_version(made, before.version, as_json)
 
 
 @segments_app.command()
@@ -274,7 +275,7 @@ def rollback(
         before = opened.get(name).segment.version
         expected = before if if_version is None else if_version
         made = opened.rollback(name, _number(version), expected=expected, note=note)
-    _say_version(made, before, as_json)
+    say_version(made, before, as_json)
 
 
 @segments_app.command()
@@ -453,63 +454,3 @@ def _read(file: str) -> str:
 
 def _number(version: str) -> int | str:
     return int(version) if version.isascii() and version.isdigit() else version
-
-
-def _say_version(made: StoredSegment, before: int, as_json: bool) -> None:
-    version = made.segment.version
-    say(
-        f"{made.segment.id}: nothing new, still version {version}"
-        if version == before
-        else f"{made.segment.id} is at version {version}"
-    )
-    if as_json:
-        typer.echo(json_bytes(_as_json(made), indent=2))
-
-
-def _told(found: StoredSegment, history: tuple[SegmentVersion, ...], text: str) -> str:
-    segment = found.segment
-    marks: dict[int, list[str]] = {}
-    for mark, version in found.labels:
-        marks.setdefault(version, []).append(mark)
-    lines = [
-        f"id        {segment.id}",
-        f"scope     {segment.scope}" + (f" of {segment.ref_id}" if segment.ref_id else ""),
-        *(
-            [f"metadata  {json.dumps(dict(segment.metadata), ensure_ascii=False)}"]
-            if segment.metadata
-            else []
-        ),
-        *([] if segment.active else ["inactive  never assembled"]),
-    ]
-    for one in history:
-        when = one.created_at.strftime("%Y-%m-%d %H:%M")
-        facts = (f"version {one.version:<3}", when, ", ".join(marks.get(one.version, [])), one.note)
-        lines.append("  ".join(fact for fact in facts if fact))
-    return "\n".join([*lines, "", text])
-
-
-def _as_json(found: StoredSegment) -> dict[str, Any]:
-    segment = found.segment
-    return {
-        "id": segment.id,
-        "scope": segment.scope,
-        "ref_id": segment.ref_id,
-        "tier": segment.tier,
-        "content": segment.content,
-        "metadata": dict(segment.metadata),
-        "version": segment.version,
-        "active": segment.active,
-        "labels": dict(found.labels),
-        "created_at": found.created_at.isoformat(),
-        "updated_at": found.updated_at.isoformat(),
-    }
-
-
-def _version_json(version: SegmentVersion) -> dict[str, Any]:
-    return {
-        "version": version.version,
-        "content": version.content,
-        "metadata": dict(version.metadata),
-        "note": version.note,
-        "created_at": version.created_at.isoformat(),
-    }

@@ -13,8 +13,8 @@ from sqlalchemy import URL, event, text
 from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
+from prompts.segments.location import keep_private, make_private_file
 from rlm.errors import JournalError
-from rlm.journal.location import keep_private, make_private_file
 from rlm.journal.schema import NewerStore, bring_up_to_date
 from rlm.journal.tables import HEAD
 

@@ -83,3 +83,11 @@ def block(code: str) -> str:
 @pytest.fixture(name="block")
 def _block() -> Callable[[str], str]:
     return block
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """An empty folder whose files are to be loaded."""
+    folder = tmp_path / "tree"
+    folder.mkdir()
+    return folder

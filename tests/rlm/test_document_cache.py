@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from document_tree import text_of
 
 from rlm import RLM, Settings
 from rlm.documents import ContextCache, Loaded, PathSource, StreamSource, load
@@ -52,11 +53,6 @@ def loaded_by(cache: ContextCache, *sources: Path) -> Iterator[tuple[Loaded, boo
     finally:
         if loaded.lease is not None:
             loaded.lease.close()
-
-
-def text_of(loaded: Loaded) -> str:
-    with loaded.context.open() as body:
-        return body.text(0, body.chars)
 
 
 def entries(cache: ContextCache) -> list[Path]:

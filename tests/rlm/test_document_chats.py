@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from document_tree import text_of
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -24,11 +25,6 @@ def loaded_from(folder: Path, name: str, value: Any) -> Loaded:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     (folder / name).write_text(text, "utf-8", errors="surrogatepass")
     return load([folder / name], folder / "c")
-
-
-def text_of(loaded: Loaded) -> str:
-    with loaded.context.open() as body:
-        return body.text(0, body.chars)
 
 
 def messages_of(loaded: Loaded) -> list[tuple[int | None, str, str, str, str]]:

@@ -3,35 +3,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from document_tree import put, text_of
 
 from rlm.documents import (
     Guessed,
-    Loaded,
     load,
 )
 
 FRENCH = "Les élèves français étaient déjà là, où l'été passé ils mangeaient des crêpes brûlées.\n"
 RUSSIAN = "Съешь же ещё этих мягких французских булок, да выпей чаю. Большой текст на русском.\n"
 JAPANESE = "吾輩は猫である。名前はまだ無い。どこで生れたかとんと見当がつかぬ。\n"
-
-
-@pytest.fixture
-def tree(tmp_path: Path) -> Path:
-    folder = tmp_path / "tree"
-    folder.mkdir()
-    return folder
-
-
-def put(folder: Path, **files: str | bytes) -> None:
-    for name, content in files.items():
-        path = folder / name.replace("__", "/").replace("_dot_", ".")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-
-
-def text_of(loaded: Loaded) -> str:
-    with loaded.context.open() as body:
-        return body.text(0, body.chars)
 
 
 @pytest.mark.parametrize(

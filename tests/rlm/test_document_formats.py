@@ -5,28 +5,16 @@ from __future__ import annotations
 import io
 import os
 import shutil
-import signal
-import subprocess
-import sys
-import textwrap
-import time
 import zipfile
 from pathlib import Path
 
 import pytest
+from document_tree import text_of
+from handmade_pdf import PAGES, pdf_by_hand
 
 from rlm.documents import Loaded, StreamSource, TextSource, load
-from rlm.documents.formats.converter import Converter
-from rlm.documents.formats.frames import FrameError, packed, read_piece
-from rlm.documents.formats.piece import Ended, Heading, Note, Page, Piece, Text, Unreadable
 from rlm.errors import DocumentError
 from sandbox.in_kernel.body import Body, Document
-from sandbox.isolation import landlock
-
-
-def text_of(loaded: Loaded) -> str:
-    with loaded.context.open() as body:
-        return body.text(0, body.chars)
 
 
 def only(loaded: Loaded) -> Document:
@@ -73,44 +61,6 @@ def pdf_by_pypdf(path: Path, pages: list[str]) -> None:
     plain.unlink()
 
 
-def pdf_by_hand(path: Path, pages: list[str]) -> None:
-    """As little as a program that writes PDF itself writes: no compression, no fonts embedded."""
-    kids = " ".join(f"{4 + 2 * n} 0 R" for n in range(len(pages)))
-    objects = [
-        b"<< /Type /Catalog /Pages 2 0 R >>",
-        f"<< /Type /Pages /Kids [{kids}] /Count {len(pages)} >>".encode(),
-        b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
-    ]
-    for number, text in enumerate(pages):
-        shown = " T* ".join(f"({line}) Tj" for line in text.splitlines())
-        stream = f"BT /F1 12 Tf 14 TL 72 720 Td {shown} ET".encode()
-        objects.append(
-            f"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents {5 + 2 * number} 0 R "
-            "/Resources << /Font << /F1 3 0 R >> >> >>".encode()
-        )
-        objects.append(b"<< /Length %d >>\nstream\n%s\nendstream" % (len(stream), stream))
-    out, places = b"%PDF-1.4\n", []
-    for number, content in enumerate(objects, 1):
-        places.append(len(out))
-        out += b"%d 0 obj\n%s\nendobj\n" % (number, content)
-    table = b"".join(b"%010d 00000 n \n" % place for place in places)
-    out += (
-        b"xref\n0 %d\n0000000000 65535 f \n%strailer << /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF"
-        % (
-            len(objects) + 1,
-            table,
-            len(objects) + 1,
-            len(out),
-        )
-    )
-    path.write_bytes(out)
-
-
-PAGES = [
-    "The first page names Ada.\nTwo lines of it.",
-    "The second page names Grace.",
-    "The third names Edsger.",
-]
 PROGRAMS = [pdf_by_fpdf2, pdf_by_reportlab, pdf_by_pypdf, pdf_by_hand]
 
 
@@ -433,134 +383,6 @@ def test_spreadsheets_and_the_like_are_named_for_what_they_are(tmp_path: Path) -
     (tmp_path / "table.xlsx").write_bytes(b"PK\x03\x04" + bytes(100))
     with pytest.raises(DocumentError, match=r"binary \(a spreadsheet\): export it as CSV"):
         load([tmp_path / "table.xlsx"], tmp_path / "c")
-
-
-def test_the_reader_process_has_no_keys_and_is_gone_afterwards(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Keys never reach the process that parses what strangers wrote."""
-    monkeypatch.setenv("PLANTED_API_KEY", "sk-planted")
-    pdf_by_hand(tmp_path / "a.pdf", PAGES)
-    with Converter() as converter, (tmp_path / "a.pdf").open("rb") as file:
-        pieces = converter.pieces(file.fileno(), 1_000, "pdf", lambda: None)
-        next(pieces)
-        assert converter._process is not None
-        pid = converter._process.pid
-        environment = Path(f"/proc/{pid}/environ").read_bytes()
-        assert b"PYTHONPATH" in environment
-        assert b"sk-planted" not in environment
-        assert any(isinstance(piece, Ended) for piece in pieces)
-    assert not Path(f"/proc/{pid}").exists()
-
-
-def test_the_reader_process_opens_no_file_and_no_connection(tmp_path: Path) -> None:
-    """What a flaw in a parser could reach: not the user's files, not the network, where the system can hold
-    it. Run in the place of a reader, after the same confinement."""
-    if not landlock.available():
-        pytest.skip("this kernel has no Landlock")
-    (tmp_path / "private.txt").write_text("secret")
-    code = textwrap.dedent(
-        f"""
-        import errno, socket
-        from rlm.documents.formats import worker
-        worker._confine()
-        for act in (
-            lambda: open({str(tmp_path / "private.txt")!r}).read(),
-            lambda: open({str(tmp_path / "made.txt")!r}, "w"),
-            lambda: socket.create_connection(("127.0.0.1", 9), 1),
-        ):
-            try:
-                act()
-            except OSError as error:
-                print("refused" if error.errno in (errno.EACCES, errno.EPERM, errno.EOPNOTSUPP) else error)
-        """
-    )
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd="/")
-    assert ran.stdout.split() == ["refused"] * 3
-
-
-def test_one_process_reads_many_documents_and_is_renewed_when_it_dies(tmp_path: Path) -> None:
-    pdf_by_hand(tmp_path / "a.pdf", PAGES)
-
-    def read(converter: Converter) -> list[Piece]:
-        with (tmp_path / "a.pdf").open("rb") as file:
-            return list(converter.pieces(file.fileno(), 1_000, "pdf", lambda: None))
-
-    with Converter() as converter:
-        first = read(converter)
-        assert converter._process is not None
-        pid = converter._process.pid
-        assert read(converter) == first
-        assert converter._process.pid == pid
-        os.kill(pid, signal.SIGKILL)
-        with pytest.raises(Unreadable, match="broke down"):
-            read(converter)
-        assert read(converter) == first
-
-
-def test_a_reader_that_hangs_is_killed(tmp_path: Path) -> None:
-    """A document its reader never gets done with costs a bounded time, and nothing after it."""
-    pdf_by_hand(tmp_path / "a.pdf", PAGES)
-    with Converter() as converter, (tmp_path / "a.pdf").open("rb") as file:
-        assert list(converter.pieces(file.fileno(), 1_000, "pdf", lambda: None))
-        assert converter._process is not None
-        converter._silence = 0.5
-        os.kill(converter._process.pid, signal.SIGSTOP)
-        with pytest.raises(Unreadable, match=r"silent for 0\.5 s"):
-            list(converter.pieces(file.fileno(), 1_000, "pdf", lambda: None))
-        assert converter._process is None
-
-
-def test_a_reader_that_wants_too_much_memory_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "big.html").write_text("<p>word</p>" * 1_000_000)
-    with (
-        Converter(memory=250 << 20) as converter,
-        (tmp_path / "big.html").open("rb") as file,
-        pytest.raises(Unreadable, match=r"memory allowed|broke down|not readable"),
-    ):
-        list(converter.pieces(file.fileno(), 11_000_000, "html", lambda: None))
-
-
-class Stopped(Exception):
-    pass
-
-
-def test_progress_can_end_the_waiting_for_a_reader(tmp_path: Path) -> None:
-    """A run can be cancelled while a document is being taken apart."""
-    (tmp_path / "slow.html").write_text("<p>" + "<b>word</b> " * 1_500_000)
-    began = time.monotonic()
-
-    def progress(name: str, size: int) -> None:
-        if time.monotonic() - began > 0.3:
-            raise Stopped
-
-    with pytest.raises(Stopped):
-        load([tmp_path / "slow.html"], tmp_path / "c", progress)
-    assert not (tmp_path / "c").exists()
-
-
-@pytest.mark.parametrize(
-    "piece",
-    [Text("naïve 🙂\n"), Heading(2, "Title"), Page(), Note("a note"), Ended(3, "cp1252"), Ended()],
-)
-def test_pieces_survive_the_channel(piece: Piece) -> None:
-    assert read_piece(io.BytesIO(packed(piece)).read) == piece
-
-
-@pytest.mark.parametrize(
-    "data",
-    [
-        b"T\xff\xff\xff\xff",
-        b"Z\0\0\0\0",
-        b"T\x01\0\0\0\xff",
-        b"H\0\0\0\0",
-        b"E\x02\0\0\0[]",
-        b"U\x02\0\0\0{}",
-    ],
-)
-def test_bytes_of_a_reader_taken_over_are_refused(data: bytes) -> None:
-    with pytest.raises(FrameError):
-        read_piece(io.BytesIO(data).read)
 
 
 def test_a_folder_of_two_thousand_real_files(tmp_path: Path) -> None:

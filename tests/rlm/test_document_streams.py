@@ -7,33 +7,14 @@ import time
 from pathlib import Path
 
 import pytest
+from document_tree import put, text_of
 
 from rlm.documents import (
-    Loaded,
     StreamSource,
     load,
 )
 
 RUSSIAN = "Съешь же ещё этих мягких французских булок, да выпей чаю. Большой текст на русском.\n"
-
-
-@pytest.fixture
-def tree(tmp_path: Path) -> Path:
-    folder = tmp_path / "tree"
-    folder.mkdir()
-    return folder
-
-
-def put(folder: Path, **files: str | bytes) -> None:
-    for name, content in files.items():
-        path = folder / name.replace("__", "/").replace("_dot_", ".")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-
-
-def text_of(loaded: Loaded) -> str:
-    with loaded.context.open() as body:
-        return body.text(0, body.chars)
 
 
 def test_a_named_pipe_given_by_name_is_streamed(tmp_path: Path, tree: Path) -> None:

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from document_tree import names_of, put, text_of
 
 from rlm.documents import (
     Loaded,
@@ -19,29 +20,6 @@ from rlm.documents import (
     sources_from_arguments,
 )
 from rlm.errors import DocumentError
-
-
-@pytest.fixture
-def tree(tmp_path: Path) -> Path:
-    folder = tmp_path / "tree"
-    folder.mkdir()
-    return folder
-
-
-def put(folder: Path, **files: str | bytes) -> None:
-    for name, content in files.items():
-        path = folder / name.replace("__", "/").replace("_dot_", ".")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-
-
-def text_of(loaded: Loaded) -> str:
-    with loaded.context.open() as body:
-        return body.text(0, body.chars)
-
-
-def names_of(loaded: Loaded) -> list[str]:
-    return [document.name for document in loaded.context.documents]
 
 
 def reasons(loaded: Loaded, top: Path) -> dict[str, str]:
