@@ -1,172 +1,164 @@
-"""SDK clients, shared: one for each event loop, endpoint and way to reach it, closed with its last user."""
+"""HTTP clients, shared: one for each event loop, endpoint and way to reach it, closed with its last user."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import ssl
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
-from importlib import import_module
-from importlib.util import find_spec
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 from weakref import WeakKeyDictionary
 
 from rlm.errors import ConfigurationError
 from rlm.models.endpoint import Endpoint
 from rlm.models.names import check_url
 from rlm.models.options import ModelOptions
+from rlm.version import __version__
 
 if TYPE_CHECKING:
-    import httpx2
+    import aiohttp
 
-__all__ = ["ClientUser", "SharedClient", "SharedClients", "check_options"]
+__all__ = ["ClientUser", "SharedClient", "SharedClients"]
 
-
-class _Closable(Protocol):
-    def close(self) -> Awaitable[None]: ...
-
-
-C = TypeVar("C", bound=_Closable)
+_PROXY_SCHEMES = ("http", "https")
+_IDLE_CONNECTION_SECONDS = 60.0
 
 
-_CALLS_A_CLIENT = 4
-"""Before and after every request the HTTP library looks through all connections of its client, with a system
-call for each idle one: with fifty of them that takes a quarter of a call's time."""
+class SharedClient:
+    """The way to one endpoint. `reached` turns True with its first HTTP response, of any status."""
 
-
-@dataclass(slots=True)
-class _Lane(Generic[C]):
-    client: C
-    calls: int = 0
-
-
-class SharedClient(Generic[C]):
-    """The way to one endpoint: a client, and as many more of the kind as calls are under way at a time.
-    `reached` turns True with the endpoint's first HTTP response, of any status."""
-
-    def __init__(self, make: Callable[[], C]) -> None:
-        self._make = make
-        self._lanes: list[_Lane[C]] = []
+    def __init__(self, session: aiohttp.ClientSession, url: str, proxy: str | None) -> None:
+        self.session = session
         self.users = 0
         self.reached = False
+        self._url = url
+        self._proxy = proxy
 
-    @property
-    def clients(self) -> tuple[C, ...]:
-        """All there are."""
-        return tuple(lane.client for lane in self._lanes)
-
-    @contextmanager
-    def client(self) -> Iterator[C]:
-        """One to make a call with."""
-        lane = next((lane for lane in self._lanes if lane.calls < _CALLS_A_CLIENT), None)
-        if lane is None:
-            lane = _Lane(self._make())
-            self._lanes.append(lane)
-        lane.calls += 1
-        try:
-            yield lane.client
-        finally:
-            lane.calls -= 1
-
-    async def close(self) -> None:
-        """Close the connections of all of them."""
-        for client in self.clients:
-            await client.close()
+    def post(self, body: bytes) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
+        """Send a JSON body; leaving gives the connection back, or closes it if the response is not read."""
+        # A redirect would carry the text of documents to a host that nobody named.
+        return self.session.post(self._url, data=body, proxy=self._proxy, allow_redirects=False)
 
 
 _Key = tuple[Endpoint, float, float, str | None, str | None]
 _Loop = asyncio.AbstractEventLoop
 
 
-class SharedClients(Generic[C]):
-    """The clients of one SDK, named by its `module`, which is imported with the first client.
+class SharedClients:
+    """The clients of one protocol: `path` follows an endpoint's base URL, `headers` are what it wants.
 
     Connections belong to the event loop on which they were made, so a loop has clients of its own.
     """
 
-    def __init__(self, module: str, make: Callable[[Endpoint, httpx2.AsyncClient], C]) -> None:
-        self.module = module
-        self._make = make
-        self._open: WeakKeyDictionary[_Loop, dict[_Key, SharedClient[C]]] = WeakKeyDictionary()
+    def __init__(self, path: str, headers: Callable[[Endpoint], Mapping[str, str]]) -> None:
+        self._path = path
+        self._headers = headers
+        self._open: WeakKeyDictionary[_Loop, dict[_Key, SharedClient]] = WeakKeyDictionary()
+        self._ends: WeakKeyDictionary[_Loop, AsyncIterator[None]] = WeakKeyDictionary()
 
-    def acquire(self, loop: _Loop, endpoint: Endpoint, options: ModelOptions) -> SharedClient[C]:
-        """The client for `endpoint`, made if there is none, with one user more."""
-        open_here = self._open.setdefault(loop, {})
+    async def acquire(self, endpoint: Endpoint, options: ModelOptions) -> SharedClient:
+        """The running loop's client for `endpoint`, made if there is none, with one user more."""
+        loop = asyncio.get_running_loop()
+        if loop not in self._ends:
+            self._ends[loop] = end = self._closed_with_the_loop(loop)
+            await anext(end)  # waits for nothing: two first calls at once can't make two clients
         key = _key(endpoint, options)
+        open_here = self._open[loop]
         if key not in open_here:
-            trusted = _trusted(options)  # takes long to make, and they can share it
-            open_here[key] = SharedClient(lambda: self._make(endpoint, _http_client(options, trusted)))
+            session = _session(options, self._headers(endpoint))
+            open_here[key] = SharedClient(session, endpoint.base_url + self._path, _proxy(endpoint, options))
         open_here[key].users += 1
         return open_here[key]
 
-    async def release(self, loop: _Loop, endpoint: Endpoint, options: ModelOptions) -> None:
+    async def release(self, endpoint: Endpoint, options: ModelOptions) -> None:
         """One user less; the last closes the client."""
-        open_here = self._open[loop]
+        open_here = self._open[asyncio.get_running_loop()]
         key = _key(endpoint, options)
         shared = open_here[key]
         shared.users -= 1
         if shared.users == 0:
             del open_here[key]
-            await shared.close()
+            await shared.session.close()
+
+    async def _closed_with_the_loop(self, loop: _Loop) -> AsyncIterator[None]:
+        """Begun once in every loop, which ends its generators when it ends: so no connection outlives it,
+        though nobody closed the models."""
+        open_here = self._open[loop] = dict[_Key, SharedClient]()
+        try:
+            yield
+        finally:
+            for shared in list(open_here.values()):
+                await shared.session.close()
 
 
-class ClientUser(Generic[C]):
-    """One model's use of a shared client."""
+class ClientUser:
+    """One model's use of a shared client. Raises ConfigurationError for a proxy or certificate file that the
+    first call would fail on: that of `options`, else that of the environment."""
 
-    def __init__(self, clients: SharedClients[C], endpoint: Endpoint, options: ModelOptions) -> None:
-        check_options(options)
+    def __init__(self, clients: SharedClients, endpoint: Endpoint, options: ModelOptions) -> None:
+        _check(endpoint, options)
         self._clients = clients
         self._endpoint = endpoint
         self._options = options
-        self._held: WeakKeyDictionary[_Loop, SharedClient[C]] = WeakKeyDictionary()
+        self._held: WeakKeyDictionary[_Loop, SharedClient] = WeakKeyDictionary()
 
-    async def get(self) -> SharedClient[C]:
+    async def get(self) -> SharedClient:
         """The client for the running loop."""
         loop = asyncio.get_running_loop()
         if loop not in self._held:
-            # Importing an SDK takes seconds: in a thread, so that the loop goes on.
-            await asyncio.to_thread(import_module, self._clients.module)
-        # Another task may have been here during the import.
-        if loop not in self._held:
-            self._held[loop] = self._clients.acquire(loop, self._endpoint, self._options)
+            self._held[loop] = await self._clients.acquire(self._endpoint, self._options)
         return self._held[loop]
 
     async def aclose(self) -> None:
         """Let go of the running loop's client. Safe to call twice; a later `get` takes a client anew."""
-        loop = asyncio.get_running_loop()
-        if self._held.pop(loop, None) is not None:
-            await self._clients.release(loop, self._endpoint, self._options)
+        if self._held.pop(asyncio.get_running_loop(), None) is not None:
+            await self._clients.release(self._endpoint, self._options)
 
 
-def _trusted(options: ModelOptions) -> ssl.SSLContext:
-    import httpx2
+def _session(options: ModelOptions, headers: Mapping[str, str]) -> aiohttp.ClientSession:
+    import aiohttp
 
-    return httpx2.create_ssl_context() if options.ca_file is None else _trusting(options.ca_file)
-
-
-def _http_client(options: ModelOptions, trusted: ssl.SSLContext) -> httpx2.AsyncClient:
-    """The HTTP client that an SDK's client stands on."""
-    import httpx2
-
-    return httpx2.AsyncClient(
-        timeout=httpx2.Timeout(options.idle_seconds, connect=options.connect_seconds),
-        limits=httpx2.Limits(max_connections=1000, max_keepalive_connections=100),
-        # A redirect would carry the text of documents to a host that nobody named.
-        follow_redirects=False,
-        proxy=options.proxy,
-        verify=trusted,
+    return aiohttp.ClientSession(
+        # How many may be under way is the limiter's affair.
+        connector=aiohttp.TCPConnector(
+            limit=0,
+            keepalive_timeout=_IDLE_CONNECTION_SECONDS,
+            ssl=True if options.ca_file is None else _trusting(options.ca_file),
+        ),
+        timeout=aiohttp.ClientTimeout(
+            total=None, sock_connect=options.connect_seconds, sock_read=options.idle_seconds
+        ),
+        headers={"Content-Type": "application/json", "User-Agent": f"rlm-runtime/{__version__}", **headers},
+        cookie_jar=aiohttp.DummyCookieJar(),
     )
 
 
-def check_options(options: ModelOptions) -> None:
-    """Raise ConfigurationError now for a proxy or certificate file that the first call would fail on: that
-    of `options`, else that of the environment."""
+def _proxy(endpoint: Endpoint, options: ModelOptions) -> str | None:
+    """The proxy on the way to `endpoint`: that of `options`, else the environment's."""
     if options.proxy is not None:
-        check_url(options.proxy, "the proxy", ("http", "https"))
+        return options.proxy
+    parts = urlsplit(endpoint.base_url)
+    if proxy_bypass(parts.netloc.rpartition("@")[2]):
+        return None
+    proxies = getproxies()
+    proxy = (proxies.get(parts.scheme) or proxies.get("all") or "").strip()
+    return proxy if "://" in proxy or not proxy else f"http://{proxy}"
+
+
+def _check(endpoint: Endpoint, options: ModelOptions) -> None:
+    if options.proxy is not None:
+        check_url(options.proxy, "the proxy", _PROXY_SCHEMES)
     else:
         _check_environment_proxies(os.environ)
+        proxy = _proxy(endpoint, options) or ""
+        if proxy.startswith("socks"):
+            raise ConfigurationError(
+                f"{endpoint.address} would be reached over a SOCKS proxy of the environment, which can't be "
+                "used: name an HTTP proxy in its place, or except the host in no_proxy"
+            )
     if options.ca_file is not None:
         _trusting(options.ca_file)
     elif os.environ.get("SSL_CERT_FILE"):
@@ -174,7 +166,7 @@ def check_options(options: ModelOptions) -> None:
 
 
 def _check_environment_proxies(env: Mapping[str, str]) -> None:
-    """What the HTTP library would take from `env`, and fail on, whether the endpoint needs it or not."""
+    """Every proxy that `env` names, whether this endpoint needs it or not."""
     if "*" in [host.strip() for host in (env.get("no_proxy") or env.get("NO_PROXY", "")).split(",")]:
         return
     for scheme in ("http", "https", "all"):
@@ -187,14 +179,8 @@ def _check_environment_proxies(env: Mapping[str, str]) -> None:
             raise ConfigurationError(
                 f"{variable} is not a usable URL: write it as http://HOST:PORT, or unset it"
             )
-        parts = check_url(
-            proxy if "://" in proxy else f"http://{proxy}", variable, ("http", "https", "socks5", "socks5h")
-        )
-        if parts.scheme.startswith("socks") and find_spec("socksio") is None:
-            raise ConfigurationError(
-                f"{variable} is a SOCKS proxy, which needs the package socksio: install it, name an HTTP "
-                f"proxy, or unset {variable}"
-            )
+        whole = proxy if "://" in proxy else f"http://{proxy}"
+        check_url(whole, variable, (*_PROXY_SCHEMES, "socks5", "socks5h"))
 
 
 def _trusting(ca_file: str, called: str = "ca_file") -> ssl.SSLContext:
