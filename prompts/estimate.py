@@ -13,6 +13,7 @@ Weights are integers, hundredths of a token, so that the sum is the same on ever
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 __all__ = ["VERSION", "estimate_each", "estimate_tokens"]
 
@@ -81,6 +82,8 @@ _LETTERS_ONLY = bytes(ord("w") if kind in b"vcwUVlgyhaioz" else 0x20 for kind in
 _LETTERS_OR_BORDER = b"\0" + _LETTERS_ONLY[1:]
 _ENGLISH = 250  # hundredths a short word speaks for, at most half of what the long ones cost
 _SHORT = 4096
+_REPEATED_CHARS = 2048  # the short parts of a prompt stand in the next one, too: their sizes are remembered
+_MANY = 16  # texts from which on joining them pays
 _BATCH = 1024  # texts joined by U+0000 to be sorted into kinds at once
 
 
@@ -138,11 +141,18 @@ def _hundredths(text: str) -> int:
 
 def estimate_tokens(text: str) -> int:
     """Tokens `text` is likely to take, rounded up. 0 for "" alone; any string will do."""
+    if len(text) <= _REPEATED_CHARS:
+        return _repeated(text)
     if len(text) <= _WINDOW:
         hundredths = _hundredths(text)
     else:
         hundredths = sum(_hundredths(text[at : at + _WINDOW]) for at in range(0, len(text), _WINDOW))
     return _rounded(hundredths, text)
+
+
+@lru_cache(maxsize=512)
+def _repeated(text: str) -> int:
+    return _rounded(_hundredths(text), text)
 
 
 def _rounded(hundredths: int, text: str) -> int:
@@ -151,6 +161,8 @@ def _rounded(hundredths: int, text: str) -> int:
 
 def estimate_each(texts: Sequence[str]) -> list[int]:
     """`estimate_tokens` of every text, in less time where there are thousands of short ones."""
+    if len(texts) < _MANY:
+        return [estimate_tokens(text) for text in texts]
     tokens = [0] * len(texts)
     plain = []
     for place, text in enumerate(texts):
