@@ -128,6 +128,7 @@ class Caller:
         request: Request,
         *,
         prompt_tokens: int,
+        key: str | None = None,
         last_round: bool = False,
         room: AbstractAsyncContextManager[object] | None = None,
         sent: Callable[[], None] = lambda: None,
@@ -136,12 +137,14 @@ class Caller:
         """One reply. Raises BudgetExhausted before anything is sent, ModelError when the provider fails.
 
         `facts` go into the journal's event beside the reply (the prompt's report, the slice's spans).
+        `key` is the request's `call_key`, where the caller has it already.
         `last_round` takes what the budget holds back for it. `room` is held while the call is under way: not
         while its reply is written down, when the next may go out. `sent` is called once the request goes out.
         A call that is cancelled under way is charged its prompt: the provider will. `prompt_tokens` is the
         estimate; what the model's usage has said of earlier ones corrects it.
         """
-        key = None if request.role == "root" else call_key(model.name, request)
+        if key is None and request.role != "root":
+            key = call_key(model.name, request)
         if key is not None and (known := await self._known(key, model, request, facts)) is not None:
             sent()
             return known

@@ -271,7 +271,8 @@ class SubCalls:
             prompt = self._assembled(wanted)
         except (SliceTooLarge, BudgetExceeded) as error:
             return _failure("slice_too_large", str(error))
-        key = call_key(self._model.name, self._request(wanted, prompt))
+        request = self._request(wanted, prompt)
+        key = call_key(self._model.name, request)
         while (known := self._memo.get(key)) is not None:
             answer = await asyncio.shield(known)
             if answer.error is None:
@@ -280,14 +281,14 @@ class SubCalls:
         future = self._memo[key] = asyncio.get_running_loop().create_future()
         answer = _failure("cancelled", "the call was cancelled")
         try:
-            answer = await self._ask(wanted, prompt, key)
+            answer = await self._ask(wanted, prompt, request, key)
         finally:
             if answer.error is not None and self._memo.get(key) is future:
                 del self._memo[key]
             future.set_result(answer)
         return answer
 
-    async def _ask(self, wanted: _Wanted, prompt: AssembledPrompt, key: str) -> ChildAnswer:
+    async def _ask(self, wanted: _Wanted, prompt: AssembledPrompt, request: Request, key: str) -> ChildAnswer:
         past = self._playback.failure(key)
         if past is not None:
             if past.type == "model":
@@ -295,11 +296,11 @@ class SubCalls:
             self._coverage.note_failed(wanted.spans)
             return _failure(past.type, past.message)
         try:
-            answer = await self._send(wanted, prompt)
+            answer = await self._send(wanted, prompt, request, key)
             if answer.error_type == "schema" and wanted.schema is not None:
                 # Asked once more, told what was wrong.
                 again = self._assembled(wanted, complaint=f"\n\n{answer.error}")
-                second = await self._send(wanted, again)
+                second = await self._send(wanted, again, self._request(wanted, again))
                 answer = replace(
                     second,
                     input_tokens=second.input_tokens + answer.input_tokens,
@@ -340,12 +341,14 @@ class SubCalls:
             sample=wanted.sample,
         )
 
-    async def _send(self, wanted: _Wanted, prompt: AssembledPrompt) -> ChildAnswer:
-        request = self._request(wanted, prompt)
+    async def _send(
+        self, wanted: _Wanted, prompt: AssembledPrompt, request: Request, key: str | None = None
+    ) -> ChildAnswer:
         async with seconds_left(self._budget):
             call = await self._caller.ask(
                 self._model,
                 request,
+                key=key,
                 room=self._room,
                 sent=lambda: self._coverage.note_sent(wanted.spans),
                 prompt_tokens=prompt.report.totals.prompt,
