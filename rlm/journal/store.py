@@ -96,8 +96,11 @@ class RunLog:
             raise ValueError(f"{kind!r} is no kind of event; use one of {', '.join(sorted(EVENT_KINDS))}")
         if kind in _LAST and "stop_reason" not in payload:
             raise ValueError(f"a {kind} event must say its stop_reason")
-        payload = self._journal._redaction.blank(payload)
-        waiting = _Waiting(kind, payload, _encoded(payload), time.time())
+        data = _encoded(payload)
+        if self._journal._redaction.may_occur_in(data):
+            payload = self._journal._redaction.blank(payload)
+            data = _encoded(payload)
+        waiting = _Waiting(kind, payload, data, time.time())
         self._waiting.append(waiting)
         # Whatever comes while others are being written goes in the next transaction, together.
         if self._next is None:
