@@ -145,8 +145,11 @@ class SubCalls:
                 await asyncio.sleep(0)
 
         most = self._settings.concurrency + max(1, self._settings.concurrency // _AHEAD)
-        workers = [asyncio.ensure_future(work()) for _ in range(min(count, most))]
+        workers: list[asyncio.Future[None]] = []
         try:
+            for _ in range(min(count, most)):
+                workers.append(asyncio.ensure_future(work()))
+                await asyncio.sleep(0)  # the first request is on its way before the last one is put together
             await asyncio.gather(*workers)
         finally:
             for worker in workers:

@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from contextlib import suppress
-from importlib import import_module
 
-from rlm.models.base import Model
+from rlm.models.base import Model, TokenUsage
+from rlm.models.pricing import price
 
 __all__ = ["import_early"]
-
-_NEEDED = ("aiohttp", "genai_prices")
 
 
 def import_early(models: Iterable[Model]) -> None:
@@ -20,11 +18,14 @@ def import_early(models: Iterable[Model]) -> None:
     from rlm.models.anthropic import AnthropicModel
     from rlm.models.openai import OpenAIModel
 
-    if any(isinstance(model, AnthropicModel | OpenAIModel) for model in models):
-        asyncio.get_running_loop().run_in_executor(None, _import)
+    names = {model.name for model in models if isinstance(model, AnthropicModel | OpenAIModel)}
+    if names:
+        asyncio.get_running_loop().run_in_executor(None, _import, names)
 
 
-def _import() -> None:
-    for module in _NEEDED:
-        with suppress(ImportError):  # told by the call that needs it
-            import_module(module)
+def _import(names: Iterable[str]) -> None:
+    with suppress(ImportError):  # told by the call that needs it
+        import aiohttp  # noqa: F401
+
+        for name in names:
+            price(name, TokenUsage())  # looked up once
