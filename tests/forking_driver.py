@@ -15,8 +15,8 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import alembic.command
+import openai
 import psycopg
 
 import rlm.journal
@@ -26,7 +26,7 @@ from rlm.engine import Settings
 from rlm.runtime import RLM
 
 __all__: list[str] = []
-PRELOADED = (aiohttp, alembic.command, psycopg, rlm.journal, rlm.models.openai)
+PRELOADED = (alembic.command, openai, psycopg, rlm.journal, rlm.models.openai)
 TASK = "What do the parts say?"
 
 

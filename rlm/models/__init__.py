@@ -1,4 +1,4 @@
-"""Models: one protocol, a provider a file. The HTTP library is imported with the first call, not before."""
+"""Models: one protocol, a provider a file. SDKs are imported with the first call, not before."""
 
 from __future__ import annotations
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rlm.models.base import FinishReason, Message, ModelWindow, Reply, Request, TokenUsage
 from rlm.models.clients import ClientUser, SharedClients
-from rlm.models.endpoint import Endpoint, custom_headers
-from rlm.models.exchange import encoded, exchange
+from rlm.models.endpoint import Endpoint
+from rlm.models.exchange import exchange
 from rlm.models.failures import FailureTeller
 from rlm.models.limiter import limiter_of
 from rlm.models.messages import cache_borders, encodable, field
@@ -15,11 +15,14 @@ from rlm.models.options import ModelOptions
 from rlm.models.retry import with_retries
 from rlm.models.windows import window_of
 
+if TYPE_CHECKING:
+    import httpx2
+    from anthropic import AsyncAnthropic
+
 __all__ = ["ANTHROPIC_URL", "AnthropicModel"]
 
 ANTHROPIC_URL = "https://api.anthropic.com"
 
-_API_VERSION = "2026-10-21"
 _COUNTED = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 _CACHE_BORDERS = 4  # the API takes no more in one request
 _FINISH_REASONS: dict[str, FinishReason] = {
@@ -31,15 +34,19 @@ _FINISH_REASONS: dict[str, FinishReason] = {
 }
 
 
-def _headers(endpoint: Endpoint) -> dict[str, str]:
-    return {
-        **custom_headers("ANTHROPIC_CUSTOM_HEADERS"),
-        "Authorization": f"Bearer {endpoint.key}",
-        "anthropic-version": _API_VERSION,
-    }
+def _make(endpoint: Endpoint, http: httpx2.AsyncClient) -> AsyncAnthropic:
+    from anthropic import AsyncAnthropic
+
+    return AsyncAnthropic(
+        api_key=endpoint.key,
+        base_url=endpoint.base_url,
+        max_retries=0,
+        open_telemetry=False,
+        http_client=http,
+    )
 
 
-_clients = SharedClients("/v1/messages", _headers)
+_clients = SharedClients("anthropic", "/v1/messages", _make)
 
 
 class AnthropicModel:
@@ -72,7 +79,7 @@ class AnthropicModel:
 
     async def generate(self, request: Request) -> Reply:
         """One reply, streamed and put together, after whatever retries. Raises ModelError alone."""
-        body = encoded(_body(self._model, request))
+        body = _body(self._model, request)
         shared = await self._user.get()
         return await with_retries(
             lambda: exchange(shared, body, _Gathered(), self._tell),

@@ -1,46 +1,55 @@
-"""HTTP clients, shared: one for each event loop, endpoint and way to reach it, closed with its last user."""
+"""SDK clients, shared: one for each event loop, endpoint and way to reach it, closed with its last user."""
 
 from __future__ import annotations
 
 import asyncio
-import os
-import ssl
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
+from collections.abc import AsyncIterator, Awaitable, Callable
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakKeyDictionary
 
-from rlm.errors import ConfigurationError
 from rlm.models.endpoint import Endpoint
-from rlm.models.names import check_url
 from rlm.models.options import ModelOptions
-from rlm.version import __version__
+from rlm.models.route import check_route, proxy_to, trusted_on
 
 if TYPE_CHECKING:
-    import aiohttp
+    import httpx2
 
-__all__ = ["ClientUser", "SharedClient", "SharedClients"]
+__all__ = ["ClientUser", "SdkClient", "SharedClient", "SharedClients", "import_sdk"]
 
-_PROXY_SCHEMES = ("http", "https")
-_IDLE_CONNECTION_SECONDS = 60.0
+
+class SdkClient(Protocol):
+    """What the clients of both SDKs are to us."""
+
+    @property
+    def post(self) -> Callable[..., Awaitable[Any]]: ...
+
+    def is_closed(self) -> bool: ...
+
+    def close(self) -> Awaitable[None]: ...
 
 
 class SharedClient:
     """The way to one endpoint. `reached` turns True with its first HTTP response, of any status."""
 
-    def __init__(self, session: aiohttp.ClientSession, url: str, proxy: str | None) -> None:
-        self.session = session
+    def __init__(self, sdk: str, client: SdkClient, path: str) -> None:
+        self.errors: Any = import_module(sdk)
+        """Where the SDK's exceptions are: both call them the same."""
+        self.client = client
         self.users = 0
         self.reached = False
-        self._url = url
-        self._proxy = proxy
+        self._path = path
 
-    def post(self, body: bytes) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
-        """Send a JSON body; leaving gives the connection back, or closes it if the response is not read."""
-        # A redirect would carry the text of documents to a host that nobody named.
-        return self.session.post(self._url, data=body, proxy=self._proxy, allow_redirects=False)
+    async def post(self, body: dict[str, Any]) -> httpx2.Response:
+        """Send `body`; the response's own is still to be read. Raises the SDK's exceptions."""
+        import httpx2
+
+        # The response as it is: making the SDK's models of its events takes longer than all else of a call.
+        response: httpx2.Response = await self.client.post(
+            self._path, cast_to=httpx2.Response, body=body, stream=True
+        )
+        self.reached = True
+        return response
 
 
 _Key = tuple[Endpoint, float, float, str | None, str | None]
@@ -48,40 +57,44 @@ _Loop = asyncio.AbstractEventLoop
 
 
 class SharedClients:
-    """The clients of one protocol: `path` follows an endpoint's base URL, `headers` are what it wants.
+    """The clients of one SDK, named by its module; `make` gives one that stands on an HTTP client, requests
+    go to `path`.
 
     Connections belong to the event loop on which they were made, so a loop has clients of its own.
     """
 
-    def __init__(self, path: str, headers: Callable[[Endpoint], Mapping[str, str]]) -> None:
+    def __init__(
+        self, sdk: str, path: str, make: Callable[[Endpoint, httpx2.AsyncClient], SdkClient]
+    ) -> None:
+        self.sdk = sdk
         self._path = path
-        self._headers = headers
+        self._make = make
         self._open: WeakKeyDictionary[_Loop, dict[_Key, SharedClient]] = WeakKeyDictionary()
         self._ends: WeakKeyDictionary[_Loop, AsyncIterator[None]] = WeakKeyDictionary()
 
     async def acquire(self, endpoint: Endpoint, options: ModelOptions) -> SharedClient:
-        """The running loop's client for `endpoint`, made if there is none, with one user more."""
+        """The running loop's client for `endpoint`, made if there is none, with one user more. The SDK has
+        been imported."""
         loop = asyncio.get_running_loop()
         if loop not in self._ends:
             self._ends[loop] = end = self._closed_with_the_loop(loop)
             await anext(end)  # waits for nothing: two first calls at once can't make two clients
-        key = _key(endpoint, options)
+        key = (endpoint, options.connect_seconds, options.idle_seconds, options.proxy, options.ca_file)
         open_here = self._open[loop]
         if key not in open_here:
-            session = _session(options, self._headers(endpoint))
-            open_here[key] = SharedClient(session, endpoint.base_url + self._path, _proxy(endpoint, options))
+            client = self._make(endpoint, _http_client(endpoint, options))
+            open_here[key] = SharedClient(self.sdk, client, self._path)
         open_here[key].users += 1
         return open_here[key]
 
-    async def release(self, endpoint: Endpoint, options: ModelOptions) -> None:
+    async def release(self, shared: SharedClient) -> None:
         """One user less; the last closes the client."""
         open_here = self._open[asyncio.get_running_loop()]
-        key = _key(endpoint, options)
-        shared = open_here[key]
         shared.users -= 1
         if shared.users == 0:
-            del open_here[key]
-            await shared.session.close()
+            for key in [key for key, one in open_here.items() if one is shared]:
+                del open_here[key]
+            await shared.client.close()
 
     async def _closed_with_the_loop(self, loop: _Loop) -> AsyncIterator[None]:
         """Begun once in every loop, which ends its generators when it ends: so no connection outlives it,
@@ -91,15 +104,15 @@ class SharedClients:
             yield
         finally:
             for shared in list(open_here.values()):
-                await shared.session.close()
+                await shared.client.close()
 
 
 class ClientUser:
     """One model's use of a shared client. Raises ConfigurationError for a proxy or certificate file that the
-    first call would fail on: that of `options`, else that of the environment."""
+    first call would fail on."""
 
     def __init__(self, clients: SharedClients, endpoint: Endpoint, options: ModelOptions) -> None:
-        _check(endpoint, options)
+        check_route(endpoint, options)
         self._clients = clients
         self._endpoint = endpoint
         self._options = options
@@ -109,92 +122,36 @@ class ClientUser:
         """The client for the running loop."""
         loop = asyncio.get_running_loop()
         if loop not in self._held:
+            # Importing an SDK takes seconds: in a thread, so that the loop goes on.
+            await asyncio.to_thread(import_sdk, self._clients.sdk)
+        # Another task may have been here during the import.
+        if loop not in self._held:
             self._held[loop] = await self._clients.acquire(self._endpoint, self._options)
         return self._held[loop]
 
     async def aclose(self) -> None:
         """Let go of the running loop's client. Safe to call twice; a later `get` takes a client anew."""
-        if self._held.pop(asyncio.get_running_loop(), None) is not None:
-            await self._clients.release(self._endpoint, self._options)
+        shared = self._held.pop(asyncio.get_running_loop(), None)
+        if shared is not None:
+            await self._clients.release(shared)
 
 
-def _session(options: ModelOptions, headers: Mapping[str, str]) -> aiohttp.ClientSession:
-    import aiohttp
+def import_sdk(name: str) -> None:
+    """Import an SDK, and what its HTTP stands on. Takes seconds the first time."""
+    import_module(name)
+    import_module("rlm.models.transport")
 
-    return aiohttp.ClientSession(
-        # How many may be under way is the limiter's affair.
-        connector=aiohttp.TCPConnector(
-            limit=0,
-            keepalive_timeout=_IDLE_CONNECTION_SECONDS,
-            ssl=True if options.ca_file is None else _trusting(options.ca_file),
-        ),
-        timeout=aiohttp.ClientTimeout(
-            total=None, sock_connect=options.connect_seconds, sock_read=options.idle_seconds
-        ),
-        headers={"Content-Type": "application/json", "User-Agent": f"rlm-runtime/{__version__}", **headers},
-        cookie_jar=aiohttp.DummyCookieJar(),
+
+def _http_client(endpoint: Endpoint, options: ModelOptions) -> httpx2.AsyncClient:
+    """The HTTP client that an SDK's client stands on."""
+    import httpx2
+
+    from rlm.models.transport import AiohttpTransport
+
+    transport = AiohttpTransport(
+        connect_seconds=options.connect_seconds,
+        idle_seconds=options.idle_seconds,
+        proxy=proxy_to(endpoint, options),
+        trusted=trusted_on(endpoint, options),
     )
-
-
-def _proxy(endpoint: Endpoint, options: ModelOptions) -> str | None:
-    """The proxy on the way to `endpoint`: that of `options`, else the environment's."""
-    if options.proxy is not None:
-        return options.proxy
-    parts = urlsplit(endpoint.base_url)
-    if proxy_bypass(parts.netloc.rpartition("@")[2]):
-        return None
-    proxies = getproxies()
-    proxy = (proxies.get(parts.scheme) or proxies.get("all") or "").strip()
-    return proxy if "://" in proxy or not proxy else f"http://{proxy}"
-
-
-def _check(endpoint: Endpoint, options: ModelOptions) -> None:
-    if options.proxy is not None:
-        check_url(options.proxy, "the proxy", _PROXY_SCHEMES)
-    else:
-        _check_environment_proxies(os.environ)
-        proxy = _proxy(endpoint, options) or ""
-        if proxy.startswith("socks"):
-            raise ConfigurationError(
-                f"{endpoint.address} would be reached over a SOCKS proxy of the environment, which can't be "
-                "used: name an HTTP proxy in its place, or except the host in no_proxy"
-            )
-    if options.ca_file is not None:
-        _trusting(options.ca_file)
-    elif os.environ.get("SSL_CERT_FILE"):
-        _trusting(os.environ["SSL_CERT_FILE"], "SSL_CERT_FILE")
-
-
-def _check_environment_proxies(env: Mapping[str, str]) -> None:
-    """Every proxy that `env` names, whether this endpoint needs it or not."""
-    if "*" in [host.strip() for host in (env.get("no_proxy") or env.get("NO_PROXY", "")).split(",")]:
-        return
-    for scheme in ("http", "https", "all"):
-        lower = f"{scheme}_proxy"
-        variable = lower if lower in env else lower.upper()
-        proxy = env.get(variable, "").strip()
-        if not proxy:
-            continue
-        if "://" not in proxy and ":" not in proxy:
-            raise ConfigurationError(
-                f"{variable} is not a usable URL: write it as http://HOST:PORT, or unset it"
-            )
-        whole = proxy if "://" in proxy else f"http://{proxy}"
-        check_url(whole, variable, (*_PROXY_SCHEMES, "socks5", "socks5h"))
-
-
-def _trusting(ca_file: str, called: str = "ca_file") -> ssl.SSLContext:
-    context = ssl.create_default_context()
-    try:
-        context.load_verify_locations(cafile=ca_file)
-    except ssl.SSLError:
-        raise ConfigurationError(f"{called} {ca_file} holds no certificate: give a PEM file") from None
-    except OSError as error:
-        raise ConfigurationError(
-            f"{called} {ca_file} can't be read: {error.strerror}; check the path"
-        ) from None
-    return context
-
-
-def _key(endpoint: Endpoint, options: ModelOptions) -> _Key:
-    return (endpoint, options.connect_seconds, options.idle_seconds, options.proxy, options.ca_file)
+    return httpx2.AsyncClient(transport=transport, timeout=None, follow_redirects=False, trust_env=False)

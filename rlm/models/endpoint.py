@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from rlm.errors import ConfigurationError
 
-__all__ = ["Endpoint", "custom_headers"]
+__all__ = ["Endpoint"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +40,3 @@ class Endpoint:
     def local(self) -> bool:
         """Whether it is on this machine."""
         return (urlsplit(self.base_url).hostname or "") in {"localhost", "127.0.0.1", "::1", "0.0.0.0"}  # noqa: S104
-
-
-def custom_headers(variable: str) -> dict[str, str]:
-    """What the environment wants sent to a provider's own endpoint (a gateway's headers): lines of
-    `Name: value`, as the providers' own SDKs read them. The key is not theirs to say."""
-    lines = os.environ.get(variable, "").split("\n")
-    parts = (line.partition(":") for line in lines if ":" in line)
-    headers = {name.strip(): value.strip() for name, _, value in parts}
-    return {name: value for name, value in headers.items() if name.lower() != "authorization"}

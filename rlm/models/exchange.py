@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -16,9 +15,9 @@ from rlm.models.messages import field
 from rlm.models.server_events import EventDecoder
 
 if TYPE_CHECKING:
-    from aiohttp import ClientResponse
+    import httpx2
 
-__all__ = ["Gathering", "encoded", "exchange"]
+__all__ = ["Gathering", "exchange"]
 
 _END = b"[DONE]"
 _END_SECONDS = 1.0
@@ -41,23 +40,22 @@ class Gathering(Protocol):
         """What the provider will charge for it so far, as far as that is known."""
 
 
-def encoded(body: Mapping[str, Any]) -> bytes:
-    """The bytes of a request. Its texts are encodable."""
-    return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
-
-
 async def exchange(
-    shared: SharedClient, body: bytes, gathering: Gathering, tell: FailureTeller
+    shared: SharedClient, body: dict[str, Any], gathering: Gathering, tell: FailureTeller
 ) -> Reply | Failure:
     """Send `body` and gather the answer."""
-    import aiohttp
+    import httpx2
 
     failure: Failure | None
     try:
-        async with shared.post(body) as response:
-            shared.reached = True
+        async with aclosing(await shared.post(body)) as response:
             failure = await _read(response, gathering, tell)
-    except (aiohttp.ClientError, TimeoutError, OSError) as error:
+    except shared.errors.APIStatusError as error:
+        shared.reached = True
+        kinds, detail = _complaint(error.body)
+        headers = error.response.headers
+        failure = tell.status(error.status_code, kinds=kinds, detail=detail, headers=headers)
+    except (shared.errors.APIConnectionError, httpx2.RequestError, httpx2.StreamError) as error:
         failure = tell.transport(error)
     except Exception as error:  # the provider's edge: nothing of what was sent can be trusted
         failure = tell.garbled(error)
@@ -65,20 +63,20 @@ async def exchange(
     return reply or replace(failure or tell.dropped(), spent=gathering.spent)
 
 
-async def _read(response: ClientResponse, gathering: Gathering, tell: FailureTeller) -> Failure | None:
+async def _read(response: httpx2.Response, gathering: Gathering, tell: FailureTeller) -> Failure | None:
     content_type = response.headers.get("content-type", "")
-    if not 200 <= response.status < 300:
-        kinds, detail = _complaint(_json(await response.read()))
-        return tell.status(response.status, kinds=kinds, detail=detail, headers=response.headers)
     if "event-stream" not in content_type:
-        whole = "json" in content_type and gathering.take_whole(_json(await response.read()))
+        whole = "json" in content_type and gathering.take_whole(_json(await response.aread()))
         return None if whole else tell.not_a_stream(content_type)
     decoder = EventDecoder()
-    async for chunk in response.content.iter_any():
+    chunks = response.aiter_bytes()
+    async for chunk in chunks:
         for data in decoder.feed(chunk):
             if data == _END:
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(response.read(), _END_SECONDS)
+                    async with asyncio.timeout(_END_SECONDS):
+                        async for _ in chunks:
+                            pass
                 return None
             event = json.loads(data.decode())
             if field(event, "error"):

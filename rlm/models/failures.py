@@ -1,6 +1,6 @@
 """What went wrong with one attempt, told without anything of the provider's exception.
 
-The HTTP library's exceptions hold the request, and that holds the key. So an attempt that failed is turned
+An SDK's exception holds the request, and the request holds the key. So an attempt that failed is turned
 into a `Failure`, plain data, at the edge; the ModelError made of it has no cause and no context.
 """
 
@@ -123,20 +123,17 @@ class FailureTeller:
         return self.status(known[0] if known else 500, kinds=kinds, detail=detail, headers={})
 
     def transport(self, error: BaseException) -> Failure:
-        """For an exception of the HTTP library, or of what it stands on."""
-        import aiohttp
+        """For an exception of the HTTP library, or one that the SDK wrapped around it."""
+        import httpx2
 
         chain = list(_chain(error))
+        certificate = any(isinstance(link, ssl.SSLError) for link in chain)
         for link in chain:
-            if isinstance(
-                link,
-                aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError | aiohttp.ClientHttpProxyError,
-            ):
-                certificate = any(isinstance(cause, ssl.SSLError) for cause in chain)
+            if isinstance(link, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.ProxyError):
                 return self._certificate() if certificate else self._unreachable(chain)
-            if isinstance(link, TimeoutError):
+            if isinstance(link, httpx2.TimeoutException):
                 return self._again("timeout", f"{self._endpoint.address} fell silent")
-            if isinstance(link, aiohttp.InvalidURL | aiohttp.NonHttpUrlClientError):
+            if isinstance(link, httpx2.UnsupportedProtocol | httpx2.LocalProtocolError):
                 return Failure(
                     ModelRejected,
                     f"{self._name}: no valid HTTP request can be made for {self._endpoint.base_url}",
@@ -149,7 +146,7 @@ class FailureTeller:
         return self._again("dropped", f"{self._endpoint.address} ended the reply before it was whole")
 
     def garbled(self, error: Exception) -> Failure:
-        """For bytes that nobody can make sense of."""
+        """For bytes that the SDK could not make sense of."""
         kind = type(error).__name__
         return Failure(
             ModelProtocolError,

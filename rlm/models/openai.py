@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from rlm.models.base import FinishReason, ModelWindow, Reply, Request, TokenUsage
 from rlm.models.clients import ClientUser, SharedClients
-from rlm.models.endpoint import Endpoint, custom_headers
-from rlm.models.exchange import encoded, exchange
+from rlm.models.endpoint import Endpoint
+from rlm.models.exchange import exchange
 from rlm.models.failures import FailureTeller
 from rlm.models.limiter import limiter_of
 from rlm.models.messages import alternating, encodable, field
 from rlm.models.options import ModelOptions
 from rlm.models.retry import with_retries
 from rlm.models.windows import window_of
+
+if TYPE_CHECKING:
+    import httpx2
+    from openai import AsyncOpenAI
 
 __all__ = ["OPENAI_URL", "OpenAIModel"]
 
@@ -24,19 +28,33 @@ OPENAI_URL = "https://api.openai.com/v1"
 _FINISH_REASONS: dict[str, FinishReason] = {"stop": "stop", "length": "length", "content_filter": "refusal"}
 
 
-_ACCOUNT = {"OpenAI-Organization": "OPENAI_ORG_ID", "OpenAI-Project": "OPENAI_PROJECT_ID"}
+def _make(endpoint: Endpoint, http: httpx2.AsyncClient) -> AsyncOpenAI:
+    from openai import AsyncOpenAI
 
-
-def _headers(endpoint: Endpoint) -> dict[str, str]:
-    headers = {"Authorization": f"Bearer {endpoint.key}"}
+    client = AsyncOpenAI(
+        api_key=endpoint.key,
+        base_url=endpoint.base_url,
+        max_retries=0,
+        default_headers=_without_ambient_headers(endpoint) if endpoint.private else None,
+        http_client=http,
+    )
     if endpoint.private:
-        return headers
-    account = {name: os.environ.get(variable, "").strip() for name, variable in _ACCOUNT.items()}
-    account = {name: value for name, value in account.items() if value}
-    return {**custom_headers("OPENAI_CUSTOM_HEADERS"), **account, **headers}
+        # The SDK takes these from the environment; they are for OpenAI alone.
+        client.organization = client.project = None
+    return client
 
 
-_clients = SharedClients("/chat/completions", _headers)
+def _without_ambient_headers(endpoint: Endpoint) -> dict[str, Any]:
+    """Headers that undo OPENAI_CUSTOM_HEADERS, which the SDK would send to any server."""
+    from openai import Omit
+
+    lines = os.environ.get("OPENAI_CUSTOM_HEADERS", "").split("\n")
+    headers: dict[str, Any] = {line.partition(":")[0].strip(): Omit() for line in lines if ":" in line}
+    ours = {name: value for name, value in headers.items() if name.lower() != "authorization"}
+    return ours | {"Authorization": f"Bearer {endpoint.key}"}
+
+
+_clients = SharedClients("openai", "/chat/completions", _make)
 
 
 class OpenAIModel:
@@ -75,10 +93,9 @@ class OpenAIModel:
         """One reply, streamed and put together, after whatever retries. Raises ModelError alone. Where the
         server counts no tokens, `usage` is our own estimate."""
         body = self._body(request)
-        sent = encoded(body)
         shared = await self._user.get()
         return await with_retries(
-            lambda: exchange(shared, sent, _Gathered(body), self._tell),
+            lambda: exchange(shared, body, _Gathered(body), self._tell),
             self._options.retry,
             limiter=limiter_of(self._endpoint, self._options.concurrency),
             reached=lambda: shared.reached,

@@ -17,7 +17,7 @@ __all__ = ["DEFAULT_ANTHROPIC", "DEFAULT_OPENAI", "default_model", "resolve"]
 DEFAULT_ANTHROPIC = "anthropic:claude-sonnet-5-5"
 DEFAULT_OPENAI = "openai:gpt-6.1-sol"
 
-# What a server that wants no key is sent in its place: some refuse a request without any.
+# What a server that wants no key is sent in its place: the SDK insists on one.
 _NO_KEY = "no-key-set"
 
 

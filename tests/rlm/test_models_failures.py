@@ -8,7 +8,7 @@ import pickle
 import socket
 import traceback
 
-import aiohttp
+import httpx2
 import pytest
 
 from rlm.errors import ConfigurationError, ModelError, ModelRejected
@@ -128,7 +128,7 @@ async def test_the_key_is_in_no_error_no_log_and_no_repr(make_model, provider_se
         error = caught.value
         assert KEY not in _told(error)
         assert "PLANTED" not in str(error)
-        # Nothing of the HTTP library hangs on it: its exceptions hold the request, and that the key.
+        # Nothing of the SDK hangs on it: its exceptions hold the request, and that the key.
         assert error.__cause__ is None
         assert error.__context__ is None
         assert str(pickle.loads(pickle.dumps(error))) == str(error)
@@ -184,7 +184,7 @@ def test_an_endpoint_s_address(url, address, local):
 def test_a_group_of_connection_errors_is_looked_into():
     """A host with several addresses fails with a group."""
     teller = FailureTeller("openai:m", "m", Endpoint("http://localhost:9", "key", "OPENAI_API_KEY"))
-    error = aiohttp.ClientConnectorError(None, OSError("all failed"))
+    error = httpx2.ConnectError("all failed")
     error.__cause__ = OSError("all failed")
     error.__cause__.__cause__ = ExceptionGroup("tried", [ConnectionRefusedError(), TimeoutError()])
     assert "nothing listens at localhost:9" in teller.transport(error).what
