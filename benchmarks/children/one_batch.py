@@ -19,6 +19,10 @@ from rlm.testing import ScriptedModel
 __all__ = ["PROTOCOLS", "measured"]
 
 PROTOCOLS = ("openai", "anthropic")
+_FIRST_CALL = """```repl
+sub_query("What does it say?", peek(0, 100))
+```"""
+"""Imports the provider's SDK, as the first call of a root does in a run whose root is a language model."""
 _ROOT = """```repl
 answers = sub_query_batch("What does it say?", list(chunk(max_chars={chars})))
 finalize(sum(answer.ok for answer in answers))
@@ -57,9 +61,11 @@ async def measure(
 
     with provider(latency) as url, tempfile.TemporaryDirectory() as folder:
         rlm = RLM(
-            ScriptedModel.of(root=[_ROOT.format(chars=chars)]),
+            ScriptedModel.of(root=[_FIRST_CALL, _ROOT.format(chars=chars)]),
             sub_model=_child(protocol, url),
-            limits=Limits(sub_calls=calls, tokens=calls * 20_000, cost_usd=calls, concurrency=concurrency),
+            limits=Limits(
+                sub_calls=calls + 1, tokens=calls * 20_000, cost_usd=calls, concurrency=concurrency
+            ),
             settings=Settings(strategy="rlm", store=Path(folder) / "rlm.db"),
             observe=observe,
         )
