@@ -25,6 +25,11 @@ __all__ = ["ClientUser", "SharedClient", "SharedClients"]
 
 _PROXY_SCHEMES = ("http", "https")
 _IDLE_CONNECTION_SECONDS = 60.0
+_CA_BUNDLES = (
+    "/etc/ssl/certs/ca-certificates.crt",  # Debian, Arch, Alpine
+    "/etc/pki/tls/certs/ca-bundle.crt",  # Fedora, RHEL
+    "/etc/ssl/ca-bundle.pem",  # SUSE
+)
 
 
 class SharedClient:
@@ -68,8 +73,10 @@ class SharedClients:
         key = _key(endpoint, options)
         open_here = self._open[loop]
         if key not in open_here:
-            session = _session(options, self._headers(endpoint))
-            open_here[key] = SharedClient(session, endpoint.base_url + self._path, _proxy(endpoint, options))
+            proxy, url = _proxy(endpoint, options), endpoint.base_url + self._path
+            secure = any(address.startswith("https:") for address in (url, proxy or ""))
+            session = _session(options, self._headers(endpoint), secure=secure)
+            open_here[key] = SharedClient(session, url, proxy)
         open_here[key].users += 1
         return open_here[key]
 
@@ -118,7 +125,7 @@ class ClientUser:
             await self._clients.release(self._endpoint, self._options)
 
 
-def _session(options: ModelOptions, headers: Mapping[str, str]) -> aiohttp.ClientSession:
+def _session(options: ModelOptions, headers: Mapping[str, str], *, secure: bool) -> aiohttp.ClientSession:
     import aiohttp
 
     return aiohttp.ClientSession(
@@ -126,7 +133,7 @@ def _session(options: ModelOptions, headers: Mapping[str, str]) -> aiohttp.Clien
         connector=aiohttp.TCPConnector(
             limit=0,
             keepalive_timeout=_IDLE_CONNECTION_SECONDS,
-            ssl=True if options.ca_file is None else _trusting(options.ca_file),
+            ssl=_trusted(options) if secure else True,
         ),
         timeout=aiohttp.ClientTimeout(
             total=None, sock_connect=options.connect_seconds, sock_read=options.idle_seconds
@@ -181,6 +188,21 @@ def _check_environment_proxies(env: Mapping[str, str]) -> None:
             )
         whole = proxy if "://" in proxy else f"http://{proxy}"
         check_url(whole, variable, (*_PROXY_SCHEMES, "socks5", "socks5h"))
+
+
+def _trusted(options: ModelOptions) -> ssl.SSLContext:
+    """What the system trusts, and the `ca_file`."""
+    if options.ca_file is not None:
+        return _trusting(options.ca_file)
+    context = ssl.create_default_context()
+    if (
+        not context.cert_store_stats()["x509_ca"]
+        and not {"SSL_CERT_FILE", "SSL_CERT_DIR"} & os.environ.keys()
+    ):
+        # An interpreter that was built elsewhere may look where this system has nothing.
+        for bundle in filter(os.path.isfile, _CA_BUNDLES):
+            context.load_verify_locations(bundle)
+    return context
 
 
 def _trusting(ca_file: str, called: str = "ca_file") -> ssl.SSLContext:

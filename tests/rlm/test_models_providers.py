@@ -11,12 +11,14 @@ import ssl
 import subprocess
 import sys
 import threading
+from base64 import b64encode
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rlm.errors import ConfigurationError, ModelProtocolError, ModelUnavailable
+from rlm.models import clients
 from rlm.models.anthropic import AnthropicModel
 from rlm.models.base import Message, ModelWindow, Request, TokenUsage
 from rlm.models.endpoint import Endpoint
@@ -279,6 +281,15 @@ async def test_a_proxy_is_gone_through(make_model, provider_server):
     assert provider_server.requests[0].path.startswith("http://no.such.host.invalid:81/v1/")
 
 
+async def test_a_proxy_is_told_who_asks(make_model, provider_server):
+    """driver.md 7.4: name and password of a proxy stand in its URL; the provider's key is not the proxy's."""
+    proxy = provider_server.url.replace("://", "://user:pass%20word@")
+    await make_model("http://no.such.host.invalid:81", key="sk-the-key", proxy=proxy).generate(ask())
+    headers = provider_server.requests[0].headers
+    assert headers["proxy-authorization"] == "Basic " + b64encode(b"user:pass word").decode()
+    assert headers["authorization"] == "Bearer sk-the-key"
+
+
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tls")
@@ -318,6 +329,17 @@ async def test_a_ca_file_is_trusted_beside_the_system(make_model, providers, cer
         ):
             await make_model(server.url, on_retry=lambda *told: retried.append(told)).generate(ask())
         assert retried == []
+
+
+def test_what_the_system_trusts_is_found_where_the_interpreter_does_not_look(monkeypatch, certificate):
+    """driver.md 7.4: interpreters that were built elsewhere know no certificate of this system."""
+    monkeypatch.setattr(ssl, "create_default_context", lambda: ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
+    monkeypatch.setattr(clients, "_CA_BUNDLES", ("/no/such/bundle.crt", str(certificate[0])))
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    monkeypatch.delenv("SSL_CERT_DIR", raising=False)
+    assert clients._trusted(ModelOptions()).cert_store_stats()["x509"] == 1
+    monkeypatch.setenv("SSL_CERT_DIR", str(certificate[0].parent))  # what is wanted is not added to
+    assert clients._trusted(ModelOptions()).cert_store_stats()["x509"] == 0
 
 
 @pytest.mark.parametrize(
