@@ -11,6 +11,7 @@ import ssl
 import subprocess
 import sys
 import threading
+from base64 import b64encode
 
 import pytest
 from hypothesis import given
@@ -277,6 +278,15 @@ async def test_a_proxy_is_gone_through(make_model, provider_server):
     reply = await make_model("http://no.such.host.invalid:81", proxy=provider_server.url).generate(ask())
     assert reply.text == "ok"
     assert provider_server.requests[0].path.startswith("http://no.such.host.invalid:81/v1/")
+
+
+async def test_a_proxy_is_told_who_asks(make_model, provider_server):
+    """driver.md 7.4: name and password of a proxy stand in its URL; the provider's key is not the proxy's."""
+    proxy = provider_server.url.replace("://", "://user:pass%20word@")
+    await make_model("http://no.such.host.invalid:81", key="sk-the-key", proxy=proxy).generate(ask())
+    headers = provider_server.requests[0].headers
+    assert headers["proxy-authorization"] == "Basic " + b64encode(b"user:pass word").decode()
+    assert headers["authorization"] == "Bearer sk-the-key"
 
 
 @pytest.fixture(scope="module")
