@@ -114,6 +114,7 @@ class _Assembly:
 
     def __init__(self, ordered: Sequence[Section], budget: Budget, may_exceed: bool, remedy: str) -> None:
         self.ordered = ordered
+        self.derived = [section for section in ordered if section.derived is not None]
         self.budget = budget
         self.may_exceed = may_exceed
         self.remedy = remedy
@@ -146,22 +147,23 @@ class _Assembly:
         )
         # The first section stands without a joiner, and so do messages that are measured apart.
         room = self.allowed - cut + self.joiner * (1 + self._free_borders())
-        kept_free = {
-            required: sum(self._floor(fitting) for fitting in queue if fitting.section.required is required)
-            for required in (True, False)
-        }
+        floors = {fitting.section.id: self._floor(fitting) for fitting in queue}
+        kept_free = {True: 0, False: 0}
+        for fitting in queue:
+            kept_free[fitting.section.required] += floors[fitting.section.id]
         pools = {
             section.pool: self.measure.bound(bound)
             for section in self.ordered
             if section.pool is not None and (bound := self.budget.cap(section.pool)) is not None
         }
+        nobody = Followers((), (), self.measure, 0)
         used = 0
         for fitting in queue:
             section = fitting.section
-            derived = [part for part in self.ordered if part.derived and part.derived.of == section.id]
-            followers = Followers(derived, section.items, self.measure, self.joiner)
+            derived = [part for part in self.derived if part.derived and part.derived.of == section.id]
+            followers = Followers(derived, section.items, self.measure, self.joiner) if derived else nobody
             if not fitting.empty:
-                kept_free[section.required] -= self._floor(fitting)
+                kept_free[section.required] -= floors[section.id]
                 left = room - used - kept_free[section.required] - self.joiner
                 used += self._fitted(fitting, left, pools, followers, fittings)
             for part in followers.sections():
@@ -169,7 +171,7 @@ class _Assembly:
                 follower = fittings[part.id] = Fitting(part, self.measure, sizes)
                 left = room - used - kept_free[section.required] - self.joiner
                 if not follower.empty:
-                    used += self._fitted(follower, left, pools, Followers((), (), self.measure, 0), fittings)
+                    used += self._fitted(follower, left, pools, nobody, fittings)
         return list(fittings.values())
 
     def _fitted(
@@ -222,9 +224,12 @@ class _Assembly:
     def _floor(self, fitting: Fitting) -> int:
         """What is kept free for a section while those before it are filled."""
         section = fitting.section
-        fixed = section.required and all(isinstance(step, Never) for step in section.ladder)
-        least = fitting.whole if fixed else min(fitting.whole, self.measure.bound(section.min_tokens))
-        kept = least if fixed or section.min_tokens else 0
+        if section.required and all(isinstance(step, Never) for step in section.ladder):
+            kept = fitting.whole
+        elif section.min_tokens:
+            kept = min(fitting.whole, self.measure.bound(section.min_tokens))
+        else:
+            kept = 0
         return kept + self.joiner if kept else 0
 
     def too_large(self, fittings: Iterable[Fitting]) -> BudgetExceeded:

@@ -13,6 +13,7 @@ Weights are integers, hundredths of a token, so that the sum is the same on ever
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 __all__ = ["VERSION", "estimate_each", "estimate_tokens"]
 
@@ -75,12 +76,15 @@ def _tables() -> tuple[bytes, bytes]:
 
 _KIND_OF, _WEIGHT_OF = _tables()
 _WEIGHTLESS = bytes(kind for kind in range(256) if not _WEIGHT_OF[kind])  # nothing to add up
+_WEIGHT_OR_BORDER = b"\0" + _WEIGHT_OF[1:]
 _CONTINUATION = bytes(range(0x80, 0xC0))  # every byte of a character but its first
 _MERGE = bytes.maketrans(b"vcV", b"wwU")
 _LETTERS_ONLY = bytes(ord("w") if kind in b"vcwUVlgyhaioz" else 0x20 for kind in range(256))
 _LETTERS_OR_BORDER = b"\0" + _LETTERS_ONLY[1:]
 _ENGLISH = 250  # hundredths a short word speaks for, at most half of what the long ones cost
 _SHORT = 4096
+_REPEATED_CHARS = 2048  # the short parts of a prompt stand in the next one, too: their sizes are remembered
+_MANY = 16  # texts from which on joining them pays
 _BATCH = 1024  # texts joined by U+0000 to be sorted into kinds at once
 
 
@@ -94,10 +98,12 @@ def _kinds(data: bytes) -> bytes:
     return kinds.replace(b"DDD", b"D")  # digits go by threes
 
 
-def _weigh(data: bytes, kinds: bytes, words: bytes, runs: bytes) -> int:
-    """Hundredths of a token; `words` and `runs` are `kinds` with less told apart, `runs` between blanks."""
-    long = 47 * words.count(b"wwww") + 144 * words.count(b"wwwwww")
+def _weigh(data: bytes, kinds: bytes, weights: bytes, words: bytes, runs: bytes) -> int:
+    """Hundredths of a token. `weights` are those of the kinds, where they have any; `words` and `runs` are
+    `kinds` with less told apart, `runs` between blanks."""
+    long = 47 * words.count(b"wwww")
     if long:
+        long += 144 * words.count(b"wwwwww")
         # Vocabularies hold the long words of English whole. How English a text is shows in its short ones.
         english = data.count(b" the ") + data.count(b" of ") + data.count(b" and ")
         long -= min(_ENGLISH * english, long // 2)
@@ -113,7 +119,7 @@ def _weigh(data: bytes, kinds: bytes, words: bytes, runs: bytes) -> int:
             - min(_ENGLISH * shouted, 60 * words.count(b"UUUU"))
         )
     return (
-        sum(kinds.translate(_WEIGHT_OF, _WEIGHTLESS))
+        sum(weights)
         + long
         + 82 * runs.count(b" w")  # unbroken runs of letters
         + 50 * runs.count(b" w ")  # names of one letter
@@ -129,7 +135,9 @@ def _weigh(data: bytes, kinds: bytes, words: bytes, runs: bytes) -> int:
 def _hundredths(text: str) -> int:
     data = text.encode("utf-8", "surrogatepass")
     kinds = _kinds(data)
-    total = _weigh(data, kinds, kinds.translate(_MERGE), b" " + kinds.translate(_LETTERS_ONLY) + b" ")
+    weights = kinds.translate(_WEIGHT_OF, _WEIGHTLESS)
+    runs = b" " + kinds.translate(_LETTERS_ONLY) + b" "
+    total = _weigh(data, kinds, weights, kinds.translate(_MERGE), runs)
     if not text.isascii():
         for lead, difference in _CHEAPER:
             total += difference * data.count(lead)
@@ -138,11 +146,18 @@ def _hundredths(text: str) -> int:
 
 def estimate_tokens(text: str) -> int:
     """Tokens `text` is likely to take, rounded up. 0 for "" alone; any string will do."""
+    if len(text) <= _REPEATED_CHARS:
+        return _repeated(text)
     if len(text) <= _WINDOW:
         hundredths = _hundredths(text)
     else:
         hundredths = sum(_hundredths(text[at : at + _WINDOW]) for at in range(0, len(text), _WINDOW))
     return _rounded(hundredths, text)
+
+
+@lru_cache(maxsize=512)
+def _repeated(text: str) -> int:
+    return _rounded(_hundredths(text), text)
 
 
 def _rounded(hundredths: int, text: str) -> int:
@@ -151,6 +166,8 @@ def _rounded(hundredths: int, text: str) -> int:
 
 def estimate_each(texts: Sequence[str]) -> list[int]:
     """`estimate_tokens` of every text, in less time where there are thousands of short ones."""
+    if len(texts) < _MANY:
+        return [estimate_tokens(text) for text in texts]
     tokens = [0] * len(texts)
     plain = []
     for place, text in enumerate(texts):
@@ -163,9 +180,11 @@ def estimate_each(texts: Sequence[str]) -> list[int]:
         data = "\0".join([texts[place] for place in places]).encode("ascii")
         joined = _kinds(data)
         kinds = joined.split(b"\0")
+        weights = joined.translate(_WEIGHT_OR_BORDER, _WEIGHTLESS).split(b"\0")
         words = joined.translate(_MERGE).split(b"\0")
         bordered = b" " + joined.translate(_LETTERS_OR_BORDER) + b" "
         runs = bordered.replace(b"\0", b" \0 ").split(b"\0")
-        for place, hundredths in zip(places, map(_weigh, data.split(b"\0"), kinds, words, runs), strict=True):
+        weighed = map(_weigh, data.split(b"\0"), kinds, weights, words, runs)
+        for place, hundredths in zip(places, weighed, strict=True):
             tokens[place] = _rounded(hundredths, texts[place])
     return tokens

@@ -63,7 +63,7 @@ class Fitting:
     @property
     def empty(self) -> bool:
         """Whether nothing is left, or nothing ever was."""
-        return all(text is None for text in self._texts)  # a text may well cost nothing
+        return self._texts.count(None) == len(self._texts)  # a text may well cost nothing
 
     @property
     def decisions(self) -> list[Decision]:

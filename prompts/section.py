@@ -23,12 +23,12 @@ __all__ = [
 MessageRole = Literal["system", "user", "assistant"]
 Stability = Literal["static", "session", "turn", "volatile"]
 
-_STABILITIES: tuple[Stability, ...] = ("static", "session", "turn", "volatile")
+_STABILITIES: dict[Stability, int] = {"static": 0, "session": 1, "turn": 2, "volatile": 3}
 
 
 def stability_rank(stability: Stability) -> int:
     """0 for what never changes, 3 for what changes with every call."""
-    return _STABILITIES.index(stability)
+    return _STABILITIES[stability]
 
 
 class Citation(NamedTuple):
@@ -111,11 +111,13 @@ class Section:
 
 def faults_of(sections: Sequence[Section]) -> list[str]:
     """Everything that is wrong with these sections, one line each; empty when nothing is."""
-    faults = [
-        f"section {name!r} is there {n} times: give every section its own id"
-        for name, n in Tally(section.id for section in sections).items()
-        if n > 1
-    ]
+    faults = []
+    if len({section.id for section in sections}) < len(sections):
+        faults += [
+            f"section {name!r} is there {n} times: give every section its own id"
+            for name, n in Tally(section.id for section in sections).items()
+            if n > 1
+        ]
     for section in sections:
         if len({item.id for item in section.items}) < len(section.items):
             twice = [name for name, n in Tally(item.id for item in section.items).items() if n > 1]
@@ -126,7 +128,7 @@ def faults_of(sections: Sequence[Section]) -> list[str]:
             faults.append(f"section {section.id!r} has a negative token bound: use 0 or more")
         if not section.ladder:
             faults.append(f"section {section.id!r} has no policy: use Never() to allow no change")
-        if section.required and any(isinstance(step, Drop | Gate) for step in section.ladder):
+        if section.required and any(isinstance(step, (Drop, Gate)) for step in section.ladder):
             faults.append(f"section {section.id!r} is required and may be dropped or gated: choose one")
     sources = {section.id: section for section in sections if section.derived is None}
     for section in sections:

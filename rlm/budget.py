@@ -268,7 +268,7 @@ class Budget:
         """Every counted limit: name → `used` (settled), `limit`, `left` (free to reserve: without what is
         in flight or held for the last round; never below 0). Rounds are this RLM's, `left` with the last."""
         ledger = self._ledger
-        seconds = ledger.clock() - ledger.started
+        seconds = self._seconds
         report = {
             "rounds": _line(self._rounds, self.limits.rounds, self.limits.rounds - self._rounds),
             "seconds": _line(seconds, self.limits.seconds, self.limits.seconds - seconds),
@@ -278,6 +278,11 @@ class Budget:
             used, limit, left = ledger.used[kind], ledger.limits[kind], ledger.left(kind)
             report[kind] = _line(used / unit, limit / unit, left / unit)
         return report
+
+    @property
+    def seconds_left(self) -> float:
+        """The same as `remaining()["seconds"]`, for those that ask at every call."""
+        return max(self.limits.seconds - self._seconds, 0.0)
 
     def remaining(self) -> dict[str, float]:
         """What is left of each limit of `used()`, by name."""
@@ -292,8 +297,12 @@ class Budget:
             self._ledger.held[kind] += amounts[kind] - self._hold[kind]
         self._hold = amounts
 
+    @property
+    def _seconds(self) -> float:
+        return self._ledger.clock() - self._ledger.started
+
     def _check_time(self) -> None:
-        if self._ledger.clock() - self._ledger.started >= self.limits.seconds:
+        if self._seconds >= self.limits.seconds:
             raise BudgetExhausted(
                 "seconds", f"the run's {self.limits.seconds:g} seconds are used up; raise limits.seconds"
             )

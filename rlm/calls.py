@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from copy import copy
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -127,22 +128,51 @@ class Caller:
         request: Request,
         *,
         prompt_tokens: int,
+        key: str | None = None,
         last_round: bool = False,
+        room: AbstractAsyncContextManager[object] | None = None,
         sent: Callable[[], None] = lambda: None,
         facts: dict[str, Any],
     ) -> Call:
         """One reply. Raises BudgetExhausted before anything is sent, ModelError when the provider fails.
 
         `facts` go into the journal's event beside the reply (the prompt's report, the slice's spans).
-        `last_round` takes what the budget holds back for it. `sent` is called once the request goes out.
+        `key` is the request's `call_key`, where the caller has it already.
+        `last_round` takes what the budget holds back for it. `room` is held while the call is under way: not
+        while its reply is written down, when the next may go out. `sent` is called once the request goes out.
         A call that is cancelled under way is charged its prompt: the provider will. `prompt_tokens` is the
         estimate; what the model's usage has said of earlier ones corrects it.
         """
-        key = None if request.role == "root" else call_key(model.name, request)
+        if key is None and request.role != "root":
+            key = call_key(model.name, request)
         if key is not None and (known := await self._known(key, model, request, facts)) is not None:
             sent()
             return known
-        estimated, prompt_tokens = prompt_tokens, self.calibrated(model, prompt_tokens)
+        async with room or nullcontext():
+            reply, paid, seconds = await self._asked(model, request, prompt_tokens, last_round, sent)
+        await self._log.append(
+            "child" if request.role == "child" else "model_call",
+            {
+                **facts,
+                "key": key,
+                "role": request.role,
+                "model": model.name,
+                "round": request.round or self._playback.round,
+                "max_output_tokens": request.max_output_tokens,
+                "reply": reply.text,
+                "finish_reason": reply.finish_reason,
+                "usage": asdict(reply.usage),
+                "cost_usd": paid,
+                "seconds": seconds,
+            },
+        )
+        return Call(reply, paid)
+
+    async def _asked(
+        self, model: Model, request: Request, estimated: int, last_round: bool, sent: Callable[[], None]
+    ) -> tuple[Reply, float | None, float]:
+        """The model's reply, what was paid for it, and the seconds it took."""
+        prompt_tokens = self.calibrated(model, estimated)
         most = prompt_tokens + request.max_output_tokens
         cost = self.prices.at_most(model, prompt_tokens, request.max_output_tokens)
         if last_round:
@@ -180,23 +210,7 @@ class Caller:
         )
         calibration = self._calibrations.get(model.name, Calibration())
         self._calibrations[model.name] = calibration.observe(estimated, reply.usage.input_tokens)
-        await self._log.append(
-            "child" if request.role == "child" else "model_call",
-            {
-                **facts,
-                "key": key,
-                "role": request.role,
-                "model": model.name,
-                "round": request.round or self._playback.round,
-                "max_output_tokens": request.max_output_tokens,
-                "reply": reply.text,
-                "finish_reason": reply.finish_reason,
-                "usage": asdict(reply.usage),
-                "cost_usd": paid,
-                "seconds": seconds,
-            },
-        )
-        return Call(reply, paid)
+        return reply, paid, seconds
 
     async def _known(self, key: str, model: Model, request: Request, facts: dict[str, Any]) -> Call | None:
         """The reply to a call that this run has paid for before, or that the store remembers."""

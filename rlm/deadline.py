@@ -16,7 +16,7 @@ __all__ = ["seconds_left"]
 async def seconds_left(budget: Budget) -> AsyncIterator[None]:
     """What runs inside ends with the run's time: then it is cancelled and BudgetExhausted is raised."""
     try:
-        async with asyncio.timeout(budget.remaining()["seconds"]):
+        async with asyncio.timeout(budget.seconds_left):
             yield
     except TimeoutError as error:
         limit = budget.limits.seconds

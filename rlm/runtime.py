@@ -28,6 +28,7 @@ from rlm.events import (
 )
 from rlm.ground import bench_for, facts_of, open_journal, type_of
 from rlm.models import Model, resolve
+from rlm.models.imports import import_early
 from rlm.notices import pruned, warnings_of
 from rlm.plan import RunPlan, plan_run
 from rlm.resume import LeftRun, input_to_keep, limits_of, settings_of, source_facts
@@ -127,6 +128,7 @@ class RLM:
         engine = self._engine()
         kernels = engine.kernels(self._kernels)
         stack.push_async_callback(kernels.close)
+        import_early((self.model, self.sub_model, self.summary_model))
         began = time.monotonic()
         sources = _sources(context)
         cache = default_cache(os.environ) if self.settings.document_cache else None

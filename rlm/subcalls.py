@@ -44,6 +44,8 @@ _CHARS_A_TOKEN = 20
 """No text that is worth reading packs more characters into a token."""
 _TOKENS_A_CHAR = 4
 """Nor more tokens into a character, which outside ASCII may be as many."""
+_AHEAD = 4
+"""One child for so many under way is made ready, or written down, beside them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +135,7 @@ class SubCalls:
 
         async def work() -> None:
             # Each worker takes the next position: a batch of any size holds no more than these in memory.
+            # More than may be under way at a time: some prepare while others write down what they were told.
             for position in positions:
                 wanted = self._wanted(batch, position, schema)
                 answer = await self._answer(wanted)
@@ -141,8 +144,12 @@ class SubCalls:
                 # An answer from memory takes no time at all: a long row of them must let others run.
                 await asyncio.sleep(0)
 
-        workers = [asyncio.ensure_future(work()) for _ in range(min(count, self._settings.concurrency))]
+        most = self._settings.concurrency + max(1, self._settings.concurrency // _AHEAD)
+        workers: list[asyncio.Future[None]] = []
         try:
+            for _ in range(min(count, most)):
+                workers.append(asyncio.ensure_future(work()))
+                await asyncio.sleep(0)  # the first request is on its way before the last one is put together
             await asyncio.gather(*workers)
         finally:
             for worker in workers:
@@ -267,7 +274,8 @@ class SubCalls:
             prompt = self._assembled(wanted)
         except (SliceTooLarge, BudgetExceeded) as error:
             return _failure("slice_too_large", str(error))
-        key = call_key(self._model.name, self._request(wanted, prompt))
+        request = self._request(wanted, prompt)
+        key = call_key(self._model.name, request)
         while (known := self._memo.get(key)) is not None:
             answer = await asyncio.shield(known)
             if answer.error is None:
@@ -276,38 +284,37 @@ class SubCalls:
         future = self._memo[key] = asyncio.get_running_loop().create_future()
         answer = _failure("cancelled", "the call was cancelled")
         try:
-            answer = await self._ask(wanted, prompt, key)
+            answer = await self._ask(wanted, prompt, request, key)
         finally:
             if answer.error is not None and self._memo.get(key) is future:
                 del self._memo[key]
             future.set_result(answer)
         return answer
 
-    async def _ask(self, wanted: _Wanted, prompt: AssembledPrompt, key: str) -> ChildAnswer:
+    async def _ask(self, wanted: _Wanted, prompt: AssembledPrompt, request: Request, key: str) -> ChildAnswer:
         past = self._playback.failure(key)
         if past is not None:
             if past.type == "model":
                 self._coverage.note_sent(wanted.spans)
             self._coverage.note_failed(wanted.spans)
             return _failure(past.type, past.message)
-        async with self._room:
-            try:
-                answer = await self._send(wanted, prompt)
-                if answer.error_type == "schema" and wanted.schema is not None:
-                    # Asked once more, told what was wrong.
-                    again = self._assembled(wanted, complaint=f"\n\n{answer.error}")
-                    second = await self._send(wanted, again)
-                    answer = replace(
-                        second,
-                        input_tokens=second.input_tokens + answer.input_tokens,
-                        output_tokens=second.output_tokens + answer.output_tokens,
-                    )
-            except BudgetExhausted as error:
-                answer = _failure("limit", str(error))
-            except ModelError as error:
-                answer = _failure("model", str(error))
-            except (SliceTooLarge, BudgetExceeded) as error:
-                answer = _failure("slice_too_large", str(error))
+        try:
+            answer = await self._send(wanted, prompt, request, key)
+            if answer.error_type == "schema" and wanted.schema is not None:
+                # Asked once more, told what was wrong.
+                again = self._assembled(wanted, complaint=f"\n\n{answer.error}")
+                second = await self._send(wanted, again, self._request(wanted, again))
+                answer = replace(
+                    second,
+                    input_tokens=second.input_tokens + answer.input_tokens,
+                    output_tokens=second.output_tokens + answer.output_tokens,
+                )
+        except BudgetExhausted as error:
+            answer = _failure("limit", str(error))
+        except ModelError as error:
+            answer = _failure("model", str(error))
+        except (SliceTooLarge, BudgetExceeded) as error:
+            answer = _failure("slice_too_large", str(error))
         if answer.error is None:
             self._coverage.note_answered(wanted.spans)
         else:
@@ -337,12 +344,15 @@ class SubCalls:
             sample=wanted.sample,
         )
 
-    async def _send(self, wanted: _Wanted, prompt: AssembledPrompt) -> ChildAnswer:
-        request = self._request(wanted, prompt)
+    async def _send(
+        self, wanted: _Wanted, prompt: AssembledPrompt, request: Request, key: str | None = None
+    ) -> ChildAnswer:
         async with seconds_left(self._budget):
             call = await self._caller.ask(
                 self._model,
                 request,
+                key=key,
+                room=self._room,
                 sent=lambda: self._coverage.note_sent(wanted.spans),
                 prompt_tokens=prompt.report.totals.prompt,
                 facts={"prompt": wanted.prompt, "spans": wanted.spans, "report": prompt.report.to_json()},

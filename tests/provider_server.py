@@ -23,7 +23,7 @@ from typing import Any
 class Answer:
     """A whole reply, streamed in pieces of `piece` characters. `usage` is (input, output, cached) tokens,
     input including cached; None for a server that counts none. `finish` is in OpenAI's words; `delay` is
-    the seconds before it begins."""
+    the seconds before it begins, `pause` those between its last event and the end of the HTTP answer."""
 
     text: str = "ok"
     finish: str = "stop"
@@ -31,6 +31,7 @@ class Answer:
     piece: int = 7
     reasoning: str = ""
     delay: float = 0.0
+    pause: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -216,6 +217,8 @@ class ProviderServer:
         if isinstance(behaviour, Dropped) and not behaviour.politely:
             writer.transport.abort()
             return False
+        if isinstance(behaviour, Answer):
+            await asyncio.sleep(behaviour.pause)
         writer.write(b"0\r\n\r\n")
         await writer.drain()
         return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import mmap
 import re
 from collections.abc import Iterable, Mapping
@@ -22,12 +23,16 @@ class Redaction:
     def __init__(self) -> None:
         self._values: set[str] = set()
         self._pattern: re.Pattern[str] | None = None
+        self._in_json: re.Pattern[str] | None = None
 
     def add(self, values: Iterable[str]) -> None:
         """From now on each of `values` is blanked."""
         self._values.update(value for value in map(str.strip, values) if len(value) >= _SHORTEST)
         longest_first = sorted(self._values, key=len, reverse=True)  # one may be the head of another
-        self._pattern = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
+        if longest_first:
+            self._pattern = re.compile("|".join(map(re.escape, longest_first)))
+            escaped = (json.dumps(value)[1:-1] for value in longest_first)
+            self._in_json = re.compile("|".join(map(re.escape, escaped)))
 
     def occurs_in(self, file: Path) -> bool:
         """Whether any of the values stands in the file, in UTF-8. Raises OSError."""
@@ -36,6 +41,11 @@ class Redaction:
             return False
         with file.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as body:
             return any(body.find(value) >= 0 for value in values)
+
+    def may_occur_in(self, text: str) -> bool:
+        """Whether any of the values may stand in a JSON text that is all ASCII; far sooner known than by
+        `blank`."""
+        return self._in_json is not None and self._in_json.search(text) is not None
 
     def blank(self, value: Any) -> Any:
         """`value`, a JSON-like structure, with every occurrence of a secret in any string or key replaced."""

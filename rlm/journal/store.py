@@ -75,6 +75,7 @@ class RunLog:
         self._seq = after
         self._order = asyncio.Lock()
         self._waiting: list[_Waiting] = []
+        self._next: asyncio.Task[None] | None = None
         self._finished = False
 
     @property
@@ -95,7 +96,19 @@ class RunLog:
             raise ValueError(f"{kind!r} is no kind of event; use one of {', '.join(sorted(EVENT_KINDS))}")
         if kind in _LAST and "stop_reason" not in payload:
             raise ValueError(f"a {kind} event must say its stop_reason")
-        return await self._journal._finish_writing(self._append(kind, payload))
+        data = _encoded(payload)
+        if self._journal._redaction.may_occur_in(data):
+            payload = self._journal._redaction.blank(payload)
+            data = _encoded(payload)
+        waiting = _Waiting(kind, payload, data, time.time())
+        self._waiting.append(waiting)
+        # Whatever comes while others are being written goes in the next transaction, together.
+        if self._next is None:
+            self._next = self._journal._started(self._write_waiting())
+        await asyncio.shield(self._next)
+        if waiting.fault is not None:
+            raise waiting.fault
+        return waiting.seq
 
     def redacted(self, value: Any) -> Any:
         """A JSON-like value as this log would keep it: secrets blanked."""
@@ -118,18 +131,10 @@ class RunLog:
             self._update(rounds=rounds, sub_calls=sub_calls, cost_usd=cost_usd)
         )
 
-    async def _append(self, kind: EventKind, payload: Mapping[str, Any]) -> int:
-        payload = self._journal._redaction.blank(payload)
-        waiting = _Waiting(kind, payload, _encoded(payload), time.time())
-        self._waiting.append(waiting)
+    async def _write_waiting(self) -> None:
         async with self._order:
-            # Whoever comes first writes for all that wait: children that end together cost one transaction.
-            if self._waiting:
-                batch, self._waiting = self._waiting, []
-                await self._write(batch)
-        if waiting.fault is not None:
-            raise waiting.fault
-        return waiting.seq
+            batch, self._waiting, self._next = self._waiting, [], None
+            await self._write(batch)
 
     async def _write(self, batch: Sequence[_Waiting]) -> None:
         """Commit these events together, or tell each why not."""
@@ -393,10 +398,14 @@ class Journal:
 
     async def _finish_writing(self, writing: Coroutine[Any, Any, _T]) -> _T:
         """Carry a write through to its end even if the caller is cancelled: half of one is not to be had."""
+        return await asyncio.shield(self._started(writing))
+
+    def _started(self, writing: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
+        """A write that `_written` waits for."""
         task = asyncio.ensure_future(writing)
         self._pending.add(task)
         task.add_done_callback(self._pending.discard)
-        return await asyncio.shield(task)
+        return task
 
     async def _close(self) -> None:
         try:

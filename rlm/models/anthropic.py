@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rlm.models.base import FinishReason, Message, ModelWindow, Reply, Request, TokenUsage
-from rlm.models.clients import ClientUser, SharedClient, SharedClients
+from rlm.models.clients import ClientUser, SharedClients
 from rlm.models.endpoint import Endpoint
-from rlm.models.failures import Failure, FailureTeller
+from rlm.models.exchange import exchange
+from rlm.models.failures import FailureTeller
 from rlm.models.limiter import limiter_of
 from rlm.models.messages import cache_borders, encodable, field
 from rlm.models.options import ModelOptions
@@ -17,7 +17,7 @@ from rlm.models.windows import window_of
 
 if TYPE_CHECKING:
     import httpx2
-    from anthropic import AsyncAnthropic, AsyncStream
+    from anthropic import AsyncAnthropic
 
 __all__ = ["ANTHROPIC_URL", "AnthropicModel"]
 
@@ -46,7 +46,7 @@ def _make(endpoint: Endpoint, http: httpx2.AsyncClient) -> AsyncAnthropic:
     )
 
 
-_clients: SharedClients[AsyncAnthropic] = SharedClients("anthropic", _make)
+_clients = SharedClients("anthropic", "/v1/messages", _make)
 
 
 class AnthropicModel:
@@ -82,7 +82,7 @@ class AnthropicModel:
         body = _body(self._model, request)
         shared = await self._user.get()
         return await with_retries(
-            lambda: self._attempt(shared, body),
+            lambda: exchange(shared, body, _Gathered(), self._tell),
             self._options.retry,
             limiter=limiter_of(self._endpoint, self._options.concurrency),
             reached=lambda: shared.reached,
@@ -93,63 +93,23 @@ class AnthropicModel:
         """Close this model's use of its client; the last user closes the connections. Safe to call twice."""
         await self._user.aclose()
 
-    async def _attempt(self, shared: SharedClient[AsyncAnthropic], body: dict[str, Any]) -> Reply | Failure:
-        import anthropic
-        import httpx2
-
-        gathered = _Gathered()
-        try:
-            # Events as plain dicts: making the SDK's models of them takes longer than all else of a call.
-            with shared.client() as client:
-                stream: AsyncStream[object] = await client.post(
-                    "/v1/messages",
-                    cast_to=object,
-                    body=body,
-                    stream=True,
-                    stream_cls=anthropic.AsyncStream[object],
-                )
-                shared.reached = True
-                async with stream:
-                    result = await self._read(stream, gathered)
-        except anthropic.APIStatusError as error:
-            shared.reached = True
-            kinds = tuple(str(kind) for kind in (error.type, error.error_code) if kind)
-            detail = error.api_message if isinstance(error.api_message, str) else ""
-            if error.status_code == 200:
-                result = self._tell.in_stream(kinds, detail)
-            else:
-                result = self._tell.status(
-                    error.status_code, kinds=kinds, detail=detail, headers=error.response.headers
-                )
-        except (anthropic.APIConnectionError, httpx2.RequestError, httpx2.StreamError) as error:
-            result = self._tell.transport(error)
-        except Exception as error:  # the provider's edge: nothing of what was sent can be trusted
-            result = self._tell.garbled(error)
-        return replace(result, spent=gathered.usage) if isinstance(result, Failure) else result
-
-    async def _read(self, stream: AsyncStream[object], gathered: _Gathered) -> Reply | Failure:
-        content_type = stream.response.headers.get("content-type", "")
-        if "event-stream" not in content_type:
-            return self._tell.not_a_stream(content_type)
-        async for event in stream:
-            gathered.take(event)
-        if not gathered.whole:
-            return self._tell.dropped()
-        reason = _FINISH_REASONS.get(gathered.stop_reason, "other")
-        return Reply("".join(gathered.text), reason, gathered.usage)
-
 
 class _Gathered:
-    """What the events of one stream add up to. `take` is total, whatever a server calls an event."""
+    """A Gathering."""
 
     def __init__(self) -> None:
-        self.text: list[str] = []
-        self.stop_reason = ""
-        self.whole = False
+        self._text: list[str] = []
+        self._stop_reason = ""
+        self._whole = False
         self._counts: dict[str, int] = {}
 
+    def reply(self) -> Reply | None:
+        if not self._whole:
+            return None
+        return Reply("".join(self._text), _FINISH_REASONS.get(self._stop_reason, "other"), self.spent)
+
     @property
-    def usage(self) -> TokenUsage:
+    def spent(self) -> TokenUsage:
         """Tokens so far; those of the reply are only known at its end."""
         counts = self._counts
         cached = counts.get("cache_read_input_tokens", 0)
@@ -172,14 +132,17 @@ class _Gathered:
         elif kind == "message_delta":
             self._note(field(event, "usage"))
             reason = field(field(event, "delta"), "stop_reason")
-            self.stop_reason = reason if isinstance(reason, str) else self.stop_reason
+            self._stop_reason = reason if isinstance(reason, str) else self._stop_reason
         elif kind == "message_stop":
-            self.whole = True
+            self._whole = True
+
+    def take_whole(self, answer: object) -> bool:
+        return False
 
     def _say(self, part: object, kind: str) -> None:
         text = field(part, "text")
         if field(part, "type") == kind and isinstance(text, str):
-            self.text.append(text)
+            self._text.append(text)
 
     def _note(self, usage: object) -> None:
         """Keep what `usage` tells: later events repeat the counts of earlier ones, grown."""

@@ -3,212 +3,155 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import ssl
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Awaitable, Callable
 from importlib import import_module
-from importlib.util import find_spec
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakKeyDictionary
 
-from rlm.errors import ConfigurationError
 from rlm.models.endpoint import Endpoint
-from rlm.models.names import check_url
 from rlm.models.options import ModelOptions
+from rlm.models.route import check_route, proxy_to, trusted_on
 
 if TYPE_CHECKING:
     import httpx2
 
-__all__ = ["ClientUser", "SharedClient", "SharedClients", "check_options"]
+__all__ = ["ClientUser", "SdkClient", "SharedClient", "SharedClients", "import_sdk"]
 
 
-class _Closable(Protocol):
+class SdkClient(Protocol):
+    """What the clients of both SDKs are to us."""
+
+    @property
+    def post(self) -> Callable[..., Awaitable[Any]]: ...
+
+    def is_closed(self) -> bool: ...
+
     def close(self) -> Awaitable[None]: ...
 
 
-C = TypeVar("C", bound=_Closable)
+class SharedClient:
+    """The way to one endpoint. `reached` turns True with its first HTTP response, of any status."""
 
-
-_CALLS_A_CLIENT = 4
-"""Before and after every request the HTTP library looks through all connections of its client, with a system
-call for each idle one: with fifty of them that takes a quarter of a call's time."""
-
-
-@dataclass(slots=True)
-class _Lane(Generic[C]):
-    client: C
-    calls: int = 0
-
-
-class SharedClient(Generic[C]):
-    """The way to one endpoint: a client, and as many more of the kind as calls are under way at a time.
-    `reached` turns True with the endpoint's first HTTP response, of any status."""
-
-    def __init__(self, make: Callable[[], C]) -> None:
-        self._make = make
-        self._lanes: list[_Lane[C]] = []
+    def __init__(self, sdk: str, client: SdkClient, path: str) -> None:
+        self.errors: Any = import_module(sdk)
+        """Where the SDK's exceptions are: both call them the same."""
+        self.client = client
         self.users = 0
         self.reached = False
+        self._path = path
 
-    @property
-    def clients(self) -> tuple[C, ...]:
-        """All there are."""
-        return tuple(lane.client for lane in self._lanes)
+    async def post(self, body: dict[str, Any]) -> httpx2.Response:
+        """Send `body`; the response's own is still to be read. Raises the SDK's exceptions."""
+        import httpx2
 
-    @contextmanager
-    def client(self) -> Iterator[C]:
-        """One to make a call with."""
-        lane = next((lane for lane in self._lanes if lane.calls < _CALLS_A_CLIENT), None)
-        if lane is None:
-            lane = _Lane(self._make())
-            self._lanes.append(lane)
-        lane.calls += 1
-        try:
-            yield lane.client
-        finally:
-            lane.calls -= 1
-
-    async def close(self) -> None:
-        """Close the connections of all of them."""
-        for client in self.clients:
-            await client.close()
+        # The response as it is: making the SDK's models of its events takes longer than all else of a call.
+        response: httpx2.Response = await self.client.post(
+            self._path, cast_to=httpx2.Response, body=body, stream=True
+        )
+        self.reached = True
+        return response
 
 
 _Key = tuple[Endpoint, float, float, str | None, str | None]
 _Loop = asyncio.AbstractEventLoop
 
 
-class SharedClients(Generic[C]):
-    """The clients of one SDK, named by its `module`, which is imported with the first client.
+class SharedClients:
+    """The clients of one SDK, named by its module; `make` gives one that stands on an HTTP client, requests
+    go to `path`.
 
     Connections belong to the event loop on which they were made, so a loop has clients of its own.
     """
 
-    def __init__(self, module: str, make: Callable[[Endpoint, httpx2.AsyncClient], C]) -> None:
-        self.module = module
+    def __init__(
+        self, sdk: str, path: str, make: Callable[[Endpoint, httpx2.AsyncClient], SdkClient]
+    ) -> None:
+        self.sdk = sdk
+        self._path = path
         self._make = make
-        self._open: WeakKeyDictionary[_Loop, dict[_Key, SharedClient[C]]] = WeakKeyDictionary()
+        self._open: WeakKeyDictionary[_Loop, dict[_Key, SharedClient]] = WeakKeyDictionary()
+        self._ends: WeakKeyDictionary[_Loop, AsyncIterator[None]] = WeakKeyDictionary()
 
-    def acquire(self, loop: _Loop, endpoint: Endpoint, options: ModelOptions) -> SharedClient[C]:
-        """The client for `endpoint`, made if there is none, with one user more."""
-        open_here = self._open.setdefault(loop, {})
-        key = _key(endpoint, options)
+    async def acquire(self, endpoint: Endpoint, options: ModelOptions) -> SharedClient:
+        """The running loop's client for `endpoint`, made if there is none, with one user more. The SDK has
+        been imported."""
+        loop = asyncio.get_running_loop()
+        if loop not in self._ends:
+            self._ends[loop] = end = self._closed_with_the_loop(loop)
+            await anext(end)  # waits for nothing: two first calls at once can't make two clients
+        key = (endpoint, options.connect_seconds, options.idle_seconds, options.proxy, options.ca_file)
+        open_here = self._open[loop]
         if key not in open_here:
-            trusted = _trusted(options)  # takes long to make, and they can share it
-            open_here[key] = SharedClient(lambda: self._make(endpoint, _http_client(options, trusted)))
+            client = self._make(endpoint, _http_client(endpoint, options))
+            open_here[key] = SharedClient(self.sdk, client, self._path)
         open_here[key].users += 1
         return open_here[key]
 
-    async def release(self, loop: _Loop, endpoint: Endpoint, options: ModelOptions) -> None:
+    async def release(self, shared: SharedClient) -> None:
         """One user less; the last closes the client."""
-        open_here = self._open[loop]
-        key = _key(endpoint, options)
-        shared = open_here[key]
+        open_here = self._open[asyncio.get_running_loop()]
         shared.users -= 1
         if shared.users == 0:
-            del open_here[key]
-            await shared.close()
+            for key in [key for key, one in open_here.items() if one is shared]:
+                del open_here[key]
+            await shared.client.close()
+
+    async def _closed_with_the_loop(self, loop: _Loop) -> AsyncIterator[None]:
+        """Begun once in every loop, which ends its generators when it ends: so no connection outlives it,
+        though nobody closed the models."""
+        open_here = self._open[loop] = dict[_Key, SharedClient]()
+        try:
+            yield
+        finally:
+            for shared in list(open_here.values()):
+                await shared.client.close()
 
 
-class ClientUser(Generic[C]):
-    """One model's use of a shared client."""
+class ClientUser:
+    """One model's use of a shared client. Raises ConfigurationError for a proxy or certificate file that the
+    first call would fail on."""
 
-    def __init__(self, clients: SharedClients[C], endpoint: Endpoint, options: ModelOptions) -> None:
-        check_options(options)
+    def __init__(self, clients: SharedClients, endpoint: Endpoint, options: ModelOptions) -> None:
+        check_route(endpoint, options)
         self._clients = clients
         self._endpoint = endpoint
         self._options = options
-        self._held: WeakKeyDictionary[_Loop, SharedClient[C]] = WeakKeyDictionary()
+        self._held: WeakKeyDictionary[_Loop, SharedClient] = WeakKeyDictionary()
 
-    async def get(self) -> SharedClient[C]:
+    async def get(self) -> SharedClient:
         """The client for the running loop."""
         loop = asyncio.get_running_loop()
         if loop not in self._held:
             # Importing an SDK takes seconds: in a thread, so that the loop goes on.
-            await asyncio.to_thread(import_module, self._clients.module)
+            await asyncio.to_thread(import_sdk, self._clients.sdk)
         # Another task may have been here during the import.
         if loop not in self._held:
-            self._held[loop] = self._clients.acquire(loop, self._endpoint, self._options)
+            self._held[loop] = await self._clients.acquire(self._endpoint, self._options)
         return self._held[loop]
 
     async def aclose(self) -> None:
         """Let go of the running loop's client. Safe to call twice; a later `get` takes a client anew."""
-        loop = asyncio.get_running_loop()
-        if self._held.pop(loop, None) is not None:
-            await self._clients.release(loop, self._endpoint, self._options)
+        shared = self._held.pop(asyncio.get_running_loop(), None)
+        if shared is not None:
+            await self._clients.release(shared)
 
 
-def _trusted(options: ModelOptions) -> ssl.SSLContext:
-    import httpx2
+def import_sdk(name: str) -> None:
+    """Import an SDK, and what its HTTP stands on. Takes seconds the first time."""
+    import_module(name)
+    import_module("rlm.models.transport")
 
-    return httpx2.create_ssl_context() if options.ca_file is None else _trusting(options.ca_file)
 
-
-def _http_client(options: ModelOptions, trusted: ssl.SSLContext) -> httpx2.AsyncClient:
+def _http_client(endpoint: Endpoint, options: ModelOptions) -> httpx2.AsyncClient:
     """The HTTP client that an SDK's client stands on."""
     import httpx2
 
-    return httpx2.AsyncClient(
-        timeout=httpx2.Timeout(options.idle_seconds, connect=options.connect_seconds),
-        limits=httpx2.Limits(max_connections=1000, max_keepalive_connections=100),
-        # A redirect would carry the text of documents to a host that nobody named.
-        follow_redirects=False,
-        proxy=options.proxy,
-        verify=trusted,
+    from rlm.models.transport import AiohttpTransport
+
+    transport = AiohttpTransport(
+        connect_seconds=options.connect_seconds,
+        idle_seconds=options.idle_seconds,
+        proxy=proxy_to(endpoint, options),
+        trusted=trusted_on(endpoint, options),
     )
-
-
-def check_options(options: ModelOptions) -> None:
-    """Raise ConfigurationError now for a proxy or certificate file that the first call would fail on: that
-    of `options`, else that of the environment."""
-    if options.proxy is not None:
-        check_url(options.proxy, "the proxy", ("http", "https"))
-    else:
-        _check_environment_proxies(os.environ)
-    if options.ca_file is not None:
-        _trusting(options.ca_file)
-    elif os.environ.get("SSL_CERT_FILE"):
-        _trusting(os.environ["SSL_CERT_FILE"], "SSL_CERT_FILE")
-
-
-def _check_environment_proxies(env: Mapping[str, str]) -> None:
-    """What the HTTP library would take from `env`, and fail on, whether the endpoint needs it or not."""
-    if "*" in [host.strip() for host in (env.get("no_proxy") or env.get("NO_PROXY", "")).split(",")]:
-        return
-    for scheme in ("http", "https", "all"):
-        lower = f"{scheme}_proxy"
-        variable = lower if lower in env else lower.upper()
-        proxy = env.get(variable, "").strip()
-        if not proxy:
-            continue
-        if "://" not in proxy and ":" not in proxy:
-            raise ConfigurationError(
-                f"{variable} is not a usable URL: write it as http://HOST:PORT, or unset it"
-            )
-        parts = check_url(
-            proxy if "://" in proxy else f"http://{proxy}", variable, ("http", "https", "socks5", "socks5h")
-        )
-        if parts.scheme.startswith("socks") and find_spec("socksio") is None:
-            raise ConfigurationError(
-                f"{variable} is a SOCKS proxy, which needs the package socksio: install it, name an HTTP "
-                f"proxy, or unset {variable}"
-            )
-
-
-def _trusting(ca_file: str, called: str = "ca_file") -> ssl.SSLContext:
-    context = ssl.create_default_context()
-    try:
-        context.load_verify_locations(cafile=ca_file)
-    except ssl.SSLError:
-        raise ConfigurationError(f"{called} {ca_file} holds no certificate: give a PEM file") from None
-    except OSError as error:
-        raise ConfigurationError(
-            f"{called} {ca_file} can't be read: {error.strerror}; check the path"
-        ) from None
-    return context
-
-
-def _key(endpoint: Endpoint, options: ModelOptions) -> _Key:
-    return (endpoint, options.connect_seconds, options.idle_seconds, options.proxy, options.ca_file)
+    return httpx2.AsyncClient(transport=transport, timeout=None, follow_redirects=False, trust_env=False)

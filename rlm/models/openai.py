@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from rlm.models.base import FinishReason, ModelWindow, Reply, Request, TokenUsage
-from rlm.models.clients import ClientUser, SharedClient, SharedClients
+from rlm.models.clients import ClientUser, SharedClients
 from rlm.models.endpoint import Endpoint
-from rlm.models.failures import Failure, FailureTeller
+from rlm.models.exchange import exchange
+from rlm.models.failures import FailureTeller
 from rlm.models.limiter import limiter_of
 from rlm.models.messages import alternating, encodable, field
 from rlm.models.options import ModelOptions
@@ -20,7 +19,7 @@ from rlm.models.windows import window_of
 
 if TYPE_CHECKING:
     import httpx2
-    from openai import AsyncOpenAI, AsyncStream
+    from openai import AsyncOpenAI
 
 __all__ = ["OPENAI_URL", "OpenAIModel"]
 
@@ -55,7 +54,7 @@ def _without_ambient_headers(endpoint: Endpoint) -> dict[str, Any]:
     return ours | {"Authorization": f"Bearer {endpoint.key}"}
 
 
-_clients: SharedClients[AsyncOpenAI] = SharedClients("openai", _make)
+_clients = SharedClients("openai", "/chat/completions", _make)
 
 
 class OpenAIModel:
@@ -96,7 +95,7 @@ class OpenAIModel:
         body = self._body(request)
         shared = await self._user.get()
         return await with_retries(
-            lambda: self._attempt(shared, body),
+            lambda: exchange(shared, body, _Gathered(body), self._tell),
             self._options.retry,
             limiter=limiter_of(self._endpoint, self._options.concurrency),
             reached=lambda: shared.reached,
@@ -119,103 +118,55 @@ class OpenAIModel:
             "stream_options": {"include_usage": True},
         }
 
-    async def _attempt(self, shared: SharedClient[AsyncOpenAI], body: dict[str, Any]) -> Reply | Failure:
-        import httpx2
-        import openai
-
-        gathered = _Gathered()
-        try:
-            # Chunks as plain dicts: making the SDK's models of them takes longer than all else of a call.
-            with shared.client() as client:
-                stream: AsyncStream[object] = await client.post(
-                    "/chat/completions",
-                    cast_to=object,
-                    body=body,
-                    stream=True,
-                    stream_cls=openai.AsyncStream[object],
-                )
-                shared.reached = True
-                async with stream:
-                    result = await self._read(stream, gathered, body)
-        except openai.APIStatusError as error:
-            shared.reached = True
-            result = self._tell.status(
-                error.status_code, kinds=_kinds(error), detail=_detail(error), headers=error.response.headers
-            )
-        except (openai.APIConnectionError, httpx2.RequestError, httpx2.StreamError) as error:
-            result = self._tell.transport(error)
-        except openai.APIError as error:  # an error event within the stream
-            result = self._tell.in_stream(_kinds(error), _detail(error))
-        except Exception as error:  # the provider's edge: nothing of what was sent can be trusted
-            result = self._tell.garbled(error)
-        if isinstance(result, Failure) and gathered.began:
-            return replace(result, spent=gathered.counted(body))
-        return result
-
-    async def _read(
-        self, stream: AsyncStream[object], gathered: _Gathered, body: dict[str, Any]
-    ) -> Reply | Failure:
-        content_type = stream.response.headers.get("content-type", "")
-        if "event-stream" in content_type:
-            async for chunk in stream:
-                gathered.take(chunk)
-        else:
-            # Some servers ignore that a stream was asked for, and send the whole completion as JSON.
-            whole = _completion(await stream.response.aread()) if "json" in content_type else None
-            if whole is None:
-                return self._tell.not_a_stream(content_type)
-            gathered.take(whole)
-        if not gathered.finish:
-            return self._tell.dropped()
-        said, refused = "".join(gathered.text), "".join(gathered.refusal)
-        reason = "refusal" if refused else _FINISH_REASONS.get(gathered.finish, "other")
-        return Reply(said or refused, reason, gathered.counted(body))
-
 
 class _Gathered:
-    """What the chunks of one stream, or one completion that came whole, add up to.
+    """A Gathering. Where the server counts no tokens, they are estimated, for the request `body`."""
 
-    `take` is total, whatever a server calls a chunk. An exception would leave the SDK's generators half-way,
-    in a cycle, and what the garbage collector then does to them ends in "generator already executing".
-    """
-
-    def __init__(self) -> None:
-        self.text: list[str] = []
-        self.refusal: list[str] = []
-        self.reasoning: list[str] = []
-        self.finish = ""
-        self.began = False
+    def __init__(self, body: dict[str, Any]) -> None:
+        self._body = body
+        self._text: list[str] = []
+        self._refusal: list[str] = []
+        self._reasoning: list[str] = []
+        self._finish = ""
+        self._began = False
         self._usage: TokenUsage | None = None
 
-    def counted(self, body: dict[str, Any]) -> TokenUsage:
-        """Tokens as the server counted them, else as we do, for the request `body`."""
+    def reply(self) -> Reply | None:
+        if not self._finish:
+            return None
+        said, refused = "".join(self._text), "".join(self._refusal)
+        reason = "refusal" if refused else _FINISH_REASONS.get(self._finish, "other")
+        return Reply(said or refused, reason, self.spent)
+
+    @property
+    def spent(self) -> TokenUsage:
         if self._usage is not None:
             return self._usage
-        return _estimated(body, "".join(self.text + self.refusal), "".join(self.reasoning))
+        if not self._began:
+            return TokenUsage()
+        return _estimated(self._body, "".join(self._text + self._refusal), "".join(self._reasoning))
 
-    def take(self, chunk: object) -> None:
-        self.began = True
-        usage = field(chunk, "usage")
+    def take(self, event: object) -> None:
+        self._began = True
+        usage = field(event, "usage")
         if usage is not None:
             self._usage = _counted(usage)
-        choices = field(chunk, "choices")
+        choices = field(event, "choices")
         for choice in choices if isinstance(choices, list) else ():
             delta = field(choice, "delta") or field(choice, "message")
-            self.text.append(_said(field(delta, "content")))
-            self.refusal.append(_said(field(delta, "refusal")))
+            self._text.append(_said(field(delta, "content")))
+            self._refusal.append(_said(field(delta, "refusal")))
             # Not in the protocol, sent by most servers of models that reason.
-            self.reasoning.append(_said(field(delta, "reasoning_content")))
+            self._reasoning.append(_said(field(delta, "reasoning_content")))
             finish = field(choice, "finish_reason")
-            self.finish = finish if isinstance(finish, str) and finish else self.finish
+            self._finish = finish if isinstance(finish, str) and finish else self._finish
 
-
-def _completion(body: bytes) -> dict[str, Any] | None:
-    """The chat completion that `body` holds; None if it holds something else."""
-    try:
-        data = json.loads(body)
-    except ValueError:
-        return None
-    return data if isinstance(data, dict) and isinstance(data.get("choices"), list) else None
+    def take_whole(self, answer: object) -> bool:
+        """Some servers ignore that a stream was asked for, and send the whole completion as JSON."""
+        if not isinstance(field(answer, "choices"), list):
+            return False
+        self.take(answer)
+        return True
 
 
 def _said(content: object) -> str:
@@ -247,14 +198,3 @@ def _estimated(body: dict[str, Any], said: str, reasoning: str) -> TokenUsage:
         input_tokens=sum(count(message["content"]) for message in body["messages"]),
         output_tokens=count(said) + count(reasoning),
     )
-
-
-def _kinds(error: Any) -> tuple[str, ...]:
-    return tuple(str(kind) for kind in (error.code, error.type) if kind)
-
-
-def _detail(error: Any) -> str:
-    """The server's own words: an SDK's message may hold the whole body instead."""
-    body = error.body
-    message = body.get("message") if isinstance(body, dict) else body
-    return message if isinstance(message, str) else ""

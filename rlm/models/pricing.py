@@ -28,6 +28,12 @@ def price(model_name: str, usage: TokenUsage) -> float | None:
         return None
     if name.provider in ("extractive", "scripted", "replay"):
         return 0.0
+    return _reckoned(name, usage)
+
+
+@lru_cache(maxsize=1024)
+def _reckoned(name: ModelName, usage: TokenUsage) -> float | None:
+    """Remembered, because it takes longer than to assemble a prompt, and the calls of a batch are alike."""
     listed = _listed(name)
     if listed is None:
         return None

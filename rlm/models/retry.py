@@ -27,9 +27,8 @@ async def with_retries(
     """The reply of the first attempt that gives one. Raises the last failure's ModelError.
 
     Each attempt holds a slot of `limiter`, a wait between two holds none; waiting for a slot does not count
-    against the policy's time. `reached` says whether the endpoint has ever answered: until then one
-    that nobody listens at is given
-    up early. Cancellation ends an attempt or a wait at once.
+    against the policy's time. `reached` says whether the endpoint has ever answered: until then one that
+    nobody listens at is given up early. Cancellation ends an attempt or a wait at once.
     """
     queued = 0.0
     spent = TokenUsage()
@@ -43,21 +42,13 @@ async def with_retries(
         if _failure(state).reason == "unreachable" and not reached():
             attempts = min(attempts, policy.unreachable_attempts)
             seconds = min(seconds, policy.unreachable_total)
-        elapsed = (state.seconds_since_start or 0.0) - queued
+        elapsed = time.monotonic() - began - queued
         return state.attempt_number >= attempts or elapsed + state.upcoming_sleep > seconds
 
     def tell(state: RetryCallState) -> None:
         reason = _failure(state).reason
         if on_retry is not None and reason is not None:
             on_retry(state.attempt_number, state.upcoming_sleep, reason)
-
-    retrying = AsyncRetrying(
-        retry=retry_if_result(lambda result: isinstance(result, Failure) and result.reason is not None),
-        wait=wait,
-        stop=stop,
-        before_sleep=tell,
-        retry_error_callback=_failure,
-    )
 
     async def once() -> Reply | Failure:
         nonlocal queued, spent
@@ -67,14 +58,29 @@ async def with_retries(
             result = await attempt()
             if isinstance(result, Reply):
                 limiter.speed_up()
-                return replace(result, usage=result.usage + spent)
+                return replace(result, usage=result.usage + spent) if spent else result
             spent += result.spent
             if result.reason in ("rate_limited", "overloaded"):
                 limiter.slow_down(slot_began, retry_after=_asked_for(result, policy))
             return result
 
     began = time.monotonic()
-    result: Reply | Failure = await retrying(once)
+    result = await once()
+    if isinstance(result, Reply):
+        return result  # as nearly all are: to be ready for the others takes as long as the rest of it
+    failed = [result]
+
+    async def again() -> Reply | Failure:
+        return failed.pop() if failed else await once()
+
+    retrying = AsyncRetrying(
+        retry=retry_if_result(lambda result: isinstance(result, Failure) and result.reason is not None),
+        wait=wait,
+        stop=stop,
+        before_sleep=tell,
+        retry_error_callback=_failure,
+    )
+    result = await retrying(again)
     if isinstance(result, Failure):
         attempts = int(retrying.statistics.get("attempt_number", 1))
         raise result.final(attempts, time.monotonic() - began, spent or None)

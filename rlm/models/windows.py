@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from rlm.models.base import ModelWindow
 
 __all__ = ["DEFAULT_WINDOW", "known_models", "window_of"]
@@ -60,6 +62,7 @@ def known_models() -> tuple[str, ...]:
     return tuple(_WINDOWS)
 
 
+@lru_cache(maxsize=256)
 def window_of(model: str) -> ModelWindow:
     """The window of `model`, a provider's own name without `anthropic:` or `openai:` before it. A name
     that is not in the table has the defaults, with `known` False."""

@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
+from sqlalchemy.event import listen
 
 from rlm.errors import JournalError
 from rlm.journal import Event, Journal, RunSummary, default_store, new_run_id
@@ -366,6 +367,21 @@ async def test_events_that_come_together_are_written_in_order_and_together(store
         events = await journal.events("r1")
         assert [event.data["n"] for event in events[1:]] == list(range(200))
         assert [event.seq for event in events] == list(range(1, 202))
+
+
+async def test_a_crowd_of_writers_costs_few_transactions(store) -> None:
+    """However they come: what arrives while others are written goes into the next transaction together."""
+    commits = []
+    async with Journal.open(store) as journal, journal.run("r1", "task", {}) as log:
+
+        async def one_after_another():
+            for _ in range(10):
+                await log.append("warning", {})
+
+        listen(journal._database._engine.sync_engine, "commit", commits.append)
+        await asyncio.gather(*(one_after_another() for _ in range(50)))
+        assert len(commits) <= 20
+        assert len(await log.events()) == 501
 
 
 async def test_what_comes_with_the_last_event_is_refused_alone(store) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 import stat
@@ -67,6 +68,20 @@ def test_redaction_leaves_no_secret_in_any_structure(payload: object, around: st
         payload,
         {around + "[redacted]": around + "[redacted]" + around},
     ]
+
+
+@given(
+    st.recursive(st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)),
+    st.text(st.characters(exclude_categories=["Cs"]), min_size=8),
+    st.text(),
+)
+def test_what_must_be_blanked_shows_in_its_json(payload: object, secret: str, around: str) -> None:
+    """driver.md 6.4: only a text that may hold a secret is gone through; quotes and accents hide none."""
+    redaction = Redaction()
+    redaction.add([secret])
+    for value in (payload, [payload, {around + secret: 1}], {"a": [around + secret + around]}):
+        if redaction.blank(value) != value:
+            assert redaction.may_occur_in(json.dumps(value, separators=(",", ":")))
 
 
 async def test_the_store_is_its_owner_s_alone(tmp_path: Path, store: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import socket
@@ -10,8 +11,7 @@ import ssl
 import subprocess
 import sys
 import threading
-from contextlib import ExitStack
-from importlib.util import find_spec
+from base64 import b64encode
 
 import pytest
 from hypothesis import given
@@ -20,12 +20,12 @@ from hypothesis import strategies as st
 from rlm.errors import ConfigurationError, ModelProtocolError, ModelUnavailable
 from rlm.models.anthropic import AnthropicModel
 from rlm.models.base import Message, ModelWindow, Request, TokenUsage
-from rlm.models.clients import SharedClient
 from rlm.models.endpoint import Endpoint
 from rlm.models.messages import cache_borders, encodable
 from rlm.models.openai import OpenAIModel
 from rlm.models.options import ModelOptions, RetryPolicy
 from rlm.models.registry import resolve
+from rlm.models.server_events import EventDecoder
 
 
 def ask(*contents: str, most: int = 100) -> Request:
@@ -179,6 +179,25 @@ async def test_nothing_of_openais_goes_to_another_server(provider_server, monkey
     assert second.headers["authorization"] == "Bearer local-key"
 
 
+async def test_what_the_environment_holds_for_a_provider_goes_to_it(provider_server, monkeypatch):
+    """Its own endpoint, or the gateway in its place: organisation, project, the headers of a gateway."""
+    monkeypatch.setenv("OPENAI_ORG_ID", "an-organisation")
+    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "X-Gateway: one")
+    monkeypatch.setenv("ANTHROPIC_CUSTOM_HEADERS", "X-Gateway: two")
+    for model in (
+        OpenAIModel("m", Endpoint(f"{provider_server.url}/v1", "k", "OPENAI_API_KEY")),
+        AnthropicModel("m", Endpoint(provider_server.url, "k", "ANTHROPIC_API_KEY")),
+    ):
+        await model.generate(ask())
+        await model.aclose()
+    first, second = (request.headers for request in provider_server.requests)
+    assert (first["openai-organization"], first["x-gateway"]) == ("an-organisation", "one")
+    assert "openai-project" not in first
+    assert first["authorization"] == second["authorization"] == "Bearer k"
+    assert second["x-gateway"] == "two"
+    assert second["anthropic-version"]
+
+
 @pytest.mark.parametrize("text", ["\ud800", "a\udc00b", "\ud83d\ude42"])
 async def test_text_that_utf_8_cannot_carry_is_sent_all_the_same(make_model, provider_server, text):
     await make_model(provider_server.url).generate(ask(text))
@@ -221,11 +240,10 @@ async def test_a_client_outlives_all_but_its_last_user(make_model, provider_serv
     shared = await second._user.get()
     await first.aclose()
     await first.aclose()
-    assert not any(client.is_closed() for client in shared.clients)
+    assert not shared.client.is_closed()
     assert (await second.generate(ask())).text == "ok"
     await second.aclose()
-    assert shared.clients
-    assert all(client.is_closed() for client in shared.clients)
+    assert shared.client.is_closed()
     # A closed model takes a client anew.
     assert (await second.generate(ask())).text == "ok"
 
@@ -260,6 +278,15 @@ async def test_a_proxy_is_gone_through(make_model, provider_server):
     reply = await make_model("http://no.such.host.invalid:81", proxy=provider_server.url).generate(ask())
     assert reply.text == "ok"
     assert provider_server.requests[0].path.startswith("http://no.such.host.invalid:81/v1/")
+
+
+async def test_a_proxy_is_told_who_asks(make_model, provider_server):
+    """driver.md 7.4: name and password of a proxy stand in its URL; the provider's key is not the proxy's."""
+    proxy = provider_server.url.replace("://", "://user:pass%20word@")
+    await make_model("http://no.such.host.invalid:81", key="sk-the-key", proxy=proxy).generate(ask())
+    headers = provider_server.requests[0].headers
+    assert headers["proxy-authorization"] == "Basic " + b64encode(b"user:pass word").decode()
+    assert headers["authorization"] == "Bearer sk-the-key"
 
 
 @pytest.fixture(scope="module")
@@ -338,7 +365,7 @@ def test_no_sdk_is_imported_before_the_first_call():
         "import sys; from rlm.models import resolve, price, window_of\n"
         "env = {'ANTHROPIC_API_KEY': 'k', 'OPENAI_API_KEY': 'k'}\n"
         "resolve('claude-sonnet-5-5', env); resolve('gpt-5', env)\n"
-        "print([m for m in ('anthropic', 'openai', 'httpx2', 'genai_prices') if m in sys.modules])"
+        "print([m for m in ('anthropic', 'openai', 'httpx2', 'aiohttp', 'genai_prices') if m in sys.modules])"
     )
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
 
@@ -406,10 +433,6 @@ async def test_json_that_is_no_completion_is_no_reply(provider_server, providers
         ("HTTPS_PROXY", "ftp://proxy:1", "is not a usable URL"),
         ("https_proxy", "http://user:secret@:80", "is not a usable URL"),
         ("all_proxy", "proxy:99999999", "is not a URL"),
-        pytest.param(
-            *("ALL_PROXY", "socks5://localhost:1080", "is a SOCKS proxy"),
-            marks=pytest.mark.skipif(find_spec("socksio") is not None, reason="socksio is installed"),
-        ),
     ],
 )
 def test_a_bad_environment_is_refused_before_any_call(make_model, monkeypatch, variable, value, said):
@@ -430,22 +453,65 @@ async def test_a_good_environment_is_let_through(make_model, monkeypatch, provid
     assert "://" not in provider_server.requests[-1].path
 
 
-async def test_calls_that_are_under_way_together_go_over_several_clients() -> None:
-    """The HTTP library looks through all connections of a client at every request: each has few."""
+async def test_a_socks_proxy_is_refused_where_it_would_be_gone_through(make_model, monkeypatch):
+    """driver.md 7.4: what the HTTP library can't do is said before any call, and only if it matters."""
+    monkeypatch.setenv("all_proxy", "socks5://localhost:1080")
+    with pytest.raises(ConfigurationError, match="over a SOCKS proxy of the environment"):
+        make_model("http://provider.example:81")
+    monkeypatch.setenv("no_proxy", "provider.example")
+    make_model("http://provider.example:81")
+    monkeypatch.delenv("no_proxy")
+    monkeypatch.setenv("http_proxy", "http://localhost:3128")
+    make_model("http://provider.example:81")
 
-    class Client:
-        closed = False
 
-        async def close(self) -> None:
-            self.closed = True
+def test_connections_end_with_their_loop_though_nobody_closed_the_model(provider_server, caplog):
+    """Whoever forgets `aclose` is not told of unclosed sessions at the end of the program."""
+    model = resolve(f"openai:m@{provider_server.url}/v1", {})
 
-    shared: SharedClient[Client] = SharedClient(Client)
-    with ExitStack() as calls:
-        used = [calls.enter_context(shared.client()) for _ in range(50)]
-        assert max(used.count(client) for client in shared.clients) == 4
-        assert len(shared.clients) == 13
-    with ExitStack() as calls:
-        again = [calls.enter_context(shared.client()) for _ in range(50)]
-    assert set(again) == set(used)
-    await shared.close()
-    assert all(client.closed for client in shared.clients)
+    async def once():
+        await model.generate(ask())
+        return (await model._user.get()).client
+
+    assert asyncio.run(once()).is_closed()
+    gc.collect()
+    assert "nclosed" not in caplog.text
+
+
+async def test_calls_at_once_make_one_client(make_model, provider_server):
+    """The first calls of a model come together: they share what the first of them makes."""
+    model = make_model(provider_server.url)
+    await asyncio.gather(*(model.generate(ask()) for _ in range(9)))
+    shared = await model._user.get()
+    assert shared.users == 1
+    await model.aclose()
+    assert shared.client.is_closed()
+
+
+@pytest.mark.parametrize("pause", [0.0, 0.05])
+async def test_a_connection_is_used_again_after_a_stream(make_model, provider_server, providers, pause):
+    """The end of a chunked answer may come after its last event."""
+    model = make_model(provider_server.url)
+    provider_server.play(providers.Answer(pause=pause), providers.Answer(pause=pause))
+    await model.generate(ask())
+    await model.generate(ask())
+    assert provider_server.connections == 1
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\n"))), st.data())
+def test_events_are_the_same_however_the_stream_is_cut(texts, data):
+    """Any line end of the protocol, comments and other fields between, several lines of data."""
+    wanted, stream = [], b""
+    for text in texts:
+        end = data.draw(st.sampled_from(["\n", "\r\n", "\r"]))
+        lines = [text] * data.draw(st.integers(1, 3))
+        wanted.append("\n".join(lines).encode())
+        fields = ["event: x", ": a comment", *(f"data: {line}" for line in lines), "id: 7", ""]
+        stream += (end.join(fields) + end).encode()
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=9)))
+    decoder = EventDecoder()
+    given_out = []
+    for start, stop in zip([0, *cuts], [*cuts, len(stream)], strict=True):
+        given_out += decoder.feed(stream[start:stop])
+    given_out += decoder.feed(b"\n")  # a carriage return at the very end waits for what follows it
+    assert given_out == wanted

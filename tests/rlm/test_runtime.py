@@ -89,11 +89,26 @@ def test_a_model_that_is_none_is_refused_at_once() -> None:
 
 
 def test_importing_is_light() -> None:
-    """architecture.md: SDKs, databases and Jupyter are imported by those who use them."""
-    heavy = "{'anthropic', 'openai', 'sqlalchemy', 'zmq', 'IPython'}"
+    """architecture.md: HTTP, databases and Jupyter are imported by those who use them."""
+    heavy = "{'aiohttp', 'sqlalchemy', 'zmq', 'IPython'}"
     code = f"import sys, rlm; print(sorted({heavy} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_what_a_first_call_needs_is_imported_early_and_only_then() -> None:
+    """While the input loads; a model that is a program needs none of it."""
+    code = (
+        "import asyncio, sys\n"
+        "from rlm.models import resolve\n"
+        "from rlm.models.imports import import_early\n"
+        "async def begin(name): import_early([resolve(name, {})])\n"
+        "for name in ('extractive', 'openai:m@http://127.0.0.1:9/v1'):\n"
+        "    asyncio.run(begin(name))\n"
+        "    print('aiohttp' in sys.modules, 'genai_prices' in sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False False\nTrue True\n"
 
 
 async def test_a_notebook_shows_the_answer_escaped(run, block) -> None:

@@ -40,6 +40,14 @@ async def test_a_cell_that_raises_keeps_what_it_had_assigned(open_kernel) -> Non
     assert (await run(kernel, "len(paid)", round=2)).result == "3"
 
 
+async def test_a_failing_cell_costs_no_second_traceback(open_kernel) -> None:
+    """IPython would write one in colours, for a history: 30 ms of the first cell that fails or finalizes."""
+    kernel = await open_kernel()
+    await run(kernel, "import sys\nbefore = set(sys.modules)\n1 / 0")
+    result = await run(kernel, "sorted({name.split('.')[0] for name in set(sys.modules) - before})", round=2)
+    assert result.result == "[]"
+
+
 async def test_a_traceback_holds_the_cells_own_frames_only(open_kernel) -> None:
     """driver.md 2.2: the traceback is cut to the model's own frames."""
     kernel = await open_kernel()

@@ -1,0 +1,115 @@
+"""One batch of children, measured."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rlm import RLM, Limits, Settings
+from rlm.events import CellEnded, CellStarted, Event
+from rlm.testing import ScriptedModel
+
+__all__ = ["PROTOCOLS", "measured"]
+
+PROTOCOLS = ("openai", "anthropic")
+_FIRST_CALL = """```repl
+sub_query("What does it say?", peek(0, 100))
+```"""
+"""Imports the provider's SDK, as the first call of a root does in a run whose root is a language model."""
+_ROOT = """```repl
+answers = sub_query_batch("What does it say?", list(chunk(max_chars={chars})))
+finalize(sum(answer.ok for answer in answers))
+```"""
+
+
+@contextmanager
+def provider(latency: float) -> Iterator[str]:
+    """The URL of a provider in a process of its own."""
+    program = Path(__file__).with_name("provider.py")
+    process = subprocess.Popen(
+        [sys.executable, str(program), str(latency)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        yield f"http://127.0.0.1:{process.stdout.readline().strip()}"
+    finally:
+        process.stdin.close()
+        process.wait(10)
+
+
+async def measure(
+    protocol: str, calls: int, concurrency: int, latency: float, chars: int
+) -> dict[str, float]:
+    """One batch: seconds of its cell and of the whole run, the ideal, the ratio of the cell to it, MB the
+    driver grew by."""
+    body = "".join(f"{n:09d}\n" + "x" * (chars - 11) + "\n" for n in range(calls))
+    seen: dict[str, float] = {}
+
+    def observe(event: Event) -> None:
+        if isinstance(event, CellStarted):
+            seen.update(began=time.perf_counter(), cpu_began=time.process_time(), memory=_resident())
+        elif isinstance(event, CellEnded):
+            seen.update(ended=time.perf_counter(), cpu_ended=time.process_time())
+
+    with provider(latency) as url, tempfile.TemporaryDirectory() as folder:
+        rlm = RLM(
+            ScriptedModel.of(root=[_FIRST_CALL, _ROOT.format(chars=chars)]),
+            sub_model=_child(protocol, url),
+            limits=Limits(
+                sub_calls=calls + 1, tokens=calls * 20_000, cost_usd=calls, concurrency=concurrency
+            ),
+            settings=Settings(strategy="rlm", store=Path(folder) / "rlm.db"),
+            observe=observe,
+        )
+        began = time.perf_counter()
+        result = await rlm.run("How many?", body)
+        run_seconds = time.perf_counter() - began
+        await rlm.aclose()
+    assert result.answer == calls, result
+    ideal = -(-calls // concurrency) * latency
+    seconds = seen["ended"] - seen["began"]
+    return {
+        "ratio": round(seconds / ideal, 3),
+        "seconds": round(seconds, 3),
+        "ideal": round(ideal, 3),
+        "ms_a_call_over": round(1000 * (seconds - ideal) / calls, 3),
+        "driver_cpu_ms_a_call": round(1000 * (seen["cpu_ended"] - seen["cpu_began"]) / calls, 3),
+        "driver_growth_mb": round((_peak() - seen["memory"]) / 1e6, 1),
+        "run_seconds": round(run_seconds, 3),
+    }
+
+
+def _child(protocol: str, url: str) -> str:
+    """A model of the provider at `url`; Anthropic's has a price that is looked up."""
+    if protocol == "openai":
+        return f"openai:m@{url}/v1"
+    os.environ.update(ANTHROPIC_API_KEY="measuring", ANTHROPIC_BASE_URL=url)
+    return "anthropic:claude-haiku-4-5"
+
+
+def _resident() -> float:
+    return _status("VmRSS:")
+
+
+def _peak() -> float:
+    return _status("VmHWM:")
+
+
+def _status(field: str) -> float:
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(field):
+            return float(line.split()[1]) * 1024
+    raise LookupError(field)
+
+
+def measured(protocol: str, calls: int, concurrency: int, latency: float, chars: int) -> dict[str, float]:
+    """The figures of `measure`, from an event loop of its own."""
+    return asyncio.run(measure(protocol, calls, concurrency, latency, chars))
