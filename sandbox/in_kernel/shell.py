@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from ipykernel.ipkernel import IPythonKernel
 from ipykernel.zmqshell import ZMQInteractiveShell
 from IPython.core.formatters import DisplayFormatter
 from IPython.lib.pretty import pretty
+from IPython.paths import get_ipython_dir
 
 from .helpers import Finalized
 from .output import sendable
@@ -52,6 +54,16 @@ class CellFormatter(DisplayFormatter):
 
 class CellShell(ZMQInteractiveShell):
     """Tracebacks hold the cell's own frames only; a finalised cell ends without one."""
+
+    def init_ipython_dir(self, ipython_dir: Any = None) -> None:
+        """Only `settle` knows it: a shell may be made before the process that it is for."""
+
+    def settle(self) -> None:
+        """Take this process's folders and environment for its own."""
+        self.init_environment()
+        self.ipython_dir = get_ipython_dir()
+        self.starting_dir = os.getcwd()
+        self.history_manager.dir_hist[:] = [self.starting_dir]
 
     def init_display_formatter(self) -> None:
         self.display_formatter = CellFormatter(parent=self)
