@@ -14,6 +14,7 @@ from ipykernel.iostream import IOPubThread
 from ipykernel.kernelapp import IPKernelApp
 from ipykernel.shellchannel import ShellChannelThread
 from IPython.core.profiledir import ProfileDir
+from jupyter_client.session import Session, new_id
 from tornado.ioloop import IOLoop
 from traitlets.config import Config
 from zmq.eventloop.zmqstream import ZMQStream
@@ -55,10 +56,11 @@ class KernelApp(IPKernelApp):
     """
 
     kernel_class = CellKernel
-    _PROFILE = "profile_default"
+    shell: CellShell
+    profile_dir: ProfileDir
 
     def prepare(self) -> None:
-        """Make the kernel and its shell, which have no connection, no folder, no thread and no loop as yet."""
+        """Make the kernel and its shell, which have no connection, folder, thread or loop as yet."""
         self.init_pdb()
         # It makes its folders once it is told where.
         self.profile_dir = ProfileDir(parent=self)
@@ -66,18 +68,23 @@ class KernelApp(IPKernelApp):
             parent=self, log=self.log, profile_dir=self.profile_dir, user_ns=self.user_ns
         )
         self.init_shell()
+        self.shell.rehearse()
         self.shell.user_ns_hidden.update(self.shell.user_ns)
+        session = self.session = Session(parent=self)
+        session.serialize(session.msg("status", {"execution_state": "idle"}))
 
     def initialize(self, argv: Any = None) -> None:
         """Bind the sockets, start the threads, and give the prepared kernel all that belongs to it."""
-        self.init_connection_file()
+        self.session.session = new_id()
+        self.session.pid = os.getpid()
+        self.load_connection_file()
         self.init_poller()
         self.init_sockets()
         self.init_io()
         self.init_signal()
         self.init_kernel()
         self.shell.settle()
-        self.profile_dir.location = os.path.join(self.shell.ipython_dir, self._PROFILE)
+        self.profile_dir.location = f"{self.shell.ipython_dir}/profile_default"
 
     def init_control(self, context: Any) -> None:
         import zmq
@@ -115,7 +122,8 @@ class KernelApp(IPKernelApp):
         kernel.iopub_socket = self.iopub_socket
         kernel.stdin_socket = self.stdin_socket
         kernel.record_ports({f"{name}_port": port for name, port in self._ports.items()})
-        for publisher in (self.shell.displayhook, self.shell.display_pub):
+        publishers: tuple[Any, ...] = (self.shell.displayhook, self.shell.display_pub)
+        for publisher in publishers:
             publisher.session = self.session
             publisher.pub_socket = self.iopub_socket
         self.displayhook.get_execution_count = lambda: kernel.execution_count
