@@ -127,14 +127,10 @@ class BrokerServer:
         return provisioner.report
 
     async def _answered(self) -> None:
-        """Until the kernel answers on both channels."""
-        client = self._client
-        client.start_channels(stdin=False, hb=False)
-        asked = client.kernel_info()
-        while (await client.get_shell_msg())["parent_header"].get("msg_id") != asked:
-            pass
-        # The kernel welcomes a subscriber. Without one, the first cell's output would go nowhere.
-        await client.get_iopub_msg()
+        """Until the kernel, which is then complete, welcomes the subscriber to its output. Without one, the
+        first cell's output would go nowhere."""
+        self._client.start_channels(stdin=False, hb=False)
+        await self._client.get_iopub_msg()
 
     async def _watch(self) -> None:
         """Tell the driver once when the kernel ends by itself."""

@@ -103,7 +103,6 @@ class KernelApp(IPKernelApp):
         self.iopub_port = self._bind_socket(socket_, self.iopub_port)
         self.configure_tornado_logger()
         self.iopub_thread = IOPubThread(socket_, pipe=False, session=self.session)
-        self.iopub_thread.start()
         self.iopub_socket = self.iopub_thread.background_socket
 
     def init_kernel(self) -> None:
@@ -205,6 +204,8 @@ def prepare() -> KernelApp:
     config.InteractiveShell.cache_size = 0
     config.InteractiveShell.enable_tip = False
     config.InteractiveShell.colors = "nocolor"
+    # The broker waits for the end of a cell's output itself.
+    config.Kernel._execute_sleep = 0.0
     config.IPKernelApp.log_level = 50
     config.IPKernelApp.capture_fd_output = False
     app = KernelApp.instance(config=config)
@@ -233,6 +234,8 @@ def run(connection_file: str, channel_socket: socket.socket, late: bytes = b"") 
     os.close(quiet)
     if late:
         late_filter.install(late)
+    # Its welcome to a subscriber says that all of the above is done.
+    app.iopub_thread.start()
     app.start()
 
 
