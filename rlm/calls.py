@@ -76,8 +76,8 @@ class Caller:
         self._remember = remember
         self._sums: dict[str, _Sum] = {}
         self._branches: tuple[_Sum, ...] = ()
-        self._calibrations: dict[str, Calibration] = {}
         spent = playback.recording.spent
+        self._calibrations: dict[str, Calibration] = dict(spent.calibrations)
         for usage in spent.usage:
             facts = asdict(usage)
             name = facts.pop("model")
@@ -188,6 +188,7 @@ class Caller:
                 "role": request.role,
                 "model": model.name,
                 "round": request.round or self._playback.round,
+                "prompt_tokens": estimated,
                 "max_output_tokens": request.max_output_tokens,
                 "reply": reply.text,
                 "finish_reason": reply.finish_reason,
