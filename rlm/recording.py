@@ -235,7 +235,9 @@ class _Reading:
         if not cached:
             self._calls += data["role"] not in ("root", "summary")
             known = self._calibrations.get(data["model"], Calibration())
-            self._calibrations[data["model"]] = known.observe(data.get("prompt_tokens", 0), reply.usage.input_tokens)
+            self._calibrations[data["model"]] = known.observe(
+                data.get("prompt_tokens", 0), reply.usage.input_tokens
+            )
             self._count(data["model"], reply.usage, data["cost_usd"])
 
     def _count(self, model: str, usage: TokenUsage, cost: float | None) -> None:
