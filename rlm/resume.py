@@ -69,8 +69,14 @@ class LeftRun:
         return cls(name, summary.task, facts, events, _result(events))
 
     def recording(self) -> Recording:
-        """What it came to so far."""
-        return Recording.of(self.events)
+        """What it came to so far. Raises JournalError when its events are not what this rlm writes."""
+        try:
+            return Recording.of(self.events)
+        except (KeyError, TypeError, ValueError) as error:
+            raise JournalError(
+                f"the journal of run {self.run_id} can't be gone through: another rlm wrote it, or it is "
+                f"damaged ({type(error).__name__}: {error}); ask again"
+            ) from error
 
     @property
     def answer_type(self) -> AnswerType | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
@@ -257,6 +258,20 @@ async def test_an_input_that_was_not_kept_is_read_again_and_checked(
     run_id = await leaver.leave(ScriptedModel.of(root=[leaver.stop]), "some text")
     with pytest.raises(UsageError, match="can't be read again and was not kept"):
         await leaver.resume(ScriptedModel.of(), run_id)
+
+
+async def test_events_that_another_rlm_wrote_are_refused(leaver, block) -> None:
+    """driver.md 6.2: with one line, before anything is asked."""
+    run_id = await leaver.leave(ScriptedModel.of(root=[block("x = 1"), leaver.stop]))
+    with sqlite3.connect(leaver.run.store) as database:
+        database.execute(
+            "UPDATE events SET data = json_remove(data, '$.code', '$.result') WHERE kind = 'cell'"
+        )
+    database.close()
+    model = ScriptedModel.of(root=[block("y = 1")])
+    with pytest.raises(JournalError, match=f"{run_id} can't be gone through.*KeyError: 'result'.*ask again"):
+        await leaver.resume(model, run_id)
+    assert model.requests == []
 
 
 async def test_another_model_is_refused(leaver) -> None:
