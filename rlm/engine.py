@@ -133,6 +133,7 @@ class Engine:
 
     def facts(self) -> dict[str, Any]:
         """What the journal keeps of it: no secret is among them."""
+        named = {self.model.name, self.sub_model.name, self.summary_model.name}
         return {
             "model": self.model.name,
             "sub_model": self.sub_model.name,
@@ -150,5 +151,9 @@ class Engine:
             "windows": {
                 "model": asdict(self.model.window),
                 "sub_model": asdict(self.sub_model.window),
+                "summary_model": asdict(self.summary_model.window),
+            },
+            "model_facts": {
+                name: asdict(facts) for name, facts in self.settings.facts.items() if name in named
             },
         }

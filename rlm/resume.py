@@ -16,6 +16,7 @@ from rlm.documents import Loaded, PathSource, Source
 from rlm.driver import RootSettings
 from rlm.engine import Settings
 from rlm.errors import DocumentError, JournalError, UsageError
+from rlm.models.facts import ModelFacts
 from rlm.recording import Recording
 from rlm.subcalls import ChildSettings
 from rlm.types import RunResult
@@ -83,6 +84,18 @@ class LeftRun:
         """What its answer must be, if its caller said so. Of a Python type only the schema is left."""
         schema = self.facts.get("answer_schema")
         return None if schema is None else AnswerType(json.loads(schema))
+
+    @property
+    def model_facts(self) -> Mapping[str, ModelFacts]:
+        """What it took for true of its models, windows and prices, by name."""
+        return {
+            self.facts[kind]: replace(
+                _restored(ModelFacts, self.facts.get("model_facts", {}).get(self.facts[kind], {})),
+                window=window["context"],
+                output=window["output"],
+            )
+            for kind, window in self.facts["windows"].items()
+        }
 
     async def load(
         self, journal: Journal, workspace: Workspace, given: Sequence[str | Path | Source] = ()
