@@ -33,9 +33,10 @@ from sandbox.kernel_process import FreshKernels
 from sandbox.pool import KernelPool
 from sandbox.types import KernelLimits
 
-__all__ = ["Engine", "Settings"]
+__all__ = ["FROM_BELOW", "Engine", "Settings"]
 
-_FROM_BELOW = "in a sub-RLM: "
+FROM_BELOW = "in a sub-RLM: "
+"""Begins what a sub-RLM warns of."""
 _TOLD_FROM_BELOW = (
     ChildrenStarted,
     ChildEnded,
@@ -124,8 +125,8 @@ class Engine:
         """The engine of a sub-RLM: whoever watches the run is told of its children, not of its rounds."""
 
         def told(event: Event) -> None:
-            if isinstance(event, Warned) and not event.message.startswith(_FROM_BELOW):
-                event = Warned(_FROM_BELOW + event.message)
+            if isinstance(event, Warned) and not event.message.startswith(FROM_BELOW):
+                event = Warned(FROM_BELOW + event.message)
             if isinstance(event, _TOLD_FROM_BELOW):
                 tell(event)
 

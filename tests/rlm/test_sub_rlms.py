@@ -12,7 +12,8 @@ from rlm.accounts import Accounts
 from rlm.budget import Budget
 from rlm.calls import Caller
 from rlm.coverage import CoverageLedger
-from rlm.events import ChildEnded, RoundStarted, SubRLMEnded, SubRLMStarted
+from rlm.errors import ModelUnavailable
+from rlm.events import ChildEnded, RoundStarted, SubRLMEnded, SubRLMStarted, Warned
 from rlm.journal import Journal
 from rlm.models.base import Reply, Request, TokenUsage
 from rlm.models.facts import ModelFacts
@@ -332,6 +333,24 @@ async def test_a_warning_is_given_once_and_says_whence(run, block) -> None:
     said = [warning for warning in result.warnings if "isolated" not in warning]
     assert len(said) == 1
     assert said[0].startswith("in a sub-RLM: 3 replies in a row")
+
+
+async def test_many_sub_rlms_do_not_flood_the_warnings(run, block) -> None:
+    """driver.md 5.1: of a thousand that fail, each in its own words, a few are enough; `rlm show` has all."""
+    model = ScriptedModel.of(
+        root=lambda request: (
+            ModelUnavailable(f"away for {request.task}")
+            if request.task != "top"
+            else block("peek(0, 1)\na = sub_rlm_batch([f'in {n}' for n in range(9)])\nfinalize(a.failed)")
+        ),
+    )
+    result = await run(model, BODY, task="top")
+    assert result.answer == list(range(9))
+    said = [warning for warning in result.warnings if "isolated" not in warning]
+    assert len(said) == 6
+    assert all(warning.startswith("in a sub-RLM: away for in ") for warning in said[:5])
+    assert said[5] == f"4 more warnings of sub-RLMs: rlm show {result.run_id}"
+    assert len(run.seen(Warned)) == 6
 
 
 class Waiters:
