@@ -89,8 +89,10 @@ class Compactor:
             old, kept = _parted(rounds, begun.last_round)
             room = begun.room
         else:
-            if self._accounts.caller.calibrated(self._root, before) <= self._limit:
+            counted = self._accounts.caller.calibrated(self._root, before)
+            if counted <= self._limit:
                 return None
+            limit = self._limit * before // counted  # as an estimate, like all that follows
             old, kept = list(rounds[:-KEPT_ROUNDS]), list(rounds[-KEPT_ROUNDS:])
             if not old:
                 return None
@@ -98,7 +100,7 @@ class Compactor:
             if before - tail - estimate(self._notes) < before * _LEAST_GAIN:
                 return None
             around = estimate(folded_rounds(old[-1].number, "", variables))
-            room = max(0, min(self._limit - tail - around, self._limit // _NOTES_SHARE))
+            room = max(0, min(limit - tail - around, limit // _NOTES_SHARE))
         last = old[-1].number
         said, names = _said(messages[old[0].start : kept[0].start], old)
         self._folded += old

@@ -17,7 +17,7 @@ from rlm.models.base import ModelWindow, Reply, Request, TokenUsage
 from rlm.replay import replay
 from rlm.testing import ScriptedModel
 
-WINDOW = ModelWindow(context=8_000, output=600)
+WINDOW = ModelWindow(context=12_000, output=600)
 SETTINGS = Settings(strategy="rlm", root=RootSettings(output_tokens=600))
 ROUNDS = 12
 
@@ -40,7 +40,7 @@ class Provider:
         told = sum(len(message.content) for message in request.messages)
         number = request.round
         if number < ROUNDS:
-            code = f"v{number} = {told}\nprint('Vendor{number} is owed {number}00 euros.', 'fill in ' * 90)"
+            code = f"v{number} = {told}\nprint('Vendor{number} is owed {number}00 euros.', 'fill in ' * 330)"
         else:
             said = ", ".join(f"v{n}" for n in range(1, ROUNDS))
             code = f"count('one')\nfinalize([{said}, {told}])"
@@ -88,12 +88,23 @@ async def undisturbed(run, block) -> tuple[RunResult, Provider]:
     return result, provider
 
 
+def telling(events: list[tuple[str, dict[str, Any]]]) -> list[int]:
+    """After how many events to leave: around every summary and folding, and now and then between them."""
+    folding = {
+        at
+        for at, (kind, data) in enumerate(events, 1)
+        if kind == "compaction" or data.get("role") == "summary"
+    }
+    near = {at + step for at in folding for step in (-1, 0, 1)}
+    return sorted(near | set(range(1, len(events), 9)))
+
+
 async def test_a_run_that_folds_its_rounds_is_resumed_from_any_event(run, block, tmp_path) -> None:
     """2.6, 6.2: what is asked after a kill is word for word what would have been asked without it, no reply
     that was journalled (a summary's neither) is asked again, and nothing is folded twice."""
     result, provider = await undisturbed(run, block)
     events = journalled(run.store)
-    for count in range(1, len(events)):
+    for count in telling(events):
         left = tmp_path / f"left-{count}.db"
         left_after(count, run.store, left)
         again = Provider(block)
