@@ -159,7 +159,17 @@ class Caller:
             raise
         except ModelError as error:
             if error.spent:
-                self._settle(model, reservation, error.spent)
+                await self._log.append(
+                    "charge",
+                    {
+                        "role": request.role,
+                        "model": model.name,
+                        "round": request.round or self._playback.round,
+                        "usage": asdict(error.spent),
+                        "cost_usd": self._settle(model, reservation, error.spent),
+                        "error": str(error),
+                    },
+                )
             else:
                 self._budget.release(reservation)
             raise

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 __all__ = ["PastFailure", "PastFolding", "PastReply", "PastRound", "Recording", "Spent"]
 
 
+_NO_CHILDREN = ("root", "summary")
+"""Roles whose calls are not counted among the children's."""
+
+
 @dataclass(frozen=True, slots=True)
 class PastReply:
     """A reply that was paid for (or, `cached`, taken from another run)."""
@@ -140,6 +144,9 @@ class _Reading:
                 self._forget_all_unfinished()
             case "model_call" | "child" if "reply" in data:
                 self._take_reply(data, mine=mine)
+            case "charge":
+                self._calls += data["role"] not in _NO_CHILDREN
+                self._count(data["model"], TokenUsage(**data["usage"]), data["cost_usd"])
             case "sub_rlm":
                 self._calls += 1
             case "kernel_died" if self._under(at):  # this one went down with it
@@ -233,7 +240,7 @@ class _Reading:
             if data["role"] == "summary":
                 self._folding = PastFolding(data["last_round"], data["room"])
         if not cached:
-            self._calls += data["role"] not in ("root", "summary")
+            self._calls += data["role"] not in _NO_CHILDREN
             known = self._calibrations.get(data["model"], Calibration())
             self._calibrations[data["model"]] = known.observe(
                 data.get("prompt_tokens", 0), reply.usage.input_tokens

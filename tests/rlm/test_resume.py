@@ -102,6 +102,23 @@ async def test_what_was_spent_counts_on(leaver, block) -> None:
     assert (total.calls, total.input_tokens, total.output_tokens) == (3, 2_000, 200)
 
 
+async def test_what_failed_calls_cost_counts_on(leaver, block) -> None:
+    """driver.md 6.2, 4.2: a provider charges for what it did before it broke off; so does the ledger of a run
+    that is gone on with."""
+    usage = TokenUsage(700, 30)
+    first = ScriptedModel.of(
+        root=[block("b = sub_query_batch('q', [(0, 3), (4, 7)])"), leaver.stop],
+        child=ModelUnavailable("cut off", spent=usage),
+    )
+    run_id = await leaver.leave(first)
+    used = "u = {name: line['used'] for name, line in evaluate_progress()['limits'].items()}\n"
+    second = ScriptedModel.of(root=[block(used + "peek(0, 1)\nfinalize(u)")])
+    result = await leaver.resume(second, run_id)
+    assert (result.answer["tokens"], result.answer["sub_calls"]) == (1_460, 2)
+    (total,) = result.usage
+    assert (total.calls, total.input_tokens, total.output_tokens) == (4, 1_400, 60)
+
+
 async def test_a_batch_that_was_half_answered_still_fits_its_limit(leaver, block) -> None:
     """driver.md 6.2, 3.10: the answers that were paid for are not counted twice against the calls left."""
 
