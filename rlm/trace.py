@@ -20,7 +20,8 @@ __all__ = ["TraceFile"]
 class TraceFile:
     """An observer: `RLM(observe=TraceFile(path).take)`. One object a line: `at` (seconds since 1970),
     `event` (its name) and the event's own fields. Nobody but the owner may read the file: code that a model
-    wrote stands in it. Values of the environment that look like secrets are blanked. Raises ConfigurationError if it can't be written.
+    wrote stands in it. Values of the environment that look like secrets are blanked. Raises
+    ConfigurationError if it can't be written.
     """
 
     def __init__(self, path: Path) -> None:
