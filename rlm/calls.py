@@ -77,8 +77,8 @@ class Caller:
         self._remember = remember
         self._sums: dict[str, _Sum] = {}
         self._branches: tuple[_Sum, ...] = ()
-        self._calibrations: dict[str, Calibration] = {}
         spent = playback.recording.spent
+        self._calibrations: dict[str, Calibration] = dict(spent.calibrations)
         for usage in spent.usage:
             facts = asdict(usage)
             name = facts.pop("model")
@@ -158,6 +158,7 @@ class Caller:
                 "role": request.role,
                 "model": model.name,
                 "round": request.round or self._playback.round,
+                "prompt_tokens": prompt_tokens,
                 "max_output_tokens": request.max_output_tokens,
                 "reply": reply.text,
                 "finish_reason": reply.finish_reason,
@@ -189,7 +190,17 @@ class Caller:
             raise
         except ModelError as error:
             if error.spent:
-                self._settle(model, reservation, error.spent)
+                await self._log.append(
+                    "charge",
+                    {
+                        "role": request.role,
+                        "model": model.name,
+                        "round": request.round or self._playback.round,
+                        "usage": asdict(error.spent),
+                        "cost_usd": self._settle(model, reservation, error.spent),
+                        "error": str(error),
+                    },
+                )
             else:
                 self._budget.release(reservation)
             raise

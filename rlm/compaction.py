@@ -16,6 +16,7 @@ from rlm.errors import BudgetExhausted, ModelError
 from rlm.events import RoundsFolded
 from rlm.models.base import Message, Model, ModelWindow, Request
 from rlm.reasoning import without_reasoning
+from rlm.recording import PastFolding
 
 __all__ = ["Compactor", "Folded", "Round"]
 
@@ -74,77 +75,94 @@ class Compactor:
         self._notes = ""
 
     async def fold(
-        self, messages: Sequence[Message], rounds: Sequence[Round], variables: Sequence[str]
+        self,
+        messages: Sequence[Message],
+        rounds: Sequence[Round],
+        variables: Sequence[str],
+        begun: PastFolding | None = None,
     ) -> Folded | None:
         """The messages with all rounds but the last four folded; None while there is room, or nothing to be
-        gained. The first two messages, system prompt and task, and the last rounds stay as they are."""
-        before = sum(estimate(message.content) for message in messages)
-        if self._accounts.caller.calibrated(self._root, before) <= self._limit:
-            return None
-        old, kept = rounds[:-KEPT_ROUNDS], rounds[-KEPT_ROUNDS:]
-        if not old:
-            return None
-        rest = messages[kept[0].start :]
-        tail = sum(estimate(message.content) for message in (*messages[:_HEAD], *rest))
-        if before - tail - estimate(self._notes) < before * _LEAST_GAIN:
-            return None
+        gained. The first two messages, system prompt and task, and the last rounds stay as they are. One that
+        was `begun` before the run was left asks what it asked then, so that its replies serve."""
+        before = _tokens(messages)
+        if begun is not None:
+            old, kept = _parted(rounds, begun.last_round)
+            room = begun.room
+        else:
+            counted = self._accounts.caller.calibrated(self._root, before)
+            if counted <= self._limit:
+                return None
+            limit = self._limit * before // counted  # as an estimate, like all that follows
+            old, kept = list(rounds[:-KEPT_ROUNDS]), list(rounds[-KEPT_ROUNDS:])
+            if not old:
+                return None
+            tail = _tokens((*messages[:_HEAD], *messages[kept[0].start :]))
+            if before - tail - estimate(self._notes) < before * _LEAST_GAIN:
+                return None
+            around = estimate(folded_rounds(old[-1].number, "", variables))
+            room = max(0, min(limit - tail - around, limit // _NOTES_SHARE))
+        last = old[-1].number
         said, names = _said(messages[old[0].start : kept[0].start], old)
         self._folded += old
-        around = estimate(folded_rounds(old[-1].number, "", variables))
-        room = max(0, min(self._limit - tail - around, self._limit // _NOTES_SHARE))
-        notes, fault = await self._note(said, names, room)
-        note = Message("user", folded_rounds(old[-1].number, notes, variables), stable=True)
-        folded = (*messages[:_HEAD], note, *rest)
-        after = sum(estimate(message.content) for message in folded)
-        self._accounts.observe(RoundsFolded(old[-1].number, before, after, fault))
+        fault = await self._note(said, names, room, last)
+        folded = _folded(messages, kept, folded_rounds(last, self._notes, variables))
+        after = _tokens(folded.messages)
+        self._accounts.observe(RoundsFolded(last, before, after, fault))
         await self._accounts.log.append(
             "compaction",
             {
-                "last_round": old[-1].number,
+                "last_round": last,
                 "tokens_before": before,
                 "tokens_after": after,
-                "message": note.content,
+                "message": folded.messages[_HEAD].content,
+                "notes": self._notes,
+                "room": room,
                 "fault": fault,
             },
         )
-        moved = _HEAD + 1 - kept[0].start
-        return Folded(folded, tuple(replace(one, start=one.start + moved) for one in kept))
+        return folded
 
-    async def _note(self, said: Sequence[Said], names: Sequence[str], room: int) -> tuple[str, str]:
-        """The notes, and why the model's are not used ("" when they are, or none was asked)."""
+    def repeat(self, messages: Sequence[Message], rounds: Sequence[Round], past: PastFolding) -> Folded:
+        """The messages folded as they were before the run was left; nobody is asked."""
+        old, kept = _parted(rounds, past.last_round)
+        self._folded += old
+        self._notes = past.notes
+        return _folded(messages, kept, past.message or "")
+
+    async def _note(self, said: Sequence[Said], names: Sequence[str], room: int, last: int) -> str:
+        """Make the notes; why the model's are not used ("" when they are, or none was asked)."""
         fault = ""
         if self._model.name != "extractive":
             window = self._model.window
             folding = Folding(_COUNTER, room, min(window.context - self._output_tokens(room), _PROMPT_TOKENS))
             summary: Summary = await drive_async(
                 summarizing(said, names, folding, so_far=self._notes),
-                lambda prompt: self._ask(prompt, room),
+                lambda prompt: self._ask(prompt, room, last),
                 failures=(ModelError, BudgetExhausted),
             )
             if summary.text is not None:
                 self._notes = summary.text
-                return summary.text, ""
+                return ""
             fault = summary.fault
         # From all that was ever folded, not from what was picked of it before: what tells most may have
         # changed. The code is left out: what it made is in the kernel.
         outputs = [Said("assistant", one.output) for one in self._folded]
         self._notes = extract(outputs, [_name(one) for one in self._folded], room, _COUNTER)
-        return self._notes, fault
+        return fault
 
-    async def _ask(self, prompt: str, room: int) -> str:
+    async def _ask(self, prompt: str, room: int, last: int) -> str:
         request = Request(
             role="summary",
             messages=(Message("user", prompt),),
             max_output_tokens=self._output_tokens(room),
             task=self._task,
         )
-        tokens = estimate(prompt)
         async with seconds_left(self._accounts.budget):
             call = await self._accounts.caller.ask(
                 self._model,
                 request,
-                prompt_tokens=tokens,
-                facts={"prompt": prompt, "prompt_tokens": tokens},
+                prompt_tokens=estimate(prompt),
+                facts={"prompt": prompt, "last_round": last, "room": room},
             )
         if call.reply.finish_reason != "stop":
             raise ModelError(f"the summary ended early ({call.reply.finish_reason})")
@@ -153,6 +171,22 @@ class Compactor:
     def _output_tokens(self, room: int) -> int:
         """Twice the room: a summary that is too long is told by how much, one that is cut is lost."""
         return max(1, min(self._model.window.output, 2 * room))
+
+
+def _tokens(messages: Sequence[Message]) -> int:
+    return sum(estimate(message.content) for message in messages)
+
+
+def _parted(rounds: Sequence[Round], last: int) -> tuple[list[Round], list[Round]]:
+    """The rounds up to number `last`, and those after it."""
+    return [one for one in rounds if one.number <= last], [one for one in rounds if one.number > last]
+
+
+def _folded(messages: Sequence[Message], kept: Sequence[Round], note: str) -> Folded:
+    """`note` in the place of all rounds but those that are `kept`."""
+    start = kept[0].start
+    folded = (*messages[:_HEAD], Message("user", note, stable=True), *messages[start:])
+    return Folded(folded, tuple(replace(one, start=one.start + _HEAD + 1 - start) for one in kept))
 
 
 def _said(messages: Sequence[Message], rounds: Sequence[Round]) -> tuple[list[Said], list[str]]:

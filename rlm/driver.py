@@ -18,7 +18,7 @@ from prompts.recipes.corrections import correction, last_round_notice, soft_brea
 from rlm.accounts import Accounts
 from rlm.budget import STOP_REASONS
 from rlm.calls import estimate
-from rlm.compaction import Compactor, Round
+from rlm.compaction import Compactor, Folded, Round
 from rlm.contract import Contract, Violation, fenced, parse
 from rlm.deadline import seconds_left
 from rlm.errors import BudgetExhausted, ModelError
@@ -26,7 +26,7 @@ from rlm.events import CellEnded, CellStarted, RoundStarted, Violated, Warned
 from rlm.feedback import Feedback, render, said
 from rlm.finalization import Answer, Finalizer
 from rlm.models.base import FinishReason, Message, Model, Reply, Request
-from rlm.recording import PastRound, Recording
+from rlm.recording import PastFolding, PastRound, Recording
 from rlm.repeating import DIED, repeated
 from rlm.subcalls import SubCalls
 from rlm.types import StopReason
@@ -131,6 +131,7 @@ class Driver:
         # provider caches live.
         self._messages: list[Message] = []
         self._rounds_at: list[Round] = []
+        self._folding: PastFolding | None = None
         self._report: dict[str, Any] = {}
         self._tokens = 0
         self._last_cell: CellResult | None = None
@@ -181,6 +182,7 @@ class Driver:
                 break
             if past is not rounds[0]:
                 self._retell(past)
+            self._fold_again(past.folding)
             self._budget.repeat_round(final=past.final)
             self._observe(RoundStarted(past.number, self._budget.limits.rounds, past.final))
             self._finalizer.last_round = past.final
@@ -192,6 +194,8 @@ class Driver:
                 return self._forced() if past.final else Outcome(self._finalizer.answer, "finalized")
             if self._playback.diverged:
                 break
+        else:
+            self._fold_again(self._playback.recording.folding)
         if rounds and rounds[-1].cell is not None:
             self._restore_seconds()
         return None
@@ -263,10 +267,25 @@ class Driver:
         self._add(Message("user", self._feedback(round_, result, notes), stable=True))
 
     async def _make_room(self) -> None:
-        folded = await self._compactor.fold(self._messages, self._rounds_at, tuple(self._variables.values()))
+        begun, self._folding = self._folding, None
+        folded = await self._compactor.fold(
+            self._messages, self._rounds_at, tuple(self._variables.values()), begun
+        )
         if folded is not None:
-            self._messages, self._rounds_at = list(folded.messages), list(folded.rounds)
-            self._tokens = sum(estimate(message.content) for message in self._messages)
+            self._put_folded(folded)
+
+    def _fold_again(self, past: PastFolding | None) -> None:
+        """What was folded then is folded now: the root's history is what it was."""
+        if past is None:
+            return
+        if past.message is None:
+            self._folding = past
+            return
+        self._put_folded(self._compactor.repeat(self._messages, self._rounds_at, past))
+
+    def _put_folded(self, folded: Folded) -> None:
+        self._messages, self._rounds_at = list(folded.messages), list(folded.rounds)
+        self._tokens = sum(estimate(message.content) for message in self._messages)
 
     def _feedback(self, round_: int, result: CellResult, notes: list[str]) -> str:
         return render(
@@ -414,7 +433,6 @@ class Driver:
         """What the journal keeps of a prompt: what is new in it, and of the first how it was assembled."""
         facts: dict[str, Any] = {
             "prompt": self._messages[-1].content,
-            "prompt_tokens": self._tokens,
             "final": self._finalizer.last_round,
         }
         return facts if len(self._messages) > 2 else {**facts, "report": self._report}

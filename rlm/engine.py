@@ -33,9 +33,10 @@ from sandbox.kernel_process import FreshKernels
 from sandbox.pool import KernelPool
 from sandbox.types import KernelLimits
 
-__all__ = ["Engine", "Settings"]
+__all__ = ["FROM_BELOW", "Engine", "Settings"]
 
-_FROM_BELOW = "in a sub-RLM: "
+FROM_BELOW = "in a sub-RLM: "
+"""Begins what a sub-RLM warns of."""
 _TOLD_FROM_BELOW = (
     ChildrenStarted,
     ChildEnded,
@@ -124,8 +125,8 @@ class Engine:
         """The engine of a sub-RLM: whoever watches the run is told of its children, not of its rounds."""
 
         def told(event: Event) -> None:
-            if isinstance(event, Warned) and not event.message.startswith(_FROM_BELOW):
-                event = Warned(_FROM_BELOW + event.message)
+            if isinstance(event, Warned) and not event.message.startswith(FROM_BELOW):
+                event = Warned(FROM_BELOW + event.message)
             if isinstance(event, _TOLD_FROM_BELOW):
                 tell(event)
 
@@ -133,6 +134,7 @@ class Engine:
 
     def facts(self) -> dict[str, Any]:
         """What the journal keeps of it: no secret is among them."""
+        named = {self.model.name, self.sub_model.name, self.summary_model.name}
         return {
             "model": self.model.name,
             "sub_model": self.sub_model.name,
@@ -150,5 +152,9 @@ class Engine:
             "windows": {
                 "model": asdict(self.model.window),
                 "sub_model": asdict(self.sub_model.window),
+                "summary_model": asdict(self.summary_model.window),
+            },
+            "model_facts": {
+                name: asdict(facts) for name, facts in self.settings.facts.items() if name in named
             },
         }

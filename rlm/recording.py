@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from prompts.calibration import Calibration
 from rlm.models.base import Reply, TokenUsage
 from rlm.types import Usage
 from sandbox.types import CellReport, CellResult, Span, VariableInfo
@@ -13,7 +14,11 @@ from sandbox.types import CellReport, CellResult, Span, VariableInfo
 if TYPE_CHECKING:
     from rlm.journal import Event
 
-__all__ = ["PastFailure", "PastReply", "PastRound", "Recording", "Spent"]
+__all__ = ["PastFailure", "PastFolding", "PastReply", "PastRound", "Recording", "Spent"]
+
+
+_NO_CHILDREN = ("root", "summary")
+"""Roles whose calls are not counted among the children's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,20 +39,34 @@ class PastFailure:
 
 
 @dataclass(frozen=True, slots=True)
+class PastFolding:
+    """Rounds up to `last_round` that were folded into notes of at most `room` tokens. `message` is what stood
+    for them, None when the run was left before there was one."""
+
+    last_round: int
+    room: int
+    message: str | None = None
+    notes: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class PastRound:
     """A round of the root: the last message it was asked with, its reply, and the result of its cell. `cell`
-    is None when the reply broke the contract, and when the run ended before the cell did."""
+    is None when the reply broke the contract, and when the run ended before the cell did. `folding` is what
+    was folded before it was asked."""
 
     number: int
     prompt: str
     reply: Reply
     final: bool
     cell: CellResult | None = None
+    folding: PastFolding | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What a run took so far. `seconds` leaves out the time in which nobody ran it."""
+    """What a run took so far. `seconds` leaves out the time in which nobody ran it; `calibrations` are, by
+    model, what its usage has said of the estimates."""
 
     calls: int = 0
     tokens: int = 0
@@ -55,6 +74,7 @@ class Spent:
     cost_known: bool = True
     seconds: float = 0.0
     usage: tuple[Usage, ...] = ()
+    calibrations: Mapping[str, Calibration] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +83,8 @@ class Recording:
     the call. Only what a cell that came to its end was told is in the latter two (and what a tool gave,
     whatever became of its cell): one that did not is run anew. `limit` is the name of the limit that led to
     the last round, and its message. `ended` says of each sub-RLM that came to an end why it failed, None when
-    it did not; `below` holds the events of each. `over`: it goes no further than what is here."""
+    it did not; `below` holds the events of each. `folding` came after the last round. `over`: it goes no
+    further than what is here."""
 
     rounds: tuple[PastRound, ...] = ()
     replies: Mapping[str, list[PastReply]] = field(default_factory=dict)
@@ -75,6 +96,7 @@ class Recording:
     ended: Mapping[str, PastFailure | None] = field(default_factory=dict)
     below: Mapping[str, Sequence[Event]] = field(default_factory=dict)
     over: bool = False
+    folding: PastFolding | None = None
 
     @classmethod
     def of(cls, events: Iterable[Event], within: str = "") -> Recording:
@@ -102,7 +124,9 @@ class _Reading:
         self._failures: dict[tuple[int, str], list[PastFailure]] = {}
         self._helpers: dict[tuple[int, str, int], Mapping[str, Any]] = {}
         self._limit: tuple[str, str] | None = None
+        self._folding: PastFolding | None = None
         self._usage: dict[str, Usage] = {}
+        self._calibrations: dict[str, Calibration] = {}
         self._calls = 0
         self._seconds = 0.0
         self._began: float | None = None
@@ -120,6 +144,9 @@ class _Reading:
                 self._forget_all_unfinished()
             case "model_call" | "child" if "reply" in data:
                 self._take_reply(data, mine=mine)
+            case "charge":
+                self._calls += data["role"] not in _NO_CHILDREN
+                self._count(data["model"], TokenUsage(**data["usage"]), data["cost_usd"])
             case "sub_rlm":
                 self._calls += 1
             case "kernel_died" if self._under(at):  # this one went down with it
@@ -143,6 +170,8 @@ class _Reading:
             case "sub_rlm_ended":
                 error = data["error"]
                 self._ended[data["name"]] = error and PastFailure(data["error_type"], error)
+            case "compaction":
+                self._folding = PastFolding(data["last_round"], data["room"], data["message"], data["notes"])
             case "limit" if "limit" in data:
                 self._limit = (data["limit"], data["message"])
             case "kernel_died":
@@ -151,6 +180,7 @@ class _Reading:
                 self._forget_cell(data["round"])
                 self._set_cell(data["round"], None)
                 self._rounds = {n: past for n, past in self._rounds.items() if n <= data["round"]}
+                self._folding = None
             case _:
                 pass
 
@@ -166,6 +196,7 @@ class _Reading:
             within=self._within,
             ended=self._ended,
             below=self._below,
+            folding=self._folding,
             spent=Spent(
                 calls=self._calls,
                 tokens=sum(one.input_tokens + one.output_tokens for one in self._usage.values()),
@@ -173,6 +204,7 @@ class _Reading:
                 cost_known=None not in costs,
                 seconds=seconds,
                 usage=tuple(self._usage.values()),
+                calibrations=self._calibrations,
             ),
         )
 
@@ -198,12 +230,21 @@ class _Reading:
             pass
         elif data["role"] == "root":
             number = data["round"]
-            self._rounds[number] = PastRound(number, data["prompt"], reply, data.get("final") is True)
+            self._rounds[number] = PastRound(
+                number, data["prompt"], reply, data.get("final") is True, folding=self._folding
+            )
+            self._folding = None
         elif data.get("key") is not None:
             past = PastReply(reply, data["cost_usd"], cached)
             self._replies.setdefault(data["key"], []).append(past)
+            if data["role"] == "summary":
+                self._folding = PastFolding(data["last_round"], data["room"])
         if not cached:
-            self._calls += data["role"] != "root"
+            self._calls += data["role"] not in _NO_CHILDREN
+            known = self._calibrations.get(data["model"], Calibration())
+            self._calibrations[data["model"]] = known.observe(
+                data.get("prompt_tokens", 0), reply.usage.input_tokens
+            )
             self._count(data["model"], reply.usage, data["cost_usd"])
 
     def _count(self, model: str, usage: TokenUsage, cost: float | None) -> None:
@@ -220,7 +261,7 @@ class _Reading:
     def _set_cell(self, number: int, cell: CellResult | None) -> None:
         past = self._rounds.get(number)
         if past is not None:
-            self._rounds[number] = PastRound(number, past.prompt, past.reply, past.final, cell)
+            self._rounds[number] = replace(past, cell=cell)
 
     def _forget_all_unfinished(self) -> None:
         for number in {key[0] for key in self._failures} | {key[0] for key in self._helpers}:

@@ -16,6 +16,7 @@ from rlm.documents import Loaded, PathSource, Source
 from rlm.driver import RootSettings
 from rlm.engine import Settings
 from rlm.errors import DocumentError, JournalError, UsageError
+from rlm.models.facts import ModelFacts
 from rlm.recording import Recording
 from rlm.subcalls import ChildSettings
 from rlm.types import RunResult
@@ -69,14 +70,32 @@ class LeftRun:
         return cls(name, summary.task, facts, events, _result(events))
 
     def recording(self) -> Recording:
-        """What it came to so far."""
-        return Recording.of(self.events)
+        """What it came to so far. Raises JournalError when its events are not what this rlm writes."""
+        try:
+            return Recording.of(self.events)
+        except (KeyError, TypeError, ValueError) as error:
+            raise JournalError(
+                f"the journal of run {self.run_id} can't be gone through: another rlm wrote it, or it is "
+                f"damaged ({type(error).__name__}: {error}); ask again"
+            ) from error
 
     @property
     def answer_type(self) -> AnswerType | None:
         """What its answer must be, if its caller said so. Of a Python type only the schema is left."""
         schema = self.facts.get("answer_schema")
         return None if schema is None else AnswerType(json.loads(schema))
+
+    @property
+    def model_facts(self) -> Mapping[str, ModelFacts]:
+        """What it took for true of its models, windows and prices, by name."""
+        return {
+            self.facts[kind]: replace(
+                _restored(ModelFacts, self.facts.get("model_facts", {}).get(self.facts[kind], {})),
+                window=window["context"],
+                output=window["output"],
+            )
+            for kind, window in self.facts["windows"].items()
+        }
 
     async def load(
         self, journal: Journal, workspace: Workspace, given: Sequence[str | Path | Source] = ()

@@ -19,7 +19,7 @@ from rlm.calls import Caller
 from rlm.coverage import Above, CoverageLedger
 from rlm.direct import answer_directly
 from rlm.driver import Driver, Outcome
-from rlm.engine import Engine
+from rlm.engine import FROM_BELOW, Engine
 from rlm.errors import BudgetExhausted, ModelError
 from rlm.events import Event, KernelOpened, QuestionsRepeated, RunEnded, RunStarted, Warned
 from rlm.finalization import Finalizer
@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 __all__ = ["Run"]
 
 _PREVIEW = 500
+_MOST_FROM_BELOW = 5
+"""Warnings of sub-RLMs: there may be a thousand of them, each with numbers of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,7 @@ class Run:
         self._playback = playback = Playback(recording)
         self._began = time.monotonic()
         self.warnings = list(warnings)
+        self._from_below = 0
         if parent is None:
             self._began -= playback.recording.spent.seconds
             self._budget = Budget(engine.limits)
@@ -337,6 +340,9 @@ class Run:
     def _finished(self, outcome: Outcome, strategy: Strategy) -> RunResult:
         if not self._budget.cost_known and not self._depth:
             self.warn("a model's price is not known: the cost limit was not held, the token limit was")
+        if self._from_below > _MOST_FROM_BELOW and not self._depth:
+            more = self._from_below - _MOST_FROM_BELOW
+            self.warn(f"{more:,} more warnings of sub-RLMs: rlm show {self._log.run_id}")
         if outcome.answer is None and outcome.detail:
             self.warn(outcome.detail)
         answer = outcome.answer
@@ -376,6 +382,10 @@ class Run:
         if isinstance(event, Warned):
             if event.message in self.warnings:
                 return
+            if event.message.startswith(FROM_BELOW):
+                self._from_below += 1
+                if self._from_below > _MOST_FROM_BELOW:
+                    return
             self.warnings.append(event.message)
         self._engine.tell(event)
 

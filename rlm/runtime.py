@@ -265,7 +265,9 @@ class RLM:
                 )
         other = copy(self)
         other.limits = limits_of(facts)
-        other.settings = settings_of(self.settings, facts)
+        other.settings = replace(
+            settings_of(self.settings, facts), facts={**self.settings.facts, **left.model_facts}
+        )
         other.tools = self.tools.as_recorded(facts.get("tools", ()))
         return other
 

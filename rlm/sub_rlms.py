@@ -10,12 +10,13 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from prompts import is_not_found
 from rlm.accounts import Accounts
 from rlm.errors import BudgetExhausted, JournalError, RLMError
 from rlm.events import SubRLMEnded, SubRLMStarted
+from rlm.memo import Memo
 from rlm.subcalls import SubCalls
 from rlm.types import RunResult
 from sandbox.errors import SandboxError
@@ -58,7 +59,7 @@ class SubRLMs:
         self._depth = depth
         self._deepest = deepest
         self._playback = accounts.playback
-        self._memo: dict[str, asyncio.Future[ChildAnswer]] = {}
+        self._memo = Memo()
         self._begun: Counter[str] = Counter()
 
     def rewind(self) -> None:
@@ -108,22 +109,12 @@ class SubRLMs:
     async def _answer(self, prompt: str, source: ChildSlice | None) -> ChildAnswer:
         """From memory, from the same one under way, or from a new one."""
         key = _key(prompt, source)
-        while (known := self._memo.get(key)) is not None:
-            answer = await asyncio.shield(known)
-            if answer.error is None:
-                return replace(answer, cached=True, input_tokens=0, output_tokens=0)
-            # It failed for another, or was cancelled; whoever of those that waited comes first asks again.
-        future = self._memo[key] = asyncio.get_running_loop().create_future()
+        return await self._memo.answer(key, lambda: self._begin(prompt, source, key))
+
+    async def _begin(self, prompt: str, source: ChildSlice | None, key: str) -> ChildAnswer:
         name = self._name(key)
         self._begun[key] += 1
-        answer = ChildAnswer("", error="the sub-RLM was cancelled", error_type="cancelled", found=False)
-        try:
-            answer = await self._ask(prompt, source, name)
-        finally:
-            if answer.error is not None and self._memo.get(key) is future:
-                del self._memo[key]
-            future.set_result(answer)
-        return answer
+        return await self._ask(prompt, source, name)
 
     async def _ask(self, prompt: str, source: ChildSlice | None, name: str) -> ChildAnswer:
         if self._depth >= self._deepest:

@@ -27,6 +27,7 @@ from rlm.errors import BudgetExhausted, ModelError
 from rlm.events import ChildEnded, ChildrenStarted
 from rlm.feedback import ChildTally
 from rlm.forecast import Forecaster
+from rlm.memo import Memo
 from rlm.models.base import Model, Request, SliceText
 from rlm.models.keys import call_key
 from rlm.reasoning import without_reasoning
@@ -99,7 +100,7 @@ class SubCalls:
             prompt_tokens=settings.prompt_tokens,
         )
         self._room = accounts.tree.children
-        self._memo: dict[str, asyncio.Future[ChildAnswer]] = {}
+        self._memo = Memo()
         self._asked = 0
         self._done = 0
         self._tally = ChildTally()
@@ -276,20 +277,7 @@ class SubCalls:
             return _failure("slice_too_large", str(error))
         request = self._request(wanted, prompt)
         key = call_key(self._model.name, request)
-        while (known := self._memo.get(key)) is not None:
-            answer = await asyncio.shield(known)
-            if answer.error is None:
-                return replace(answer, cached=True, input_tokens=0, output_tokens=0)
-            # It failed for another; whoever of those that waited comes first asks again.
-        future = self._memo[key] = asyncio.get_running_loop().create_future()
-        answer = _failure("cancelled", "the call was cancelled")
-        try:
-            answer = await self._ask(wanted, prompt, request, key)
-        finally:
-            if answer.error is not None and self._memo.get(key) is future:
-                del self._memo[key]
-            future.set_result(answer)
-        return answer
+        return await self._memo.answer(key, lambda: self._ask(wanted, prompt, request, key))
 
     async def _ask(self, wanted: _Wanted, prompt: AssembledPrompt, request: Request, key: str) -> ChildAnswer:
         past = self._playback.failure(key)

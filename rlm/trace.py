@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Self
 
 from rlm.errors import ConfigurationError
 from rlm.events import Event, RunFinished
+from rlm.ground import secrets_of
 
 __all__ = ["TraceFile"]
 
@@ -18,7 +20,8 @@ __all__ = ["TraceFile"]
 class TraceFile:
     """An observer: `RLM(observe=TraceFile(path).take)`. One object a line: `at` (seconds since 1970),
     `event` (its name) and the event's own fields. Nobody but the owner may read the file: code that a model
-    wrote stands in it. Raises ConfigurationError if it can't be written.
+    wrote stands in it. Values of the environment that look like secrets are blanked. Raises
+    ConfigurationError if it can't be written.
     """
 
     def __init__(self, path: Path) -> None:
@@ -29,6 +32,11 @@ class TraceFile:
             raise ConfigurationError(
                 f"the trace {path} can't be written: {error.strerror}; name another file"
             ) from None
+        # It stands beside the database library, which takes a third of a second to import.
+        from rlm.journal.redaction import Redaction
+
+        self._redaction = Redaction()
+        self._redaction.add(secrets_of(os.environ))
 
     def __enter__(self) -> Self:
         return self
@@ -42,5 +50,5 @@ class TraceFile:
         """Write one event, and have it in the file at once: whoever follows the file sees it."""
         fields = event.result.to_json() if isinstance(event, RunFinished) else asdict(event)
         line = {"at": round(time.time(), 3), "event": type(event).__name__, **fields}
-        self._file.write(json.dumps(line, ensure_ascii=True) + "\n")
+        self._file.write(json.dumps(self._redaction.blank(line), ensure_ascii=True) + "\n")
         self._file.flush()

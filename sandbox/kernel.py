@@ -105,6 +105,13 @@ class JupyterSandbox:
         if kernel is None or bridge is None or not kernel.alive:
             raise KernelDied((kernel.death if kernel else None) or "the kernel is not running")
         bridge.begin_cell()
+        try:
+            code.encode()
+        except UnicodeEncodeError as error:
+            # It could not be sent, and would be waited for.
+            half = ascii(code[error.start])[1:-1]
+            line = code.count("\n", 0, error.start) + 1
+            return CellResult("error", ename="SyntaxError", evalue=f"{half} in line {line} is no character")
         self._cells += 1
         number = self._cells
         await kernel.tell({"op": "execute", "id": number, "code": code, "round": round})

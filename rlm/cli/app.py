@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
@@ -30,14 +32,24 @@ __all__ = ["app", "run"]
 
 
 class _Commands(TyperGroup):
-    """All commands: one that is interrupted says so."""
+    """All commands: one that is interrupted says so, be it while its options are read."""
+
+    def make_context(self, *args: Any, **options: Any) -> Any:
+        with _saying_so():
+            return super().make_context(*args, **options)
 
     def invoke(self, ctx: Any) -> Any:
-        try:
+        with _saying_so():
             return super().invoke(ctx)
-        except KeyboardInterrupt:
-            say("interrupted")
-            raise typer.Exit(Exit.INTERRUPTED) from None
+
+
+@contextmanager
+def _saying_so() -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        say("interrupted")
+        raise typer.Exit(Exit.INTERRUPTED) from None
 
 
 app = typer.Typer(

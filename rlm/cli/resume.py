@@ -54,11 +54,12 @@ def resume(
     if left.result is not None:
         leave_with(left.result, as_json=as_json, quiet=quiet)
         return
-    settings = Settings(sandbox=_level(sandbox, left), store=store)
+    settings = Settings(sandbox=_level(sandbox, left), store=store, facts=left.model_facts)
     with Progress(quiet=quiet, seconds=left.facts["limits"]["seconds"]) as progress:
         rlm = RLM(
             left.facts["model"],
             sub_model=left.facts["sub_model"],
+            summary_model=left.facts["summary_model"],
             settings=settings,
             observe=progress.take,
         )

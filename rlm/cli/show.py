@@ -104,6 +104,11 @@ def _told(event: Event) -> str:
         case "child":
             what = data.get("error") or data.get("reply", "")
             return f"  child {data.get('spans') or ''}: {what[:200]}"
+        case "charge":
+            tokens = data["usage"]["input_tokens"] + data["usage"]["output_tokens"]
+            return (
+                f"  a call ({data['role']}) that failed was charged {tokens:,} tokens: {data['error'][:200]}"
+            )
         case "compaction":
             before, after = data["tokens_before"], data["tokens_after"]
             return f"rounds 1 to {data['last_round']} folded: {before:,} tokens are {after:,} now"

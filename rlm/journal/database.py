@@ -169,7 +169,7 @@ class Database:
             return "install rlm-runtime[postgres]"
         if not self._is_sqlite:
             return "check its URL, its password and that its server runs"
-        if "not a database" in reason or "malformed" in reason:
+        if any(sign in reason for sign in ("not a database", "malformed", "already exists", "no such table")):
             return "move the damaged file away, or use another store"
         if "locked" in reason:
             return "another process holds it: try again when that has ended"

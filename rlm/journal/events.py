@@ -13,6 +13,7 @@ EventKind = Literal[
     "model_call",
     "cell",
     "child",
+    "charge",
     "helper",
     "sub_rlm",
     "sub_rlm_ended",

@@ -275,7 +275,7 @@ class Journal:
         query = select(events).where(events.c.run_id == run_id).order_by(events.c.seq)
         async with self._database.read() as connection:
             rows = (await connection.execute(query)).all()
-        return tuple(Event(row.run_id, row.seq, row.at, row.kind, json.loads(row.data)) for row in rows)
+        return tuple(self._event(row) for row in rows)
 
     async def resolve(self, prefix: str) -> str:
         """The full name of the one run whose name is `prefix` or starts with it. Raises JournalError
@@ -337,6 +337,18 @@ class Journal:
         if chosen:
             await self._finish_writing(self._database.shrink())
         return tuple(chosen)
+
+    def _event(self, row: Row[Any]) -> Event:
+        try:
+            data = json.loads(row.data)
+        except ValueError:
+            data = None
+        if not isinstance(data, dict):
+            raise JournalError(
+                f"event {row.seq} of run {row.run_id} is damaged in {self._database.name}: "
+                f"remove the run (rlm runs rm {row.run_id}) and ask again"
+            )
+        return Event(row.run_id, row.seq, row.at, row.kind, data)
 
     async def _remembered(self, key: str) -> Mapping[str, Any] | None:
         query = select(events.c.data).where(events.c.key == key, events.c.kind == "child")
@@ -404,8 +416,14 @@ class Journal:
         """A write that `_written` waits for."""
         task = asyncio.ensure_future(writing)
         self._pending.add(task)
-        task.add_done_callback(self._pending.discard)
+        task.add_done_callback(self._carried_through)
         return task
+
+    def _carried_through(self, task: asyncio.Task[Any]) -> None:
+        self._pending.discard(task)
+        if not task.cancelled():
+            # Looked at: its caller may be gone, and whoever writes next is told the same.
+            task.exception()
 
     async def _close(self) -> None:
         try:

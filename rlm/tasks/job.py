@@ -93,9 +93,7 @@ class Job:
         request = Request("summary", (Message("user", prompt),), most, task="")
         tokens = estimate(prompt)
         async with seconds_left(self._budget):
-            call = await self._caller.ask(
-                model, request, prompt_tokens=tokens, facts={"prompt": prompt, "prompt_tokens": tokens}
-            )
+            call = await self._caller.ask(model, request, prompt_tokens=tokens, facts={"prompt": prompt})
         if call.reply.finish_reason != "stop":
             raise ModelError(f"{model.name} did not end its reply ({call.reply.finish_reason})")
         return without_reasoning(call.reply.text).strip()

@@ -16,6 +16,7 @@ from .registry import HELPERS, NAMES
 
 __all__ = ["Finalized", "Helpers"]
 
+_DEEPEST = 100
 _CARRIED = "The result of the steps so far:"
 
 _ERRORS: Mapping[str, type[Exception]] = {
@@ -288,23 +289,26 @@ def pieces_of(slice: Any, *, answers_are_text: bool = False) -> list[Any]:
     )
 
 
-def check_json(value: Any, path: str = "value") -> None:
-    """TypeError, naming the path, unless `value` is made of dicts by str, lists, str, numbers, None."""
+def check_json(value: Any, path: str = "value", level: int = 0) -> None:
+    """TypeError, naming the path, unless `value` is made of dicts by str, lists, str, numbers, None.
+    ValueError when it is nested too deep to cross."""
     if value is None or isinstance(value, (str, bool, int)):
         return
     if isinstance(value, float):
         if not math.isfinite(value):
             raise TypeError(f"{path} is {value}, which JSON can't hold")
         return
+    if level > _DEEPEST:
+        raise ValueError(f"the value is nested deeper than {_DEEPEST} levels, or holds itself; flatten it")
     if isinstance(value, Mapping):
         for key, inner in value.items():
             if not isinstance(key, str):
                 raise TypeError(f"{path} has the key {key!r}; JSON keys are str")
-            check_json(inner, f"{path}[{json.dumps(key)}]")
+            check_json(inner, f"{path}[{json.dumps(key)}]", level + 1)
         return
     if isinstance(value, (list, tuple)):
         for position, inner in enumerate(value):
-            check_json(inner, f"{path}[{position}]")
+            check_json(inner, f"{path}[{position}]", level + 1)
         return
     raise TypeError(f"{path} is a {type(value).__name__}; only what JSON can hold crosses to the driver")
 

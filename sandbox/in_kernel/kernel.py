@@ -139,6 +139,7 @@ class Cells:
         self._namespace = namespace
         self._code = ""
         self._round = 0
+        self._ours: dict[str, Any] = {}
         self._watch = VariableWatch(namespace, {})
         self._stdout = BoundedStream(sys.stdout)
         self._stderr = BoundedStream(sys.stderr, STDERR_LIMIT)
@@ -149,6 +150,7 @@ class Cells:
 
     def watch(self, ours: dict[str, Any]) -> None:
         """Take the names in `ours` as the product's, everything bound so far as nobody's."""
+        self._ours = ours
         self._watch = VariableWatch(self._namespace, ours)
 
     def variables(self) -> dict[str, str]:
@@ -157,6 +159,10 @@ class Cells:
     def before(self, info: Any) -> None:
         if self._shared:
             self._follow()
+        for name, value in self._ours.items():
+            # A cell may have deleted it (`%reset` deletes all).
+            self._namespace.setdefault(name, value)
+        self._namespace["helpers"] = self._ours["helpers"]
         self._code = info.raw_cell or ""
         cell_id = str(getattr(info, "cell_id", None) or "")
         self._round = int(cell_id) if cell_id.isdecimal() else self._round + 1

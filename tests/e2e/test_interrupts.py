@@ -179,3 +179,31 @@ def alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in ("Z", "X")
     except OSError:
         return False
+
+
+WHILE_OPTIONS_ARE_READ = """
+import os, signal, sys
+from importlib.abc import MetaPathFinder
+
+class Interrupting(MetaPathFinder):
+    def find_spec(self, name, *_):
+        if name == "pydantic":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupting())
+sys.argv = ["rlm", "ask", "How many?", "no-file"]
+from rlm.cli import main
+main()
+"""
+
+
+def test_an_interrupt_while_options_are_read_says_so() -> None:
+    """driver.md 2.8: that takes half a second on a busy machine; exit 130 and one line there, too."""
+    done = subprocess.run(
+        [sys.executable, "-c", WHILE_OPTIONS_ARE_READ],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "rlm: interrupted\n")

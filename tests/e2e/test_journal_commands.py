@@ -83,6 +83,48 @@ def test_a_run_that_was_ended_is_gone_on_with(rlm, rlm_process, provider, text, 
     assert (again.code, again.stdout) == (0, "xyzzy\n")
 
 
+FACTS = """
+summary_model = "openai:notes@{url}/v1"
+[models."openai:m@{url}/v1"]
+window = 30_000
+output = 900
+input_price = 2.0
+output_price = 8.0
+[models."openai:notes@{url}/v1"]
+output = 700
+"""
+
+
+def test_a_run_goes_on_with_the_windows_prices_and_models_that_it_had(
+    rlm, rlm_process, provider, text, tmp_path
+) -> None:
+    """driver.md 6.2, 7.3: what a settings file said of the models is the run's, wherever it is resumed: else
+    a call would not be the same, and be paid again."""
+    (tmp_path / "its.toml").write_text(FACTS.format(url=provider.url))
+    process = rlm_process(
+        "ask", QUESTION, str(text), *options(provider), "--config", str(tmp_path / "its.toml")
+    )
+    for line in process.stderr:
+        if "round 1 of 30: said" in line:
+            break
+    provider.slow["seconds"] = 0.0
+    process.kill()
+    process.communicate(timeout=20)
+    (listed,) = rlm("runs", "--json").json
+    before = rlm("export", listed["run_id"]).stdout
+    replies = sum('"reply":' in line for line in before.splitlines())
+    asked = len(provider.requests)
+    ran = rlm("resume", listed["run_id"], "--json", timeout=100)
+    assert ran.json["answer"] == "xyzzy", ran.stderr
+    later = provider.requests[asked:]
+    assert len(later) == 3 - replies
+    assert {one.body.get("max_tokens") or one.body["max_completion_tokens"] for one in later} == {900}
+    (usage,) = ran.json["usage"]
+    assert usage["cost_usd"] > 0
+    first = json.loads(before.splitlines()[0])["data"]["settings"]
+    assert first["windows"]["summary_model"]["output"] == 700
+
+
 @pytest.fixture
 def answered(rlm, provider, text) -> str:
     """The name of a run that has its answer."""

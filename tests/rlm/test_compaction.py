@@ -9,11 +9,12 @@ import pytest
 
 from prompts.history import BREAK, SUMMARY_PROMPT
 from rlm import Limits, Settings
+from rlm.calls import estimate
 from rlm.driver import RootSettings
 from rlm.errors import ModelUnavailable
 from rlm.events import RoundsFolded
 from rlm.journal import Journal
-from rlm.models.base import ModelWindow, Reply
+from rlm.models.base import ModelWindow, Reply, TokenUsage
 from rlm.testing import ScriptedModel
 
 WINDOW = ModelWindow(context=10_000, output=1_000)
@@ -154,6 +155,31 @@ async def test_without_a_model_the_telling_lines_are_picked(run, block) -> None:
     assert last["fault"] == ""
     assert "Vendor1x1; it must be paid 100 euros. [r1]" in last["message"]
     assert "Vendor15x15; it must be paid 1500 euros. [r15]" in last["message"]
+
+
+@pytest.mark.parametrize("counted", [0.5, 1.6])
+async def test_the_room_for_notes_is_in_the_providers_tokens(run, block, counted) -> None:
+    """2.6, prompts.md 5.7: where a provider counts fewer tokens than were estimated there is room for notes
+    all the same, and where it counts more the folded messages fit."""
+    written = blocks(block, 30)
+
+    def root(request) -> Reply:
+        asked = sum(estimate(message.content) for message in request.messages)
+        usage = TokenUsage(input_tokens=int(asked * counted))
+        sent.append(usage.input_tokens)
+        return Reply(written[request.round - 1].replace("* 150", "* 260"), usage=usage)
+
+    sent: list[int] = []
+    window = ModelWindow(context=24_000, output=1_000) if counted > 1 else WINDOW
+    model = ScriptedModel.of(root=root, summary=NOTES * 4, window=window)
+    result = await run(model, settings=SETTINGS)
+    assert result.answer == sum(range(1, 30))
+    # The first ones come before it is known how the provider counts.
+    folded = [event for event in run.events if isinstance(event, RoundsFolded) and event.last > 8]
+    assert len(folded) >= 2
+    assert [event.fault for event in folded] == [""] * len(folded)
+    assert max(sent) <= window.context - window.output
+    assert all(event.after * counted <= 0.8 * window.context for event in folded)
 
 
 async def test_four_rounds_that_fill_the_window_alone_are_left_as_they_are(run, block) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import asyncio
+import gc
 import os
 import sqlite3
 import stat
@@ -212,6 +214,52 @@ async def test_a_store_damaged_in_use_is_an_error_of_the_journal(store: Path) ->
         assert " ".join(words) not in "".join(traceback.format_exception(caught.value))
         with pytest.raises(JournalError, match="can't be read"):
             await journal.events("r1")
+
+
+async def test_a_write_that_failed_after_its_caller_was_cancelled_is_not_shouted(store: Path) -> None:
+    """driver.md 6.1: a disk that is full under a batch ends the run with one line, not with a traceback for
+    every child that was under way."""
+    shouted: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: shouted.append(context["message"]))
+    async with Journal.open(store) as journal, journal.run("r1", "t", {}) as log:
+        with sqlite3.connect(store) as database:
+            database.execute("DROP TABLE events")
+        database.close()
+        writes = [asyncio.create_task(log.append("child", {"n": n})) for n in range(4)]
+        await asyncio.sleep(0)
+        for write in writes:
+            write.cancel()
+        await asyncio.wait(writes)
+        with pytest.raises(JournalError, match="can't be written"):
+            await log.append("cell", {})
+    del writes
+    gc.collect()
+    assert shouted == []
+
+
+@pytest.mark.parametrize("data", ["{broken", "[]", "3"])
+async def test_a_damaged_event_is_named(store: Path, data: str) -> None:
+    """driver.md 6.1: what is in the file is not trusted to be what was written."""
+    async with Journal.open(store) as journal:
+        await write_run(journal, "r1")
+        with sqlite3.connect(store) as database:
+            database.execute("UPDATE events SET data = ? WHERE seq = 2", [data])
+        database.close()
+        with pytest.raises(JournalError, match="event 2 of run r1 is damaged") as caught:
+            await journal.events("r1")
+    assert one_line(caught)
+
+
+async def test_tables_of_something_else_are_left_alone(store: Path) -> None:
+    """driver.md 6.1: a database that is not a journal, or only half of one."""
+    store.parent.mkdir(parents=True)
+    with sqlite3.connect(store) as database:
+        database.execute("CREATE TABLE runs (name TEXT)")
+    database.close()
+    with pytest.raises(JournalError, match="use another store") as caught:
+        async with Journal.open(store):
+            pass
+    assert "move the damaged file away" in one_line(caught)
 
 
 async def test_a_closed_journal_says_so(store: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 from rlm import Limits
 from rlm.journal import Journal
 from rlm.testing import ScriptedModel
+from sandbox.forkserver.client import shared_forkserver
 from sandbox.kernel_process import KernelProcess
 
 DIE = "import os; os._exit(1)"
@@ -169,6 +170,27 @@ async def test_a_kill_from_outside_ends_well(run, block, victim) -> None:
     assert result.answer == ["to then", "to now"]
     assert "this block was run in a new one" in told(model)
     assert len([request for request in model.requests if request.task == "then"]) == 1
+
+
+async def test_a_kill_of_the_forkserver_ends_well(run, block) -> None:
+    """driver.md 2.7: what had begun goes on or is begun again, and the next kernel comes from a new one."""
+    gone: list[int] = []
+
+    def child(request):
+        if request.task == "now" and not gone:
+            gone.append(shared_forkserver().pid)
+            os.kill(gone[0], signal.SIGKILL)
+        return f"to {request.task}"
+
+    model = ScriptedModel.of(
+        root=[block("a = str(sub_query('then', (0, 3)))"), block("b = str(sub_query('now', (0, 3)))"),
+              block("finalize([a, b])"), block("peek(0, 1)\nfinalize('another run')")],
+        child=child,
+    )  # fmt: skip
+    assert (await run(model)).answer == ["to then", "to now"]
+    assert [request.task for request in model.requests if request.role == "child"] == ["then", "now"]
+    assert (await run(model)).answer == "another run"
+    assert shared_forkserver().pid not in (None, *gone)
 
 
 def parent_of(pid: int, _what: str) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
@@ -99,6 +100,23 @@ async def test_what_was_spent_counts_on(leaver, block) -> None:
     assert result.seconds >= 0.6
     (total,) = result.usage
     assert (total.calls, total.input_tokens, total.output_tokens) == (3, 2_000, 200)
+
+
+async def test_what_failed_calls_cost_counts_on(leaver, block) -> None:
+    """driver.md 6.2, 4.2: a provider charges for what it did before it broke off; so does the ledger of a run
+    that is gone on with."""
+    usage = TokenUsage(700, 30)
+    first = ScriptedModel.of(
+        root=[block("b = sub_query_batch('q', [(0, 3), (4, 7)])"), leaver.stop],
+        child=ModelUnavailable("cut off", spent=usage),
+    )
+    run_id = await leaver.leave(first)
+    used = "u = {name: line['used'] for name, line in evaluate_progress()['limits'].items()}\n"
+    second = ScriptedModel.of(root=[block(used + "peek(0, 1)\nfinalize(u)")])
+    result = await leaver.resume(second, run_id)
+    assert (result.answer["tokens"], result.answer["sub_calls"]) == (1_460, 2)
+    (total,) = result.usage
+    assert (total.calls, total.input_tokens, total.output_tokens) == (4, 1_400, 60)
 
 
 async def test_a_batch_that_was_half_answered_still_fits_its_limit(leaver, block) -> None:
@@ -257,6 +275,20 @@ async def test_an_input_that_was_not_kept_is_read_again_and_checked(
     run_id = await leaver.leave(ScriptedModel.of(root=[leaver.stop]), "some text")
     with pytest.raises(UsageError, match="can't be read again and was not kept"):
         await leaver.resume(ScriptedModel.of(), run_id)
+
+
+async def test_events_that_another_rlm_wrote_are_refused(leaver, block) -> None:
+    """driver.md 6.2: with one line, before anything is asked."""
+    run_id = await leaver.leave(ScriptedModel.of(root=[block("x = 1"), leaver.stop]))
+    with sqlite3.connect(leaver.run.store) as database:
+        database.execute(
+            "UPDATE events SET data = json_remove(data, '$.code', '$.result') WHERE kind = 'cell'"
+        )
+    database.close()
+    model = ScriptedModel.of(root=[block("y = 1")])
+    with pytest.raises(JournalError, match=f"{run_id} can't be gone through.*KeyError: 'result'.*ask again"):
+        await leaver.resume(model, run_id)
+    assert model.requests == []
 
 
 async def test_another_model_is_refused(leaver) -> None:

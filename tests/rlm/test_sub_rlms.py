@@ -12,7 +12,8 @@ from rlm.accounts import Accounts
 from rlm.budget import Budget
 from rlm.calls import Caller
 from rlm.coverage import CoverageLedger
-from rlm.events import ChildEnded, RoundStarted, SubRLMEnded, SubRLMStarted
+from rlm.errors import ModelUnavailable
+from rlm.events import ChildEnded, RoundStarted, SubRLMEnded, SubRLMStarted, Warned
 from rlm.journal import Journal
 from rlm.models.base import Reply, Request, TokenUsage
 from rlm.models.facts import ModelFacts
@@ -334,16 +335,40 @@ async def test_a_warning_is_given_once_and_says_whence(run, block) -> None:
     assert said[0].startswith("in a sub-RLM: 3 replies in a row")
 
 
+async def test_many_sub_rlms_do_not_flood_the_warnings(run, block) -> None:
+    """driver.md 5.1: of a thousand that fail, each in its own words, a few are enough; `rlm show` has all."""
+    model = ScriptedModel.of(
+        root=lambda request: (
+            ModelUnavailable(f"away for {request.task}")
+            if request.task != "top"
+            else block("peek(0, 1)\na = sub_rlm_batch([f'in {n}' for n in range(9)])\nfinalize(a.failed)")
+        ),
+    )
+    result = await run(model, BODY, task="top")
+    assert result.answer == list(range(9))
+    said = [warning for warning in result.warnings if "isolated" not in warning]
+    assert len(said) == 6
+    assert all(warning.startswith("in a sub-RLM: away for in ") for warning in said[:5])
+    assert said[5] == f"4 more warnings of sub-RLMs: rlm show {result.run_id}"
+    assert len(run.seen(Warned)) == 6
+
+
 class Waiters:
-    """Two that ask for the same sub-RLM, whose first asking never ends."""
+    """Those that ask for the same sub-RLM, which ends when it is told to."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
+        self.told = asyncio.Event()
+        self.stopped = 0
 
     async def descend(self, prompt: str, source: object, name: str) -> Descent:
         self.names.append(name)
-        if len(self.names) == 1:
-            await asyncio.Event().wait()
+        try:
+            await self.told.wait()
+        except asyncio.CancelledError:
+            await asyncio.sleep(0.01)  # as a kernel takes to close
+            self.stopped += 1
+            raise
         coverage = CoverageLedger(0).report()
         result = RunResult("r", "yes", None, "finalized", False, "rlm", (), coverage, (), 1, 0, 0.0)
         return Descent(result, ())
@@ -357,8 +382,9 @@ class Counted:
     def record(self, answer: ChildAnswer) -> None: ...
 
 
-async def test_one_of_two_that_wait_may_be_cancelled(tmp_path: Path) -> None:
-    """driver.md 2.8, 4.4: the other one gets its answer, and only one is asked for at a time."""
+async def test_a_shared_sub_rlm_goes_on_while_anybody_waits_for_it(tmp_path: Path) -> None:
+    """driver.md 2.8, 4.4: who asked first may be cancelled, the others get the one that runs; it ends with
+    the last of them, who returns after it."""
     waiters = Waiters()
     answers: list[ChildAnswer] = []
 
@@ -371,14 +397,27 @@ async def test_one_of_two_that_wait_may_be_cancelled(tmp_path: Path) -> None:
         accounts = Accounts(budget, caller, CoverageLedger(0), log, playback, Tree(4), lambda _: None)
         sub_rlms = SubRLMs(waiters.descend, Counted(), accounts, depth=0, deepest=1)
         batch = SubRLMBatch(("same",), (None,))
-        first, second, third = (asyncio.ensure_future(sub_rlms.serve(batch, answered)) for _ in range(3))
-        await asyncio.sleep(0.01)
+
+        async def waiting() -> list[asyncio.Future[None]]:
+            asked = [asyncio.ensure_future(sub_rlms.serve(batch, answered)) for _ in range(3)]
+            await asyncio.sleep(0.01)
+            return asked
+
+        first, *others = await waiting()
         first.cancel()
-        await asyncio.wait([first, second, third], timeout=5)
+        await asyncio.wait([first], timeout=5)
         assert first.cancelled()
-        await asyncio.gather(second, third)
-    assert [(answer.text, answer.cached) for answer in answers] == [("yes", False), ("yes", True)]
-    assert len(waiters.names) == 2
+        for left in others:
+            assert not waiters.stopped
+            left.cancel()
+            await asyncio.wait([left], timeout=5)
+        assert waiters.stopped == len(waiters.names) == 1
+        first, *others = await waiting()
+        first.cancel()
+        waiters.told.set()
+        await asyncio.wait_for(asyncio.gather(*others), 5)
+    assert [(answer.text, answer.cached) for answer in answers] == [("yes", True), ("yes", True)]
+    assert (len(waiters.names), waiters.stopped) == (2, 1)
 
 
 @pytest.mark.parametrize("dollars", [0.1, 0.02])

@@ -16,6 +16,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from rlm import RLM, Settings
 from rlm.errors import ConfigurationError
+from rlm.events import CellStarted, Warned
 from rlm.models.base import Reply, TokenUsage
 from rlm.testing import ScriptedModel
 from rlm.trace import TraceFile
@@ -118,6 +119,18 @@ async def test_the_trace_holds_every_event_in_order(rlm, tmp_path) -> None:
     assert [line["at"] for line in lines] == sorted(line["at"] for line in lines)
     assert lines[1]["run_id"] == result.run_id
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_no_key_is_in_the_trace(tmp_path, monkeypatch) -> None:
+    """driver.md 6.4: a model that saw one in a document may write it into its code."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-planted-0123456789")
+    path = tmp_path / "trace.jsonl"
+    with TraceFile(path) as file:
+        file.take(CellStarted(1, "key = 'sk-planted-0123456789'"))
+        file.take(Warned("refused: sk-planted-0123456789"))
+    text = path.read_text()
+    assert "planted" not in text
+    assert "key = '[redacted]'" in text
 
 
 def test_a_trace_that_cannot_be_written_says_so(tmp_path) -> None:

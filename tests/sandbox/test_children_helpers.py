@@ -210,6 +210,9 @@ async def test_finalize_ends_the_cell_there(open_kernel, handler) -> None:
     [
         ("finalize({'a': [1, {2}]})", "TypeError", 'value["a"][1] is a set'),
         ("finalize({1: 2})", "TypeError", "the key 1"),
+        ("a = []\na.append(a)\nfinalize(a)", "ValueError", "deeper than 100 levels, or holds itself"),
+        ("a = {}\na['b'] = a\nfinalize(a)", "ValueError", "deeper than 100 levels, or holds itself"),
+        ("a = 1\nfor _ in range(9_000): a = [a]\nfinalize(a)", "ValueError", "deeper than 100 levels"),
         ("finalize(float('nan'))", "TypeError", "nan"),
         ("finalize(1, confidence='sure')", "ValueError", "'sure'"),
         ("finalize(1, confidence=2)", "ValueError", "0 to 1"),

@@ -81,6 +81,15 @@ async def test_what_utf8_cannot_carry_is_replaced(open_kernel, code, where, want
     assert (await run(kernel, "1 + 1", round=2)).result == "2"
 
 
+async def test_a_block_that_utf8_cannot_carry_is_a_syntax_error(open_kernel) -> None:
+    """driver.md 1.2, sandbox.md 12: a model's reply may hold half a character, as Python text may not."""
+    kernel = await open_kernel()
+    result = await run(kernel, "x = '\ud83d'", timeout=5.0)
+    assert (result.status, result.ename) == ("error", "SyntaxError")
+    assert "\\ud83d" in result.evalue
+    assert (await run(kernel, "1 + 1", round=2)).result == "2"
+
+
 async def test_top_level_await_works(open_kernel) -> None:
     kernel = await open_kernel()
     assert (await run(kernel, "import asyncio\nawait asyncio.sleep(0.01)\n'done'")).result == "'done'"
@@ -112,6 +121,15 @@ async def test_a_rebound_helper_is_reported_and_still_reachable(open_kernel) -> 
     result = await run(kernel, "chunk = 5")
     assert result.report.rebound == ("chunk",)
     assert (await run(kernel, "len(helpers.chunk(5))", round=2)).result == "3"
+
+
+@pytest.mark.parametrize("gone", ["del chunk, helpers", "chunk = helpers = None", "%reset -f"])
+async def test_helpers_that_were_taken_away_are_back_in_the_next_cell(open_kernel, gone) -> None:
+    """driver.md 3.19: helpers.NAME always reaches the helper, whatever a cell did to the names."""
+    kernel = await open_kernel()
+    await run(kernel, gone)
+    assert (await run(kernel, "len(helpers.chunk(5))", round=2)).result == "3"
+    assert (await run(kernel, "chunk is None or len(chunk(5))", round=3)).result in ("3", "True")
 
 
 async def test_only_user_variables_are_shown(open_kernel) -> None:
