@@ -12,7 +12,8 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import reduce
+from typing import Any, Literal
 
 from prompts import BudgetExceeded, SliceTooLarge
 from rlm.accounts import Accounts
@@ -27,6 +28,7 @@ from rlm.events import Event
 from rlm.ground import secrets_of
 from rlm.journal import Journal, RunLog, default_store, new_run_id
 from rlm.models.base import SliceText
+from rlm.plan import RunPlan
 from rlm.playback import Playback
 from rlm.retrieval import Retriever
 from rlm.runtime import RLM
@@ -39,7 +41,7 @@ from sandbox.in_kernel.body import Body
 from sandbox.requests import BadCall
 from sandbox.types import ChildAnswer, ChildBatch, ChildSlice, Span
 
-__all__ = ["compare"]
+__all__ = ["compare", "plan_comparison"]
 
 TOP_K = 8
 _NO_WORDS = "no passage of the input holds a word of the question"
@@ -76,6 +78,20 @@ class _Way:
 
 _Asked = tuple[DirectReply | None, str]
 """A reply, or None where there was nothing to ask about; and a note."""
+
+
+async def plan_comparison(
+    rlm: RLM, context: Sequence[Source], methods: Sequence[Method] = METHODS
+) -> RunPlan:
+    """What the methods would about take together. Asks no model. Raises UsageError."""
+    plans = []
+    kept = _readable_again(context)
+    for method in methods:
+        as_if = copy(rlm)
+        strategy: Literal["rlm", "direct"] = "direct" if method in ("direct", "bm25") else "rlm"
+        as_if.settings = replace(rlm.settings, strategy=strategy)
+        plans.append(await as_if.plan(kept))
+    return reduce(RunPlan.plus, plans)
 
 
 async def compare(

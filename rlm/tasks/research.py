@@ -7,6 +7,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import asdict, dataclass, replace
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from rlm.budget import Limits
 from rlm.documents import PathSource, Source, StreamSource, TextSource
 from rlm.errors import BudgetExhausted, ModelError, UsageError
 from rlm.markers import marks_in
+from rlm.plan import RunPlan
 from rlm.quotes import locate_all
 from rlm.runtime import RLM
 from rlm.tasks.ask import answered
@@ -30,7 +32,7 @@ from rlm.types import RunResult
 from sandbox.in_kernel.body import Body
 from sandbox.types import Span
 
-__all__ = ["Answerer", "Research", "plan_research", "research"]
+__all__ = ["Answerer", "Research", "foretell_research", "plan_research", "research"]
 
 Answerer = Callable[[str, Limits], Awaitable[RunResult]]
 """Answers one question within its limits, with citations whose offsets are of the same body."""
@@ -91,6 +93,21 @@ async def plan_research(
         plan = await _planned(job, task, most)
         await job.finish(plan.markdown())
         return plan
+
+
+async def foretell_research(
+    rlm: RLM,
+    task: str,
+    context: Sequence[str | Path | Source],
+    *,
+    plan: Plan | None = None,
+    most: int = _MOST_QUESTIONS,
+) -> RunPlan:
+    """What a research would about take, if each question needs the whole input once. Where a model would make
+    the plan, `most` questions are reckoned with. Asks no model. Raises UsageError."""
+    planned = plan or (from_task(task, most) if rlm.model.name == "extractive" else None)
+    each = await rlm.plan(_kept(context))
+    return reduce(RunPlan.plus, [each] * (len(planned.leaves) if planned else most))
 
 
 async def research(
