@@ -203,7 +203,7 @@ class _Reading:
             past = PastReply(reply, data["cost_usd"], cached)
             self._replies.setdefault(data["key"], []).append(past)
         if not cached:
-            self._calls += data["role"] != "root"
+            self._calls += data["role"] not in ("root", "summary")
             self._count(data["model"], reply.usage, data["cost_usd"])
 
     def _count(self, model: str, usage: TokenUsage, cost: float | None) -> None:

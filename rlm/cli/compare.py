@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rlm.cli.exits import Exit, say
+from rlm.cli.exits import Exit
 from rlm.cli.interrupts import run_interruptible
 from rlm.cli.options import PathsArgument, RunOptions, takes_run_options
-from rlm.cli.outcome import print_plan
+from rlm.cli.outcome import interrupted, print_plan
 from rlm.errors import UsageError
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rlm.runtime import RLM
     from rlm.tasks.comparison import Comparison, Method, MethodRow
 
-__all__ = ["compare"]
+__all__ = ["compare", "leave_with_comparison"]
 
 EXAMPLES = """\b
 Examples:
@@ -35,7 +35,9 @@ Examples:
   map-reduce  a child for every part, then one call over what they found
   rlm         the recursive run that rlm ask does
 
-Every method is paid for: --max-cost and the other limits hold for each. All are kept in the journal.
+Every method is paid for. --max-cost and the other limits hold for all of them together: of what is left
+when one begins, the RLM and map-reduce may take three times as much as one of the others. Interrupted or
+killed, it is gone on with by rlm resume.
 """
 
 
@@ -60,7 +62,6 @@ def compare(
     given: RunOptions,
 ) -> None:
     """Answer one question in several ways, side by side: do you need an RLM for it at all?"""
-    from rlm.cli.answer import json_bytes
     from rlm.tasks.comparison import METHODS
 
     if not question.strip():
@@ -77,15 +78,11 @@ def compare(
             if given.dry_run:
                 print_plan(run_interruptible(_planned(rlm, sources, chosen)), as_json=given.as_json)
                 return
-            found = run_interruptible(_run(rlm, question, sources, chosen, top_k, quiet=given.quiet))
+            found = run_interruptible(_run(rlm, question, sources, chosen, top_k))
         except KeyboardInterrupt:
             progress.close()
-            say("interrupted; what was paid for is in the journal (rlm runs)")
-            raise typer.Exit(Exit.INTERRUPTED) from None
-    typer.echo(json_bytes(found.to_json(), indent=2) if given.as_json else comparison_text(found))
-    if all(row.result.answer is None for row in found.rows):
-        failed = all(row.result.stop_reason == "model" for row in found.rows)
-        raise typer.Exit(Exit.MODEL if failed else Exit.NO_ANSWER)
+            raise interrupted(progress.run_id) from None
+    leave_with_comparison(found, as_json=given.as_json)
 
 
 compare.__doc__ = f"{compare.__doc__}\n\n{EXAMPLES}"
@@ -99,18 +96,24 @@ async def _planned(rlm: RLM, sources: Sequence[Source], methods: Sequence[Method
 
 
 async def _run(
-    rlm: RLM, question: str, sources: Sequence[Source], methods: Sequence[Method], top_k: int, *, quiet: bool
+    rlm: RLM, question: str, sources: Sequence[Source], methods: Sequence[Method], top_k: int
 ) -> Comparison:
     from rlm.tasks.compare import compare as compared
 
-    def told(method: Method) -> None:
-        if not quiet:
-            typer.echo(f"asking by {method}", err=True)
-
     try:
-        return await compared(rlm, question, sources, methods=methods, top_k=top_k, told=told)
+        return await compared(rlm, question, sources, methods=methods, top_k=top_k)
     finally:
         await rlm.aclose()
+
+
+def leave_with_comparison(found: Comparison, *, as_json: bool) -> None:
+    """Print it. Raises typer.Exit where no method has an answer."""
+    from rlm.cli.answer import json_bytes
+
+    typer.echo(json_bytes(found.to_json(), indent=2) if as_json else comparison_text(found))
+    if all(row.result.answer is None for row in found.rows):
+        failed = all(row.result.stop_reason == "model" for row in found.rows)
+        raise typer.Exit(Exit.MODEL if failed else Exit.NO_ANSWER)
 
 
 def comparison_text(found: Comparison) -> str:

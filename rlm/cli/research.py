@@ -12,7 +12,7 @@ from rlm.cli.answer import account, dollars, json_bytes, plural, printable
 from rlm.cli.exits import Exit, say
 from rlm.cli.interrupts import run_interruptible
 from rlm.cli.options import OutOption, PathsArgument, RunOptions, takes_run_options, written
-from rlm.cli.outcome import print_plan
+from rlm.cli.outcome import interrupted, print_plan
 from rlm.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rlm.tasks.questions import Plan
     from rlm.tasks.research import Research
 
-__all__ = ["research"]
+__all__ = ["leave_with_research", "research"]
 
 EXAMPLES = """\b
 Examples:
@@ -31,9 +31,9 @@ Examples:
   rlm research "Compare the offers" offers/ --plan plan.md
 
 A plan is a Markdown list of questions; deeper ones are parts of those above, and only these are asked. Look
-at it with --plan-only, edit it, and give it back with --plan: so much is asked, and no more. Each question is
-a run of its own with an equal share of the limits. The report names what was found with its sources, which
-sources contradict each other, and what was not found.
+at it with --plan-only, edit it, and give it back with --plan: so much is asked, and no more. All is one run;
+each question has an equal share of its limits. Interrupted or killed, it is gone on with by rlm resume. The
+report names what was found with its sources, which sources contradict each other, and what was not found.
 """
 
 
@@ -71,27 +71,28 @@ def research(
                 found = run_interruptible(_researched(rlm, task, sources, read, questions))
         except KeyboardInterrupt:
             progress.close()
-            say("interrupted; the same again with --cache does not pay again for what children answered")
-            raise typer.Exit(Exit.INTERRUPTED) from None
+            # What only makes a plan is one call: there is nothing to go on with.
+            raise interrupted(None if plan_only else progress.run_id) from None
     if plan_only:
         written(made.markdown().rstrip("\n"), out)
         if not given.quiet:
             count, share = len(made.leaves), dollars(given.max_cost / len(made.leaves))
-            say(f"{plural(count, 'question')}, each a run of at most {share}; nothing was researched")
+            say(f"{plural(count, 'question')}, each of at most {share}; nothing was researched")
         return
-    text = (
-        json_bytes(found.to_json(), indent=2).decode()
-        if given.as_json
-        else printable(found.report).rstrip("\n")
-    )
-    written(text, out)
-    if not given.quiet:
-        typer.echo(_account(found), err=True)
-    if not found.sources:
-        raise typer.Exit(Exit.MODEL if found.result.stop_reason == "model" else Exit.NO_ANSWER)
+    leave_with_research(found, out, as_json=given.as_json, quiet=given.quiet)
 
 
 research.__doc__ = f"{research.__doc__}\n\n{EXAMPLES}"
+
+
+def leave_with_research(found: Research, out: Path | None, *, as_json: bool, quiet: bool) -> None:
+    """Print the report, or write it to `out`. Raises typer.Exit where nothing was found."""
+    as_text = printable(found.report).rstrip("\n")
+    written(json_bytes(found.to_json(), indent=2).decode() if as_json else as_text, out)
+    if not quiet:
+        typer.echo(_account(found), err=True)
+    if not found.sources:
+        raise typer.Exit(Exit.MODEL if found.result.stop_reason == "model" else Exit.NO_ANSWER)
 
 
 def _read(file: Path, task: str) -> Plan:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from rlm.errors import UsageError
 
@@ -44,6 +45,11 @@ class Plan:
 
     task: str
     questions: tuple[Question, ...]
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Plan:
+        """What `dataclasses.asdict` made of one, and JSON has been through."""
+        return cls(data["task"], tuple(map(_read_back, data["questions"])))
 
     @property
     def leaves(self) -> tuple[Question, ...]:
@@ -117,6 +123,10 @@ def from_task(task: str, most: int) -> Plan:
     return Plan(
         " ".join(task.split()), tuple(Question(str(n), one[:_LONGEST]) for n, one in enumerate(unique, 1))
     )
+
+
+def _read_back(data: Mapping[str, Any]) -> Question:
+    return Question(data["number"], data["text"], tuple(map(_read_back, data["parts"])))
 
 
 def _question(node: _Node, number: str) -> Question:
