@@ -35,6 +35,9 @@ _NEGATION = re.compile(r"\b(?:not|never|no longer|cannot|nobody|none|without)\b|
 _NO_CLAIM = re.compile(
     r"[?？]\s*[\"”’']?$|\b(?:if|whether|would|could|should|might|may|perhaps|maybe)\b", re.I
 )
+_SMALL = re.compile(r"\b[a-zà-öø-ÿ][\w'’-]{2,}")
+_FEWEST_SMALL = 2
+"""Titles, headings and references have hardly any word in small letters; what claims something has."""
 _NAMED = re.compile(r"(?<=[\w,;:] )[A-Z][\w'’-]+")
 _ARRAY = re.compile(r"\[.*\]", re.DOTALL)
 _LONGEST = 300
@@ -129,7 +132,7 @@ def _said(sources: Sequence[Source]) -> list[_Said]:
         quote = source.citation.quote
         for start, end in sentences(quote):
             text = " ".join(quote[start:end].split())
-            if not _NO_CLAIM.search(text):
+            if not _NO_CLAIM.search(text) and len(_SMALL.findall(text)) >= _FEWEST_SMALL:
                 claims.append((source.number, text))
     plain = [_LABEL.sub(" ", text) for _, text in claims]
     tokens = Tokens()

@@ -55,6 +55,7 @@ def test_the_same_said_with_another_number_or_denied_is_a_conflict(one: str, oth
             "If it rains the pump would move 40 litres a minute.",
             "If it rains the pump moves 60 litres a minute.",
         ),
+        ("American Harbour Review, 103(4), 1172-1211.", "American Harbour Review, 106(10), 3133-58."),
         ("Table 1 lists the cranes of the yard.", "Table 2 lists the cranes of the yard."),
         ("1. The crane of the yard is red.", "2. The crane of the yard is red."),
         ("The crane lifts 12 tons.", "The crane is 30 metres high and was built by hand."),
