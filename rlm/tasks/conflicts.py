@@ -10,7 +10,7 @@ from itertools import combinations
 
 from rlm.models.extractive.sentences import sentences
 from rlm.retrieval.words import FUNCTION_WORDS, Tokens
-from rlm.tasks.evidence_table import Source
+from rlm.tasks.evidence_table import Source, without_headings
 
 __all__ = ["Conflict", "read_conflicts", "seen_conflicts"]
 
@@ -129,7 +129,7 @@ def read_conflicts(reply: str, known: int) -> list[Conflict]:
 def _said(sources: Sequence[Source]) -> list[_Said]:
     claims: list[tuple[int, str]] = []
     for source in sources:
-        quote = source.citation.quote
+        quote = without_headings(source.citation)
         for start, end in sentences(quote):
             text = " ".join(quote[start:end].split())
             if not _NO_CLAIM.search(text) and len(_SMALL.findall(text)) >= _FEWEST_SMALL:
@@ -150,7 +150,7 @@ def _said(sources: Sequence[Source]) -> list[_Said]:
                 number,
                 text[:_LONGEST],
                 frozenset(stem for stem in frame if stem not in FUNCTION_WORDS and len(stem) > 1),
-                frozenset(named),
+                frozenset(named) - FUNCTION_WORDS,
                 numbers,
                 years,
                 labels,

@@ -15,12 +15,13 @@ from rlm.tasks.lines import words_of
 from rlm.tasks.questions import Question
 from rlm.types import Citation, RunResult
 
-__all__ = ["EvidenceTable", "Finding", "Source", "passages"]
+__all__ = ["EvidenceTable", "Finding", "Source", "passages", "without_headings"]
 
 _ALIKE = 0.9
 _OVERLAP = 0.5
 _CLAIM = re.compile(r"\n+|(?<=[.!?…])\s+(?!\[)|(?<=[.!?…]\])\s+|(?<=\])\s+(?=[A-Z])")
 _PREFACE = "Extracts ("
+_HASHES = re.compile(r"(?<!\S)#{1,6}\s+")
 _MOST_EXTRACTS = 8
 """Of a question that no model answered: passages in the report, the best ones."""
 _LONG_EXTRACT = 300
@@ -116,7 +117,7 @@ def _extracted(
     for place, citation in enumerate(result.citations, 1):
         if place not in numbers:
             continue
-        quote = citation.quote
+        quote = without_headings(citation)
         pieces = [" ".join(quote[start:end].split()) for start, end in sentences(quote)]
         if len(quote) > _LONG_EXTRACT and len(pieces) > _SENTENCES:
             told = [len(words) for words in _told(question, pieces)]
@@ -196,6 +197,16 @@ def _overlap(one: Citation, other: Citation) -> bool:
 def _same_words(one: str, other: str) -> bool:
     left, right = words_of(one), words_of(other)
     return len(left) > 2 and len(left & right) >= _ALIKE * len(left | right)
+
+
+def without_headings(citation: Citation) -> str:
+    """The passage without the headings it begins with, which stand beside it as its place, and without the
+    marks of those within."""
+    text = citation.quote
+    for heading in citation.heading_path:
+        begun = re.match(rf"\s*#{{1,6}}\s+{re.escape(heading)}\s+(?=\S)", text)
+        text = text[begun.end() :] if begun else text
+    return _HASHES.sub("", text)
 
 
 def passages(sources: Sequence[Source]) -> str:

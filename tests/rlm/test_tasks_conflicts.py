@@ -28,6 +28,11 @@ def seen(*texts: str) -> list[tuple[int, ...]]:
             "The crane of the yard costs 90,000 euros.",
             "To: buyers. The crane of the yard now costs 92,000 euros.",
         ),
+        (
+            "The northern yard offers the crane for 90,000 euros, without transport.",
+            "To: buying The northern yard called: the northern yard offers the crane for 92,000 euros, "
+            "without transport.",
+        ),
         ("The tenant gives notice of 3 months.", "The tenant gives notice of 6 months."),
         ("The harbour bridge was opened in 1932.", "The harbour bridge was opened in 1933."),
         ("The pump of the plant was inspected.", "The pump of the plant was never inspected."),
