@@ -5,7 +5,8 @@
 DATA holds `<set>/items.jsonl`. Every document is asked its own questions, and so many that were written for
 others: those must be answered with "not in the documents". Half of these are of the same set, whose documents
 are about alike things. Questions for a summary of the whole are left out: any document answers them. Items
-with choices are asked once more with these.
+with choices are asked once more with these; so are those with short answers, with the answers to three others
+as the wrong choices.
 """
 
 from __future__ import annotations
@@ -32,6 +33,9 @@ from rlm.tasks.research import research
 _SETS = "locomo,qmsum,squality,longbench_v2"
 _CHOICE = re.compile(r"^- [A-Z]: (.*)$", re.MULTILINE)
 _SEED = 7
+_CHOICES = 4
+_SHORT = 100
+"""Characters of an answer that can be a choice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +72,20 @@ async def measured(
     ]
 
 
-async def chosen(rlm: RLM, item: Item) -> bool | None:
+def choices_of(item: Item, everything: list[Item], chance: random.Random) -> list[str]:
+    """The choices of a question; of one with short answers these and three of others; none of the rest."""
+    given = _CHOICE.findall(item.question)
+    if given or len(item.golds[0]) > _SHORT:
+        return given
+    pool = [one.golds[0] for one in everything if one.set == item.set and one.golds[0] not in item.golds]
+    offered = [item.golds[0], *chance.sample(pool, min(3, len(pool)))]
+    chance.shuffle(offered)
+    return offered if len(set(offered)) == _CHOICES else []
+
+
+async def chosen(rlm: RLM, item: Item, offered: list[str]) -> bool | None:
     """Whether the right choice was made; None when none was."""
-    found = await ask(
-        rlm, stem(item), [TextSource("document.txt", item.context)], choices=_CHOICE.findall(item.question)
-    )
+    found = await ask(rlm, stem(item), [TextSource("document.txt", item.context)], choices=offered)
     return None if found.choice is None else str(found.result.answer).partition(": ")[2] in item.golds
 
 
@@ -91,7 +104,7 @@ async def main(data: Path, sets: list[str], wrong: int) -> list[Asked]:
     chance = random.Random(_SEED)
     everything = [item for name in sets for item in items(data, name)]
     rows: list[Asked] = []
-    choices: Counter[bool | None] = Counter()
+    choices: Counter[tuple[str, bool | None]] = Counter()
     with tempfile.TemporaryDirectory() as folder:
         rlm = RLM("extractive", settings=Settings(store=Path(folder) / "rlm.db"))
         for context in dict.fromkeys(item.context for item in everything):
@@ -99,11 +112,14 @@ async def main(data: Path, sets: list[str], wrong: int) -> list[Asked]:
             others = [one for one in everything if one.context != context and not is_overview(stem(one))]
             rows += await measured(rlm, own, others, wrong, chance)
             for item in own:
-                if _CHOICE.search(item.question):
-                    choices[await chosen(rlm, item)] += 1
+                offered = choices_of(item, everything, chance)
+                if offered:
+                    choices[item.set, await chosen(rlm, item, offered)] += 1
             print(f"{len(rows)} questions asked", file=sys.stderr, flush=True)
     print(table(rows))
-    print(f"choices: {choices[True]} right, {choices[False]} wrong, {choices[None]} not made")
+    for name in dict.fromkeys(name for name, _ in choices):
+        right, wrong_ones, none = (choices[name, came] for came in (True, False, None))
+        print(f"{name}: choices {right} right, {wrong_ones} wrong, {none} not made")
     return rows
 
 

@@ -44,6 +44,10 @@ __all__ = ["Job", "Past", "opened_job", "past_of", "resumed_job"]
 JobKind = Literal["summarize", "plan", "research", "compare"]
 
 
+_RESUMED = ("research", "compare")
+"""What is gone on with: the journal keeps its input, where it can."""
+
+
 @dataclass(frozen=True, slots=True)
 class Past:
     """An earlier run of the same job, and those that it stood on: what models replied, by the call's key."""
@@ -241,7 +245,9 @@ async def opened_job(
                 "since": past.run_id if past else None,
             }
             removed = await journal.prune(most_bytes=engine.settings.store_mb << 20)
-            kept = input_to_keep(journal, loaded.context.folder, settings["sources"])
+            kept = None
+            if kind in _RESUMED:
+                kept = input_to_keep(journal, loaded.context.folder, settings["sources"])
             async with journal.run(new_run_id(), task, settings, input=kept) as log:
                 engine.tell(RunStarted(log.run_id, "rlm", engine.model.name))
                 job = Job(opened, body, log, Recording(replies=past.replies) if past else None, warnings)
