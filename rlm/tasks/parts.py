@@ -16,7 +16,7 @@ from rlm.bench import Bench
 from rlm.budget import Limits
 from rlm.coverage import Above, CoverageLedger, IntervalSet, Noted
 from rlm.engine import Engine
-from rlm.errors import JournalError, RLMError, UsageError
+from rlm.errors import JournalError, ModelError, RLMError, UsageError
 from rlm.events import (
     ChildEnded,
     ChildrenStarted,
@@ -156,15 +156,18 @@ class Parts:
         part = self._part(name, limits, seen)
         result: RunResult | None = None
         error: str | None = None
+        again = False
         try:
             result = replace(await work(part), usage=part.accounts.caller.branch_usage)
         except (SandboxRefused, JournalError, UsageError):
             raise
         except (RLMError, SandboxError) as failure:
-            error = str(failure)
+            error, again = str(failure), isinstance(failure, ModelError | SandboxError)
+        else:
+            again = result.stop_reason in ("model", "cancelled")
         # What goes into the report is what can be read back: both ways must make the same.
         data = None if result is None else json.loads(json.dumps(result.to_json()))
-        facts = {"name": name, "error": error, "result": data, "seen": seen.to_json()}
+        facts = {"name": name, "error": error, "again": again, "result": data, "seen": seen.to_json()}
         await accounts.log.append("part_ended", facts)
         ended = _past_part(facts, limits)
         done = [*self._done, *([ended.result] if ended.result else [])]
@@ -225,17 +228,15 @@ class _Seen:
 
 
 def past_parts(events: Sequence[Entry], *, failed: bool) -> dict[str, PastPart]:
-    """What a job's events say of its parts. With `failed` those that failed, or whose provider did, count as
-    ended, too: else they are to be gone on with."""
+    """What a job's events say of its parts. With `failed` those that their provider or their kernel failed
+    count as ended, too: else they are to be gone on with."""
     found: dict[str, PastPart] = {}
     for event in events:
         if event.kind == "part":
             found[event.data["name"]] = PastPart(Limits(**event.data["limits"]))
-        elif event.kind == "part_ended":
-            ended = _past_part(event.data, found[event.data["name"]].limits)
-            lost = ended.result is None or ended.result.stop_reason in ("model", "cancelled")
-            if failed or not lost:
-                found[event.data["name"]] = ended
+        elif event.kind == "part_ended" and (failed or not event.data["again"]):
+            begun = found[event.data["name"]]
+            found[event.data["name"]] = _past_part(event.data, begun.limits)
     return found
 
 

@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 
 from rlm import RLM, Limits, Settings
 from rlm.documents import TextSource
-from rlm.errors import ModelUnavailable, UsageError
+from rlm.errors import JournalError, ModelUnavailable, UsageError
 from rlm.journal import Journal
 from rlm.models.base import Request
+from rlm.tasks.compare import resume_comparison
 from rlm.tasks.questions import Plan, Question, from_markdown, from_task
-from rlm.tasks.research import Research, plan_research, research
+from rlm.tasks.research import Research, plan_research, research, resume_research
 from rlm.testing import ScriptedModel
 
 OFFERS = [
@@ -278,3 +279,58 @@ def test_every_sentence_of_a_passage_has_its_source() -> None:
         seconds=0.0,
     )
     assert [sources for _, sources in _claims(result, {1: 7})] == [(7,), (7,), ()]
+
+
+async def test_a_question_whose_provider_failed_is_asked_again_and_the_answered_ones_are_not(
+    researched: Run, tmp_path: Path, sandbox_level: int
+) -> None:
+    """Killed after that: an answer stays, a failure is none."""
+    gone = True
+
+    def fails(request: Request) -> str:
+        if gone and "notice" in request.task.partition("(This")[0]:
+            raise ModelUnavailable("gone for a while")
+        return scripted(request)
+
+    def dies(request: Request) -> str:
+        if gone and not request.messages[-1].content.startswith("Plan research"):
+            raise RuntimeError("the process dies here")
+        return summaries(request)
+
+    model = ScriptedModel.of(direct=fails, summary=dies)
+    with pytest.raises(RuntimeError):
+        await researched("Compare the offers", model)
+    async with Journal.open(tmp_path / "rlm.db") as journal:
+        (left,) = await journal.runs()
+    assert left.state == "interrupted"
+    gone = False
+    paid = len(model.requests)
+    rlm = RLM(model, settings=Settings(store=tmp_path / "rlm.db", sandbox=sandbox_level))
+    found = await resume_research(rlm, left.run_id)
+    asked = [
+        request.task.partition("(This")[0] for request in model.requests[paid:] if request.role == "direct"
+    ]
+    assert ["notice" in one for one in asked] == [True]
+    assert not found.gaps
+    assert [one.text for one in found.findings] == [
+        "The crane costs 90,000 euros.",
+        "The notice is three months.",
+    ]
+    # It has ended: the same comes out, nothing is asked and nothing written.
+    paid = len(model.requests)
+    again = await resume_research(rlm, left.run_id)
+    assert (again.report, again.result) == (found.report, found.result)
+    assert len(model.requests) == paid
+
+
+async def test_a_job_of_another_kind_or_with_other_models_is_not_gone_on_with(
+    researched: Run, tmp_path: Path
+) -> None:
+    found = await researched()
+    settings = Settings(store=tmp_path / "rlm.db")
+    with pytest.raises(JournalError, match="is a research job, not a run of one question"):
+        await RLM("extractive", settings=settings).resume(found.result.run_id)
+    with pytest.raises(JournalError, match="is a research job"):
+        await resume_comparison(RLM("extractive", settings=settings), found.result.run_id)
+    with pytest.raises(UsageError, match="was begun with"):
+        await resume_research(RLM(ScriptedModel.of(root=[]), settings=settings), found.result.run_id)
