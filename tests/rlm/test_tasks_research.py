@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from collections.abc import Callable
@@ -13,8 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlm import RLM, Limits, Settings
-from rlm.documents import TextSource
+from rlm.documents import StreamSource, TextSource
 from rlm.errors import JournalError, ModelUnavailable, UsageError
+from rlm.events import Event, PartEnded, PartStarted
 from rlm.journal import Journal
 from rlm.models.base import Request
 from rlm.tasks.compare import resume_comparison
@@ -334,3 +336,21 @@ async def test_a_job_of_another_kind_or_with_other_models_is_not_gone_on_with(
         await resume_comparison(RLM("extractive", settings=settings), found.result.run_id)
     with pytest.raises(UsageError, match="was begun with"):
         await resume_research(RLM(ScriptedModel.of(root=[]), settings=settings), found.result.run_id)
+
+
+async def test_the_input_is_loaded_once_for_all_questions(tmp_path: Path, sandbox_level: int) -> None:
+    """A stream can be read once only: every question is asked of what came of it. One run, of which its
+    watchers are told once that it began and ended."""
+    told: list[Event] = []
+    text = b"Zeppelin Works offers the crane for 90,000 euros.\nThe notice is three months.\n"
+    settings = Settings(store=tmp_path / "rlm.db", sandbox=sandbox_level)
+    rlm = RLM("extractive", settings=settings, observe=told.append)
+    found = await research(rlm, TASK, [StreamSource("stdin", io.BytesIO(text))])
+    assert {one.question.number for one in found.findings} == {"1", "2"}
+    names = [type(event).__name__ for event in told]
+    assert [names.count(name) for name in ("ContextLoaded", "RunStarted", "RunEnded")] == [1, 1, 1]
+    assert [event.name for event in told if isinstance(event, PartStarted)] == ["q1", "q2", "q3"]
+    assert [event.done for event in told if isinstance(event, PartEnded)] == [1, 2, 3]
+    async with Journal.open(tmp_path / "rlm.db") as journal:
+        (run,) = await journal.runs()
+    assert (run.run_id, run.state) == (found.result.run_id, "finished")
