@@ -81,11 +81,15 @@ class Reservation:
 
 @dataclass(slots=True)
 class _Ledger:
-    """The sums of one tree, in calls, tokens and nano-dollars."""
+    """The sums of one tree, in calls, tokens and nano-dollars. What is spent in a share of one counts in
+    `above`, too, and must have room in both."""
 
     limits: Mapping[_Kind, int]
+    seconds: float
     started: float
     clock: Callable[[], float]
+    above: _Ledger | None = None
+    above_numbers: dict[int, int] = field(default_factory=dict)
     used: dict[_Kind, int] = field(default_factory=lambda: dict.fromkeys(_KINDS, 0))
     open: dict[int, dict[_Kind, int]] = field(default_factory=dict)
     reserved: dict[_Kind, int] = field(default_factory=lambda: dict.fromkeys(_KINDS, 0))
@@ -95,18 +99,28 @@ class _Ledger:
     cost_known: bool = True
 
     def left(self, kind: _Kind) -> int:
-        return self.limits[kind] - self.used[kind] - self.reserved[kind] - self.held[kind]
+        own = self.limits[kind] - self.used[kind] - self.reserved[kind] - self.held[kind]
+        return own if self.above is None else min(own, self.above.left(kind))
 
-    def margin(self, kind: _Kind) -> int:
-        """What calls in flight may yet cost beyond their estimates: each as much as the worst so far did.
-        With it, racing calls overspend a limit by no more than one call's estimate error."""
-        return self.overrun[kind] * len(self.open)
+    def room(self, kind: _Kind) -> int:
+        """What may be reserved: what is left, less what calls in flight may yet cost beyond their estimates,
+        each as much as the worst so far did. With it, racing calls overspend a limit by no more than one
+        call's estimate error."""
+        own = self.limits[kind] - self.used[kind] - self.reserved[kind] - self.held[kind]
+        own -= self.overrun[kind] * len(self.open)
+        return own if self.above is None else min(own, self.above.room(kind))
+
+    def seconds_left(self) -> float:
+        own = self.seconds - (self.clock() - self.started)
+        return own if self.above is None else min(own, self.above.seconds_left())
 
     def enter(self, amounts: dict[_Kind, int]) -> int:
         self.numbers += 1
         self.open[self.numbers] = amounts
         for kind in _KINDS:
             self.reserved[kind] += amounts[kind]
+        if self.above is not None:
+            self.above_numbers[self.numbers] = self.above.enter(amounts)
         return self.numbers
 
     def leave(self, number: int) -> dict[_Kind, int] | None:
@@ -114,7 +128,27 @@ class _Ledger:
         if amounts is not None:
             for kind in _KINDS:
                 self.reserved[kind] -= amounts[kind]
+            if self.above is not None:
+                self.above.leave(self.above_numbers.pop(number))
         return amounts
+
+    def charge(self, charged: dict[_Kind, int], reserved: dict[_Kind, int]) -> None:
+        for kind in _KINDS:
+            self.used[kind] += charged[kind]
+            if reserved[kind] > 0:  # without an estimate there is no estimate error to learn from
+                self.overrun[kind] = max(self.overrun[kind], charged[kind] - reserved[kind])
+        if self.above is not None:
+            self.above.charge(charged, reserved)
+
+    def hold(self, kind: _Kind, amount: int) -> None:
+        self.held[kind] += amount
+        if self.above is not None:
+            self.above.hold(kind, amount)
+
+    def price_unknown(self) -> None:
+        self.cost_known = False
+        if self.above is not None:
+            self.above.price_unknown()
 
 
 class Budget:
@@ -133,7 +167,7 @@ class Budget:
             "tokens": limits.tokens,
             "cost_usd": _nano(limits.cost_usd),
         }
-        self._ledger = _Ledger(shared, clock(), clock)
+        self._ledger = _Ledger(shared, limits.seconds, clock(), clock)
         self._rounds = 0
         self._last_taken = False
         self._branch = False
@@ -144,6 +178,13 @@ class Budget:
         other = Budget(self.limits, clock=self._ledger.clock)
         other._ledger = self._ledger
         other._branch = True
+        return other
+
+    def share(self, limits: Limits) -> Budget:
+        """A part of the ledger, within limits of its own: what is spent there counts here, too, and must have
+        room here. Its time counts from now, and ends with this one's."""
+        other = Budget(limits, clock=self._ledger.clock)
+        other._ledger.above = self._ledger
         return other
 
     def close(self) -> None:
@@ -172,7 +213,8 @@ class Budget:
         return self._rounds
 
     def restore(self, *, calls: int, tokens: int, cost_usd: float, cost_known: bool) -> None:
-        """Account for what an earlier process spent on this run. Raises ValueError for negative amounts."""
+        """Account for what an earlier process spent on this run; in a share, in that alone. Raises ValueError
+        for negative amounts."""
         ledger = self._ledger
         for kind, amount in self._amounts(calls, tokens, cost_usd).items():
             ledger.used[kind] += amount
@@ -225,7 +267,7 @@ class Budget:
 
     def _last_round_room(self) -> dict[_Kind, int]:
         ledger = self._ledger
-        return {kind: self._hold[kind] + max(0, ledger.left(kind) - ledger.margin(kind)) for kind in _KINDS}
+        return {kind: self._hold[kind] + max(0, ledger.room(kind)) for kind in _KINDS}
 
     def reserve(self, *, calls: int = 1, tokens: int, cost_usd: float | None) -> Reservation:
         """Hold room for a call: `tokens` in and out at most, `cost_usd` or None when its price is unknown.
@@ -237,10 +279,11 @@ class Budget:
         amounts = self._amounts(calls, tokens, cost_usd)
         ledger = self._ledger
         for kind in _KINDS:
-            room = ledger.left(kind) - ledger.margin(kind)
+            room = ledger.room(kind)
             if amounts[kind] > 0 and amounts[kind] > room:
                 raise self._exhausted(kind, amounts[kind], room)
-        ledger.cost_known = ledger.cost_known and cost_usd is not None
+        if cost_usd is None:
+            ledger.price_unknown()
         return Reservation(ledger.enter(amounts), calls, tokens, cost_usd)
 
     def settle(self, reservation: Reservation, *, tokens: int, cost_usd: float | None) -> None:
@@ -252,12 +295,9 @@ class Budget:
         if amounts is None:
             raise ValueError(f"reservation {reservation.number} was settled or released before")
         if cost_usd is None:
-            ledger.cost_known = False
+            ledger.price_unknown()
             charged["cost_usd"] = amounts["cost_usd"]
-        for kind in _KINDS:
-            ledger.used[kind] += charged[kind]
-            if amounts[kind] > 0:  # without an estimate there is no estimate error to learn from
-                ledger.overrun[kind] = max(ledger.overrun[kind], charged[kind] - amounts[kind])
+        ledger.charge(charged, amounts)
 
     def release(self, reservation: Reservation) -> None:
         """Give back a reservation of a call that was never made. Nothing happens if it is settled already,
@@ -268,10 +308,10 @@ class Budget:
         """Every counted limit: name → `used` (settled), `limit`, `left` (free to reserve: without what is
         in flight or held for the last round; never below 0). Rounds are this RLM's, `left` with the last."""
         ledger = self._ledger
-        seconds = self._seconds
+        seconds = ledger.clock() - ledger.started
         report = {
             "rounds": _line(self._rounds, self.limits.rounds, self.limits.rounds - self._rounds),
-            "seconds": _line(seconds, self.limits.seconds, self.limits.seconds - seconds),
+            "seconds": _line(seconds, self.limits.seconds, self.seconds_left),
         }
         for kind in _KINDS:
             unit = _NANO if kind == "cost_usd" else 1
@@ -282,7 +322,7 @@ class Budget:
     @property
     def seconds_left(self) -> float:
         """The same as `remaining()["seconds"]`, for those that ask at every call."""
-        return max(self.limits.seconds - self._seconds, 0.0)
+        return max(self._ledger.seconds_left(), 0.0)
 
     def remaining(self) -> dict[str, float]:
         """What is left of each limit of `used()`, by name."""
@@ -294,15 +334,11 @@ class Budget:
 
     def _set_hold(self, amounts: dict[_Kind, int]) -> None:
         for kind in _KINDS:
-            self._ledger.held[kind] += amounts[kind] - self._hold[kind]
+            self._ledger.hold(kind, amounts[kind] - self._hold[kind])
         self._hold = amounts
 
-    @property
-    def _seconds(self) -> float:
-        return self._ledger.clock() - self._ledger.started
-
     def _check_time(self) -> None:
-        if self._seconds >= self.limits.seconds:
+        if self.seconds_left <= 0:
             raise BudgetExhausted(
                 "seconds", f"the run's {self.limits.seconds:g} seconds are used up; raise limits.seconds"
             )

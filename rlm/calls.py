@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from copy import copy
 from dataclasses import asdict, dataclass
@@ -76,13 +76,10 @@ class Caller:
         self._observe = observe
         self._remember = remember
         self._sums: dict[str, _Sum] = {}
-        self._branches: tuple[_Sum, ...] = ()
+        self._branches: tuple[dict[str, _Sum], ...] = ()
         spent = playback.recording.spent
         self._calibrations: dict[str, Calibration] = dict(spent.calibrations)
-        for usage in spent.usage:
-            facts = asdict(usage)
-            name = facts.pop("model")
-            self._sums[name] = _Sum(**facts)
+        self._sums.update(_sums_of(spent.usage))
         budget.restore(
             calls=spent.calls, tokens=spent.tokens, cost_usd=spent.cost_usd, cost_known=spent.cost_known
         )
@@ -92,14 +89,24 @@ class Caller:
         """The same for a sub-RLM: what it spends counts here, too."""
         other = copy(self)
         other._budget, other._log, other._playback = budget, log, playback
-        other._branches = (*self._branches, _Sum())
+        other._branches = (*self._branches, {})
+        return other
+
+    def part(self, budget: Budget, log: RunLog, playback: Playback) -> Caller:
+        """The same for a part of a job, whose own usage is told apart, also what an earlier process paid."""
+        other = self.branch(budget, log, playback)
+        spent = playback.recording.spent
+        other._branches[-1].update(_sums_of(spent.usage))
+        budget.restore(
+            calls=spent.calls, tokens=spent.tokens, cost_usd=spent.cost_usd, cost_known=spent.cost_known
+        )
         return other
 
     @property
     def branch_tokens(self) -> tuple[int, int]:
         """Tokens in and out of this branch's calls, and of those below it."""
-        mine = self._branches[-1]
-        return mine.input_tokens, mine.output_tokens
+        mine = self._branches[-1].values()
+        return sum(one.input_tokens for one in mine), sum(one.output_tokens for one in mine)
 
     @property
     def tokens(self) -> int:
@@ -115,8 +122,13 @@ class Caller:
         )
 
     def usage(self) -> tuple[Usage, ...]:
-        """What every model was asked for."""
-        return tuple(Usage(model=name, **asdict(one)) for name, one in self._sums.items())
+        """What every model was asked for, by all of the tree."""
+        return _usages(self._sums)
+
+    @property
+    def branch_usage(self) -> tuple[Usage, ...]:
+        """What every model was asked for in this branch, and below it."""
+        return _usages(self._branches[-1])
 
     def calibrated(self, model: Model, estimated: int) -> int:
         """An estimate in the model's own tokens, as far as its usage has told."""
@@ -255,7 +267,7 @@ class Caller:
     def _settle(self, model: Model, reservation: Reservation, usage: TokenUsage) -> float | None:
         paid = self.prices.of(model, usage)
         self._budget.settle(reservation, tokens=usage.input_tokens + usage.output_tokens, cost_usd=paid)
-        for one in (self._sums.setdefault(model.name, _Sum()), *self._branches):
+        for one in (sums.setdefault(model.name, _Sum()) for sums in (self._sums, *self._branches)):
             one.calls += 1
             one.input_tokens += usage.input_tokens
             one.output_tokens += usage.output_tokens
@@ -267,3 +279,12 @@ class Caller:
 def messages_of(system: str, user: str) -> tuple[Message, ...]:
     """The two messages of a prompt that has a system part."""
     return (Message("system", system, stable=True), Message("user", user))
+
+
+def _sums_of(usages: Sequence[Usage]) -> dict[str, _Sum]:
+    facts = [asdict(usage) for usage in usages]
+    return {one.pop("model"): _Sum(**one) for one in facts}
+
+
+def _usages(sums: Mapping[str, _Sum]) -> tuple[Usage, ...]:
+    return tuple(Usage(model=name, **asdict(one)) for name, one in sums.items())

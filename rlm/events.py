@@ -18,6 +18,8 @@ __all__ = [
     "KernelOpened",
     "ModelAnswered",
     "Observer",
+    "PartEnded",
+    "PartStarted",
     "QuestionsRepeated",
     "Resumed",
     "Retrying",
@@ -49,6 +51,27 @@ class RunStarted:
     run_id: str
     strategy: Strategy
     model: str
+
+
+@dataclass(frozen=True, slots=True)
+class PartStarted:
+    """Of a job: a question of a research, a method of a comparison; one of `of`. `known`: its end is in the
+    journal, nothing is asked."""
+
+    name: str
+    title: str
+    of: int
+    known: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PartEnded:
+    """`ok` when it came to an answer."""
+
+    name: str
+    ok: bool
+    done: int
+    of: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +240,8 @@ Event = (
     ContextLoaded
     | RunStarted
     | Resumed
+    | PartStarted
+    | PartEnded
     | KernelOpened
     | RoundStarted
     | ModelAnswered

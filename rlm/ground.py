@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rlm.answer_type import AnswerType
 from rlm.bench import Bench
+from rlm.documents import Loaded
 from rlm.engine import Engine, Settings
 from rlm.errors import UsageError
 from rlm.models import Model
@@ -17,13 +19,26 @@ from rlm.retrieval.ranking import Ranking
 from rlm.workspace import Workspace
 from sandbox.context_file import ContextFile
 from sandbox.kernel_process import KernelSource
+from sandbox.pool import KernelPool
 
 if TYPE_CHECKING:
     from rlm.journal import Journal
 
-__all__ = ["bench_for", "facts_of", "open_journal", "secrets_of", "type_of"]
+__all__ = ["Opened", "bench_for", "facts_of", "open_journal", "secrets_of", "type_of"]
 
 _SECRET_WORDS = ("KEY", "TOKEN", "SECRET", "PASSWORD", "AUTHORIZATION")
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """What a job stands on: who answers within what, its input, the journal, a folder; kernels that it shares
+    with others, if it does."""
+
+    engine: Engine
+    loaded: Loaded
+    journal: Journal
+    workspace: Workspace
+    kernels: KernelPool | None = None
 
 
 @asynccontextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from rlm.budget import Budget, Limits
@@ -39,6 +39,18 @@ class RunPlan:
     tokens: int
     cost_usd: float | None
     seconds: float
+
+    def plus(self, other: RunPlan) -> RunPlan:
+        """Both, one after the other, over the same input."""
+        costs = (self.cost_usd, other.cost_usd)
+        return replace(
+            self,
+            strategy="rlm" if "rlm" in (self.strategy, other.strategy) else "direct",
+            calls=self.calls + other.calls,
+            tokens=self.tokens + other.tokens,
+            cost_usd=None if None in costs else round(sum(cost or 0.0 for cost in costs), 4),
+            seconds=self.seconds + other.seconds,
+        )
 
     def to_json(self) -> dict[str, Any]:
         """A JSON-safe mapping."""

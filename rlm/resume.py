@@ -51,17 +51,15 @@ class LeftRun:
     result: RunResult | None
 
     @classmethod
-    async def read(cls, journal: Journal, run: str) -> LeftRun:
-        """The run whose name is or starts with `run`. Raises JournalError."""
+    async def read(cls, journal: Journal, run: str, *, job: str | None = None) -> LeftRun:
+        """The run whose name is or starts with `run`; `job` is the kind of job that it must be. Raises
+        JournalError."""
         name = await journal.resolve(run)
         summary = await journal.get(name)
         events = await journal.events(name)
         facts = summary.settings
-        if "job" in facts:
-            again = f"the same again with --since {name}" if facts["job"] == "summarize" else "ask again"
-            raise JournalError(
-                f"run {name} is a {facts['job']} job, which is not gone on with by resume: {again}"
-            )
+        if facts.get("job") != job:
+            raise JournalError(_another_kind(name, facts.get("job"), job))
         if not {"sources", "root", "limits"} <= facts.keys():
             raise JournalError(
                 f"run {name} was written by an older rlm, which did not keep what it takes to go on with it; "
@@ -123,6 +121,17 @@ class LeftRun:
                 f"{', …' if len(sources) > 1 else ''}): put the files back as they were, or ask again"
             )
         return loaded
+
+
+def _another_kind(run: str, found: str | None, wanted: str | None) -> str:
+    """Why a run is not the one to go on with, and how it is gone on with."""
+    if found == "summarize":
+        return f"run {run} is a summary, which is gone on with by the same command with --since {run}"
+    if found == "plan":
+        return f"run {run} made a plan (rlm show {run}): give it to rlm research with --plan FILE"
+    if found is None:
+        return f"run {run} is no {wanted} job: rlm resume {run} goes on with it"
+    return f"run {run} is a {found} job, not a run of one question: rlm resume {run} goes on with it"
 
 
 def source_facts(sources: Sequence[str | Path | Source]) -> list[dict[str, Any]]:

@@ -42,7 +42,7 @@ from sandbox.types import ChildSlice, Span
 if TYPE_CHECKING:
     from rlm.journal import RunLog
 
-__all__ = ["Run"]
+__all__ = ["Parent", "Run"]
 
 _PREVIEW = 500
 _MOST_FROM_BELOW = 5
@@ -51,7 +51,8 @@ _MOST_FROM_BELOW = 5
 
 @dataclass(frozen=True, slots=True)
 class Parent:
-    """The run above a sub-RLM: its books, and its ledger of coverage as seen from below."""
+    """What is above a sub-RLM: a run, its books, and its ledger of coverage as seen from below. Above the
+    parts of a job is the job, at depth -1."""
 
     accounts: Accounts
     coverage: Above
@@ -128,17 +129,28 @@ class Run:
     async def go(self) -> RunResult:
         """Direct first where that suits, then rounds."""
         try:
-            if self._engine.first_strategy(self._body, self._earlier) == "direct":
-                result = await self._direct()
-                if result is not None:
-                    return result
-            return await self._recursive()
+            return await self._first_as_suits()
         except asyncio.CancelledError:
             self._engine.tell(RunEnded("cancelled", time.monotonic() - self._began))
             await self._log.append("interrupted", {"stop_reason": "cancelled", **self._totals()})
             raise
         finally:
             await self._ranking.aclose()
+
+    async def go_in_job(self) -> RunResult:
+        """As a part of a job, which writes down its end."""
+        try:
+            return await self._first_as_suits()
+        finally:
+            self._budget.close()
+            await self._ranking.aclose()
+
+    async def _first_as_suits(self) -> RunResult:
+        if self._engine.first_strategy(self._body, self._earlier) == "direct":
+            result = await self._direct()
+            if result is not None:
+                return result
+        return await self._recursive()
 
     async def go_deeper(self) -> RunResult:
         """As a sub-RLM: rounds alone, and nothing told of its end but its result."""

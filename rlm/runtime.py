@@ -26,7 +26,7 @@ from rlm.events import (
     Retrying,
     RunFinished,
 )
-from rlm.ground import bench_for, facts_of, open_journal, type_of
+from rlm.ground import Opened, bench_for, facts_of, open_journal, type_of
 from rlm.models import Model, resolve
 from rlm.models.imports import import_early
 from rlm.notices import pruned, warnings_of
@@ -280,24 +280,30 @@ class RLM:
         return Session(lambda: self._watched(log_event, run_spans())._engine(), _sources(context), after)
 
     @asynccontextmanager
-    async def opened(
-        self, context: Context, *observers: Observer
-    ) -> AsyncIterator[tuple[Engine, Loaded, Journal]]:
-        """What a job of its own works with: these models and limits, `context` loaded, the journal.
-        `observers` are told of it, too. Raises UsageError and JournalError."""
+    async def opened(self, context: Context | LeftRun, *observers: Observer) -> AsyncIterator[Opened]:
+        """What a job of its own works with: these models and limits, `context` loaded (or the input of a job
+        that was left), the journal. `observers` are told of it, too. Raises UsageError and JournalError."""
         watched = self._watched(log_event, *observers)
         cache = default_cache(os.environ) if self.settings.document_cache else None
         began = time.monotonic()
         with Workspace() as workspace:
-            loaded = await workspace.load(_sources(context), cache=cache)
-            found = loaded.context
-            watched._tell(
-                ContextLoaded(
-                    found.chars, len(found.documents), len(loaded.skipped), time.monotonic() - began
-                )
-            )
             async with open_journal(self.settings, self._shared_journal) as journal:
-                yield watched._engine(), loaded, journal
+                if isinstance(context, LeftRun):
+                    loaded = await context.load(journal, workspace)
+                else:
+                    loaded = await workspace.load(_sources(context), cache=cache)
+                found = loaded.context
+                watched._tell(
+                    ContextLoaded(
+                        found.chars, len(found.documents), len(loaded.skipped), time.monotonic() - began
+                    )
+                )
+                yield Opened(watched._engine(), loaded, journal, workspace, self._kernels)
+
+    async def left_job(self, run: str, kind: str) -> LeftRun:
+        """A job of that kind as the journal has it, by its name or the start of it. Raises JournalError."""
+        async with open_journal(self.settings, self._shared_journal) as journal:
+            return await LeftRun.read(journal, run, job=kind)
 
     async def plan(self, context: Context) -> RunPlan:
         """What a run over `context` would about take. Loads it, asks no model, opens no kernel, keeps

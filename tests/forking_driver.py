@@ -1,8 +1,8 @@
 """Runs in processes of their own, begun quickly: all is imported once, then each run is forked.
 
 Reads orders on standard input, one JSON object a line: {model, key, store, sandbox, out, resume?,
-context?, depth?}. Says the process's number, then, when that has ended, its exit code. The result goes to
-the file `out`.
+context?, depth?, job?}. Says the process's number, then, when that has ended, its exit code. The result goes
+to the file `out`.
 """
 
 from __future__ import annotations
@@ -22,8 +22,11 @@ import psycopg
 import rlm.journal
 import rlm.models.openai
 from rlm.budget import Limits
+from rlm.documents import PathSource
 from rlm.engine import Settings
 from rlm.runtime import RLM
+from rlm.tasks.compare import compare, resume_comparison
+from rlm.tasks.research import research, resume_research
 
 __all__: list[str] = []
 PRELOADED = (alembic.command, openai, psycopg, rlm.journal, rlm.models.openai)
@@ -35,15 +38,28 @@ async def carry_out(order: dict[str, Any]) -> None:
     settings = Settings(strategy="rlm", sandbox=order["sandbox"], store=order["store"])
     runtime = RLM(order["model"], limits=Limits(depth=order.get("depth", 1)), settings=settings)
     try:
-        if "resume" in order:
-            result = await runtime.resume(order["resume"])
+        if "job" in order:
+            found = await job_of(runtime, order)
+        elif "resume" in order:
+            found = await runtime.resume(order["resume"])
         else:
-            result = await runtime.run(TASK, Path(order["context"]))
+            found = await runtime.run(TASK, Path(order["context"]))
     finally:
         await runtime.aclose()
     out = Path(order["out"])
-    out.with_suffix(".part").write_text(json.dumps(result.to_json()))
+    out.with_suffix(".part").write_text(json.dumps(found.to_json()))
     out.with_suffix(".part").rename(out)
+
+
+async def job_of(runtime: RLM, order: dict[str, Any]) -> Any:
+    """What a research or a comparison came to, begun or gone on with."""
+    if order["job"] == "research":
+        if "resume" in order:
+            return await resume_research(runtime, order["resume"])
+        return await research(runtime, TASK, [Path(order["context"])])
+    if "resume" in order:
+        return await resume_comparison(runtime, order["resume"])
+    return await compare(runtime, TASK, [PathSource(Path(order["context"]))])
 
 
 def go(order: dict[str, Any]) -> int:

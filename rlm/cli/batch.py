@@ -5,21 +5,20 @@ from __future__ import annotations
 import logging
 import os
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from rlm.cli import run_options as options
-from rlm.cli.config import ConfigOption, settings_in_force
-from rlm.cli.consent import allowed_level
 from rlm.cli.exits import Exit, say
 from rlm.cli.interrupts import run_interruptible
-from rlm.cli.store import StoreOption
+from rlm.cli.options import RunOptions, takes_run_options
 from rlm.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from rlm.batch import Batch, BatchEngine, BatchSummary, TasksFile
+    from rlm.events import Observer
     from rlm.runtime import RLM
 
 __all__ = ["batch"]
@@ -45,6 +44,10 @@ did not answer, an empty budget) are tried again. Exit code 1 when a task has no
 """
 
 
+@takes_run_options(
+    each="each task",
+    refused={"schema": "a task has its own, in its line", "exclude": "a task names its files, in its line"},
+)
 def batch(
     ctx: typer.Context,
     tasks: Annotated[
@@ -76,72 +79,32 @@ def batch(
     skip_bad: Annotated[
         bool, typer.Option("--skip-bad", help="Run the others when lines are no tasks; these get an error.")
     ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Check every task and say what it would take; spend nothing.")
-    ] = False,
-    model: options.ModelName = None,
-    sub_model: options.SubModel = None,
-    summary_model: options.SummaryModel = None,
-    strategy: options.Strategy = "auto",
-    contract: options.Contract = "one-block",
-    max_rounds: options.MaxRounds = 30,
-    max_calls: options.MaxCalls = 1_000,
-    max_tokens: options.MaxTokens = 10_000_000,
-    max_cost: options.MaxCost = 5.0,
-    max_seconds: options.MaxSeconds = 1_800.0,
-    cell_seconds: options.CellSeconds = 120.0,
-    concurrency: options.Concurrency = 16,
-    sandbox: options.Sandbox = "auto",
-    store: StoreOption = None,
-    no_cache: options.NoCache = False,
-    store_mb: options.StoreMb = 2_048,
-    cache: options.Cache = False,
-    as_json: options.Json = False,
-    quiet: options.Quiet = False,
-    config: ConfigOption = None,
+    *,
+    given: RunOptions,
 ) -> None:
     """Run many tasks, and write one line for each, whatever happens in between."""
     from rlm.batch import Batch, LocalEngine, Purse, ResultsFile, RunModels, TasksFile
-    from rlm.budget import Limits
     from rlm.cli.batch_progress import BatchDisplay, summary_table
-    from rlm.driver import RootSettings
-    from rlm.engine import Settings
     from rlm.journal import default_store, new_run_id
-    from rlm.models import default_model
+    from rlm.trace import TraceFile
 
     if address is not None and engine != "ray":
         raise ConfigurationError("--address names a Ray cluster: give --engine ray too, or leave it out")
-    limits = Limits(
-        rounds=max_rounds,
-        sub_calls=max_calls,
-        tokens=max_tokens,
-        cost_usd=max_cost,
-        seconds=max_seconds,
-        cell_seconds=cell_seconds,
-        concurrency=concurrency,
-    )
-    name = model or default_model(os.environ)
-    models = RunModels(name, sub_model, summary_model)
-    journal = str(store or default_store(os.environ))
-    settings = Settings(
-        strategy=strategy,
-        sandbox=allowed_level(sandbox, model_written=name != "extractive"),
-        store=journal,
-        document_cache=not no_cache,
-        store_mb=store_mb,
-        cache=cache,
-        root=RootSettings(contract=contract),
-        facts=settings_in_force(ctx).models,
-    )
+    models = RunModels(given.model_name, given.sub_model, given.summary_model)
+    journal = str(given.store or default_store(os.environ))
+    limits, settings = given.limits(), replace(given.settings(ctx), store=journal)
     # What a run warns of is in its line: the log's last resort would print it among the progress.
     logging.getLogger("rlm").addHandler(logging.NullHandler())
     with ExitStack() as stack:
         file = stack.enter_context(TasksFile.open(tasks, skip_bad=skip_bad))
-        display = stack.enter_context(BatchDisplay(quiet=quiet, budget=budget))
-        rlm = models.rlm(limits, settings, display.take)
+        display = stack.enter_context(BatchDisplay(quiet=given.quiet, budget=budget))
+        observers: list[Observer] = [display.take]
+        if given.trace is not None:
+            observers.append(stack.enter_context(TraceFile(given.trace)).take)
+        rlm = models.rlm(limits, settings, observers)
         floor = _floor(rlm, budget)
-        if dry_run:
-            _print_plan(run_interruptible(_planned(rlm, file)), as_json=as_json)
+        if given.dry_run:
+            _print_plan(run_interruptible(_planned(rlm, file)), as_json=given.as_json)
             return
         facts = {"model": rlm.model.name, "sub_model": rlm.sub_model.name}
         results = stack.enter_context(ResultsFile.open(out, new_run_id(), facts))
@@ -165,7 +128,7 @@ def batch(
             display.close()
             say(f"interrupted: {len(results.done):,} lines are in {out}; the same command goes on")
             raise typer.Exit(Exit.INTERRUPTED) from None
-    _leave(summary, as_json=as_json, quiet=quiet, table=summary_table(summary))
+    _leave(summary, as_json=given.as_json, quiet=given.quiet, table=summary_table(summary))
 
 
 batch.__doc__ = f"{batch.__doc__}\n\n{EXAMPLES}"

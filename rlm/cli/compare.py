@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import logging
-import os
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rlm.cli import run_options as options
-from rlm.cli.config import ConfigOption, settings_in_force
-from rlm.cli.consent import allowed_level
-from rlm.cli.exits import Exit, say
+from rlm.cli.exits import Exit
 from rlm.cli.interrupts import run_interruptible
-from rlm.cli.store import StoreOption
+from rlm.cli.options import PathsArgument, RunOptions, takes_run_options
+from rlm.cli.outcome import interrupted, print_plan
 from rlm.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rlm.documents import Source
+    from rlm.plan import RunPlan
     from rlm.runtime import RLM
     from rlm.tasks.comparison import Comparison, Method, MethodRow
 
-__all__ = ["compare"]
+__all__ = ["compare", "leave_with_comparison"]
 
 EXAMPLES = """\b
 Examples:
@@ -38,17 +35,20 @@ Examples:
   map-reduce  a child for every part, then one call over what they found
   rlm         the recursive run that rlm ask does
 
-Every method is paid for: --max-cost and the other limits hold for each. All are kept in the journal.
+Every method is paid for. --max-cost and the other limits hold for all of them together: of what is left
+when one begins, the RLM and map-reduce may take three times as much as one of the others. Interrupted or
+killed, it is gone on with by rlm resume.
 """
 
 
+@takes_run_options(
+    without_effect={"strategy": "the methods are what is compared"},
+    refused={"schema": "answers are compared as text"},
+)
 def compare(
     ctx: typer.Context,
     question: Annotated[str, typer.Argument(help="What is to be answered.", show_default=False)],
-    paths: Annotated[
-        list[str],
-        typer.Argument(metavar="PATH…", help="Files, folders, globs, or - for stdin.", show_default=False),
-    ],
+    paths: PathsArgument,
     method: Annotated[
         list[str] | None,
         typer.Option(
@@ -58,89 +58,62 @@ def compare(
         ),
     ] = None,
     top_k: Annotated[int, typer.Option(min=1, max=100, help="Passages for bm25.")] = 8,
-    exclude: Annotated[
-        list[str] | None, typer.Option(help="Leave out what matches, as in .gitignore; may be repeated.")
-    ] = None,
-    model: options.ModelName = None,
-    sub_model: options.SubModel = None,
-    summary_model: options.SummaryModel = None,
-    max_rounds: options.MaxRounds = 30,
-    max_calls: options.MaxCalls = 1_000,
-    max_tokens: options.MaxTokens = 10_000_000,
-    max_cost: options.MaxCost = 5.0,
-    max_seconds: options.MaxSeconds = 1_800.0,
-    cell_seconds: options.CellSeconds = 120.0,
-    concurrency: options.Concurrency = 16,
-    sandbox: options.Sandbox = "auto",
-    store: StoreOption = None,
-    no_cache: options.NoCache = False,
-    store_mb: options.StoreMb = 2_048,
-    as_json: options.Json = False,
-    quiet: options.Quiet = False,
-    config: ConfigOption = None,
+    *,
+    given: RunOptions,
 ) -> None:
     """Answer one question in several ways, side by side: do you need an RLM for it at all?"""
-    from rlm.budget import Limits
-    from rlm.cli.answer import json_bytes
-    from rlm.documents import sources_from_arguments
-    from rlm.engine import Settings
-    from rlm.models import default_model
-    from rlm.runtime import RLM
     from rlm.tasks.comparison import METHODS
 
-    limits = Limits(
-        rounds=max_rounds,
-        sub_calls=max_calls,
-        tokens=max_tokens,
-        cost_usd=max_cost,
-        seconds=max_seconds,
-        cell_seconds=cell_seconds,
-        concurrency=concurrency,
-    )
     if not question.strip():
         raise UsageError("the question is empty: say what is to be answered")
     for unknown in set(method or ()) - set(METHODS):
         raise UsageError(f"--method {unknown} is none: there are {', '.join(METHODS)}")
-    name = model or default_model(os.environ)
-    settings = Settings(
-        sandbox=allowed_level(sandbox, model_written=name != "extractive"),
-        store=store,
-        document_cache=not no_cache,
-        store_mb=store_mb,
-        facts=settings_in_force(ctx).models,
-    )
     # What a run warns of is in its row.
     logging.getLogger("rlm").addHandler(logging.NullHandler())
-    rlm = RLM(name, sub_model=sub_model, summary_model=summary_model, limits=limits, settings=settings)
-    sources = sources_from_arguments(paths, sys.stdin.buffer, exclude=exclude or ())
     chosen = tuple(one for one in METHODS if one in method) if method else METHODS
-    try:
-        found = run_interruptible(_run(rlm, question, sources, chosen, top_k, quiet=quiet))
-    except KeyboardInterrupt:
-        say("interrupted; what was paid for is in the journal (rlm runs)")
-        raise typer.Exit(Exit.INTERRUPTED) from None
-    typer.echo(json_bytes(found.to_json(), indent=2) if as_json else comparison_text(found))
-    if all(row.result.answer is None for row in found.rows):
-        failed = all(row.result.stop_reason == "model" for row in found.rows)
-        raise typer.Exit(Exit.MODEL if failed else Exit.NO_ANSWER)
+    with given.watched() as (progress, observers):
+        rlm = given.rlm(ctx, observers)
+        sources = given.sources(paths)
+        try:
+            if given.dry_run:
+                print_plan(run_interruptible(_planned(rlm, sources, chosen)), as_json=given.as_json)
+                return
+            found = run_interruptible(_run(rlm, question, sources, chosen, top_k))
+        except KeyboardInterrupt:
+            progress.close()
+            raise interrupted(progress.run_id) from None
+    leave_with_comparison(found, as_json=given.as_json)
 
 
 compare.__doc__ = f"{compare.__doc__}\n\n{EXAMPLES}"
 
 
+async def _planned(rlm: RLM, sources: Sequence[Source], methods: Sequence[Method]) -> RunPlan:
+    """All methods together."""
+    from rlm.tasks.compare import plan_comparison
+
+    return await plan_comparison(rlm, sources, methods)
+
+
 async def _run(
-    rlm: RLM, question: str, sources: Sequence[Source], methods: Sequence[Method], top_k: int, *, quiet: bool
+    rlm: RLM, question: str, sources: Sequence[Source], methods: Sequence[Method], top_k: int
 ) -> Comparison:
     from rlm.tasks.compare import compare as compared
 
-    def told(method: Method) -> None:
-        if not quiet:
-            typer.echo(f"asking by {method}", err=True)
-
     try:
-        return await compared(rlm, question, sources, methods=methods, top_k=top_k, told=told)
+        return await compared(rlm, question, sources, methods=methods, top_k=top_k)
     finally:
         await rlm.aclose()
+
+
+def leave_with_comparison(found: Comparison, *, as_json: bool) -> None:
+    """Print it. Raises typer.Exit where no method has an answer."""
+    from rlm.cli.answer import json_bytes
+
+    typer.echo(json_bytes(found.to_json(), indent=2) if as_json else comparison_text(found))
+    if all(row.result.answer is None for row in found.rows):
+        failed = all(row.result.stop_reason == "model" for row in found.rows)
+        raise typer.Exit(Exit.MODEL if failed else Exit.NO_ANSWER)
 
 
 def comparison_text(found: Comparison) -> str:

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from rlm.cli.answer import account, answer_text, json_bytes, no_answer, styled
+from rlm.cli.answer import account, answer_text, json_bytes, no_answer, plan_text, styled
 from rlm.cli.exits import Exit, say
 from rlm.cli.words import in_words
 
 if TYPE_CHECKING:
+    from rlm.plan import RunPlan
     from rlm.types import RunResult
 
-__all__ = ["interrupted", "leave_with"]
+__all__ = ["interrupted", "leave_with", "print_plan"]
 
 
 def leave_with(
@@ -47,3 +48,8 @@ def interrupted(run_id: str | None) -> typer.Exit:
     """Say what became of a run that was interrupted; what to raise."""
     say("interrupted" + (f"; to go on with it: rlm resume {run_id}" if run_id else ""))
     return typer.Exit(Exit.INTERRUPTED)
+
+
+def print_plan(plan: RunPlan, *, as_json: bool) -> None:
+    """What a run would take, on stdout."""
+    typer.echo(json_bytes(plan.to_json(), indent=2) if as_json else plan_text(plan))

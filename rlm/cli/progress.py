@@ -53,11 +53,8 @@ class Progress:
     def take(self, event: events.Event) -> None:
         """One event. Never raises on what a document or a model may have put into it."""
         match event:
-            case events.ContextLoaded(chars, documents, skipped, seconds):
-                passed = f", {skipped} passed over" if skipped else ""
-                self._line(
-                    f"loaded {plural(documents, 'document')}, {chars:,} characters in {seconds:.1f} s{passed}"
-                )
+            case events.ContextLoaded():
+                self._loaded(event)
             case events.RunStarted(run_id, strategy, model):
                 self.run_id = run_id
                 if self._live is not None:
@@ -71,6 +68,8 @@ class Progress:
                     "in the journal"
                 )
                 self._show("running its blocks again")
+            case events.PartStarted() | events.PartEnded():
+                self._part(event)
             case events.KernelOpened(level, missing) if level < 2:
                 held = "NO ISOLATION" if level == 0 else "PARTIAL ISOLATION"
                 self._alarm(f"{held} (level {level}): {missing or 'as asked for'}")
@@ -121,6 +120,23 @@ class Progress:
             self._last_line = now
             # A job that is no run of a root has no rounds.
             self._line(f"{self._round}: {text}" if self._round else text)
+
+    def _loaded(self, event: events.ContextLoaded) -> None:
+        passed = f", {event.skipped} passed over" if event.skipped else ""
+        self._line(
+            f"loaded {plural(event.documents, 'document')}, {event.chars:,} characters in "
+            f"{event.seconds:.1f} s{passed}"
+        )
+
+    def _part(self, event: events.PartStarted | events.PartEnded) -> None:
+        """A question of a research, a method of a comparison."""
+        if isinstance(event, events.PartEnded):
+            said = "answered" if event.ok else "no answer"
+            self._line(f"{event.name}: {said}; {event.done} of {event.of} done")
+            return
+        title = " ".join(event.title.split())
+        self._line(f"{event.name}: {title}" + (" (in the journal)" if event.known else ""))
+        self._show(title[:80])
 
     def _indexing(self, done: int, chars: int) -> None:
         text = f"indexing the input for ranking: {share(done, chars)} of {chars:,} characters"

@@ -2,49 +2,27 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rlm.cli.answer import account, dollars, json_bytes, plural, printable
-from rlm.cli.config import ConfigOption
-from rlm.cli.consent import SandboxOption
 from rlm.cli.exits import Exit, say
 from rlm.cli.interrupts import run_interruptible
-from rlm.cli.options import (
-    ExcludeOption,
-    JsonOption,
-    MaxCallsOption,
-    MaxCostOption,
-    MaxSecondsOption,
-    MaxTokensOption,
-    ModelOption,
-    Models,
-    NoCacheOption,
-    OutOption,
-    PathsArgument,
-    QuietOption,
-    SubModelOption,
-    SummaryModelOption,
-    TraceOption,
-    rlm_of,
-    written,
-)
-from rlm.cli.store import StoreOption
+from rlm.cli.options import OutOption, PathsArgument, RunOptions, takes_run_options, written
+from rlm.cli.outcome import interrupted, print_plan
 from rlm.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from rlm.documents import Source
-    from rlm.events import Observer
+    from rlm.plan import RunPlan
     from rlm.runtime import RLM
     from rlm.tasks.questions import Plan
     from rlm.tasks.research import Research
 
-__all__ = ["research"]
+__all__ = ["leave_with_research", "research"]
 
 EXAMPLES = """\b
 Examples:
@@ -53,12 +31,13 @@ Examples:
   rlm research "Compare the offers" offers/ --plan plan.md
 
 A plan is a Markdown list of questions; deeper ones are parts of those above, and only these are asked. Look
-at it with --plan-only, edit it, and give it back with --plan: so much is asked, and no more. Each question is
-a run of its own with an equal share of the limits. The report names what was found with its sources, which
-sources contradict each other, and what was not found.
+at it with --plan-only, edit it, and give it back with --plan: so much is asked, and no more. All is one run;
+each question has an equal share of its limits. Interrupted or killed, it is gone on with by rlm resume. The
+report names what was found with its sources, which sources contradict each other, and what was not found.
 """
 
 
+@takes_run_options(refused={"schema": "a report is Markdown"})
 def research(
     ctx: typer.Context,
     task: Annotated[str, typer.Argument(help="What is to be found out.", show_default=False)],
@@ -70,85 +49,50 @@ def research(
     ] = None,
     questions: Annotated[int, typer.Option(help="How many questions to plan at most.")] = 8,
     out: OutOption = None,
-    model: ModelOption = None,
-    sub_model: SubModelOption = None,
-    summary_model: SummaryModelOption = None,
-    exclude: ExcludeOption = None,
-    max_rounds: Annotated[
-        int, typer.Option(envvar="RLM_MAX_ROUNDS", help="Rounds of the root, for each question.")
-    ] = 30,
-    max_calls: MaxCallsOption = 1_000,
-    max_tokens: MaxTokensOption = 10_000_000,
-    max_cost: MaxCostOption = 5.0,
-    max_seconds: MaxSecondsOption = 1_800.0,
-    sandbox: Annotated[
-        SandboxOption,
-        typer.Option(envvar="RLM_SANDBOX", help="Isolation: auto takes the strongest, 0 is none at all."),
-    ] = "auto",
-    trace: TraceOption = None,
-    store: StoreOption = None,
-    no_cache: NoCacheOption = False,
-    cache: Annotated[
-        bool, typer.Option("--cache", envvar="RLM_CACHE", help="Take children's answers of earlier runs.")
-    ] = False,
-    as_json: JsonOption = False,
-    quiet: QuietOption = False,
-    config: ConfigOption = None,
+    *,
+    given: RunOptions,
 ) -> None:
     """Research a task over documents: a report in Markdown with numbered, verified sources."""
-    from rlm.budget import Limits
-    from rlm.cli.progress import Progress
-    from rlm.documents import sources_from_arguments
-    from rlm.trace import TraceFile
-
-    limits = Limits(
-        rounds=max_rounds, sub_calls=max_calls, tokens=max_tokens, cost_usd=max_cost, seconds=max_seconds
-    )
-    given = None if plan is None else _read(plan, task)
-    if plan_only and given is not None:
-        written(given.markdown().rstrip("\n"), out)
+    read = None if plan is None else _read(plan, task)
+    if plan_only and read is not None:
+        written(read.markdown().rstrip("\n"), out)
         return
-    with ExitStack() as stack:
-        progress = stack.enter_context(Progress(quiet=quiet, seconds=max_seconds))
-        observers: list[Observer] = [progress.take]
-        if trace is not None:
-            observers.append(stack.enter_context(TraceFile(trace)).take)
-        rlm = rlm_of(
-            ctx,
-            Models(model, sub_model, summary_model),
-            limits,
-            observers,
-            sandbox=sandbox,
-            store=store,
-            no_cache=no_cache,
-            cache=cache,
-            runs_code=not plan_only,
-        )
-        sources = sources_from_arguments(paths, sys.stdin.buffer, exclude=exclude or ())
+    with given.watched() as (progress, observers):
+        rlm = given.rlm(ctx, observers, runs_code=not plan_only)
+        sources = given.sources(paths)
         try:
+            if given.dry_run:
+                foretold = run_interruptible(_foretold(rlm, task, sources, read, questions))
+                print_plan(foretold, as_json=given.as_json)
+                return
             if plan_only:
                 made = run_interruptible(_planned(rlm, task, sources, questions))
             else:
-                found = run_interruptible(_researched(rlm, task, sources, given, questions))
+                found = run_interruptible(_researched(rlm, task, sources, read, questions))
         except KeyboardInterrupt:
             progress.close()
-            say("interrupted; the same again with --cache does not pay again for what children answered")
-            raise typer.Exit(Exit.INTERRUPTED) from None
+            # What only makes a plan is one call: there is nothing to go on with.
+            raise interrupted(None if plan_only else progress.run_id) from None
     if plan_only:
         written(made.markdown().rstrip("\n"), out)
-        if not quiet:
-            count, share = len(made.leaves), dollars(max_cost / len(made.leaves))
-            say(f"{plural(count, 'question')}, each a run of at most {share}; nothing was researched")
+        if not given.quiet:
+            count, share = len(made.leaves), dollars(given.max_cost / len(made.leaves))
+            say(f"{plural(count, 'question')}, each of at most {share}; nothing was researched")
         return
-    text = json_bytes(found.to_json(), indent=2).decode() if as_json else printable(found.report).rstrip("\n")
-    written(text, out)
+    leave_with_research(found, out, as_json=given.as_json, quiet=given.quiet)
+
+
+research.__doc__ = f"{research.__doc__}\n\n{EXAMPLES}"
+
+
+def leave_with_research(found: Research, out: Path | None, *, as_json: bool, quiet: bool) -> None:
+    """Print the report, or write it to `out`. Raises typer.Exit where nothing was found."""
+    as_text = printable(found.report).rstrip("\n")
+    written(json_bytes(found.to_json(), indent=2).decode() if as_json else as_text, out)
     if not quiet:
         typer.echo(_account(found), err=True)
     if not found.sources:
         raise typer.Exit(Exit.MODEL if found.result.stop_reason == "model" else Exit.NO_ANSWER)
-
-
-research.__doc__ = f"{research.__doc__}\n\n{EXAMPLES}"
 
 
 def _read(file: Path, task: str) -> Plan:
@@ -161,6 +105,12 @@ def _read(file: Path, task: str) -> Plan:
         raise ConfigurationError(f"--plan {file} can't be read: {error.strerror}; check the path") from None
     except UnicodeDecodeError:
         raise ConfigurationError(f"--plan {file} is not UTF-8 text: convert it") from None
+
+
+async def _foretold(rlm: RLM, task: str, sources: Sequence[Source], plan: Plan | None, most: int) -> RunPlan:
+    from rlm.tasks.research import foretell_research
+
+    return await foretell_research(rlm, task, sources, plan=plan, most=most)
 
 
 async def _planned(rlm: RLM, task: str, sources: Sequence[Source], most: int) -> Plan:

@@ -7,19 +7,25 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from rlm.cli.compare import leave_with_comparison
 from rlm.cli.consent import SandboxOption, allowed_level
 from rlm.cli.exits import Exit, say
 from rlm.cli.interrupts import run_interruptible
 from rlm.cli.outcome import interrupted, leave_with
+from rlm.cli.research import leave_with_research
 from rlm.cli.store import RunArgument, StoreOption, with_journal
 
 if TYPE_CHECKING:
     from rlm.journal import Journal
     from rlm.resume import LeftRun
     from rlm.runtime import RLM
+    from rlm.tasks.comparison import Comparison
+    from rlm.tasks.research import Research
     from rlm.types import RunResult
 
 __all__ = ["replay", "resume"]
+
+_JOBS = ("research", "compare")
 
 Sandbox = Annotated[
     SandboxOption,
@@ -40,6 +46,7 @@ def resume(
 
     Its model, limits and input are those it had; they are in the journal. No reply that is there is asked
     or paid again: only the code runs again, in a new kernel. Of a run that has ended the result is printed.
+    A research or a comparison is one run: its answered questions stay as they are.
 
     \b
     Examples:
@@ -48,10 +55,14 @@ def resume(
     """
     from rlm.cli.progress import Progress
     from rlm.engine import Settings
+    from rlm.resume import LeftRun
     from rlm.runtime import RLM
+    from rlm.tasks.comparison import Comparison
+    from rlm.types import RunResult
 
-    left = with_journal(store, lambda journal: _left(journal, run))
-    if left.result is not None:
+    name, job = with_journal(store, lambda journal: _kind(journal, run))
+    left = with_journal(store, lambda journal: LeftRun.read(journal, name, job=job))
+    if left.result is not None and job is None:
         leave_with(left.result, as_json=as_json, quiet=quiet)
         return
     settings = Settings(sandbox=_level(sandbox, left), store=store, facts=left.model_facts)
@@ -64,11 +75,16 @@ def resume(
             observe=progress.take,
         )
         try:
-            result = run_interruptible(_resumed(rlm, left.run_id))
+            found = run_interruptible(_resumed(rlm, left.run_id, job))
         except KeyboardInterrupt:
             progress.close()
             raise interrupted(left.run_id) from None
-    leave_with(result, as_json=as_json, quiet=quiet)
+    if isinstance(found, RunResult):
+        leave_with(found, as_json=as_json, quiet=quiet)
+    elif isinstance(found, Comparison):
+        leave_with_comparison(found, as_json=as_json)
+    else:
+        leave_with_research(found, None, as_json=as_json, quiet=quiet)
 
 
 def replay(
@@ -121,8 +137,23 @@ def _level(option: SandboxOption, left: LeftRun) -> int | Literal["auto"]:
     return allowed_level(option, model_written=left.facts["model"] != "extractive")
 
 
-async def _resumed(rlm: RLM, run_id: str) -> RunResult:
+async def _kind(journal: Journal, run: str) -> tuple[str, str | None]:
+    """The run's whole name, and which kind of job it is, of those that are gone on with."""
+    name = await journal.resolve(run)
+    kind = (await journal.get(name)).settings.get("job")
+    return name, kind if kind in _JOBS else None
+
+
+async def _resumed(rlm: RLM, run_id: str, job: str | None) -> RunResult | Research | Comparison:
     try:
+        if job == "research":
+            from rlm.tasks.research import resume_research
+
+            return await resume_research(rlm, run_id)
+        if job == "compare":
+            from rlm.tasks.compare import resume_comparison
+
+            return await resume_comparison(rlm, run_id)
         return await rlm.resume(run_id)
     finally:
         await rlm.aclose()

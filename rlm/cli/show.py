@@ -116,6 +116,11 @@ def _told(event: Event) -> str:
             return f"sub-RLM: {data['prompt'][:_PROMPT_SHOWN]}"
         case "sub_rlm_ended":
             return f"sub-RLM ended: {data['error'] or 'it answered'}"
+        case "part":
+            return f"{data['name']}: {data['title']}"
+        case "part_ended":
+            result = data["result"] or {}
+            return f"{data['name']} ended: {data['error'] or result.get('stop_reason')}\n"
         case "kernel_died":
             return f"  the kernel died in round {data['round']}: {data['reason']}"
         case "resumed":

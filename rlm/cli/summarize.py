@@ -2,41 +2,22 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
-from contextlib import ExitStack
+from copy import copy
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from rlm.cli.answer import account, json_bytes, plural, printable
-from rlm.cli.config import ConfigOption
 from rlm.cli.exits import Exit, say
 from rlm.cli.interrupts import run_interruptible
-from rlm.cli.options import (
-    ExcludeOption,
-    JsonOption,
-    MaxCallsOption,
-    MaxCostOption,
-    MaxSecondsOption,
-    MaxTokensOption,
-    ModelOption,
-    Models,
-    NoCacheOption,
-    OutOption,
-    PathsArgument,
-    QuietOption,
-    SubModelOption,
-    SummaryModelOption,
-    TraceOption,
-    rlm_of,
-    written,
-)
-from rlm.cli.store import StoreOption
+from rlm.cli.options import OutOption, PathsArgument, RunOptions, takes_run_options, written
+from rlm.cli.outcome import print_plan
 
 if TYPE_CHECKING:
     from rlm.documents import Source
-    from rlm.events import Observer
+    from rlm.plan import RunPlan
     from rlm.runtime import RLM
     from rlm.tasks.summarize import Summary
 
@@ -61,6 +42,17 @@ on with in the same way.
 """
 
 
+@takes_run_options(
+    without_effect={
+        "strategy": "a summary is made without a root",
+        "contract": "a summary is made without a root",
+        "max_rounds": "a summary is made without a root",
+        "max_depth": "a summary is made without a root",
+        "cell_seconds": "no code is run",
+        "sandbox": "no code is run",
+    },
+    refused={"schema": "a summary is text"},
+)
 def summarize(
     ctx: typer.Context,
     paths: PathsArgument,
@@ -74,36 +66,16 @@ def summarize(
         typer.Option(metavar="RUN", help="Go on from an earlier summary of this input.", show_default=False),
     ] = None,
     out: OutOption = None,
-    model: ModelOption = None,
-    sub_model: SubModelOption = None,
-    summary_model: SummaryModelOption = None,
-    exclude: ExcludeOption = None,
-    max_calls: MaxCallsOption = 1_000,
-    max_tokens: MaxTokensOption = 10_000_000,
-    max_cost: MaxCostOption = 5.0,
-    max_seconds: MaxSecondsOption = 1_800.0,
-    trace: TraceOption = None,
-    store: StoreOption = None,
-    no_cache: NoCacheOption = False,
-    as_json: JsonOption = False,
-    quiet: QuietOption = False,
-    config: ConfigOption = None,
+    *,
+    given: RunOptions,
 ) -> None:
     """Summarize a chat, a card, a log or documents, with the source of every line."""
-    from rlm.budget import Limits
-    from rlm.cli.progress import Progress
-    from rlm.documents import sources_from_arguments
-    from rlm.trace import TraceFile
-
-    limits = Limits(sub_calls=max_calls, tokens=max_tokens, cost_usd=max_cost, seconds=max_seconds)
-    with ExitStack() as stack:
-        progress = stack.enter_context(Progress(quiet=quiet, seconds=max_seconds))
-        observers: list[Observer] = [progress.take]
-        if trace is not None:
-            observers.append(stack.enter_context(TraceFile(trace)).take)
-        models = Models(model, sub_model, summary_model)
-        rlm = rlm_of(ctx, models, limits, observers, store=store, no_cache=no_cache)
-        sources = sources_from_arguments(paths, sys.stdin.buffer, exclude=exclude or ())
+    with given.watched() as (progress, observers):
+        rlm = given.rlm(ctx, observers, runs_code=False)
+        sources = given.sources(paths)
+        if given.dry_run:
+            print_plan(run_interruptible(_planned(rlm, sources)), as_json=given.as_json)
+            return
         try:
             found = run_interruptible(_summarized(rlm, sources, kind, tokens, since))
         except KeyboardInterrupt:
@@ -111,8 +83,8 @@ def summarize(
             done = progress.run_id
             say("interrupted" + (f"; to go on with it: the same with --since {done}" if done else ""))
             raise typer.Exit(Exit.INTERRUPTED) from None
-    written(json_bytes(found.to_json(), indent=2).decode() if as_json else _text(found), out)
-    if not quiet:
+    written(json_bytes(found.to_json(), indent=2).decode() if given.as_json else _text(found), out)
+    if not given.quiet:
         typer.echo(_account(found), err=True)
     if not found.text:
         raise typer.Exit(Exit.NO_ANSWER)
@@ -121,6 +93,14 @@ def summarize(
 
 
 summarize.__doc__ = f"{summarize.__doc__}\n\n{EXAMPLES}"
+
+
+async def _planned(rlm: RLM, sources: Sequence[Source]) -> RunPlan:
+    """Every part read once, and one call over what came of it."""
+    reading = copy(rlm)
+    reading.settings = replace(rlm.settings, strategy="rlm")
+    reading.limits = replace(rlm.limits, rounds=1)
+    return await reading.plan(sources)
 
 
 async def _summarized(

@@ -17,6 +17,8 @@ EventKind = Literal[
     "helper",
     "sub_rlm",
     "sub_rlm_ended",
+    "part",
+    "part_ended",
     "compaction",
     "limit",
     "warning",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import string
+from calendar import day_name, month_name
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,9 +29,11 @@ _SAID = "not in the documents"
 _MOST_CHOICES = len(string.ascii_uppercase)
 _EXTRACTS = "Extracts ("
 _NOTHING = ("No passage of the input", "The question holds no word")
-_HELD = 0.5
-"""The share of a question's telling words that the extracts must hold, if there are at least so many: """
-_FEWEST_WORDS = 4
+_NAMES_A_LOST_ONE = 4
+"""Of so many names in a question one may be missing from the extracts."""
+_MOST_CAPITALS = 0.6
+_CALENDAR = frozenset(name.casefold() for name in (*month_name[1:], *day_name))
+_POSSESSIVE = re.compile(r"['’]s?$")
 _NAME = re.compile(r"(?<=\s)[A-Z][\w’'-]+")
 _LETTER = re.compile(r"^\W*([A-Z])(?:\W|$)")
 
@@ -102,19 +105,32 @@ def _not_there(result: RunResult) -> Answered:
 
 
 def _spoken_of(question: str, result: RunResult) -> bool:
-    """Whether the extracts hold at least half of the names in the question and half of its telling words."""
-    quotes = [citation.quote for citation in result.citations]
-    names = {*peculiar(question), *_NAME.findall(question)}
+    """Whether the extracts hold the names in the question, and of its other telling words half; without a
+    name more than half, of two one."""
+    quotes = [text for citation in result.citations for text in (citation.quote, citation.document or "")]
+    about = telling(question)
     tokens = Tokens()
     try:
-        wanted = set(tokens.query(telling(question)).stems) if telling(question) else set()
         held = set().union(*tokens.stems(quotes)) if quotes else set()
-        named = [set(stems) for stems in tokens.stems(sorted(names)) if stems]
+        names = [set(stems) for stems in tokens.stems(_names(question)) if stems]
+        named = set().union(*names)
+        words = {stem for stem in tokens.query(about).stems if len(stem) > 1} - named if about else set()
     finally:
         tokens.close()
-    if named and sum(bool(stems & held) for stems in named) < _HELD * len(named):
+    if sum(not stems & held for stems in names) > len(names) // _NAMES_A_LOST_ONE:
         return False
-    return len(wanted) < _FEWEST_WORDS or len(wanted & held) >= _HELD * len(wanted)
+    half = len(words) // 2
+    return len(words & held) >= (half if names or len(words) in (0, 2) else half + 1)
+
+
+def _names(question: str) -> list[str]:
+    """What the question calls by name: words with a capital within a sentence, identifiers, numbers, quoted
+    phrases. Days and months are none, nor is a capital where nearly every word has one."""
+    capitals = _NAME.findall(question)
+    if len(capitals) > _MOST_CAPITALS * len(question.split()):
+        capitals = []
+    named = [_POSSESSIVE.sub("", name) for name in (*peculiar(question), *capitals)]
+    return sorted({name for name in named if name.casefold() not in _CALENDAR})
 
 
 def _lettered(choices: Sequence[str]) -> list[tuple[str, str]]:

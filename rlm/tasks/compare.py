@@ -7,46 +7,46 @@ are kept in the journal: they were paid for.
 from __future__ import annotations
 
 import asyncio
-import os
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from copy import copy
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
+from types import MappingProxyType
 from typing import Any
 
 from prompts import BudgetExceeded, SliceTooLarge
 from rlm.accounts import Accounts
-from rlm.budget import STOP_REASONS, Budget
-from rlm.calls import Caller, estimate
+from rlm.budget import STOP_REASONS, Limits
+from rlm.calls import estimate
 from rlm.coverage import CoverageLedger
 from rlm.direct import DirectReply, DirectSettings, Question, ask_directly
-from rlm.documents import Source, StreamSource, TextSource
+from rlm.documents import Source
 from rlm.engine import Engine
 from rlm.errors import BudgetExhausted, ModelError, UsageError
-from rlm.events import Event
-from rlm.ground import secrets_of
-from rlm.journal import Journal, RunLog, default_store, new_run_id
+from rlm.models import Model
 from rlm.models.base import SliceText
-from rlm.playback import Playback
+from rlm.models.prices import Prices
+from rlm.plan import RunPlan, plan_run
 from rlm.retrieval import Retriever
 from rlm.runtime import RLM
 from rlm.subcalls import SubCalls
 from rlm.tasks.comparison import METHODS, Comparison, Method, MethodRow
-from rlm.tree import Tree
+from rlm.tasks.job import Job, opened_job, resumed_job
+from rlm.tasks.parts import Part
 from rlm.types import RunResult, StopReason
 from rlm.workspace import Workspace
 from sandbox.in_kernel.body import Body
 from sandbox.requests import BadCall
 from sandbox.types import ChildAnswer, ChildBatch, ChildSlice, Span
 
-__all__ = ["compare"]
+__all__ = ["compare", "plan_comparison", "resume_comparison"]
 
 TOP_K = 8
 _NO_WORDS = "no passage of the input holds a word of the question"
 _SHRINK = 0.9
 
-Told = Callable[[Method], None]
-"""Is told of each method when it begins."""
+_WEIGHTS: Mapping[Method, int] = MappingProxyType({"rlm": 3, "map-reduce": 3, "direct": 1, "bm25": 1})
+"""Of what is left of the limits when a method begins, what it may take beside those still to come."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +74,38 @@ class _Way:
         return SliceText(self.body.text(*span), span, document.name if document else None)
 
 
+Work = Callable[[Part], Awaitable[RunResult]]
 _Asked = tuple[DirectReply | None, str]
 """A reply, or None where there was nothing to ask about; and a note."""
+
+
+async def plan_comparison(
+    rlm: RLM, context: Sequence[Source], methods: Sequence[Method] = METHODS
+) -> RunPlan:
+    """What the methods would about take together. Asks no model. Raises UsageError."""
+    prices = Prices(rlm.settings.facts)
+
+    def plan(method: Method, body: Body) -> RunPlan:
+        one_call = method in ("direct", "bm25")
+        planned = plan_run(
+            rlm.model,
+            rlm.sub_model,
+            body,
+            strategy="direct" if one_call else "rlm",
+            limits=rlm.limits if method == "rlm" else replace(rlm.limits, rounds=1),
+            prompt_tokens=rlm.settings.child.prompt_tokens,
+            prices=prices,
+        )
+        window = rlm.model.window.context
+        if not one_call or planned.tokens <= window:
+            return planned
+        # What does not fit one prompt is left out of it.
+        return replace(planned, tokens=window, cost_usd=prices.at_most(rlm.model, window, 0))
+
+    with Workspace() as workspace:
+        loaded = await workspace.load(context)
+        with loaded.context.open() as body:
+            return reduce(RunPlan.plus, [plan(method, body) for method in methods])
 
 
 async def compare(
@@ -85,30 +115,62 @@ async def compare(
     *,
     methods: Sequence[Method] = METHODS,
     top_k: int = TOP_K,
-    told: Told = lambda _: None,
 ) -> Comparison:
-    """Answer `task` over `context` by every one of `methods`, one after another. A method that fails or runs
-    into a limit is a row that says so. Raises UsageError, SandboxRefused and JournalError like `RLM.run`."""
+    """Answer `task` over `context` by every one of `methods`, one after another, all within the limits of
+    `rlm`. A method that fails or runs into a limit is a row that says so. Raises UsageError, SandboxRefused
+    and JournalError like `RLM.run`."""
     if not task.strip():
         raise UsageError("the question is empty: say what is to be answered")
-    with Workspace() as workspace:
-        sources = await asyncio.to_thread(_readable_again, context)
-        loaded = await workspace.load(sources)
-        with loaded.context.open() as body:
-            fits = _fitting(rlm, body) == body.chars
-            rows: dict[Method, MethodRow] = {}
-            async with Journal.open(rlm.settings.store or default_store(os.environ)) as journal:
-                journal.redact(secrets_of(os.environ))
-                # The RLM first: where the sandbox is refused nothing is spent.
-                for method in sorted(methods, key=lambda one: one != "rlm"):
-                    told(method)
-                    if method == "rlm":
-                        rows[method] = await _by_rlm(rlm, task, sources)
-                        continue
-                    work = _works(method, top_k)
-                    rows[method] = await _by(method, work, rlm, task, body, journal)
-    models = {rlm.model.name, rlm.sub_model.name} != {"extractive"}
-    return Comparison(task, body.chars, fits, models, tuple(rows[method] for method in methods))
+
+    def facts(_: Body) -> Mapping[str, Any]:
+        return {"methods": list(methods), "top_k": top_k}
+
+    async with opened_job(rlm, "compare", task, context, facts=facts) as (job, _):
+        return await _compared(job, task, methods, top_k)
+
+
+async def resume_comparison(rlm: RLM, run: str) -> Comparison:
+    """Go on with a comparison that was left, by its run's name or the start of it; what was paid is not paid
+    again. One that has ended is given as it was. Raises JournalError and UsageError."""
+    async with resumed_job(rlm, "compare", run) as (job, left):
+        return await _compared(job, left.task, left.facts["methods"], left.facts["top_k"])
+
+
+async def _compared(job: Job, task: str, methods: Sequence[Method], top_k: int) -> Comparison:
+    engine = job.engine
+    fits = _fitting(engine.model, engine.settings.direct, job.body) == job.body.chars
+    rows: dict[Method, MethodRow] = {}
+    # The RLM first: where the sandbox is refused nothing is spent.
+    order = sorted(methods, key=lambda one: one != "rlm")
+    async with job.parts(len(order)) as parts:
+        for place, method in enumerate(order):
+            limits = _limits(job, method, order[place:])
+            work = _by_rlm(task) if method == "rlm" else _by(_works(method, top_k), task)
+            found = await parts.take(method, f"asking by {method}", limits, work)
+            if isinstance(found, str):
+                found = _failed(job, found)
+            rows[method] = MethodRow(method, found, _note(method, found))
+    models = {engine.model.name, engine.sub_model.name} != {"extractive"}
+    found_rows = tuple(rows[method] for method in methods)
+    comparison = Comparison(task, job.body.chars, fits, models, found_rows)
+    answered = any(row.result.answer is not None for row in found_rows)
+    if not answered and all(row.result.stop_reason == "model" for row in found_rows):
+        job.stop_reason = "model"
+    await job.finish(comparison.advice if answered else None, parts=[row.result for row in found_rows])
+    return comparison
+
+
+def _limits(job: Job, method: Method, to_come: Sequence[Method]) -> Limits:
+    """A share of what is left for a method, beside those still to come."""
+    limits, left = job.engine.limits, job.remaining()
+    share = _WEIGHTS[method] / sum(_WEIGHTS[one] for one in to_come)
+    return replace(
+        limits,
+        sub_calls=max(1, int(left["sub_calls"] * share)),
+        tokens=max(1, int(left["tokens"] * share)),
+        cost_usd=left["cost_usd"] * share,
+        seconds=max(1.0, left["seconds"] * share),
+    )
 
 
 def _works(method: Method, top_k: int) -> Callable[[_Way], Awaitable[_Asked]]:
@@ -119,38 +181,20 @@ def _works(method: Method, top_k: int) -> Callable[[_Way], Awaitable[_Asked]]:
     return lambda way: _bm25(way, top_k)
 
 
-async def _by_rlm(rlm: RLM, task: str, sources: Sequence[Source]) -> MethodRow:
-    recursive = copy(rlm)
-    recursive.settings = replace(rlm.settings, strategy="rlm")
-    result = await recursive.run(task, list(sources))
-    return MethodRow("rlm", result, result.warnings[-1] if result.answer is None and result.warnings else "")
+def _by_rlm(task: str) -> Work:
+    async def answered(part: Part) -> RunResult:
+        settings = replace(part.engine.settings, strategy="rlm")
+        return await replace(part, engine=replace(part.engine, settings=settings)).run(task)
+
+    return answered
 
 
-async def _by(
-    method: Method,
-    work: Callable[[_Way], Awaitable[_Asked]],
-    rlm: RLM,
-    task: str,
-    body: Body,
-    journal: Journal,
-) -> MethodRow:
-    """A row of what `work` comes to, in books of its own."""
-    engine = Engine(rlm.model, rlm.sub_model, rlm.summary_model, rlm.limits, rlm.settings, _unheard)
-    facts = {
-        **engine.facts(),
-        "compared": method,
-        "context_sha256": body.sha256,
-        "context_chars": body.chars,
-        "documents": len(body.documents),
-        "warnings": [],
-    }
-    run_id, began = new_run_id(), time.monotonic()
-    async with journal.run(run_id, task, facts) as log:
-        budget, playback, tree = Budget(rlm.limits), Playback(), Tree(rlm.limits.concurrency)
-        caller = Caller(budget, log, playback, _unheard, engine.prices)
-        coverage = CoverageLedger(body.chars)
-        accounts = Accounts(budget, caller, coverage, log, playback, tree, _unheard)
-        way = _Way(engine, task, body, accounts, rlm.settings.direct)
+def _by(work: Callable[[_Way], Awaitable[_Asked]], task: str) -> Work:
+    """What `work` comes to, as a run's result; its note is its warning."""
+
+    async def answered(part: Part) -> RunResult:
+        began = time.monotonic()
+        way = _Way(part.engine, task, part.ground.source.body, part.accounts, part.engine.settings.direct)
         reply: DirectReply | None = None
         reason: StopReason = "finalized"
         try:
@@ -164,23 +208,49 @@ async def _by(
         answer = reply.text if reply is not None and reply.complete and reply.text else None
         if answer is None and not note:
             note = "it says that the text does not hold the answer"
-        result = RunResult(
-            run_id=run_id,
+        return RunResult(
+            run_id=part.accounts.log.run_id,
             answer=answer,
             confidence=None,
             stop_reason=reason,
             forced=False,
             strategy="direct",
             citations=() if reply is None else reply.citations,
-            coverage=coverage.report(),
-            usage=caller.usage(),
+            coverage=part.accounts.coverage.report(),
+            usage=(),
             rounds=0,
-            sub_calls=int(budget.used()["sub_calls"]["used"]),
+            sub_calls=int(part.accounts.budget.used()["sub_calls"]["used"]),
             seconds=round(time.monotonic() - began, 3),
             warnings=(note,) if note else (),
         )
-        await _finish(log, result, caller.cost_usd)
-    return MethodRow(method, result, note)
+
+    return answered
+
+
+def _failed(job: Job, why: str) -> RunResult:
+    """The result of a method that did not come to one."""
+    return RunResult(
+        run_id=job.run_id,
+        answer=None,
+        confidence=None,
+        stop_reason="kernel",
+        forced=False,
+        strategy="rlm",
+        citations=(),
+        coverage=CoverageLedger(job.body.chars).report(),
+        usage=(),
+        rounds=0,
+        sub_calls=0,
+        seconds=0.0,
+        warnings=(why,),
+    )
+
+
+def _note(method: Method, result: RunResult) -> str:
+    """What a method could not do. Of the RLM's warnings only the one that says why there is no answer."""
+    if not result.warnings or (method == "rlm" and result.answer is not None):
+        return ""
+    return result.warnings[-1]
 
 
 async def _direct(way: _Way) -> _Asked:
@@ -265,9 +335,9 @@ async def _map_reduce(way: _Way) -> _Asked:
     return reply, note
 
 
-def _fitting(rlm: RLM, body: Body) -> int:
+def _fitting(model: Model, settings: DirectSettings, body: Body) -> int:
     """Characters of the body's beginning that one prompt of the model holds, by the estimate."""
-    return min(body.chars, _fitting_chars(rlm.model.window.context, rlm.settings.direct, body))
+    return min(body.chars, _fitting_chars(model.window.context, settings, body))
 
 
 def _fitting_chars(window: int, settings: DirectSettings, body: Body) -> int:
@@ -275,20 +345,3 @@ def _fitting_chars(window: int, settings: DirectSettings, body: Body) -> int:
     most = body.text(0, min(body.chars, room * 8))
     tokens = estimate(most)
     return len(most) if tokens <= room else int(len(most) * room / tokens)
-
-
-def _readable_again(context: Sequence[Source]) -> list[Source]:
-    """The sources, streams read into memory: every method needs them."""
-    return [
-        TextSource(source.name, source.stream.read()) if isinstance(source, StreamSource) else source
-        for source in context
-    ]
-
-
-async def _finish(log: RunLog, result: RunResult, cost_usd: float | None) -> None:
-    data: dict[str, Any] = {**result.to_json(), "cost_usd": cost_usd}
-    await log.append("finished", data)
-
-
-def _unheard(_: Event) -> None:
-    """Only whole methods are told of."""

@@ -4,25 +4,41 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
 from rlm.models.extractive.sentences import sentences
-from rlm.retrieval.words import FUNCTION_WORDS
-from rlm.tasks.evidence_table import Source
+from rlm.retrieval.words import FUNCTION_WORDS, Tokens
+from rlm.tasks.evidence_table import Source, without_headings
 
 __all__ = ["Conflict", "read_conflicts", "seen_conflicts"]
 
 _MOST_SENTENCES = 600
-_FRAME = 0.8
-"""The share of the shorter sentence's words that the other has, beside numbers."""
-_NEGATION_FRAME = 0.8
-"""The share of the words of both that both have."""
-_FEWEST = 2
+_ALIKE = 0.6
+"""The share of the words of both that both have. All of the shorter one's are among them: where each has
+words of its own they mostly speak of different things."""
+_FEWEST = 3
+"""Words that both must have, for there to be something that they speak of."""
+_FEWEST_DENIED = 4
 _NUMBER = re.compile(r"\d[\d.,:/-]*")
+_YEAR = re.compile(r"(?:1[5-9]|20)\d\d")
 _WORD = re.compile(r"[^\W\d_][\w'’-]*")
+_NUMBERED_WORDS = """
+    act appendix article chapter clause day equation example experiment fig figure group item level line no
+    number page paragraph part phase question room round scene section step table task version volume week
+"""
+_NUMBERED = frozenset(_NUMBERED_WORDS.split())
+_LABEL = re.compile(r"[\[(][^\])\s]{1,12}[\])]|^\s*(?:\d+[.)]|[-*#>]+)\s")
+"""Numbers of lines and of lists: they say nothing of what follows them."""
 _NEGATION = re.compile(r"\b(?:not|never|no longer|cannot|nobody|none|without)\b|n['’]t\b", re.IGNORECASE)
+_NO_CLAIM = re.compile(
+    r"[?？]\s*[\"”’']?$|\b(?:if|whether|would|could|should|might|may|perhaps|maybe)\b", re.I
+)
+_SMALL = re.compile(r"\b[a-zà-öø-ÿ][\w'’-]{2,}")
+_FEWEST_SMALL = 2
+"""Titles, headings and references have hardly any word in small letters; what claims something has."""
+_NAMED = re.compile(r"(?<=[\w,;:] )[A-Z][\w'’-]+")
 _ARRAY = re.compile(r"\[.*\]", re.DOTALL)
 _LONGEST = 300
 
@@ -37,31 +53,60 @@ class Conflict:
 
 @dataclass(frozen=True, slots=True)
 class _Said:
+    """A sentence that claims something. `frame` are its words but for numbers and negations; `numbers` are by
+    the word that they count, but for `years` and `labels` (Table 3); `names` are those words that it has with
+    a capital."""
+
     source: int
     text: str
     frame: frozenset[str]
-    numbers: frozenset[str]
+    names: frozenset[str]
+    numbers: Mapping[str, frozenset[str]]
+    years: frozenset[str]
+    labels: frozenset[str]
     denied: bool
 
 
 def seen_conflicts(sources: Sequence[Source]) -> list[Conflict]:
-    """Sentences of two sources that say the same about different numbers, or where one denies what the other
-    says. What merely sounds alike may be among them: they are shown, not judged."""
+    """Sentences of two sources that say the same of the same thing with another number, or of which one
+    denies the other. They are shown, not judged; where a name, a year or a further number tells them apart,
+    they are none."""
     found: dict[tuple[int, int], Conflict] = {}
-    for one, other in combinations(list(_said(sources))[:_MOST_SENTENCES], 2):
+    for one, other in combinations(_said(sources)[:_MOST_SENTENCES], 2):
         pair = (one.source, other.source)
-        if one.source == other.source or pair in found:
+        if one.source == other.source or pair in found or not _of_the_same(one, other):
             continue
-        shared = len(one.frame & other.frame)
-        if shared < _FEWEST:
-            continue
-        held = shared / min(len(one.frame), len(other.frame))
-        differ = held >= _FRAME and one.numbers and other.numbers and not one.numbers & other.numbers
-        alike = shared / len(one.frame | other.frame)
-        denied = alike >= _NEGATION_FRAME and one.denied != other.denied and one.numbers == other.numbers
-        if differ or denied:
+        if _other_number(one, other) or _denied(one, other):
             found[pair] = Conflict(pair, f"“{one.text}” against “{other.text}”")
     return list(found.values())
+
+
+def _of_the_same(one: _Said, other: _Said) -> bool:
+    shared = one.frame & other.frame
+    shorter = min(one.frame, other.frame, key=len)
+    return (
+        len(shared) >= _FEWEST
+        and shared == shorter
+        and len(shared) >= _ALIKE * len(one.frame | other.frame)
+        and not (one.names ^ other.names) - shared
+        and one.labels == other.labels
+    )
+
+
+def _other_number(one: _Said, other: _Said) -> bool:
+    """Whether exactly one thing is counted differently; of a year alone where all words are the same."""
+    if one.denied != other.denied and one.frame != other.frame:
+        return False
+    counted = one.numbers.keys() & other.numbers.keys()
+    differ = [unit for unit in counted if not one.numbers[unit] & other.numbers[unit]]
+    if not differ and not one.numbers and not other.numbers:
+        return one.frame == other.frame and bool(one.years and other.years) and not one.years & other.years
+    return len(differ) == 1 and one.years == other.years
+
+
+def _denied(one: _Said, other: _Said) -> bool:
+    same = one.numbers == other.numbers and one.years == other.years
+    return one.denied != other.denied and same and len(one.frame & other.frame) >= _FEWEST_DENIED
 
 
 def read_conflicts(reply: str, known: int) -> list[Conflict]:
@@ -81,12 +126,65 @@ def read_conflicts(reply: str, known: int) -> list[Conflict]:
     return found
 
 
-def _said(sources: Sequence[Source]) -> Iterator[_Said]:
+def _said(sources: Sequence[Source]) -> list[_Said]:
+    claims: list[tuple[int, str]] = []
     for source in sources:
-        quote = source.citation.quote
+        quote = without_headings(source.citation)
         for start, end in sentences(quote):
             text = " ".join(quote[start:end].split())
-            numbers = frozenset(number.strip(".,:/-") for number in _NUMBER.findall(text))
-            words = (word.casefold() for word in _WORD.findall(_NEGATION.sub(" ", text)))
-            frame = frozenset(word for word in words if word not in FUNCTION_WORDS)
-            yield _Said(source.number, text[:_LONGEST], frame, numbers, _NEGATION.search(text) is not None)
+            if not _NO_CLAIM.search(text) and len(_SMALL.findall(text)) >= _FEWEST_SMALL:
+                claims.append((source.number, text))
+    plain = [_LABEL.sub(" ", text) for _, text in claims]
+    tokens = Tokens()
+    try:
+        frames = tokens.stems([" ".join(_WORD.findall(_NEGATION.sub(" ", text))) for text in plain])
+        names = tokens.stems([" ".join(_NAMED.findall(text)) for text in plain])
+        units = dict(_stems(tokens, plain))
+    finally:
+        tokens.close()
+    found = []
+    for (number, text), bare, frame, named in zip(claims, plain, frames, names, strict=True):
+        numbers, years, labels = _numbers(bare, units)
+        found.append(
+            _Said(
+                number,
+                text[:_LONGEST],
+                frozenset(stem for stem in frame if stem not in FUNCTION_WORDS and len(stem) > 1),
+                frozenset(named) - FUNCTION_WORDS,
+                numbers,
+                years,
+                labels,
+                _NEGATION.search(bare) is not None,
+            )
+        )
+    return found
+
+
+def _stems(tokens: Tokens, texts: Sequence[str]) -> Iterator[tuple[str, str]]:
+    words = sorted({word.casefold() for text in texts for word in _WORD.findall(text)})
+    for word, stems in zip(words, tokens.stems(words), strict=True):
+        yield word, next(iter(stems), word)
+
+
+def _numbers(
+    text: str, stem_of: Mapping[str, str]
+) -> tuple[Mapping[str, frozenset[str]], frozenset[str], frozenset[str]]:
+    """Numbers by the stem of the word behind them, else of the one before; and years; and numbers that
+    are names (Table 3)."""
+    numbers: dict[str, set[str]] = {}
+    years: set[str] = set()
+    labels: set[str] = set()
+    for match in _NUMBER.finditer(text):
+        number = match[0].strip(".,:/-")
+        behind = _WORD.match(text[match.end() :].lstrip(" %€$£-"))
+        before = _WORD.findall(text[: match.start()])
+        label = before[-1].casefold() if before else ""
+        if label in _NUMBERED:
+            labels.add(f"{label} {number}")
+            continue
+        if _YEAR.fullmatch(number):
+            years.add(number)
+            continue
+        unit = behind[0] if behind and behind[0].casefold() not in FUNCTION_WORDS else label
+        numbers.setdefault(stem_of.get(unit.casefold(), unit.casefold()), set()).add(number)
+    return {unit: frozenset(held) for unit, held in numbers.items()}, frozenset(years), frozenset(labels)

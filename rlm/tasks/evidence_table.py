@@ -7,17 +7,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from rlm.markers import marks_in
+from rlm.models.extractive.sentences import sentences
+from rlm.models.extractive.words import telling
+from rlm.retrieval.words import Tokens
 from rlm.tasks.ask import Answered
 from rlm.tasks.lines import words_of
 from rlm.tasks.questions import Question
 from rlm.types import Citation, RunResult
 
-__all__ = ["EvidenceTable", "Finding", "Source", "passages"]
+__all__ = ["EvidenceTable", "Finding", "Source", "passages", "without_headings"]
 
 _ALIKE = 0.9
 _OVERLAP = 0.5
 _CLAIM = re.compile(r"\n+|(?<=[.!?…])\s+(?!\[)|(?<=[.!?…]\])\s+|(?<=\])\s+(?=[A-Z])")
 _PREFACE = "Extracts ("
+_HASHES = re.compile(r"(?<!\S)#{1,6}\s+")
+_MOST_EXTRACTS = 8
+"""Of a question that no model answered: passages in the report, the best ones."""
+_LONG_EXTRACT = 300
+_SENTENCES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +59,13 @@ class EvidenceTable:
 
     def add(self, question: Question, answer: Answered) -> bool:
         """Take an answer's claims; False when nothing verified stands behind any of them."""
+        if answer.result.text.startswith(_PREFACE):
+            answer = replace(answer, result=_best_extracts(question.text, answer.result))
         numbers = self._numbers(answer.result)
-        claims = _claims(answer.result, numbers)
+        extracts = answer.result.text.startswith(_PREFACE)
+        claims = (
+            _extracted(question.text, answer.result, numbers) if extracts else _claims(answer.result, numbers)
+        )
         for text, sources in claims:
             earlier = self._earlier(text)
             self.folded += earlier is not None
@@ -88,6 +101,43 @@ class EvidenceTable:
         return next((one for one in self.findings if _same_words(one.text, text)), None)
 
 
+def _best_extracts(question: str, result: RunResult) -> RunResult:
+    """The extracts, best first, without those that hold less than half of what the best one holds."""
+    told = [len(words) for words in _told(question, [one.quote for one in result.citations])]
+    most = max(told, default=0)
+    kept = [one for one, count in zip(result.citations, told, strict=True) if count >= most / 2]
+    return replace(result, citations=tuple(kept[:_MOST_EXTRACTS]))
+
+
+def _extracted(
+    question: str, result: RunResult, numbers: Mapping[int, int]
+) -> list[tuple[str, tuple[int, ...]]]:
+    """What extracts say to the question: of each, where it is long, the sentences that hold most of it."""
+    claims: list[tuple[str, tuple[int, ...]]] = []
+    for place, citation in enumerate(result.citations, 1):
+        if place not in numbers:
+            continue
+        quote = without_headings(citation)
+        pieces = [" ".join(quote[start:end].split()) for start, end in sentences(quote)]
+        if len(quote) > _LONG_EXTRACT and len(pieces) > _SENTENCES:
+            told = [len(words) for words in _told(question, pieces)]
+            best = sorted(range(len(pieces)), key=lambda at: (-told[at], -min(len(pieces[at]), 200), at))
+            chosen = sorted(at for at in best[:_SENTENCES] if told[at] or at == best[0])
+            pieces = [("… " if at and at - 1 not in chosen else "") + pieces[at] for at in chosen]
+        claims.append((" ".join(pieces), (numbers[place],)))
+    return claims
+
+
+def _told(question: str, texts: Sequence[str]) -> list[set[str]]:
+    """The telling words of the question that each text holds."""
+    tokens = Tokens()
+    try:
+        wanted = set(tokens.query(telling(question) or question).stems)
+        return [wanted & set(stems) for stems in tokens.stems(texts)]
+    finally:
+        tokens.close()
+
+
 def _claims(result: RunResult, numbers: dict[int, int]) -> list[tuple[str, tuple[int, ...]]]:
     """The sentences of an answer with their sources. Where no mark says which, the passages that hold a
     sentence; where there is a sentence that none holds, all is one claim with all of them."""
@@ -97,7 +147,7 @@ def _claims(result: RunResult, numbers: dict[int, int]) -> list[tuple[str, tuple
     for piece in _CLAIM.split(text):
         marks = list(marks_in(f" {piece}"))
         words = _without_marks(piece)
-        if not words or (words.startswith(_PREFACE) and words.endswith(":")):
+        if not words:
             continue
         cited = [numbers[n] for mark in marks for n in mark.numbers if n in numbers]
         marked = marked or bool(marks)
@@ -147,6 +197,16 @@ def _overlap(one: Citation, other: Citation) -> bool:
 def _same_words(one: str, other: str) -> bool:
     left, right = words_of(one), words_of(other)
     return len(left) > 2 and len(left & right) >= _ALIKE * len(left | right)
+
+
+def without_headings(citation: Citation) -> str:
+    """The passage without the headings it begins with, which stand beside it as its place, and without the
+    marks of those within."""
+    text = citation.quote
+    for heading in citation.heading_path:
+        begun = re.match(rf"\s*#{{1,6}}\s+{re.escape(heading)}\s+(?=\S)", text)
+        text = text[begun.end() :] if begun else text
+    return _HASHES.sub("", text)
 
 
 def passages(sources: Sequence[Source]) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -16,27 +17,35 @@ from rlm.coverage import CoverageLedger
 from rlm.deadline import seconds_left
 from rlm.documents import Source
 from rlm.engine import Engine
-from rlm.errors import BudgetExhausted, JournalError, ModelError
-from rlm.events import ChildEnded, Event, RunEnded, RunStarted, Warned
+from rlm.errors import BudgetExhausted, JournalError, ModelError, UsageError
+from rlm.events import ChildEnded, Event, Resumed, RunEnded, RunStarted, Warned
+from rlm.ground import Opened, bench_for, facts_of
 from rlm.models.base import Message, Model, Request
-from rlm.notices import warnings_of
+from rlm.notices import pruned, warnings_of
 from rlm.playback import Playback
 from rlm.reasoning import without_reasoning
 from rlm.recording import PastReply, Recording
-from rlm.resume import source_facts
+from rlm.resume import LeftRun, input_to_keep, source_facts
 from rlm.runtime import RLM
+from rlm.silent import SilentModel
+from rlm.sub_context import SubContext
 from rlm.subcalls import SubCalls
+from rlm.tasks.parts import PartGround, Parts, past_parts
 from rlm.tree import Tree
-from rlm.types import Citation, Coverage, RunResult, StopReason, Usage
+from rlm.types import Citation, RunResult, StopReason
 from sandbox.in_kernel.body import Body
 from sandbox.types import ChildAnswer, ChildBatch, ChildSlice
 
 if TYPE_CHECKING:
     from rlm.journal import Journal, RunLog
 
-__all__ = ["Job", "Past", "opened_job", "past_of"]
+__all__ = ["Job", "Past", "opened_job", "past_of", "resumed_job"]
 
-JobKind = Literal["summarize", "research"]
+JobKind = Literal["summarize", "plan", "research", "compare"]
+
+
+_RESUMED = ("research", "compare")
+"""What is gone on with: the journal keeps its input, where it can."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,24 +58,34 @@ class Past:
 
 
 class Job:
-    """One job's books. What it asks is reserved, settled and journalled as a run's calls are."""
+    """One job's books. What it asks is reserved, settled and journalled as a run's calls are. `recording` is
+    what was had of it before, `left` the whole of that, for a job that is gone on with."""
 
     def __init__(
-        self, engine: Engine, body: Body, log: RunLog, past: Past | None, warnings: Sequence[str]
+        self,
+        opened: Opened,
+        body: Body,
+        log: RunLog,
+        recording: Recording | None,
+        warnings: Sequence[str],
+        *,
+        left: LeftRun | None = None,
     ) -> None:
-        self.engine = engine
+        self.engine = engine = opened.engine
         self.body = body
         self.log = log
         self.warnings = list(warnings)
         self.stop_reason: StopReason = "finalized"
-        self._began = time.monotonic()
+        self._opened = opened
+        self._left = left
         self._budget = Budget(engine.limits)
-        playback = Playback(Recording(replies=past.replies) if past else None)
+        playback = Playback(recording)
+        self._began = time.monotonic() - playback.recording.spent.seconds
         self._caller = Caller(
             self._budget, log, playback, engine.tell, engine.prices, remember=engine.settings.cache
         )
         self.coverage = CoverageLedger(body.chars)
-        accounts = Accounts(
+        self._accounts = Accounts(
             self._budget,
             self._caller,
             self.coverage,
@@ -78,7 +97,7 @@ class Job:
         self._children = SubCalls(
             engine.sub_model,
             body,
-            accounts=accounts,
+            accounts=self._accounts,
             settings=replace(engine.settings.child, concurrency=engine.limits.concurrency),
         )
 
@@ -138,11 +157,33 @@ class Job:
         """Note why the job could not do all it was to do."""
         self.stop_reason = STOP_REASONS[error.limit] if isinstance(error, BudgetExhausted) else "model"
 
+    def remaining(self) -> Mapping[str, float]:
+        """What is left of each limit, by name."""
+        return self._budget.remaining()
+
+    @asynccontextmanager
+    async def parts(self, count: int, *, at_once: int = 1) -> AsyncIterator[Parts]:
+        """The runs that this job is made of, `count` of them, so many at a time."""
+        async with AsyncExitStack() as stack:
+            pool = self._opened.kernels
+            if pool is None:
+                pool = self.engine.shared_kernels(at_once)
+                stack.push_async_callback(pool.close)
+            bench = bench_for(self.engine, self._opened.workspace, pool)
+            source = SubContext(self._opened.loaded.context, self.body)
+            ground = PartGround(self.engine, self._accounts, source, bench, pool)
+            events = () if self._left is None else self._left.events
+            # What its provider failed is tried again, unless all is over.
+            past = past_parts(events, failed=self._left is not None and self._left.result is not None)
+            yield Parts(ground, past, count)
+
     async def finish(
-        self, answer: Any, citations: Sequence[Citation] = (), *, runs: Sequence[RunResult] = ()
+        self, answer: Any, citations: Sequence[Citation] = (), *, parts: Sequence[RunResult] = ()
     ) -> RunResult:
-        """The result, written to the journal. Once, at the end. `runs` are those that the job was made of:
-        their usage is counted in, and their coverage, as far as it is known to have been had together."""
+        """The result, written to the journal. Once, at the end. `parts` are the runs that the job was made
+        of."""
+        if self._left is not None and self._left.result is not None:
+            return self._left.result
         result = RunResult(
             run_id=self.run_id,
             answer=answer,
@@ -151,48 +192,28 @@ class Job:
             forced=False,
             strategy="rlm",
             citations=tuple(citations),
-            coverage=_least([self.coverage.report(), *(run.coverage for run in runs)]),
-            usage=_together([self._caller.usage(), *(run.usage for run in runs)]),
-            rounds=sum(run.rounds for run in runs),
-            sub_calls=self._children.calls + sum(run.sub_calls for run in runs),
+            coverage=self.coverage.report(),
+            usage=self._caller.usage(),
+            rounds=sum(part.rounds for part in parts),
+            sub_calls=self._children.calls + sum(part.sub_calls for part in parts),
             seconds=round(time.monotonic() - self._began, 3),
             warnings=tuple(self.warnings),
         )
         self.engine.tell(RunEnded(result.stop_reason, result.seconds))
-        costs = [one.cost_usd for one in result.usage]
-        cost = None if None in costs else sum(cost for cost in costs if cost is not None)
-        totals = {"rounds": result.rounds, "sub_calls": result.sub_calls, "cost_usd": cost}
+        totals = {"rounds": result.rounds, "sub_calls": result.sub_calls, "cost_usd": self._caller.cost_usd}
         await self.log.append("finished", {**result.to_json(), **totals})
         return result
+
+    async def interrupted(self) -> None:
+        """Write down that it was cancelled; it can be gone on with."""
+        self.engine.tell(RunEnded("cancelled", time.monotonic() - self._began))
+        totals = {"sub_calls": self._children.calls, "cost_usd": self._caller.cost_usd}
+        await self.log.append("interrupted", {"stop_reason": "cancelled", **totals})
 
     def _observe(self, event: Event) -> None:
         if isinstance(event, Warned):
             self.warnings.append(event.message)
         self.engine.tell(event)
-
-
-def _least(coverages: Sequence[Coverage]) -> Coverage:
-    """The least that several runs over one body covered together: in each way as much as the best of them."""
-    best = max(coverages, key=lambda one: (one.complete, -one.uncovered_chars))
-    fields = ("read_chars", "scanned_chars", "sent_chars", "answered_chars")
-    return replace(best, **{name: max(getattr(one, name) for one in coverages) for name in fields})
-
-
-def _together(usages: Sequence[Sequence[Usage]]) -> tuple[Usage, ...]:
-    """The usage of several runs, by model."""
-    sums: dict[str, Usage] = {}
-    for one in (usage for usages_of_one in usages for usage in usages_of_one):
-        before = sums.get(one.model, Usage(one.model, 0, 0, 0, 0, 0.0))
-        unknown = before.cost_usd is None or one.cost_usd is None
-        sums[one.model] = Usage(
-            one.model,
-            before.calls + one.calls,
-            before.input_tokens + one.input_tokens,
-            before.output_tokens + one.output_tokens,
-            before.cached_tokens + one.cached_tokens,
-            None if unknown else (before.cost_usd or 0.0) + (one.cost_usd or 0.0),
-        )
-    return tuple(sums.values())
 
 
 @asynccontextmanager
@@ -210,25 +231,76 @@ async def opened_job(
     JournalError when the run is not there or was no job of this kind."""
     from rlm.journal import new_run_id
 
-    async with rlm.opened(sources) as (engine, loaded, journal):
+    async with rlm.opened(sources) as opened:
+        engine, loaded, journal = opened.engine, opened.loaded, opened.journal
         past = None if since is None else await past_of(journal, since, kind)
         with loaded.context.open() as body:
-            described = facts(body)
-        settings = {
-            **engine.facts(),
-            **described,
-            "job": kind,
-            "since": past.run_id if past else None,
-            "context_sha256": loaded.context.sha256,
-            "context_chars": loaded.context.chars,
-            "documents": len(loaded.context.documents),
-            "warnings": warnings_of(loaded),
-            "sources": source_facts(sources),
-        }
-        with loaded.context.open() as body:
-            async with journal.run(new_run_id(), task, settings) as log:
+            warnings = warnings_of(loaded)
+            settings = {
+                **facts_of(engine, loaded.context, source_facts(sources), warnings, None),
+                **facts(body),
+                "job": kind,
+                "since": past.run_id if past else None,
+            }
+            removed = await journal.prune(most_bytes=engine.settings.store_mb << 20)
+            kept = None
+            if kind in _RESUMED:
+                kept = input_to_keep(journal, loaded.context.folder, settings["sources"])
+            async with journal.run(new_run_id(), task, settings, input=kept) as log:
                 engine.tell(RunStarted(log.run_id, "rlm", engine.model.name))
-                yield Job(engine, body, log, past, warnings_of(loaded)), past
+                job = Job(opened, body, log, Recording(replies=past.replies) if past else None, warnings)
+                if removed:
+                    job.warn(pruned(removed, engine.settings.store_mb))
+                async with _interruptible(job):
+                    yield job, past
+
+
+@asynccontextmanager
+async def resumed_job(rlm: RLM, kind: JobKind, run: str) -> AsyncIterator[tuple[Job, LeftRun]]:
+    """A job that was left, to be gone through again: what is journalled is neither asked nor paid again. Of
+    one that has ended nothing is asked and nothing is written. Raises JournalError, and UsageError when its
+    models are others or its input is not to be had as it was."""
+    left = await rlm.left_job(run, kind)
+    asked = left.facts["summary_model"]
+    if asked != rlm.summary_model.name:
+        raise UsageError(
+            f"run {left.run_id} was begun with summary_model {asked}, not {rlm.summary_model.name}: give that"
+        )
+    async with rlm.as_of(left).opened(left) as ground, AsyncExitStack() as stack:
+        opened = ground
+        body = stack.enter_context(opened.loaded.context.open())
+        if left.result is not None:
+            from rlm.journal import PastLog
+
+            log: RunLog = PastLog(opened.journal, left.run_id, left.events)
+            opened = replace(opened, engine=_silent(opened.engine, left.run_id))
+        else:
+            log = await stack.enter_async_context(opened.journal.resume(left.run_id))
+            # Read after it has become ours: another process may have gone on with it meanwhile.
+            left = replace(left, events=await log.events())
+        recording = left.recording()
+        opened.engine.tell(Resumed(left.run_id, 0, sum(map(len, recording.replies.values()))))
+        job = Job(opened, body, log, recording, left.facts["warnings"], left=left)
+        async with _interruptible(job):
+            yield job, left
+
+
+@asynccontextmanager
+async def _interruptible(job: Job) -> AsyncIterator[None]:
+    try:
+        yield
+    except asyncio.CancelledError:
+        await job.interrupted()
+        raise
+
+
+def _silent(engine: Engine, run_id: str) -> Engine:
+    """With models that say nothing: all that an ended job asked is in the journal."""
+    root, child, summary = (
+        SilentModel(run_id, model.name, model.window)
+        for model in (engine.model, engine.sub_model, engine.summary_model)
+    )
+    return replace(engine, model=root, sub_model=child, summary_model=summary)
 
 
 async def past_of(journal: Journal, run: str, kind: JobKind) -> Past:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from rlm.errors import UsageError
 
@@ -19,6 +20,10 @@ _ITEM = re.compile(r"^(?P<indent>[ \t]*)(?:[-*+]|\d{1,3}(?:\.\d{1,3})*[.)]?)[ \t
 _TITLE = re.compile(r"^#\s+(\S.*)$")
 _LISTED = re.compile(r"^\s*(?:[-*+•]|\d{1,2}[.)]|\([a-z0-9]\))\s+", re.MULTILINE)
 _ASKED = re.compile(r"[^?？]*[?？]")
+_NAMED = re.compile(r"^(?P<subject>[^:?\n]{3,80}):\s+(?P<aspects>[^?:\n]+)$", re.DOTALL)
+_COMMAS = re.compile(r"\s*[,;]\s*(?:and\s+)?|\s+and\s+")
+_ASPECT_WORDS = 4
+_LEANING = re.compile(r"\b(?:it|its|they|them|their|he|him|his|she|her|this|that|these|those|there)\b", re.I)
 _PARTS = re.compile(r"\s*;\s*|,?\s+and\s+(?=(?:who|what|when|where|why|how|which|whether)\b)", re.IGNORECASE)
 
 
@@ -44,6 +49,11 @@ class Plan:
 
     task: str
     questions: tuple[Question, ...]
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Plan:
+        """What `dataclasses.asdict` made of one, and JSON has been through."""
+        return cls(data["task"], tuple(map(_read_back, data["questions"])))
 
     @property
     def leaves(self) -> tuple[Question, ...]:
@@ -107,16 +117,45 @@ def from_markdown(text: str, task: str = "") -> Plan:
 
 def from_task(task: str, most: int) -> Plan:
     """A plan without a model: the questions and list items that the task itself holds, else the task."""
-    items = [part for part in _LISTED.split(task) if part.strip()] if _LISTED.search(task) else [task]
     asked: list[str] = []
-    for item in items:
-        questions = [one.strip() for one in _ASKED.findall(item)] or [item.strip()]
-        for question in questions:
-            asked += [part.strip(" ,.") for part in _PARTS.split(question) if len(part.split()) > 1]
+    for item in _items(task):
+        for question in [one.strip() for one in _ASKED.findall(item)] or [item.strip()]:
+            asked += _apart(question)
     unique = list(dict.fromkeys(" ".join(one.split()) for one in asked))[:most] or [" ".join(task.split())]
     return Plan(
         " ".join(task.split()), tuple(Question(str(n), one[:_LONGEST]) for n, one in enumerate(unique, 1))
     )
+
+
+def _items(task: str) -> list[str]:
+    """What the task lists: the points of a list without what announces them; `Compare the offers: price,
+    notice` is two."""
+    if _LISTED.search(task):
+        announced, *items = _LISTED.split(task)
+        kept = [announced] if announced.strip() and not announced.rstrip().endswith(":") else []
+        return [*kept, *(item for item in items if item.strip())]
+    named = _NAMED.match(task)
+    if named is None:
+        return [task]
+    aspects = [one.strip(" .") for one in _COMMAS.split(named["aspects"]) if one.strip(" .")]
+    if len(aspects) < 2 or any(len(one.split()) > _ASPECT_WORDS for one in aspects):
+        return [task]
+    return [f"{named['subject'].strip()}: {one}" for one in aspects]
+
+
+def _apart(question: str) -> list[str]:
+    """The questions that one sentence asks. A part that leans on the one before it (`and what does it cost?`,
+    `and why?`) stays with it."""
+    parts = [" ".join(part.split()).strip(" ,.") for part in _PARTS.split(question)]
+    parts = [part for part in parts if part]
+    if any(len(part.split()) < 2 or _LEANING.search(part) for part in parts[1:]):
+        return [" ".join(question.split()).strip(" ,.")]
+    mark = "?" if question.rstrip().endswith("?") else ""
+    return [part if part.endswith(("?", "？")) else part + mark for part in parts]
+
+
+def _read_back(data: Mapping[str, Any]) -> Question:
+    return Question(data["number"], data["text"], tuple(map(_read_back, data["parts"])))
 
 
 def _question(node: _Node, number: str) -> Question:

@@ -61,16 +61,25 @@ def _findings(questions: Sequence[Question], table: EvidenceTable, gaps: dict[st
             continue
         own = [one for one in table.findings if one.question.number == question.number]
         proved = [one for one in own if one.sources]
-        lines = [_finding(one) for one in proved]
+        lines = [_finding(one) for one in proved if one.same_as is None]
+        lines += _same(proved)
         if len(own) > len(proved):
             lines += [f"- *without a verified source:* {_line(one.text)}" for one in own if not one.sources]
         parts.append("\n".join(lines) or f"*Not found: {_line(gaps.get(question.number, 'no answer'))}*")
     return parts
 
 
+def _same(findings: Sequence[Finding]) -> list[str]:
+    """One line for all that was found before under the same question."""
+    earlier: dict[str, list[int]] = {}
+    for one in findings:
+        if one.same_as is not None:
+            known = earlier.setdefault(one.same_as, [])
+            known += [number for number in one.sources if number not in known]
+    return [f"- The same as under {number} {marks(sources)}" for number, sources in earlier.items()]
+
+
 def _finding(one: Finding) -> str:
-    if one.same_as is not None:
-        return f"- The same as under {one.same_as} {marks(one.sources)}"
     return f"- {_line(one.text)} {marks(one.sources)}"
 
 

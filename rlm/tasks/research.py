@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from copy import copy
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
 from prompts import NOT_FOUND
 from prompts.words import table as words_table
-from rlm.budget import Limits
-from rlm.documents import PathSource, Source, StreamSource, TextSource
+from rlm.documents import Source
 from rlm.errors import BudgetExhausted, ModelError, UsageError
 from rlm.markers import marks_in
+from rlm.plan import RunPlan
 from rlm.quotes import locate_all
 from rlm.runtime import RLM
 from rlm.tasks.ask import answered
@@ -23,17 +23,15 @@ from rlm.tasks.conflicts import Conflict, read_conflicts, seen_conflicts
 from rlm.tasks.evidence_table import EvidenceTable, Finding, passages
 from rlm.tasks.evidence_table import Source as Passage
 from rlm.tasks.github import with_chats
-from rlm.tasks.job import Job, opened_job
+from rlm.tasks.job import Job, opened_job, resumed_job
+from rlm.tasks.parts import Parts
 from rlm.tasks.questions import Plan, Question, from_markdown, from_task
 from rlm.tasks.report import findings_text, report
 from rlm.types import RunResult
 from sandbox.in_kernel.body import Body
 from sandbox.types import Span
 
-__all__ = ["Answerer", "Research", "plan_research", "research"]
-
-Answerer = Callable[[str, Limits], Awaitable[RunResult]]
-"""Answers one question within its limits, with citations whose offsets are of the same body."""
+__all__ = ["Research", "foretell_research", "plan_research", "research", "resume_research"]
 
 _MOST_QUESTIONS = 8
 _AT_ONCE = 3
@@ -50,7 +48,7 @@ _SENTENCE = re.compile(r"(?<=[.!?…\]])\s+(?!\[)")
 class Research:
     """What came of it. `result` is the job's: its answer is the report, its citations are the numbered
     sources, its usage that of all runs, its coverage the least that these had together. `gaps` are questions
-    without a verified answer, and why; `runs` are the names of the questions' runs, by number."""
+    without a verified answer, and why. The question 2.1 is the part `q2.1` of the run."""
 
     plan: Plan
     report: str
@@ -59,10 +57,9 @@ class Research:
     sources: tuple[Passage, ...]
     conflicts: tuple[Conflict, ...]
     gaps: tuple[tuple[Question, str], ...]
-    runs: Mapping[str, str]
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON-safe mapping: the result's, with plan, findings, conflicts, gaps and runs beside it."""
+        """A JSON-safe mapping: the result's, with plan, findings, conflicts and gaps beside it."""
         return {
             "plan": self.plan.markdown(),
             "report": self.report,
@@ -77,7 +74,6 @@ class Research:
             ],
             "conflicts": [asdict(one) for one in self.conflicts],
             "gaps": [{"question": one.number, "text": one.text, "why": why} for one, why in self.gaps],
-            "runs": dict(self.runs),
             **self.result.to_json(),
         }
 
@@ -87,10 +83,25 @@ async def plan_research(
 ) -> Plan:
     """The questions that `task` comes to, at most `most`: one call of the model, none without one. Raises
     UsageError and ModelError."""
-    async with _job(rlm, task, _kept(context)) as (job, _):
+    async with opened_job(rlm, "plan", task, with_chats(context), facts=_facts(task, None, most)) as (job, _):
         plan = await _planned(job, task, most)
         await job.finish(plan.markdown())
         return plan
+
+
+async def foretell_research(
+    rlm: RLM,
+    task: str,
+    context: Sequence[str | Path | Source],
+    *,
+    plan: Plan | None = None,
+    most: int = _MOST_QUESTIONS,
+) -> RunPlan:
+    """What a research would about take, if each question needs the whole input once. Where a model would make
+    the plan, `most` questions are reckoned with. Asks no model. Raises UsageError."""
+    planned = plan or (from_task(task, most) if rlm.model.name == "extractive" else None)
+    each = await rlm.plan(with_chats(context))
+    return reduce(RunPlan.plus, [each] * (len(planned.leaves) if planned else most))
 
 
 async def research(
@@ -100,63 +111,63 @@ async def research(
     *,
     plan: Plan | None = None,
     most: int = _MOST_QUESTIONS,
-    answer: Answerer | None = None,
 ) -> Research:
     """Answer every question of the plan (made for `task` unless one is given) over `context`, and report.
 
-    The limits of `rlm` hold over all of it: each question has an equal share. `answer` answers one question,
-    by default in a run of its own. A question that fails is a gap in the report, never its end. Raises
-    UsageError and JournalError.
+    The limits of `rlm` hold over all of it: each question has an equal share, and is a part of the one run
+    that the journal has of it. A question that fails is a gap in the report, never its end. Raises UsageError
+    and JournalError, SandboxRefused before anything is spent on a question.
     """
-    sources = _kept(context)
-    async with _job(rlm, task, sources) as (job, _):
-        plan = plan or await _planned(job, task, most)
-        ask = answer or _separate_runs(rlm, sources)
-        results = await _answers(rlm, plan, ask)
-        table, gaps = _gathered(job, plan, results)
-        conflicts = await _conflicts(job, table)
-        summary = await _summary(job, plan, table, gaps)
-        text = report(plan, summary, table, conflicts, gaps)
-        done = [one for one in results.values() if isinstance(one, RunResult)]
-        cited = [replace(one.citation, marker=f"[{one.number}]") for one in table.sources]
-        if not table.sources and all(one.stop_reason == "model" for one in done):
-            job.stop_reason = "model"
-        result = await job.finish(text, cited, runs=done)
-        return Research(
-            plan,
-            text,
-            result,
-            tuple(table.findings),
-            tuple(table.sources),
-            tuple(conflicts),
-            tuple(gaps),
-            {number: one.run_id for number, one in results.items() if isinstance(one, RunResult)},
+    sources = with_chats(context)
+    async with opened_job(rlm, "research", task, sources, facts=_facts(task, plan, most)) as (job, _):
+        return await _researched(job, task, plan, most)
+
+
+async def resume_research(rlm: RLM, run: str) -> Research:
+    """Go on with a research that was left, by its run's name or the start of it: what was asked is not asked
+    again, what was answered is not paid again, and its limits hold. One that has ended is given as it was.
+    Raises JournalError and UsageError."""
+    async with resumed_job(rlm, "research", run) as (job, left):
+        given = left.facts["plan"]
+        return await _researched(
+            job, left.task, None if given is None else Plan.from_json(given), left.facts["most"]
         )
 
 
-def _job(rlm: RLM, task: str, sources: Sequence[str | Path | Source]) -> Any:
+async def _researched(job: Job, task: str, given: Plan | None, most: int) -> Research:
+    plan = given or await _planned(job, task, most)
+    results = await _answers(job, plan)
+    table, gaps = _gathered(job, plan, results)
+    conflicts = await _conflicts(job, table)
+    summary = await _summary(job, plan, table, gaps)
+    text = report(plan, summary, table, conflicts, gaps)
+    done = [one for one in results.values() if isinstance(one, RunResult)]
+    cited = [replace(one.citation, marker=f"[{one.number}]") for one in table.sources]
+    if not table.sources and all(one.stop_reason == "model" for one in done):
+        job.stop_reason = "model"
+    result = await job.finish(text, cited, parts=done)
+    return Research(
+        plan,
+        text,
+        result,
+        tuple(table.findings),
+        tuple(table.sources),
+        tuple(conflicts),
+        tuple(gaps),
+    )
+
+
+def _facts(task: str, plan: Plan | None, most: int) -> Callable[[Body], Mapping[str, Any]]:
+    """What the journal keeps of a research beside the usual. Raises UsageError for what can't be one."""
     if not task.strip():
         raise UsageError("the task is empty: say what is to be found out")
 
     def facts(body: Body) -> Mapping[str, Any]:
         if not body.text(0, 1_000_000).strip():
             raise UsageError("there is nothing to research: the input holds no text")
-        return {}
+        return {"plan": None if plan is None else asdict(plan), "most": most}
 
-    return opened_job(rlm, "research", task, sources, facts=facts)
-
-
-def _kept(context: Sequence[str | Path | Source]) -> list[str | Path | Source]:
-    """The sources as they can be read again for every question: streams are read once, here."""
-    kept: list[str | Path | Source] = []
-    for source in with_chats(context):
-        if isinstance(source, StreamSource):
-            data = source.stream.read()
-            chat = "json" if data.lstrip()[:1] in (b"{", b"[") else "text"
-            kept.append(TextSource(source.name, data, chat))
-        else:
-            kept.append(source if not isinstance(source, Path) else PathSource(source))
-    return kept
+    return facts
 
 
 async def _planned(job: Job, task: str, most: int) -> Plan:
@@ -191,21 +202,10 @@ def _documents(body: Body) -> str:
     return "\n".join(lines)
 
 
-def _separate_runs(rlm: RLM, sources: Sequence[str | Path | Source]) -> Answerer:
-    """Each question in a run of its own, over the same sources."""
-
-    async def answer(question: str, limits: Limits) -> RunResult:
-        own = copy(rlm)
-        own.limits = limits
-        return await own.run(question, sources)
-
-    return answer
-
-
-async def _answers(rlm: RLM, plan: Plan, ask: Answerer) -> dict[str, RunResult | str]:
+async def _answers(job: Job, plan: Plan) -> dict[str, RunResult | str]:
     """Each question's result by its number, or why there is none."""
     leaves = plan.leaves
-    limits = rlm.limits
+    limits = job.engine.limits
     share = _SHARE / len(leaves)
     at_once = min(_AT_ONCE, len(leaves))
     each = replace(
@@ -219,17 +219,21 @@ async def _answers(rlm: RLM, plan: Plan, ask: Answerer) -> dict[str, RunResult |
     wording = words_table("tasks.toml")["question"].strip()
     room = asyncio.Semaphore(at_once)
 
-    async def one(question: Question) -> RunResult | str:
+    async def one(parts: Parts, question: Question) -> RunResult | str:
         asked = question.text
-        if rlm.model.name != "extractive":
+        if job.engine.model.name != "extractive":
             asked = wording.format(question=question.text, task=plan.task, not_found=NOT_FOUND)
         async with room:
-            try:
-                return await ask(asked, each)
-            except (ModelError, BudgetExhausted) as error:
-                return str(error)
+            return await parts.take(f"q{question.number}", question.text, each, lambda part: part.run(asked))
 
-    found = await asyncio.gather(*(one(leaf) for leaf in leaves))
+    async with job.parts(len(leaves), at_once=at_once) as parts:
+        tasks = [asyncio.ensure_future(one(parts, leaf)) for leaf in leaves]
+        try:
+            found = await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
     return {leaf.number: result for leaf, result in zip(leaves, found, strict=True)}
 
 

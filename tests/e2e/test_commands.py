@@ -14,7 +14,7 @@ def test_help_of_each_command_shows_an_example(rlm) -> None:
     """surface.md: --help of each command shows an example."""
     assert "Commands:" in rlm("--help").stdout
     commands = (
-        "ask, search, init, models, assemble, "
+        "ask, summarize, research, compare, batch, search, init, models, assemble, "
         "show, resume, replay, export, doctor, runs, runs rm, runs prune, sandbox exec, "
         "assemble scoped, assemble card, assemble cited, assemble tiles, assemble child, assemble root, "
         "segments list, segments show, segments add, segments edit, segments diff, segments label, "

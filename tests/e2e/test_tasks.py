@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
+from provider_server import Silence
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 HEADINGS = ["Task Summary", "Key Decisions", "Errors Resolved", "Current State", "Remaining Work"]
@@ -155,3 +158,77 @@ def test_the_card_example_runs_offline_from_end_to_end(environment, sandbox_flag
     assert done.returncode == 0, done.stderr
     assert "stage error_fixing, 2 turns, 1 research, completed: True" in done.stdout
     assert "caused by two connections that write in one test" in done.stdout
+
+
+@pytest.mark.parametrize("command", ["research", "compare"])
+def test_an_interrupted_job_is_one_run_that_resume_goes_on_with(
+    rlm, rlm_process, provider_server, command
+) -> None:
+    """surface.md: exit 130, and rlm resume is named; it gives what the job would have given."""
+    offers = str(EXAMPLES / "offers")
+    model = f"openai:m@{provider_server.url}/v1"
+    asked = (command, "What does the crane cost?", offers, "--model", model)
+
+    def reply(received) -> str:
+        if received.prompt.startswith("Plan research"):
+            return "- What does the crane of the northern yard cost?\n- What is the notice?\n"
+        if received.prompt.startswith("Below are numbered passages"):
+            return "[]"
+        if "repl" in received.system:
+            code = "peek(0, 9)\nfinalize('It costs 90,000 euros. [1]', evidence=['for 90,000 euros'])"
+            return f"```repl\n{code}\n```"
+        return 'It costs 90,000 euros. [1]\nEvidence:\n"90,000 euros"'
+
+    stopped = threading.Event()
+
+    def stopping(received) -> Silence | str:
+        # Its second part never gets an answer.
+        if len(provider_server.requests) > 2:
+            stopped.set()
+            return Silence()
+        return reply(received)
+
+    provider_server.always = stopping
+    process = rlm_process(*asked)
+    assert stopped.wait(60)
+    process.send_signal(signal.SIGINT)
+    stdout, stderr = process.communicate(timeout=30)
+    assert (process.returncode, stdout) == (130, "")
+    last = stderr.strip().splitlines()[-1]
+    assert last.startswith("rlm: interrupted; to go on with it: rlm resume ")
+    run_id = last.rpartition(" ")[2]
+    (listed,) = rlm("runs", "--json").json
+    assert (listed["run_id"], listed["state"], listed["stop_reason"]) == (run_id, "interrupted", "cancelled")
+    provider_server.always = reply
+    paid = len(provider_server.requests)
+    resumed = rlm("resume", run_id, "--json", "--quiet")
+    assert resumed.code == 0, resumed.stderr
+    again = len(provider_server.requests) - paid
+    whole = rlm(*asked, "--json", "--quiet")
+    assert len(provider_server.requests) - paid - again > again
+    for found in (resumed.json, whole.json):
+        found.pop("run_id", None)
+        found.pop("seconds", None)
+        for row in found.get("rows", ()):
+            del row["run_id"], row["seconds"]
+    assert resumed.json == whole.json
+    ended = rlm("resume", run_id, "--quiet")
+    assert ended.code == 0
+    assert "90,000" in ended.stdout
+
+
+def test_a_job_is_neither_replayed_nor_asked_on(rlm) -> None:
+    """One line says what it is and what to do with it."""
+    done = rlm("research", "What does the crane cost?", str(EXAMPLES / "offers"), "--json", "--quiet")
+    run_id = done.json["run_id"]
+    for command in (("replay", run_id), ("ask", "And then?", "--continue", run_id)):
+        refused = rlm(*command)
+        assert refused.code == 2
+        assert f"is a research job, not a run of one question: rlm resume {run_id}" in refused.one_line
+    shown = rlm("show", run_id).stdout
+    assert "q1: What does the crane cost?" in shown
+    assert "q1 ended: finalized" in shown
+    planned = rlm("research", "What is it?", str(EXAMPLES / "offers"), "--plan-only", "--quiet")
+    assert planned.code == 0
+    (run, _) = rlm("runs", "--json").json
+    assert "give it to rlm research with --plan FILE" in rlm("resume", run["run_id"]).one_line

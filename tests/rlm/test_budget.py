@@ -346,3 +346,70 @@ def test_however_calls_interleave_the_sums_stay_within_the_limits(
         assert report["tokens"]["left"] == max(0, 200 - used_tokens - reserved - held)
         assert report["cost_usd"]["left"] == pytest.approx(report["tokens"]["left"] / 100, abs=1e-9)
         assert report["sub_calls"]["used"] == used_calls
+
+
+def test_what_a_share_spends_counts_above_and_must_have_room_in_both() -> None:
+    """A research's questions: each within its share, all within the limits of the whole."""
+    whole = Budget(Limits(sub_calls=10, tokens=1_000, cost_usd=1.0))
+    one = whole.share(Limits(sub_calls=4, tokens=600, cost_usd=0.5))
+    other = whole.share(Limits(sub_calls=4, tokens=600, cost_usd=0.5))
+    held = one.reserve(tokens=500, cost_usd=0.4)
+    assert whole.remaining()["tokens"] == 500
+    assert exhausted(one, tokens=200) == "tokens"
+    assert exhausted(other, tokens=550) == "tokens"
+    one.settle(held, tokens=100, cost_usd=0.1)
+    assert (whole.used()["tokens"]["used"], one.used()["tokens"]["used"]) == (100, 100)
+    assert other.used()["tokens"]["used"] == 0
+    assert whole.used()["sub_calls"]["used"] == 1
+    other.release(other.reserve(tokens=600, cost_usd=None))
+    assert not whole.cost_known
+    assert whole.remaining()["tokens"] == 900
+
+
+def test_a_shares_time_ends_with_that_of_the_whole() -> None:
+    clock = Clock()
+    whole = Budget(Limits(seconds=100), clock=clock)
+    clock.now += 60
+    share = whole.share(Limits(seconds=70))
+    assert share.remaining()["seconds"] == 40
+    clock.now += 41
+    assert exhausted(share) == "seconds"
+
+
+def test_a_share_that_is_restored_is_not_charged_twice() -> None:
+    """What an earlier process spent is in the whole's account already."""
+    whole = Budget(Limits(tokens=1_000))
+    whole.restore(calls=2, tokens=300, cost_usd=0.0, cost_known=True)
+    share = whole.share(Limits(tokens=400))
+    share.restore(calls=2, tokens=300, cost_usd=0.0, cost_known=True)
+    assert share.remaining()["tokens"] == 100
+    assert whole.remaining()["tokens"] == 700
+
+
+@given(data=st.data())
+def test_no_shares_overspend_the_whole(data: st.DataObject) -> None:
+    """Whatever is reserved, settled within what was reserved, and released in whatever order."""
+    whole = Budget(Limits(sub_calls=20, tokens=1_000, cost_usd=1.0))
+    shares = [whole.share(Limits(sub_calls=9, tokens=500, cost_usd=0.5)) for _ in range(3)]
+    shares += [shares[0].branch()]
+    open_: list[tuple[Budget, Reservation]] = []
+    spent = 0
+    for _ in range(data.draw(st.integers(1, 30))):
+        if open_ and data.draw(st.booleans()):
+            budget, held = open_.pop(data.draw(st.integers(0, len(open_) - 1)))
+            if data.draw(st.booleans()):
+                took = data.draw(st.integers(0, held.tokens))
+                budget.settle(held, tokens=took, cost_usd=0.0)
+                spent += took
+            else:
+                budget.release(held)
+            continue
+        budget = data.draw(st.sampled_from(shares))
+        try:
+            open_.append((budget, budget.reserve(tokens=data.draw(st.integers(0, 400)), cost_usd=0.01)))
+        except BudgetExhausted:
+            assert budget.remaining()["tokens"] < 400 or budget.remaining()["sub_calls"] < 1
+    assert whole.used()["tokens"]["used"] == spent <= 1_000
+    assert all(share.used()["tokens"]["used"] <= 500 for share in shares)
+    in_flight = sum(held.tokens for _, held in open_)
+    assert whole.remaining()["tokens"] == 1_000 - spent - in_flight

@@ -148,3 +148,43 @@ async def test_what_can_not_be_asked_is_refused(asked: Ask, options: dict[str, A
     with pytest.raises(UsageError, match="empty"):
         await asked("  ", model)
     assert model.requests == []
+
+
+CHAT = (
+    "Mira: I lost my job at the harbour in January, and the tattoo on my arm still hurts.\n"
+    "Zeno: My dogs play in the park. I love animals, and the workshop about cars begins on Friday.\n"
+)
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "What did Bartholomew say about his job at the harbour?",
+        "Which dogs does Bartholomew's neighbour take to the park?",
+        "What is the thesis about?",
+        "Why did the committee of the parliament break for the job?",
+        "What does HX-4711 do at the harbour?",
+        "How is the theme of duty explored?",
+    ],
+)
+async def test_a_name_or_most_of_the_words_that_are_not_there_is_not_answered(
+    asked: Ask, question: str
+) -> None:
+    """A word or two of a question stand nearly everywhere: they are no answer."""
+    assert not (await asked(question, context=[CHAT])).found
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "When did Mira lose her job?",
+        "What do Mira and Zeno have in common?",
+        "What does Mira's tattoo symbolize?",
+        "How many dogs does Zeno have, as of December?",
+        "What Is Said About The Workshop?",
+        "What is a career that Zeno could pursue with his love of animals?",
+    ],
+)
+async def test_other_words_for_what_is_there_do_not_make_it_absent(asked: Ask, question: str) -> None:
+    """Names that stand there, months and titles in capitals don't count against a question."""
+    assert (await asked(question, context=[CHAT])).found

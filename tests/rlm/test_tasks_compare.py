@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -79,11 +80,14 @@ async def test_the_same_question_is_answered_in_four_ways_side_by_side(compared:
     assert rows["map-reduce"].cost_usd == pytest.approx(
         (rows["map-reduce"].input_tokens + rows["map-reduce"].output_tokens) / 1e6
     )
-    # Everything that was paid for is in the journal.
+    # Everything that was paid for is in the journal, as one run.
     async with Journal.open(tmp_path / "rlm.db") as journal:
-        kept = {run.run_id: run for run in await journal.runs()}
-    assert {row.result.run_id for row in found.rows} == set(kept)
-    assert all(run.state == "finished" for run in kept.values())
+        (kept,) = await journal.runs()
+        events = await journal.events(kept.run_id)
+    assert {row.result.run_id for row in found.rows} == {kept.run_id}
+    assert kept.state == "finished"
+    paid = [event.data["within"] for event in events if "reply" in event.data]
+    assert {row.method: row.calls for row in found.rows} == Counter(one.partition("/")[0] for one in paid)
 
 
 async def test_a_text_that_fits_one_call_needs_no_rlm_and_the_advice_says_so(compared: Any) -> None:

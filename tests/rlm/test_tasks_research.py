@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from collections.abc import Callable
@@ -13,11 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlm import RLM, Limits, Settings
-from rlm.documents import TextSource
-from rlm.errors import ModelUnavailable, UsageError
+from rlm.documents import StreamSource, TextSource
+from rlm.errors import JournalError, ModelUnavailable, UsageError
+from rlm.events import Event, PartEnded, PartStarted
+from rlm.journal import Journal
 from rlm.models.base import Request
+from rlm.tasks.compare import resume_comparison
 from rlm.tasks.questions import Plan, Question, from_markdown, from_task
-from rlm.tasks.research import Research, plan_research, research
+from rlm.tasks.research import Research, plan_research, research, resume_research
 from rlm.testing import ScriptedModel
 
 OFFERS = [
@@ -80,16 +84,26 @@ def test_what_is_no_plan_is_refused_with_the_remedy(text: str, message: str) -> 
         from_markdown(text)
 
 
+ASPECTS = ("price", "notice", "liability")
+
+
 @pytest.mark.parametrize(
     ("task", "questions"),
     [
-        ("Why did it slip, and what did it cost?", ["Why did it slip", "what did it cost?"]),
-        ("Find out:\n- Who is it?\n- Where is it?", ["Find out:", "Who is it?", "Where is it?"]),
+        ("Why did it slip, and what did the crane cost?", ["Why did it slip?", "what did the crane cost?"]),
+        ("Why did it slip, and what did it cost?", ["Why did it slip, and what did it cost?"]),
+        ("When was the bridge built, and why?", ["When was the bridge built, and why?"]),
+        ("Find out:\n- Who is it?\n- Where is it?", ["Who is it?", "Where is it?"]),
+        (
+            "Compare the offers: price, notice and liability.",
+            [f"Compare the offers: {one}" for one in ASPECTS],
+        ),
+        ("Note: the crane of the yard has been out of order since May, find out why", None),
         ("The history of the crane", ["The history of the crane"]),
     ],
 )
 def test_a_task_is_taken_apart_without_a_model(task: str, questions: list[str]) -> None:
-    assert [leaf.text for leaf in from_task(task, 8).leaves] == questions
+    assert [leaf.text for leaf in from_task(task, 8).leaves] == (questions or [task])
 
 
 Run = Callable[..., Any]
@@ -176,7 +190,6 @@ async def test_models_plan_answer_compare_and_sum_up(researched: Run) -> None:
     assert "It costs 90,000 euros [1]." in found.report
     assert "Nobody said this" not in found.report
     assert "[77]" not in found.report
-    assert set(found.runs) == {"1", "2"}
     assert found.result.usage[0].calls == len(model.requests)
 
 
@@ -219,14 +232,11 @@ async def test_what_no_source_proves_is_told_apart(researched: Run, block: Calla
     assert found.gaps[0][1] == "no verified passage stands behind the answer"
 
 
-async def test_limits_are_shared_among_the_questions(researched: Run) -> None:
-    seen: list[Limits] = []
-
-    async def answer(question: str, limits: Limits) -> Any:
-        seen.append(limits)
-        raise ModelUnavailable("not asked")
-
-    await researched(limits=Limits(cost_usd=1.0, sub_calls=30), answer=answer)
+async def test_limits_are_shared_among_the_questions(researched: Run, tmp_path: Path) -> None:
+    found = await researched(limits=Limits(cost_usd=1.0, sub_calls=30))
+    async with Journal.open(tmp_path / "rlm.db") as journal:
+        events = await journal.events(found.result.run_id)
+    seen = [Limits(**event.data["limits"]) for event in events if event.kind == "part"]
     assert len(seen) == 3
     assert sum(one.cost_usd for one in seen) <= 1.0
     assert sum(one.sub_calls for one in seen) <= 30
@@ -271,3 +281,76 @@ def test_every_sentence_of_a_passage_has_its_source() -> None:
         seconds=0.0,
     )
     assert [sources for _, sources in _claims(result, {1: 7})] == [(7,), (7,), ()]
+
+
+async def test_a_question_whose_provider_failed_is_asked_again_and_the_answered_ones_are_not(
+    researched: Run, tmp_path: Path, sandbox_level: int
+) -> None:
+    """Killed after that: an answer stays, a failure is none."""
+    gone = True
+
+    def fails(request: Request) -> str:
+        if gone and "notice" in request.task.partition("(This")[0]:
+            raise ModelUnavailable("gone for a while")
+        return scripted(request)
+
+    def dies(request: Request) -> str:
+        if gone and not request.messages[-1].content.startswith("Plan research"):
+            raise RuntimeError("the process dies here")
+        return summaries(request)
+
+    model = ScriptedModel.of(direct=fails, summary=dies)
+    with pytest.raises(RuntimeError):
+        await researched("Compare the offers", model)
+    async with Journal.open(tmp_path / "rlm.db") as journal:
+        (left,) = await journal.runs()
+    assert left.state == "interrupted"
+    gone = False
+    paid = len(model.requests)
+    rlm = RLM(model, settings=Settings(store=tmp_path / "rlm.db", sandbox=sandbox_level))
+    found = await resume_research(rlm, left.run_id)
+    asked = [
+        request.task.partition("(This")[0] for request in model.requests[paid:] if request.role == "direct"
+    ]
+    assert ["notice" in one for one in asked] == [True]
+    assert not found.gaps
+    assert [one.text for one in found.findings] == [
+        "The crane costs 90,000 euros.",
+        "The notice is three months.",
+    ]
+    # It has ended: the same comes out, nothing is asked and nothing written.
+    paid = len(model.requests)
+    again = await resume_research(rlm, left.run_id)
+    assert (again.report, again.result) == (found.report, found.result)
+    assert len(model.requests) == paid
+
+
+async def test_a_job_of_another_kind_or_with_other_models_is_not_gone_on_with(
+    researched: Run, tmp_path: Path
+) -> None:
+    found = await researched()
+    settings = Settings(store=tmp_path / "rlm.db")
+    with pytest.raises(JournalError, match="is a research job, not a run of one question"):
+        await RLM("extractive", settings=settings).resume(found.result.run_id)
+    with pytest.raises(JournalError, match="is a research job"):
+        await resume_comparison(RLM("extractive", settings=settings), found.result.run_id)
+    with pytest.raises(UsageError, match="was begun with"):
+        await resume_research(RLM(ScriptedModel.of(root=[]), settings=settings), found.result.run_id)
+
+
+async def test_the_input_is_loaded_once_for_all_questions(tmp_path: Path, sandbox_level: int) -> None:
+    """A stream can be read once only: every question is asked of what came of it. One run, of which its
+    watchers are told once that it began and ended."""
+    told: list[Event] = []
+    text = b"Zeppelin Works offers the crane for 90,000 euros.\nThe notice is three months.\n"
+    settings = Settings(store=tmp_path / "rlm.db", sandbox=sandbox_level)
+    rlm = RLM("extractive", settings=settings, observe=told.append)
+    found = await research(rlm, TASK, [StreamSource("stdin", io.BytesIO(text))])
+    assert {one.question.number for one in found.findings} == {"1", "2"}
+    names = [type(event).__name__ for event in told]
+    assert [names.count(name) for name in ("ContextLoaded", "RunStarted", "RunEnded")] == [1, 1, 1]
+    assert [event.name for event in told if isinstance(event, PartStarted)] == ["q1", "q2", "q3"]
+    assert [event.done for event in told if isinstance(event, PartEnded)] == [1, 2, 3]
+    async with Journal.open(tmp_path / "rlm.db") as journal:
+        (run,) = await journal.runs()
+    assert (run.run_id, run.state) == (found.result.run_id, "finished")

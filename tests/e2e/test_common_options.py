@@ -1,0 +1,140 @@
+"""surface.md, Common options: the same options, names, variables and defaults at every command that asks
+models."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from rlm.cli.app import app
+from rlm.cli.config import known_options
+
+Run = Callable[..., Any]
+
+COMMANDS = ("ask", "research", "summarize", "compare", "batch")
+COMMON = [
+    "--model",
+    "--sub-model",
+    "--summary-model",
+    "--max-cost",
+    "--max-rounds",
+    "--max-depth",
+    "--max-calls",
+    "--max-seconds",
+    "--concurrency",
+    "--strategy",
+    "--contract",
+    "--cell-seconds",
+    "--dry-run",
+    "--sandbox",
+    "--schema",
+    "--config",
+    "--store",
+    "--cache",
+    "--json",
+    "--quiet",
+    "--trace",
+]
+
+
+def declared(command: str) -> dict[str, Any]:
+    """The options of a command by their long names."""
+    found = typer.main.get_command(app).commands[command]  # type: ignore[attr-defined]
+    return {
+        option: parameter
+        for parameter in found.params
+        for option in parameter.opts
+        if option.startswith("--")
+    }
+
+
+@pytest.mark.parametrize("command", COMMANDS[1:])
+@pytest.mark.parametrize("option", COMMON)
+def test_a_common_option_is_the_same_at_every_command(command: str, option: str) -> None:
+    """surface.md: names, types, variables and defaults."""
+    ours, asks = declared(command)[option], declared("ask")[option]
+    assert (ours.name, ours.envvar, ours.default, ours.is_flag, ours.opts) == (
+        asks.name,
+        asks.envvar,
+        asks.default,
+        asks.is_flag,
+        asks.opts,
+    )
+    assert ours.type_descriptor.annotation == asks.type_descriptor.annotation
+
+
+def test_every_option_of_a_settings_file_is_one_of_every_command() -> None:
+    """A key of rlm.toml sets the same thing wherever it is read."""
+    command = typer.main.get_command(app)
+    with command.make_context("rlm", ["ask", "q", "p"]) as context:
+        known = {f"--{option.name.replace('_', '-')}" for option in known_options(context)}
+    assert {"--model", "--max-cost", "--concurrency", "--store", "--no-cache", "--sandbox"} <= known
+    for name in COMMANDS:
+        assert known <= declared(name).keys()
+
+
+def test_limits_are_told_to_be_for_each_task_of_a_batch(rlm: Run) -> None:
+    """One wording, and what differs."""
+    assert "US dollars, each task." in " ".join(rlm("batch", "--help").stdout.split())
+    assert "US dollars. [env" in " ".join(rlm("ask", "--help").stdout.split())
+
+
+def test_an_option_without_effect_says_so_and_one_that_asks_for_the_impossible_is_refused(
+    rlm: Run, tmp_path: Path
+) -> None:
+    """Nothing that was asked for is dropped in silence; what a settings file says for all is."""
+    (tmp_path / "work" / "a.txt").write_text("The bridge was closed in May.\n")
+    (tmp_path / "work" / "schema.json").write_text("{}")
+    idle = rlm("summarize", "a.txt", "--sandbox", "0", "--quiet")
+    assert (idle.code, idle.one_line) == (0, "rlm: --sandbox has no effect here: no code is run")
+    assert rlm("summarize", "a.txt", "--quiet", env={"RLM_MAX_ROUNDS": "3"}).stderr == ""
+    for command in (("research", "task"), ("compare", "question"), ("summarize",)):
+        refused = rlm(*command, "a.txt", "--schema", "schema.json")
+        assert refused.code == 2
+        assert f"--schema can't be had with rlm {command[0]}" in refused.one_line
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("ask", "When was it closed?"),
+        ("research", "When was it closed?"),
+        ("compare", "When?"),
+        ("summarize",),
+    ],
+)
+def test_a_dry_run_tells_what_it_would_take_and_spends_nothing(
+    rlm: Run, tmp_path: Path, command: Any
+) -> None:
+    """surface.md: --dry-run prints strategy, calls, tokens, dollars, seconds, and spends nothing."""
+    (tmp_path / "work" / "a.txt").write_text("The bridge was closed in May.\n" * 100)
+    ran = rlm(*command, "a.txt", "--dry-run", "--json")
+    assert ran.code == 0, ran.stderr
+    assert {"strategy", "calls", "tokens", "cost_usd", "seconds"} <= ran.json.keys()
+    assert ran.json["calls"] > 0
+    assert json.loads(rlm("runs", "--json").stdout) == []
+
+
+def test_a_trace_is_written_by_every_command(rlm: Run, tmp_path: Path) -> None:
+    """surface.md: --trace FILE."""
+    (tmp_path / "work" / "a.txt").write_text("The bridge was closed in May.\n" * 10)
+    tasks = tmp_path / "work" / "tasks.jsonl"
+    tasks.write_text(json.dumps({"id": "1", "task": "When was it closed?", "context": ["a.txt"]}) + "\n")
+    for command in (
+        ("ask", "When was it closed?", "a.txt"),
+        ("research", "When was it closed?", "a.txt"),
+        ("compare", "When was it closed?", "a.txt", "--method", "rlm"),
+        ("summarize", "a.txt"),
+        ("batch", "tasks.jsonl", "--out", "results.jsonl"),
+    ):
+        trace = tmp_path / f"{command[0]}.jsonl"
+        ran = rlm(*command, "--trace", str(trace), "--quiet")
+        assert ran.code == 0, ran.stderr
+        told = [json.loads(line)["event"] for line in trace.read_text().splitlines()]
+        assert "RunStarted" in told
+        assert "RunEnded" in told

@@ -1,0 +1,220 @@
+"""Research and comparisons killed with -9 at any moment, against a provider that counts: they are gone on
+with, nothing that was answered is paid again, and what comes of them is what would have come of them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+BODY = "".join(f"Part {number} says the word w{number * 7919 % 1000}.\n" for number in range(300))
+QUESTIONS = ("Which word does part 7 say?", "Which word does part 150 say?", "Which word does part 299 say?")
+BLOCKS = (
+    "hits = search(r'Part {n} says', max_hits=1)\nsaid = sub_query_batch('What does it say?', chunk(3_000))",
+    "line = hits[0]\nlines = peek(line.start, line.start + 25).splitlines()\n"
+    "finalize('It is said in the first line. [1]', evidence=[(line.start, line.start + 20)])",
+)
+
+
+def reply_to(received: Any) -> str:
+    """The provider: a planner, roots that write BLOCKS in turn, children that say their prompt's hash."""
+    time.sleep(0.003)
+    told = received.prompt
+    if told.startswith("Plan research"):
+        return "\n".join(f"- {question}" for question in QUESTIONS)
+    if told.startswith("Below are numbered passages"):
+        return json.dumps([{"sources": [1, 2], "about": "the word"}])
+    if told.startswith("Write what was found"):
+        return "They say words [1][2][3]."
+    if "repl" not in received.system:
+        return "A" + hashlib.sha256(json.dumps(received.body["messages"]).encode()).hexdigest()[:16]
+    messages = received.body["messages"]
+    rounds = sum(message["role"] == "assistant" for message in messages)
+    asked = "\n".join(str(message["content"]) for message in messages)
+    number = next((n for n in ("7", "150", "299") if f"does part {n} say" in asked), "1")
+    return f"```repl\n{BLOCKS[min(rounds, 1)].format(n=number)}\n```"
+
+
+@dataclass
+class Drivers:
+    """Processes that begin a job or go on with it, one after the other."""
+
+    farm: subprocess.Popen[str]
+    folder: Path
+    order: dict[str, Any]
+
+    def begin(self, **more: str) -> int:
+        assert self.farm.stdin is not None
+        assert self.farm.stdout is not None
+        self.farm.stdin.write(json.dumps({**self.order, "out": str(self.folder / "out.json"), **more}) + "\n")
+        self.farm.stdin.flush()
+        return int(self.farm.stdout.readline())
+
+    def end(self) -> int:
+        assert self.farm.stdout is not None
+        return int(self.farm.stdout.readline())
+
+    def outcome(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads((self.folder / "out.json").read_text())
+        return found
+
+    def rows(self, query: str) -> list[Any]:
+        store = Path(self.order["store"])
+        if not store.exists():
+            return []
+        database = sqlite3.connect(store)
+        try:
+            return database.execute(query).fetchall()
+        except sqlite3.OperationalError:
+            return []  # it is being made
+        finally:
+            database.close()
+
+    def events(self) -> list[tuple[str, dict[str, Any]]]:
+        return [
+            (kind, json.loads(data)) for kind, data in self.rows("SELECT kind, data FROM events ORDER BY seq")
+        ]
+
+    def kill_at(self, count: int, **more: str) -> list[tuple[str, dict[str, Any]]]:
+        """Begin and kill when so many events are in the store; those that are there then."""
+        pid = self.begin(**more)
+        while len(self.rows("SELECT 1 FROM events")) < count:
+            time.sleep(0.002)
+        os.kill(pid, signal.SIGKILL)
+        self.end()
+        return self.events()
+
+    @property
+    def run_id(self) -> str:
+        ((name,),) = self.rows("SELECT run_id FROM runs")
+        return str(name)
+
+
+@pytest.fixture(scope="module")
+def farm() -> Iterator[subprocess.Popen[str]]:
+    script = Path(__file__).parent.parent / "forking_driver.py"
+    with subprocess.Popen(
+        [sys.executable, str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        yield process
+        assert process.stdin is not None
+        process.stdin.close()
+
+
+@pytest.fixture
+def drivers(farm: Any, provider_server: Any, sandbox_level: Any, tmp_path: Path) -> Drivers:
+    provider_server.always = reply_to
+    (tmp_path / "parts.txt").write_text(BODY)
+    return Drivers(
+        farm,
+        tmp_path,
+        {
+            "model": f"openai:m@{provider_server.url}/v1",
+            "store": str(tmp_path / "rlm.db"),
+            "sandbox": sandbox_level,
+            "key": "key-of-the-first",
+            "context": str(tmp_path / "parts.txt"),
+        },
+    )
+
+
+def replies(events: list[tuple[str, dict[str, Any]]]) -> Counter[str]:
+    """What was paid for, by the place in the job and the reply."""
+    return Counter(f"{data.get('within', '')} {data['reply']}" for _, data in events if "reply" in data)
+
+
+@pytest.fixture(scope="module")
+def undisturbed() -> dict[str, Any]:
+    """What the jobs come to when nobody kills them, kept by the first test of each."""
+    return {}
+
+
+def check_undisturbed(
+    drivers: Drivers, undisturbed: dict[str, Any]
+) -> tuple[dict[str, Any], int, Counter[str]]:
+    job = drivers.order["job"]
+    if job not in undisturbed:
+        drivers.begin()
+        assert drivers.end() == 0
+        events = drivers.events()
+        undisturbed[job] = (drivers.outcome(), len(events), replies(events))
+        for path in (*drivers.folder.glob("rlm.db*"), drivers.folder / "out.json"):
+            path.unlink()
+    found: tuple[dict[str, Any], int, Counter[str]] = undisturbed[job]
+    return found
+
+
+def settled(outcome: dict[str, Any]) -> dict[str, Any]:
+    """An outcome without what differs from run to run: its name, its time, its server's port."""
+    kept = {key: value for key, value in outcome.items() if key not in ("run_id", "seconds")}
+    kept["usage"] = [{**one, "model": "m"} for one in kept.get("usage", ())]
+    if "rows" in kept:
+        kept["rows"] = [
+            {key: value for key, value in row.items() if key not in ("run_id", "seconds")}
+            for row in kept["rows"]
+        ]
+    return kept
+
+
+@pytest.mark.parametrize("job", ["research", "compare"])
+@pytest.mark.parametrize("share", range(5))
+def test_a_killed_job_is_gone_on_with_from_any_event(
+    drivers: Drivers, provider_server: Any, undisturbed: dict[str, Any], job: str, share: int
+) -> None:
+    """kill -9 from its first event to its last: the report of the undisturbed job, byte by byte, its
+    citations, its coverage; no call whose reply was journalled is asked again; one run in the journal."""
+    drivers.order["job"] = job
+    outcome, length, all_replies = check_undisturbed(drivers, undisturbed)
+    assert outcome["stop_reason" if job == "research" else "recommendation"]
+    events = drivers.kill_at(1 + share * (length - 2) // 4)
+    drivers.begin(resume=drivers.run_id, key="key-of-the-second")
+    assert drivers.end() == 0
+    assert settled(drivers.outcome()) == settled(outcome)
+    assert replies(drivers.events()) == all_replies
+    again = [one for one in provider_server.requests if one.headers["authorization"].endswith("second")]
+    assert len(again) == all_replies.total() - replies(events).total()
+    # Its end is in the journal: it is given once more without asking anybody.
+    drivers.begin(resume=drivers.run_id, key="key-of-the-third")
+    assert drivers.end() == 0
+    assert settled(drivers.outcome()) == settled(outcome)
+    assert not [one for one in provider_server.requests if one.headers["authorization"].endswith("third")]
+
+
+def test_a_research_that_is_killed_again_and_again_still_ends(
+    drivers: Drivers, undisturbed: dict[str, Any]
+) -> None:
+    """Also while it is being gone on with; what it spent is counted once."""
+    drivers.order["job"] = "research"
+    outcome, length, all_replies = check_undisturbed(drivers, undisturbed)
+    drivers.kill_at(4)
+    for share in (1, 2, 3):
+        drivers.kill_at(max(6, length * share // 4), resume=drivers.run_id)
+    drivers.begin(resume=drivers.run_id)
+    assert drivers.end() == 0
+    assert drivers.outcome()["report"] == outcome["report"]
+    assert settled(drivers.outcome()) == settled(outcome)
+    assert replies(drivers.events()) == all_replies
+
+
+def test_a_research_is_one_run_with_its_questions_under_it(
+    drivers: Drivers, undisturbed: dict[str, Any]
+) -> None:
+    """One journal, one ledger: what every question was asked stands under its name in the one run."""
+    drivers.order["job"] = "research"
+    outcome, _, all_replies = check_undisturbed(drivers, undisturbed)
+    parts = {key.partition(" ")[0] for key in all_replies}
+    assert parts == {"", "q1", "q2", "q3"}
+    assert outcome["usage"][0]["calls"] == all_replies.total()
+    assert [one["question"] for one in outcome["findings"]] == ["1", "2", "3"]
