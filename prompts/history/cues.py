@@ -1,4 +1,4 @@
-"""Turns of phrase that say what a sentence of a working chat is about (`text/cues.toml`). English.
+"""Turns of phrase that say what a sentence of a working chat is about (`text/cues.toml`).
 
 A sentence without any of them can still be kept: names, numbers and rare words speak in every language.
 """
@@ -8,27 +8,49 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import cache
+from typing import NamedTuple
 
 from prompts.words import table
 
-__all__ = ["CORRECTION", "DEPENDENT", "HEADINGS", "OWN_VOICE", "cues"]
+__all__ = ["CORRECTION", "DEPENDENT", "HEADINGS", "OWN_VOICE", "Hits", "cues_in"]
 
 HEADINGS = ("Task Summary", "Key Decisions", "Errors Resolved", "Current State", "Remaining Work")
 
 
-def _pattern(phrases: Sequence[str]) -> re.Pattern[str]:
-    """For text in small letters: matching in any case takes four times as long."""
-    return re.compile(rf"(?<![\w-])(?:{'|'.join(phrases)})(?!\w)")
+def _pattern(phrases: Sequence[str], unspaced: str = "") -> re.Pattern[str]:
+    """For text in small letters: matching in any case takes four times as long. `unspaced` may stand within a
+    word."""
+    within = f"|{unspaced}" if unspaced else ""
+    return re.compile(rf"(?<![\w-])(?:{'|'.join(phrases)})(?!\w){within}")
+
+
+class Hits(NamedTuple):
+    """The turns of phrase of one heading that a sentence holds, in small letters."""
+
+    strong: frozenset[str]
+    weak: frozenset[str]
 
 
 @cache
-def cues() -> dict[str, tuple[re.Pattern[str], re.Pattern[str]]]:
-    """By heading: phrases that tell much, and phrases that tell a little. Made when first asked for: that
-    takes longer than the import of all the rest."""
-    return {
-        heading: (_pattern(phrases["strong"]), _pattern(phrases["weak"]))
-        for heading, phrases in table("cues.toml").items()
-    }
+def _cues() -> tuple[tuple[re.Pattern[str], re.Pattern[str]], ...]:
+    """For each heading: phrases that tell much, and phrases that tell a little. Made when first asked for:
+    that takes longer than the import of all the rest."""
+    found = table("cues.toml")
+    return tuple(
+        (
+            _pattern([*found[heading]["strong"], *found[heading]["other"]], found[heading]["unspaced"]),
+            _pattern(found[heading]["weak"]),
+        )
+        for heading in HEADINGS
+    )
+
+
+def cues_in(text: str) -> tuple[Hits, ...]:
+    """What `text` says that belongs under each of `HEADINGS`."""
+    small = text.lower()
+    return tuple(
+        Hits(frozenset(strong.findall(small)), frozenset(weak.findall(small))) for strong, weak in _cues()
+    )
 
 
 CORRECTION = _pattern(

@@ -7,27 +7,22 @@ names, paths, code), from how unlike the rest of the chat it is, and from who sa
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter as Tally
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from prompts.history.cues import CORRECTION, DEPENDENT, HEADINGS, OWN_VOICE, cues
+from prompts.history.commonness import Commonness, words_of
+from prompts.history.cues import CORRECTION, DEPENDENT, HEADINGS, OWN_VOICE, Hits, cues_in
 from prompts.history.message import Message
 from prompts.history.sentences import MAX_CHARS, pieces
 from prompts.tokens import Counter
 
 __all__ = ["Extraction", "Telling", "extract"]
 
-_WORD = re.compile(r"\w+(?:['’]\w+)?")
-_NUMBER = re.compile(r"\d+")
-_QUOTED = re.compile(r"`[^`\n]+`|\"[^\"\n]{2,60}\"|“[^”\n]{2,60}”")
-_AROUND = ".,;:!?()[]{}<>\"'`“”‘’*"
 _FENCED = "```"
 _FEWEST_WORDS = 4
 _ALIKE = 0.7  # share of words two sentences have in common when one of them says it all
-_OFTEN = 0.05  # share of the messages in which a turn of phrase is only a habit
 _LEFT = "Remaining Work"
 _TELLING = 2.5  # the score above which a sentence is good company
 _GAIN = 0.3  # of what it has above that
@@ -198,7 +193,12 @@ class _Chosen:
 
 def _candidates(messages: Sequence[Message]) -> list[_Candidate]:
     split = [list(_joined(list(pieces(message.content)))) for message in messages]
-    common = _Commonness(split)
+    cued = [[cues_in(text) for text in sentences] for sentences in split]
+    said = [
+        {one for found in sentences for hits in found for one in (*hits.strong, *hits.weak)}
+        for sentences in cued
+    ]
+    common = Commonness(split, said)
     own = _OWN * max(0.0, 1 - _own_share(split) / _OWN_COMMON)
     first_user = next((place for place, message in enumerate(messages) if message.role == "user"), 0)
     found: list[_Candidate] = []
@@ -206,13 +206,13 @@ def _candidates(messages: Sequence[Message]) -> list[_Candidate]:
     for place, message in enumerate(messages):
         age = place / max(1, len(messages) - 1)
         order += 1  # sentences of two messages are no neighbours
-        for text in split[place]:
+        for text, hits in zip(split[place], cued[place], strict=True):
             order += 1
-            words = _WORD.findall(text)
+            words = words_of(text)
             if len(words) < _FEWEST_WORDS:
                 continue
             fresh = common.fresh(text)
-            heading, telling = _telling(text, message.role, age)
+            heading, telling = _telling(hits, common, message.role, age)
             particulars = common.particulars(text)
             particular = min(sum(particulars.values()), _MOST_PARTICULAR[message.role])
             score = (telling + particular) * (0.3 + 0.7 * fresh) + fresh
@@ -265,14 +265,13 @@ def _joined(sentences: Sequence[str]) -> Iterable[str]:
         yield held
 
 
-def _telling(text: str, role: str, age: float) -> tuple[str, float]:
+def _telling(found: Sequence[Hits], common: Commonness, role: str, age: float) -> tuple[str, float]:
     """The heading a sentence belongs under, and how strongly its words say so (0 to 4)."""
     scores = {}
-    small = text.lower()
-    for heading, (strong, weak) in cues().items():
-        said = set(strong.findall(small))
-        hinted = set(weak.findall(small))
-        scores[heading] = min(4.0, 1.6 * min(len(said), 2) + 0.4 * min(len(hinted), 2))
+    for heading, hits in zip(HEADINGS, found, strict=True):
+        strong = sorted(map(common.cue, hits.strong), reverse=True)[:2]
+        weak = sorted(map(common.cue, hits.weak), reverse=True)[:2]
+        scores[heading] = min(4.0, 1.6 * sum(strong) + 0.4 * sum(weak))
     # Who speaks, and when: people ask for things; what was done and is left to do is true at the end.
     if role == "user":
         scores["Task Summary"] *= 1.25
@@ -284,82 +283,3 @@ def _telling(text: str, role: str, age: float) -> tuple[str, float]:
     if scores[heading] == 0:
         return ("Task Summary" if role == "user" else "Current State"), 0.0
     return heading, scores[heading]
-
-
-def _is_code(word: str) -> bool:
-    """Whether it is a path, a file, an address, an identifier or an abbreviation."""
-    inside = word[1:-1]
-    return (
-        any(sign in inside for sign in "/\\_.=@")
-        or word.startswith(("--", "/", "~"))
-        or any(letter.isupper() for letter in word[1:])
-    )
-
-
-class _Commonness:
-    """How much of a sentence the chat says again and again: small talk, progress lines, log formats."""
-
-    def __init__(self, split: Sequence[Sequence[str]]) -> None:
-        self._grams: Tally[tuple[str, ...]] = Tally()
-        self._words: Tally[str] = Tally()
-        self._small: set[str] = set()
-        for sentences in split:
-            grams: set[tuple[str, ...]] = set()
-            words: set[str] = set()
-            for sentence in sentences:
-                shape = self._shape(sentence)
-                grams.update(zip(shape, shape[1:], shape[2:], strict=False))
-                words.update(shape)
-                words.update(
-                    word.strip(_AROUND) for word in sentence.split() if word.strip(_AROUND)[:1].isdigit()
-                )
-                self._small.update(word for word in _WORD.findall(sentence) if word.islower())
-            self._grams.update(grams)
-            self._words.update(words)
-        self._scale = math.log(max(3, len(split)))
-        self._often = math.log(max(4.0, _OFTEN * len(split)) / 2)
-
-    @staticmethod
-    def _shape(sentence: str) -> list[str]:
-        return [_NUMBER.sub("0", word.casefold()) for word in _WORD.findall(sentence)]
-
-    def _rare(self, word: str) -> float:
-        """1 for a word of one message, 0 for a word of all."""
-        return 1 - math.log(max(1, self._words[word])) / self._scale
-
-    def _rarest(self, piece: str) -> float:
-        return max((self._rare(word) for word in self._shape(piece)), default=0.0)
-
-    def tells(self, word: str) -> bool:
-        """Whether the word is not among those that are everywhere."""
-        return self._rare(_NUMBER.sub("0", word.casefold())) > 0.4
-
-    def fresh(self, sentence: str) -> float:
-        """0 for what is always said, to 1 for what is said once, in words that are rare."""
-        shape = self._shape(sentence)
-        grams = list(zip(shape, shape[1:], shape[2:], strict=False))
-        if not grams:
-            return 0.0
-        new = sum(
-            min(1.0, max(0.0, 1 - math.log(max(2, self._grams[gram]) / 2) / self._often)) for gram in grams
-        )
-        rare = sorted((self._rare(word) for word in set(shape)), reverse=True)[:5]
-        return new / len(grams) * (0.4 + 0.6 * sum(rare) / len(rare))
-
-    def particulars(self, sentence: str) -> dict[str, float]:
-        """Numbers, names, paths, code, and how much each is worth: what can't be guessed again."""
-        found: dict[str, float] = {}
-        for token in sentence.split():
-            word = token.strip(_AROUND)
-            if len(word) < 2 or (word.islower() and word.isalpha()):
-                continue
-            if word[0].isdigit():
-                found[word] = 0.8 * self._rare(word)
-            elif _is_code(word):
-                found[word] = self._rarest(word)
-            elif word[0].isupper() and len(word) > 2 and word.casefold() not in self._small:
-                # A name, not a word that begins a sentence: the chat never writes it small.
-                found[word] = 0.7 * self._rare(word.casefold())
-        for quote in _QUOTED.findall(sentence):
-            found[quote] = self._rarest(quote)
-        return found

@@ -5,10 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-__all__ = ["MAX_CHARS", "pieces"]
+__all__ = ["MAX_CHARS", "UNSPACED", "pieces"]
 
 MAX_CHARS = 400
 """A piece is no longer: what goes on without an end is cut at a word."""
+
+UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer
+    "\u3005\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"  # kana, Han
+    "\U00020000-\U0003ffff"  # rarer Han
+)
+"""Scripts that do not part their words, as the inside of a character class."""
 
 _FENCE = re.compile(
     r"^[ \t]*(`{3,}|~{3,})[^\n]*\n(.*?)(?:^[ \t]*\1[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL
