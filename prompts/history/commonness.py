@@ -18,7 +18,7 @@ _TOKEN = re.compile(rf"[^\s{UNSPACED}\u3000-\u303f\uff00-\uffef]+")
 _AROUND = ".,;:!?()[]{}<>\"'`“”‘’*¿¡«»"
 _FIGURE = re.compile(r"[#$€£¥₹~≈<>=≤≥±+-]{0,2}\d")
 _OFTEN = 0.05  # share of the messages in which a turn of phrase is only a habit
-_USUAL = 0.5  # a cue that is less rare than this (1 is once in a chat, 0 in every message) tells less
+_USUAL = 0.7  # a cue that is less rare than this (1 is once in a chat, 0 in every message) tells less
 
 
 def words_of(text: str) -> list[str]:
@@ -102,12 +102,13 @@ class Commonness:
             if not word or (len(word) < 2 and not word.isdigit()) or (word.islower() and word.isalpha()):
                 continue
             if _FIGURE.match(word):
-                found[word] = (0.4 if len(word) < 2 else 1.0) * self._rare(word)
+                found[word] = (0.4 if len(word) < 2 else 1.3) * self._rare(word)
             elif _is_code(word):
-                found[word] = 1.3 * self._rarest(word)
+                found[word] = 1.5 * self._rarest(word)
             elif word[0].isupper() and len(word) > 2 and word.casefold() not in self._small:
                 # A name, not a word that begins a sentence: the chat never writes it small.
                 found[word] = 0.7 * self._rare(word.casefold())
         for quote in _QUOTED.findall(sentence):
-            found[quote] = self._rarest(quote)
+            if quote.strip(_AROUND) not in found:
+                found[quote] = self._rarest(quote)
         return found

@@ -10,10 +10,20 @@ import math
 from collections import Counter as Tally
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from heapq import heapify, heappop, heappush
 from itertools import islice
 
 from prompts.history.commonness import Commonness, words_of
-from prompts.history.cues import CORRECTION, DEPENDENT, HEADINGS, OWN_VOICE, Hits, cues_in
+from prompts.history.cues import (
+    CORRECTION,
+    DEPENDENT,
+    FIRST_PERSON,
+    HEADINGS,
+    OWN_VOICE,
+    SMALL_TALK,
+    Hits,
+    cues_in,
+)
 from prompts.history.message import Message
 from prompts.history.sentences import MAX_CHARS, pieces
 from prompts.tokens import Counter
@@ -22,14 +32,24 @@ __all__ = ["Extraction", "Telling", "extract"]
 
 _FENCED = "```"
 _FEWEST_WORDS = 4
+_SHORT = 9  # words
+_ENDS = (".", "!", "?", "…", "。", "！", "？", '"', "”", "`", ")", ":", "```")
+_TIDY = 0.7  # the share of sentences with an end, above which one without was broken off
 _ALIKE = 0.7  # share of words two sentences have in common when one of them says it all
 _LEFT = "Remaining Work"
 _TELLING = 2.5  # the score above which a sentence is good company
 _GAIN = 0.3  # of what it has above that
-_MOST_PARTICULAR = {"system": 3.0, "user": 3.0, "assistant": 3.0, "tool": 1.0}
+_MOST_PARTICULAR = {"system": 3.0, "user": 4.0, "assistant": 4.0, "tool": 1.0}
 _OWN = 1.6  # what people say of themselves tells more of their work than what they paste, …
 _OWN_COMMON = 0.3  # … unless this share of a chat is said so
-_EACH_SHARE = 0.08  # of the allowance, promised to each heading before all compete
+_SUBJECT_OF_TALK, _SUBJECT_OF_WORK = 30.0, 6.0
+_STRONG = 4.5  # the score of what can't be missed in work, …
+_WORK = 0.03  # … and its share of the sentences there
+_TALK = 2.0  # the score that a tenth of the sentences of talk have by chance
+_SUBJECT_WORDS = 30
+_SPOKEN_OF = 0.6  # what a word is still worth when it was said
+_EACH_SHARE = 0.08  # of the allowance, promised to each heading before all compete, …
+_LEAST_PROMISE = 40  # … if it is as many tokens: a sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +62,7 @@ class _Candidate:
     heading: str
     score: float
     words: frozenset[str]
+    subject: frozenset[str]
     particulars: frozenset[str]
 
 
@@ -62,6 +83,7 @@ class Extraction:
     """The sentences of a chat, judged once, to be picked from as often as is wanted."""
 
     def __init__(self, messages: Sequence[Message]) -> None:
+        self._speakers = _speakers(messages)
         self._candidates = _candidates(messages)
 
     def telling(self, most: int, *, each: int = 2) -> list[Telling]:
@@ -94,33 +116,53 @@ class Extraction:
         """The telling sentences under the five headings, each followed by its message's name, in at most
         about `allowance` tokens of `counter`; "" when that holds none."""
         candidates = self._candidates
-        lines = [_line(candidate, names) for candidate in candidates]
+        lines = [self._line(candidate, names) for candidate in candidates]
         costs = counter.count_each([f"\n{line}" for line in lines])
         left = allowance - counter.count(_page({}))
         promised = int(left * _EACH_SHARE)
-        worth = [
-            candidate.score / math.sqrt(max(cost, 8))
-            for candidate, cost in zip(candidates, costs, strict=True)
-        ]
-        best = sorted(range(len(candidates)), key=lambda index: (-worth[index], index))
         chosen = _Chosen()
-        for heading in HEADINGS:
-            room = promised
-            for index in best:
-                if (
-                    candidates[index].heading == heading
-                    and costs[index] <= room
-                    and chosen.take(candidates[index])
-                ):
+        subject = _Subject(candidates)
+        gain = _subject_gain(candidates)
+
+        def fill(places: Iterable[int], room: int) -> int:
+            """Take what tells most for its size, as it fits; what is left of `room`."""
+
+            def worth(index: int) -> float:
+                told = candidates[index].score + gain * subject.fresh(candidates[index])
+                return told / math.sqrt(max(costs[index], 8))
+
+            waiting = [(-worth(index), index) for index in places if costs[index] <= room]
+            heapify(waiting)
+            while waiting:
+                negative, index = heappop(waiting)
+                if costs[index] > room:
+                    continue
+                now = -worth(index)
+                if now > negative and waiting and now > waiting[0][0]:
+                    heappush(waiting, (now, index))  # its subject has been spoken of meanwhile
+                elif chosen.take(candidates[index]):
+                    subject.speak(candidates[index])
                     room -= costs[index]
-                    left -= costs[index]
-        for index in best:
-            if costs[index] <= left and chosen.take(candidates[index]):
-                left -= costs[index]
+            return room
+
+        for heading in HEADINGS if promised >= _LEAST_PROMISE else ():
+            own = [index for index, one in enumerate(candidates) if one.heading == heading]
+            left -= promised - fill(own, promised)
+        fill(range(len(candidates)), left)
         page: dict[str, list[str]] = {}
         for together in _neighbours(chosen.candidates):
-            page.setdefault(together.heading, []).append(_line(together, names))
+            page.setdefault(together.heading, []).append(self._line(together, names))
         return _page(page) if page else ""
+
+    def _line(self, candidate: _Candidate, names: Sequence[str]) -> str:
+        """The sentence with its message's name; whoever speaks of themselves is named before it."""
+        name, text = names[candidate.source], candidate.text
+        if _FENCED in text:
+            return f"- [{name}]\n  {text.replace(chr(10), chr(10) + '  ')}"
+        speaker = self._speakers[candidate.source]
+        if speaker and FIRST_PERSON.search(text) and not text.startswith(speaker):
+            return f"- {speaker}: {text} [{name}]"
+        return f"- {text} [{name}]"
 
 
 def extract(messages: Sequence[Message], names: Sequence[str], allowance: int, counter: Counter) -> str:
@@ -145,18 +187,48 @@ def _neighbours(candidates: Sequence[_Candidate]) -> list[_Candidate]:
     return together
 
 
-def _line(candidate: _Candidate, names: Sequence[str]) -> str:
-    name = names[candidate.source]
-    if _FENCED in candidate.text:
-        text = candidate.text.replace("\n", "\n  ")
-        return f"- [{name}]\n  {text}"
-    return f"- {candidate.text} [{name}]"
+def _speakers(messages: Sequence[Message]) -> list[str]:
+    """Who speaks, for each message, where several do and say their names."""
+    names = [message.author or "" for message in messages]
+    return names if len({name for name in names if name}) > 1 else [""] * len(names)
 
 
 def _page(lines: dict[str, list[str]]) -> str:
     return "\n\n".join(
         "\n".join([f"## {heading}", *lines.get(heading, ["None found."])]) for heading in HEADINGS
     )
+
+
+def _subject_gain(candidates: Sequence[_Candidate]) -> float:
+    """What a sentence gains by what the chat is about: much in talk, where many tell something and none much;
+    little where people work, whose requirements, errors and decisions stand out."""
+    scores = sorted(candidate.score for candidate in candidates)
+    if not scores:
+        return 0.0
+    strong = sum(score >= _STRONG for score in scores) / len(scores)
+    work = 1 - max(0.0, 1 - strong / _WORK) * min(1.0, scores[len(scores) * 9 // 10] / _TALK) ** 2
+    return _SUBJECT_OF_WORK * work + _SUBJECT_OF_TALK * (1 - work)
+
+
+class _Subject:
+    """What a chat keeps coming back to: its words by how often they come, and which have been spoken of."""
+
+    def __init__(self, candidates: Sequence[_Candidate]) -> None:
+        counts = Tally(word for candidate in candidates for word in candidate.subject)
+        weights = {
+            word: math.log(1 + count) for word, count in counts.items() if 2 < count < 0.3 * len(candidates)
+        }
+        top = sum(sorted(weights.values(), reverse=True)[:_SUBJECT_WORDS])
+        self._weights = {word: weight / top for word, weight in weights.items()}
+
+    def fresh(self, candidate: _Candidate) -> float:
+        """How much of the subject a sentence holds: 1 is the weightiest words, all of them new."""
+        return sum(self._weights.get(word, 0.0) for word in candidate.subject)
+
+    def speak(self, candidate: _Candidate) -> None:
+        for word in candidate.subject:
+            if word in self._weights:
+                self._weights[word] *= _SPOKEN_OF
 
 
 class _Chosen:
@@ -200,6 +272,8 @@ def _candidates(messages: Sequence[Message]) -> list[_Candidate]:
     ]
     common = Commonness(split, said)
     own = _OWN * max(0.0, 1 - _own_share(split) / _OWN_COMMON)
+    everything = [text for sentences in split for text in sentences]
+    tidy = sum(text.endswith(_ENDS) for text in everything) > _TIDY * len(everything)
     first_user = next((place for place, message in enumerate(messages) if message.role == "user"), 0)
     found: list[_Candidate] = []
     order = 0
@@ -216,8 +290,10 @@ def _candidates(messages: Sequence[Message]) -> list[_Candidate]:
             particulars = common.particulars(text)
             particular = min(sum(particulars.values()), _MOST_PARTICULAR[message.role])
             score = (telling + particular) * (0.3 + 0.7 * fresh) + fresh
+            if tidy and not particulars and len(words) < _SHORT and not text.endswith(_ENDS):
+                score *= 0.5  # broken off
             if place == first_user:
-                heading, score = "Task Summary", score + 1.5
+                heading, score = "Task Summary", score + 1.5 * min(1.0, len(words) / _SHORT)
             if CORRECTION.search(text.lower()):
                 score += 0.5
             if OWN_VOICE.search(text.lower()):
@@ -228,7 +304,10 @@ def _candidates(messages: Sequence[Message]) -> list[_Candidate]:
                 score *= 0.5
             told = {word.casefold() for word in words}
             kept = frozenset(filter(common.tells, told)) or frozenset(told)
-            found.append(_Candidate(order, place, text, heading, score, kept, frozenset(particulars)))
+            subject = frozenset(word for word in told - SMALL_TALK if len(word) > 2 and not word.isdigit())
+            found.append(
+                _Candidate(order, place, text, heading, score, kept, subject, frozenset(particulars))
+            )
     return _beside_the_telling(found)
 
 

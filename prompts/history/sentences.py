@@ -26,11 +26,16 @@ _ABBREVIATION = re.compile(
 )
 _LIST_MARK = re.compile(r"^\s*(?:[-*+•>#]+|\d+[.)]|\[[ xX]\])\s+")
 _BLANK = re.compile(r"\s+")
+_NOISE = re.compile(
+    r"[ \t]*[\[({*](?:non)?(?:vocal ?sound|disfmarker|pause|gap|laugh(?:s|ter|ing)?|chuckl(?:es?|ing)|cough(?:s|ing)?|sighs?"
+    r"|inaudible|unintelligible|crosstalk|cross-talk|overlapping|applause|silence|background noise)[\])}*][ \t]*",
+    re.IGNORECASE,
+)
 
 
 def pieces(text: str) -> Iterator[str]:
     """Sentences and lines of `text`, and its fenced code, in order; white space folded, except in code,
-    which comes in its fence."""
+    which comes in its fence. What transcribers note of laughter and pauses is left out."""
     at = 0
     for fence in _FENCE.finditer(text):
         yield from _prose(text[at : fence.start()])
@@ -42,7 +47,7 @@ def pieces(text: str) -> Iterator[str]:
 
 
 def _prose(text: str) -> Iterator[str]:
-    for line in text.splitlines():
+    for line in _NOISE.sub(" ", text).splitlines():
         held = ""
         for part in _END.split(_LIST_MARK.sub("", line)):
             held = f"{held} {part}" if held else part

@@ -35,6 +35,8 @@ _LEAST_TOKENS = 300
 _SHARE = 0.5
 """Of a short history that a summary without a model may take: more would be no summary."""
 _EXTRACT_SHARES = (1.0, 0.75, 0.5)
+_GUESSES = 4
+_FULL = 0.985
 _STATE = re.compile(r"^state: (\S[^\n]{0,60})$", re.MULTILINE)
 _COUNTER = get_counter()
 
@@ -145,9 +147,7 @@ def _extracted(
     most = min(tokens, max(_LEAST_TOKENS, int(whole * _SHARE)))
     tried: list[tuple[list[Line], tuple[Fact, ...]]] = []
     for share in _EXTRACT_SHARES:
-        picked = [*states, *parsed(extraction.page(names, int(most * share), _COUNTER))]
-        while picked and _COUNTER.count(page(picked)) > tokens:
-            picked.pop()
+        picked = _filled(states, extraction, names, int(most * share))
         tried.append(_restored(picked, facts, names, most))
         if not _lost(tried[-1]):
             break
@@ -155,6 +155,21 @@ def _extracted(
     checked = tuple(replace(fact, status="kept") if fact.status == "restored" else fact for fact in checked)
     places = {name: place for place, name in enumerate(names)}
     return sorted(lines, key=lambda line: places[line.names[0]]), checked
+
+
+def _filled(states: Sequence[Line], extraction: Extraction, names: Sequence[str], tokens: int) -> list[Line]:
+    """The card's states and the telling sentences in at most `tokens`: what a first guess leaves is used."""
+    allowance = tokens
+    best: list[Line] = list(states)
+    for _ in range(_GUESSES):
+        lines = [*states, *parsed(extraction.page(names, allowance, _COUNTER))]
+        size = _COUNTER.count(page(lines))
+        if size <= tokens and len(lines) >= len(best):
+            best = lines
+        if _FULL * tokens <= size <= tokens or not size:
+            break
+        allowance = int(allowance * tokens / size * (1.0 if size < tokens else 0.99))
+    return best
 
 
 def _lost(tried: tuple[list[Line], tuple[Fact, ...]]) -> int:
