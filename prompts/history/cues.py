@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
 
-from prompts.words import table
+from prompts.words import table, words
 
 __all__ = [
     "CORRECTION",
@@ -18,9 +18,9 @@ __all__ = [
     "FIRST_PERSON",
     "HEADINGS",
     "OWN_VOICE",
-    "SMALL_TALK",
     "Hits",
     "cues_in",
+    "small_talk",
 ]
 
 HEADINGS = ("Task Summary", "Key Decisions", "Errors Resolved", "Current State", "Remaining Work")
@@ -62,6 +62,12 @@ def cues_in(text: str) -> tuple[Hits, ...]:
     )
 
 
+@cache
+def small_talk() -> frozenset[str]:
+    """Words that all talk is full of (`text/small_talk.txt`). They are no subject."""
+    return frozenset(words("small_talk.txt").split())
+
+
 CORRECTION = _pattern(
     [
         "actually|correction|scratch that|no longer|update:|to clarify|revis\\w+|supersed\\w+|i was wrong",
@@ -83,8 +89,8 @@ OWN_VOICE = _pattern(
 """Somebody speaks for themselves, or for those the work is for."""
 
 FIRST_PERSON = re.compile(
-    r"\b(?:i|my|me|mine|we|our|ours|us|ich|mein\w*|mir|mich|wir|uns\w*|yo|mi|nosotr[oa]s|nuestr[oa]s?|je|mon|nous|nos|notre"
-    r"|io|noi|ik|wij|я|мой|моя|меня|мне|мы|наш\w*|нас)\b|\bj['’]|我|私|僕",
+    r"\b(?:i|my|me|mine|we|our|ours|us|ich|mein\w*|mir|mich|wir|uns\w*|yo|mi|nosotr[oa]s|nuestr[oa]s?"
+    r"|je|mon|nous|nos|notre|io|noi|ik|wij|я|мой|моя|меня|мне|мы|наш\w*|нас)\b|\bj['’]|我|私|僕",
     re.IGNORECASE,
 )
 """Words that mean nothing to who does not know who is speaking."""
@@ -96,35 +102,3 @@ DEPENDENT = re.compile(
     re.IGNORECASE,
 )
 """How a sentence begins that means little without the one before it."""
-
-SMALL_TALK = frozenset(
-    """
-    about actually after again all also always and another any anybody anyone anything are around away back
-    because been before being best better both but came can can't come could couldn't did didn't different does
-    doesn't doing don't done down each else even ever every everybody everyone everything exactly few find first
-    for from gave get gets getting give given going gone gonna good got gotta great guess had happen happened has
-    have haven't having hello her here hers hey hi him his hmm how however i'd i'll i'm i've idea into isn't it'd
-    it'll it's its just keep kind kinda knew know last least less let let's like little long look looking looks lot
-    lots made make makes making many maybe mean means might mine more most much must need never new next nice nobody
-    not nothing now off often okay old once one only other others our out over own people perhaps please point
-    pretty probably put quite rather really right said same saw say saying says see seems seen several shall she
-    should since some somebody someone something sometimes soon sorry sort still stuff such sure take taking talk
-    talking tell than thank thanks that that'd that'll that's the their them then there there's these they they'd
-    they'll they're they've thing things think thinking this those though thought through time times together told
-    too took tried true try trying two uhm under until upon use used using usually very wanna want wanted wants
-    was wasn't way well went were what what's whatever when where whether which while who who's whole why will with
-    without won't work works would wouldn't wow yeah yep yes yet you you'd you'll you're you've your yours
-    auch aber alles also ausserdem bei bin bist dann das dass dem den der des die doch eine einem einen einer eines
-    gut haben hat hatte hier ich ihr ihre ist jetzt kann kein keine man mein mich mir mit nach nicht noch nur oder
-    schon sehr sein sich sie sind und uns unser vielleicht von vor war was wenn wer wie wir wird zum zur
-    ahora algo como con cuando del donde ella ellos eso esta estaba estamos están estar este esto hay las los más muy
-    nada nos otra otro para pero por porque pues que qué quien ser siempre sin sobre solo son sus también tan
-    tengo tiene todo todos una uno vamos voy
-    ainsi alors après au aussi avec bien c'est cela ces cette comme dans des donc elle elles est être fait ils
-    j'ai juste les leur mais mes moi mon même notre nous on ont par parce pas peu peut plus pour quand qu'il
-    sans ses son sont sur toi tout très une votre vous
-    без больше был была были было быть вам вас все всё где для его ещё если есть или как когда кто мне можно мы нас
-    него нет она они оно вот вообще просто так там тебя то тоже только ты уже хорошо что чтобы это этого этот
-    """.split()  # noqa: SIM905
-)
-"""Words that all talk is full of. They are no subject."""

@@ -6,13 +6,10 @@ names, paths, code), from how unlike the rest of the chat it is, and from who sa
 
 from __future__ import annotations
 
-import math
-from collections import Counter as Tally
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from heapq import heapify, heappop, heappush
-from itertools import islice
 
+from prompts.history.choice import Candidate, Choice
 from prompts.history.commonness import Commonness, words_of
 from prompts.history.cues import (
     CORRECTION,
@@ -20,9 +17,9 @@ from prompts.history.cues import (
     FIRST_PERSON,
     HEADINGS,
     OWN_VOICE,
-    SMALL_TALK,
     Hits,
     cues_in,
+    small_talk,
 )
 from prompts.history.message import Message
 from prompts.history.sentences import MAX_CHARS, pieces
@@ -35,41 +32,21 @@ _FEWEST_WORDS = 4
 _SHORT = 9  # words
 _ENDS = (".", "!", "?", "…", "。", "！", "？", '"', "”", "`", ")", ":", "```")
 _TIDY = 0.7  # the share of sentences with an end, above which one without was broken off
-_ALIKE = 0.7  # share of words two sentences have in common when one of them says it all
 _LEFT = "Remaining Work"
 _TELLING = 2.5  # the score above which a sentence is good company
 _GAIN = 0.3  # of what it has above that
 _MOST_PARTICULAR = {"system": 3.0, "user": 4.0, "assistant": 4.0, "tool": 1.0}
 _OWN = 1.6  # what people say of themselves tells more of their work than what they paste, …
 _OWN_COMMON = 0.3  # … unless this share of a chat is said so
-_SUBJECT_OF_TALK, _SUBJECT_OF_WORK = 30.0, 6.0
-_STRONG = 4.5  # the score of what can't be missed in work, …
-_WORK = 0.03  # … and its share of the sentences there
-_TALK = 2.0  # the score that a tenth of the sentences of talk have by chance
-_SUBJECT_WORDS = 30
-_SPOKEN_OF = 0.6  # what a word is still worth when it was said
 _EACH_SHARE = 0.08  # of the allowance, promised to each heading before all compete, …
 _LEAST_PROMISE = 40  # … if it is as many tokens: a sentence
 
 
 @dataclass(frozen=True, slots=True)
-class _Candidate:
-    """A sentence, or a few that belong together. `order` is its place in the whole chat."""
-
-    order: int
-    source: int
-    text: str
-    heading: str
-    score: float
-    words: frozenset[str]
-    subject: frozenset[str]
-    particulars: frozenset[str]
-
-
-@dataclass(frozen=True, slots=True)
 class Telling:
     """A sentence (or a few that belong together) that a summary should not lose: the place of its message,
-    the heading it belongs under, how much it tells, and its words and particulars, in small letters."""
+    the heading it belongs under, how much it tells, its words and particulars, in small letters, and who
+    speaks, where that has to be said."""
 
     place: int
     heading: str
@@ -77,6 +54,7 @@ class Telling:
     score: float
     words: frozenset[str]
     particulars: frozenset[str]
+    speaker: str = ""
 
 
 class Extraction:
@@ -89,17 +67,14 @@ class Extraction:
     def telling(self, most: int, *, each: int = 2) -> list[Telling]:
         """The sentences that tell most, the best first: `each` for every heading that has as many, then
         whatever tells most, `most` in all; none that says what another says."""
-        best = sorted(self._candidates, key=lambda one: (-one.score, one.order))
-        chosen = _Chosen()
-        found: list[_Candidate] = []
+        told = [place for place, one in enumerate(self._candidates) if one.score >= _TELLING]
+        choice = Choice(self._candidates)
+        left = most
         for heading in HEADINGS:
-            own = (one for one in best if one.heading == heading and one.score >= _TELLING)
-            found += islice((one for one in own if chosen.take(one)), each)
-        for candidate in best:
-            if len(found) >= most or candidate.score < _TELLING:
-                break
-            if chosen.take(candidate):
-                found.append(candidate)
+            room = min(each, left)
+            own = (place for place in told if self._candidates[place].heading == heading)
+            left -= room - choice.fill(own, room)
+        choice.fill(told, left)
         return [
             Telling(
                 one.source,
@@ -108,8 +83,9 @@ class Extraction:
                 one.score,
                 one.words,
                 frozenset(word.casefold() for word in one.particulars),
+                self._speaker(one),
             )
-            for one in sorted(found[:most], key=lambda one: (-one.score, one.order))
+            for one in sorted(choice.chosen, key=lambda one: (-one.score, one.order))
         ]
 
     def page(self, names: Sequence[str], allowance: int, counter: Counter) -> str:
@@ -120,49 +96,30 @@ class Extraction:
         costs = counter.count_each([f"\n{line}" for line in lines])
         left = allowance - counter.count(_page({}))
         promised = int(left * _EACH_SHARE)
-        chosen = _Chosen()
-        subject = _Subject(candidates)
-        gain = _subject_gain(candidates)
-
-        def fill(places: Iterable[int], room: int) -> int:
-            """Take what tells most for its size, as it fits; what is left of `room`."""
-
-            def worth(index: int) -> float:
-                told = candidates[index].score + gain * subject.fresh(candidates[index])
-                return told / math.sqrt(max(costs[index], 8))
-
-            waiting = [(-worth(index), index) for index in places if costs[index] <= room]
-            heapify(waiting)
-            while waiting:
-                negative, index = heappop(waiting)
-                if costs[index] > room:
-                    continue
-                now = -worth(index)
-                if now > negative and waiting and now > waiting[0][0]:
-                    heappush(waiting, (now, index))  # its subject has been spoken of meanwhile
-                elif chosen.take(candidates[index]):
-                    subject.speak(candidates[index])
-                    room -= costs[index]
-            return room
-
+        choice = Choice(candidates, costs)
         for heading in HEADINGS if promised >= _LEAST_PROMISE else ():
             own = [index for index, one in enumerate(candidates) if one.heading == heading]
-            left -= promised - fill(own, promised)
-        fill(range(len(candidates)), left)
+            left -= promised - choice.fill(own, promised)
+        choice.fill(range(len(candidates)), left)
         page: dict[str, list[str]] = {}
-        for together in _neighbours(chosen.candidates):
+        for together in _neighbours(choice.chosen):
             page.setdefault(together.heading, []).append(self._line(together, names))
         return _page(page) if page else ""
 
-    def _line(self, candidate: _Candidate, names: Sequence[str]) -> str:
+    def _line(self, candidate: Candidate, names: Sequence[str]) -> str:
         """The sentence with its message's name; whoever speaks of themselves is named before it."""
         name, text = names[candidate.source], candidate.text
         if _FENCED in text:
             return f"- [{name}]\n  {text.replace(chr(10), chr(10) + '  ')}"
+        speaker = self._speaker(candidate)
+        return f"- {speaker}: {text} [{name}]" if speaker else f"- {text} [{name}]"
+
+    def _speaker(self, candidate: Candidate) -> str:
+        """Who speaks, where the sentence says "I" or "we"; "" where nobody need be named."""
         speaker = self._speakers[candidate.source]
-        if speaker and FIRST_PERSON.search(text) and not text.startswith(speaker):
-            return f"- {speaker}: {text} [{name}]"
-        return f"- {text} [{name}]"
+        return (
+            speaker if FIRST_PERSON.search(candidate.text) and not candidate.text.startswith(speaker) else ""
+        )
 
 
 def extract(messages: Sequence[Message], names: Sequence[str], allowance: int, counter: Counter) -> str:
@@ -170,10 +127,10 @@ def extract(messages: Sequence[Message], names: Sequence[str], allowance: int, c
     return Extraction(messages).page(names, allowance, counter)
 
 
-def _neighbours(candidates: Sequence[_Candidate]) -> list[_Candidate]:
+def _neighbours(candidates: Sequence[Candidate]) -> list[Candidate]:
     """Sentences that stood side by side stand in one line, under the heading of the stronger; what is left to
     do stays apart from what is done."""
-    together: list[_Candidate] = []
+    together: list[Candidate] = []
     for candidate in candidates:
         before = together[-1] if together else None
         beside = before and before.source == candidate.source and before.order == candidate.order - 1
@@ -199,71 +156,7 @@ def _page(lines: dict[str, list[str]]) -> str:
     )
 
 
-def _subject_gain(candidates: Sequence[_Candidate]) -> float:
-    """What a sentence gains by what the chat is about: much in talk, where many tell something and none much;
-    little where people work, whose requirements, errors and decisions stand out."""
-    scores = sorted(candidate.score for candidate in candidates)
-    if not scores:
-        return 0.0
-    strong = sum(score >= _STRONG for score in scores) / len(scores)
-    work = 1 - max(0.0, 1 - strong / _WORK) * min(1.0, scores[len(scores) * 9 // 10] / _TALK) ** 2
-    return _SUBJECT_OF_WORK * work + _SUBJECT_OF_TALK * (1 - work)
-
-
-class _Subject:
-    """What a chat keeps coming back to: its words by how often they come, and which have been spoken of."""
-
-    def __init__(self, candidates: Sequence[_Candidate]) -> None:
-        counts = Tally(word for candidate in candidates for word in candidate.subject)
-        weights = {
-            word: math.log(1 + count) for word, count in counts.items() if 2 < count < 0.3 * len(candidates)
-        }
-        top = sum(sorted(weights.values(), reverse=True)[:_SUBJECT_WORDS])
-        self._weights = {word: weight / top for word, weight in weights.items()}
-
-    def fresh(self, candidate: _Candidate) -> float:
-        """How much of the subject a sentence holds: 1 is the weightiest words, all of them new."""
-        return sum(self._weights.get(word, 0.0) for word in candidate.subject)
-
-    def speak(self, candidate: _Candidate) -> None:
-        for word in candidate.subject:
-            if word in self._weights:
-                self._weights[word] *= _SPOKEN_OF
-
-
-class _Chosen:
-    """What has been chosen, by its place. A sentence that says what a chosen one says is not taken."""
-
-    def __init__(self) -> None:
-        self._chosen: dict[int, _Candidate] = {}
-        self._by_word: dict[str, list[int]] = {}
-
-    @property
-    def candidates(self) -> list[_Candidate]:
-        """In the order of the chat."""
-        return [self._chosen[order] for order in sorted(self._chosen)]
-
-    def take(self, candidate: _Candidate) -> bool:
-        if candidate.order in self._chosen or self._said(candidate):
-            return False
-        self._chosen[candidate.order] = candidate
-        for word in candidate.words:
-            self._by_word.setdefault(word, []).append(candidate.order)
-        return True
-
-    def _said(self, candidate: _Candidate) -> bool:
-        """Whether a chosen sentence has most of its words, and all of its particulars."""
-        shared: Tally[int] = Tally()
-        for word in candidate.words:
-            shared.update(self._by_word.get(word, ()))
-        return any(
-            count >= _ALIKE * (len(candidate.words) + len(self._chosen[order].words) - count)
-            and candidate.particulars <= self._chosen[order].particulars
-            for order, count in shared.items()
-        )
-
-
-def _candidates(messages: Sequence[Message]) -> list[_Candidate]:
+def _candidates(messages: Sequence[Message]) -> list[Candidate]:
     split = [list(_joined(list(pieces(message.content)))) for message in messages]
     cued = [[cues_in(text) for text in sentences] for sentences in split]
     said = [
@@ -274,8 +167,9 @@ def _candidates(messages: Sequence[Message]) -> list[_Candidate]:
     own = _OWN * max(0.0, 1 - _own_share(split) / _OWN_COMMON)
     everything = [text for sentences in split for text in sentences]
     tidy = sum(text.endswith(_ENDS) for text in everything) > _TIDY * len(everything)
+    dull = small_talk()
     first_user = next((place for place, message in enumerate(messages) if message.role == "user"), 0)
-    found: list[_Candidate] = []
+    found: list[Candidate] = []
     order = 0
     for place, message in enumerate(messages):
         age = place / max(1, len(messages) - 1)
@@ -304,10 +198,8 @@ def _candidates(messages: Sequence[Message]) -> list[_Candidate]:
                 score *= 0.5
             told = {word.casefold() for word in words}
             kept = frozenset(filter(common.tells, told)) or frozenset(told)
-            subject = frozenset(word for word in told - SMALL_TALK if len(word) > 2 and not word.isdigit())
-            found.append(
-                _Candidate(order, place, text, heading, score, kept, subject, frozenset(particulars))
-            )
+            subject = frozenset(word for word in told - dull if len(word) > 2 and not word.isdigit())
+            found.append(Candidate(order, place, text, heading, score, kept, subject, frozenset(particulars)))
     return _beside_the_telling(found)
 
 
@@ -317,7 +209,7 @@ def _own_share(split: Sequence[Sequence[str]]) -> float:
     return sum(said) / max(1, len(said))
 
 
-def _beside_the_telling(found: Sequence[_Candidate]) -> list[_Candidate]:
+def _beside_the_telling(found: Sequence[Candidate]) -> list[Candidate]:
     """A sentence gains by what stands next to it: a cause beside its error, a reason beside its decision."""
     scores = {candidate.order: candidate.score for candidate in found}
     gained = []

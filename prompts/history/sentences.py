@@ -27,8 +27,9 @@ _ABBREVIATION = re.compile(
 _LIST_MARK = re.compile(r"^\s*(?:[-*+•>#]+|\d+[.)]|\[[ xX]\])\s+")
 _BLANK = re.compile(r"\s+")
 _NOISE = re.compile(
-    r"[ \t]*[\[({*](?:non)?(?:vocal ?sound|disfmarker|pause|gap|laugh(?:s|ter|ing)?|chuckl(?:es?|ing)|cough(?:s|ing)?|sighs?"
-    r"|inaudible|unintelligible|crosstalk|cross-talk|overlapping|applause|silence|background noise)[\])}*][ \t]*",
+    r"[ \t]*[\[({*](?:(?:non)?vocal ?sound|disfmarker|pause|gap|laugh(?:s|ter|ing)?|chuckl(?:es?|ing)"
+    r"|cough(?:s|ing)?|sighs?|inaudible|unintelligible|cross-?talk|overlapping|applause|silence"
+    r"|background noise)[\])}*][ \t]*",
     re.IGNORECASE,
 )
 

@@ -201,7 +201,8 @@ def _restored(
     for fact, kept in zip(facts, held, strict=True):
         row = Fact(fact.heading, fact.text, names[fact.place])
         if not kept:
-            line = Line(fact.heading, fact.text, (names[fact.place],))
+            said = f"{fact.speaker}: {fact.text}" if fact.speaker else fact.text
+            line = Line(fact.heading, said, (names[fact.place],))
             cost = counter.count("\n" + line.rendered())
             if cost <= room and counter.count(page([*lines, line])) <= tokens:
                 lines = [*lines, line]
