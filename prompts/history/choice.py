@@ -8,16 +8,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
-__all__ = ["Candidate", "Choice"]
+__all__ = ["STRONG", "Candidate", "Choice", "work_in"]
 
 _ALIKE = 0.7  # share of words two sentences have in common when one of them says it all
 _LEAST_COST = 8  # tokens: what is shorter is not taken for being short
 _SUBJECT_OF_TALK, _SUBJECT_OF_WORK = 30.0, 6.0
-_STRONG = 4.5  # the score of what can't be missed in work, …
-_WORK = 0.03  # … and its share of the sentences there
+_WORK = 0.03  # the share of the sentences of work that are strong
 _TALK = 2.0  # the score that a tenth of the sentences of talk have by chance
 _SUBJECT_WORDS = 30
 _SPOKEN_OF = 0.6  # what a word is still worth when it was said
+
+STRONG = 4.5
+"""The score of what can't be missed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,8 @@ class Choice:
         self._costs = costs or [1] * len(candidates)
         self._chosen = _Chosen()
         self._subject = _Subject(candidates)
-        self._gain = _subject_gain(candidates)
+        work = work_in(candidates)
+        self._gain = _SUBJECT_OF_WORK * work + _SUBJECT_OF_TALK * (1 - work)
 
     @property
     def chosen(self) -> list[Candidate]:
@@ -72,15 +75,14 @@ class Choice:
         return told / math.sqrt(max(self._costs[place], _LEAST_COST))
 
 
-def _subject_gain(candidates: Sequence[Candidate]) -> float:
-    """What a sentence gains by what the chat is about: much in talk, where many tell something and none much;
-    little where people work, whose requirements, errors and decisions stand out."""
+def work_in(candidates: Sequence[Candidate]) -> float:
+    """How much a chat is work (1), whose requirements, errors and decisions stand out, and how much it is
+    talk (0), where many sentences tell something and none much."""
     scores = sorted(candidate.score for candidate in candidates)
     if not scores:
-        return 0.0
-    strong = sum(score >= _STRONG for score in scores) / len(scores)
-    work = 1 - max(0.0, 1 - strong / _WORK) * min(1.0, scores[len(scores) * 9 // 10] / _TALK) ** 2
-    return _SUBJECT_OF_WORK * work + _SUBJECT_OF_TALK * (1 - work)
+        return 1.0
+    strong = sum(score >= STRONG for score in scores) / len(scores)
+    return 1 - max(0.0, 1 - strong / _WORK) * min(1.0, scores[len(scores) * 9 // 10] / _TALK) ** 2
 
 
 class _Subject:

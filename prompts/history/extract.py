@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from prompts.history.choice import Candidate, Choice
+from prompts.history.choice import STRONG, Candidate, Choice, work_in
 from prompts.history.commonness import Commonness, words_of
 from prompts.history.cues import (
     CORRECTION,
@@ -66,8 +66,10 @@ class Extraction:
 
     def telling(self, most: int, *, each: int = 2) -> list[Telling]:
         """The sentences that tell most, the best first: `each` for every heading that has as many, then
-        whatever tells most, `most` in all; none that says what another says."""
-        told = [place for place, one in enumerate(self._candidates) if one.score >= _TELLING]
+        whatever tells most, `most` in all; none that says what another says. In talk that is no work
+        only what is strong counts."""
+        least = STRONG - (STRONG - _TELLING) * work_in(self._candidates)
+        told = [place for place, one in enumerate(self._candidates) if one.score >= least]
         choice = Choice(self._candidates)
         left = most
         for heading in HEADINGS:

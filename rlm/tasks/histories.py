@@ -22,7 +22,7 @@ from rlm.errors import BudgetExhausted, ModelError
 from rlm.evidence import cite
 from rlm.tasks.entries import Entry
 from rlm.tasks.job import Job
-from rlm.tasks.lines import Line, Tracer, page, parsed
+from rlm.tasks.lines import Line, Tracer, page, parsed, words_of
 from rlm.tasks.survival import Fact, check, facts_of
 from rlm.types import Citation
 from sandbox.in_kernel.body import Body
@@ -37,6 +37,7 @@ _SHARE = 0.5
 _EXTRACT_SHARES = (1.0, 0.75, 0.5)
 _GUESSES = 4
 _FULL = 0.985
+_IN_STATE = "The card is in the state "
 _STATE = re.compile(r"^state: (\S[^\n]{0,60})$", re.MULTILINE)
 _COUNTER = get_counter()
 
@@ -82,7 +83,8 @@ async def summarize_history(job: Job, entries: Sequence[Entry], tokens: int) -> 
             job.warn(f"left out of the summary, for no message says so: {line.text[:200]}")
         if len(untraced) > 5:
             job.warn(f"{len(untraced) - 5:,} more lines were left out, for no message says so")
-        lines, checked = _restored(_within(job, [*states, *lines], tokens), facts, names, tokens)
+        lines = [*(state for state in states if not _says(lines, state)), *lines]
+        lines, checked = _restored(_within(job, lines, tokens), facts, names, tokens)
     return HistorySummary(page(lines), tuple(lines), checked, _citations(job.body, lines, entries))
 
 
@@ -90,10 +92,16 @@ def _states(entries: Sequence[Entry]) -> list[Line]:
     """The state that a card says it is in."""
     found = ((entry, match) for entry in entries if (match := _STATE.search(entry.message.content)))
     return [
-        Line("Current State", f"The card is in the state {match[1]}.", (entry.name,))
+        Line("Current State", f"{_IN_STATE}{match[1]}.", (entry.name,))
         for entry, match in found
         if entry.card
     ]
+
+
+def _says(lines: Sequence[Line], state: Line) -> bool:
+    """Whether the model said the state already."""
+    wanted = words_of(state.text.removeprefix(_IN_STATE))
+    return any(line.heading == state.heading and wanted <= words_of(line.text) for line in lines)
 
 
 async def _folded(job: Job, messages: Sequence[Message], names: Sequence[str], tokens: int) -> str | None:
@@ -103,7 +111,8 @@ async def _folded(job: Job, messages: Sequence[Message], names: Sequence[str], t
         return None
     output = min(model.window.output, 2 * tokens)
     window = min(model.window.context - output, max(_PROMPT_TOKENS, 4 * tokens))
-    folding = Folding(_COUNTER, min(tokens, window // 4), window)
+    most = min(tokens, window // 4)
+    folding = Folding(_COUNTER, most, window, aim=most)
     if folding.chunk_tokens <= 0:
         job.warn(f"{model.name} has no room for messages beside a summary of {tokens:,} tokens: not asked")
         return None
@@ -195,7 +204,7 @@ def _restored(
 ) -> tuple[list[Line], tuple[Fact, ...]]:
     """The lines with the facts that they had lost, as far as there is room; and what became of each fact."""
     counter: Counter = _COUNTER
-    held = check(facts, lines)
+    held = check(facts, lines, names)
     rows: list[Fact] = []
     room = tokens - counter.count(page(lines))
     for fact, kept in zip(facts, held, strict=True):

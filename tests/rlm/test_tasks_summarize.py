@@ -189,6 +189,24 @@ async def test_a_card_says_its_state(summary: Summarize) -> None:
     assert "Do not add a queue" in found.text
 
 
+async def test_a_state_that_the_model_wrote_is_not_said_twice(summary: Summarize) -> None:
+    card = {"id": "17", "state": "error_fixing", "messages": [{"role": "user", "content": TALK[0][1]}]}
+    model = ScriptedModel.of(summary="## Current State\n- Errors are being fixed: error_fixing. [m1]\n")
+    found = await summary([TextSource("card.json", json.dumps(card), "json")], model, tokens=800)
+    assert found.text.count("error_fixing") == 1
+
+
+async def test_the_model_is_told_how_long_the_summary_may_be(summary: Summarize) -> None:
+    asked: list[str] = []
+
+    def model(request: Request) -> str:
+        asked.append(request.messages[-1].content)
+        return counting(request)
+
+    await summary([chat(50)], ScriptedModel.of(summary=model), tokens=1_000)
+    assert "may take up to 600 words" in asked[0]
+
+
 REPORT = "\n\n".join(
     f"# {title}\n\n" + "\n".join(f"The {title.lower()} of sample {n} was {n * 7} units." for n in range(40))
     for title in ("Method", "Results", "Limits")
