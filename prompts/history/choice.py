@@ -8,18 +8,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
-__all__ = ["STRONG", "Candidate", "Choice", "work_in"]
+__all__ = ["Candidate", "Choice", "work_in"]
 
 _ALIKE = 0.7  # share of words two sentences have in common when one of them says it all
 _LEAST_COST = 8  # tokens: what is shorter is not taken for being short
 _SUBJECT_OF_TALK, _SUBJECT_OF_WORK = 30.0, 6.0
-_WORK = 0.03  # the share of the sentences of work that are strong
+_STRONG = 4.5  # the score of what can't be missed in work, …
+_WORK = 0.03  # … and its share of the sentences there
 _TALK = 2.0  # the score that a tenth of the sentences of talk have by chance
 _SUBJECT_WORDS = 30
 _SPOKEN_OF = 0.6  # what a word is still worth when it was said
-
-STRONG = 4.5
-"""The score of what can't be missed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +79,7 @@ def work_in(candidates: Sequence[Candidate]) -> float:
     scores = sorted(candidate.score for candidate in candidates)
     if not scores:
         return 1.0
-    strong = sum(score >= STRONG for score in scores) / len(scores)
+    strong = sum(score >= _STRONG for score in scores) / len(scores)
     return 1 - max(0.0, 1 - strong / _WORK) * min(1.0, scores[len(scores) * 9 // 10] / _TALK) ** 2
 
 

@@ -15,6 +15,7 @@ from prompts.words import table, words
 __all__ = [
     "CORRECTION",
     "DEPENDENT",
+    "DISFLUENT",
     "FIRST_PERSON",
     "HEADINGS",
     "OWN_VOICE",
@@ -87,6 +88,13 @@ OWN_VOICE = _pattern(
     ]
 )
 """Somebody speaks for themselves, or for those the work is for."""
+
+DISFLUENT = re.compile(
+    r"\b(?:u[hm]+|e[hr]+m*|h+m+|m+[ -]*hm+|you know|i mean|(?:sort|kind) of|or whatever|äh+m*)\b"
+    r"|\b(\w+)(?: \1\b)+",
+    re.IGNORECASE,
+)
+"""Speech as it was spoken: to be read, not to be quoted."""
 
 FIRST_PERSON = re.compile(
     r"\b(?:i|my|me|mine|we|our|ours|us|ich|mein\w*|mir|mich|wir|uns\w*|yo|mi|nosotr[oa]s|nuestr[oa]s?"

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from prompts.history.choice import STRONG, Candidate, Choice, work_in
+from prompts.history.choice import Candidate, Choice, work_in
 from prompts.history.commonness import Commonness, words_of
 from prompts.history.cues import (
     CORRECTION,
     DEPENDENT,
+    DISFLUENT,
     FIRST_PERSON,
     HEADINGS,
     OWN_VOICE,
@@ -29,11 +30,13 @@ __all__ = ["Extraction", "Telling", "extract"]
 
 _FENCED = "```"
 _FEWEST_WORDS = 4
+_STUMBLED = 0.8  # what is left of a sentence's worth for each "uh", "you know", word said twice
 _SHORT = 9  # words
 _ENDS = (".", "!", "?", "…", "。", "！", "？", '"', "”", "`", ")", ":", "```")
 _TIDY = 0.7  # the share of sentences with an end, above which one without was broken off
 _LEFT = "Remaining Work"
 _TELLING = 2.5  # the score above which a sentence is good company
+_TELLING_IN_TALK = 3.5
 _GAIN = 0.3  # of what it has above that
 _MOST_PARTICULAR = {"system": 3.0, "user": 4.0, "assistant": 4.0, "tool": 1.0}
 _OWN = 1.6  # what people say of themselves tells more of their work than what they paste, …
@@ -68,7 +71,7 @@ class Extraction:
         """The sentences that tell most, the best first: `each` for every heading that has as many, then
         whatever tells most, `most` in all; none that says what another says. In talk that is no work
         only what is strong counts."""
-        least = STRONG - (STRONG - _TELLING) * work_in(self._candidates)
+        least = _TELLING_IN_TALK - (_TELLING_IN_TALK - _TELLING) * work_in(self._candidates)
         told = [place for place, one in enumerate(self._candidates) if one.score >= least]
         choice = Choice(self._candidates)
         left = most
@@ -186,6 +189,7 @@ def _candidates(messages: Sequence[Message]) -> list[Candidate]:
             particulars = common.particulars(text)
             particular = min(sum(particulars.values()), _MOST_PARTICULAR[message.role])
             score = (telling + particular) * (0.3 + 0.7 * fresh) + fresh
+            score *= _STUMBLED ** min(3, len(DISFLUENT.findall(text)))
             if tidy and not particulars and len(words) < _SHORT and not text.endswith(_ENDS):
                 score *= 0.5  # broken off
             if place == first_user:
