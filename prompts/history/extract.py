@@ -182,7 +182,7 @@ def _candidates(messages: Sequence[Message]) -> list[Candidate]:
         for text, hits in zip(split[place], cued[place], strict=True):
             order += 1
             words = words_of(text)
-            if len(words) < _FEWEST_WORDS:
+            if len(words) < (_FEWEST_WORDS if not any(one.strong for one in hits) else 2):
                 continue
             fresh = common.fresh(text)
             heading, telling = _telling(hits, common, message.role, age)

@@ -133,7 +133,6 @@ def _extracted(job: Job, sections: Sequence[Section], shares: Sequence[int]) -> 
         for place in extracted(job.body, spans, share):
             points.append(Point(number, " ".join(job.body.text(*place).split()), place))
         job.coverage.note_read(spans)
-        job.progress(number + 1, len(sections))
     return points
 
 
