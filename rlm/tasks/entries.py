@@ -33,6 +33,7 @@ _STAMPED_SHARE = 0.05
 _HEADED_SHARE = 0.8  # of the entries that begin with a time
 _TITLED_SHARE = 0.3  # of the headings
 _HISTORY_SHARE = 0.5
+_LOOKED_AT = 2_000_000  # characters of a document, to see what it is
 _LEVELS = frozenset(
     ("trace", "debug", "info", "notice", "warn", "warning", "error", "err", "fatal", "critical", "panic")
 )
@@ -144,7 +145,7 @@ def entries_of(body: Body) -> tuple[Entry, ...]:
     headings, else at its paragraphs."""
     found: list[Entry] = []
     for document in body.documents:
-        if document.messages:
+        if document.messages or document.kind == "card":
             parts = _marked(body, document)
         else:
             text = body.text(document.start, document.end)
@@ -177,8 +178,13 @@ def is_history(body: Body) -> bool:
     history = 0
     for document in body.documents:
         size = document.end - document.start
-        if document.messages or (
-            document.kind in ("text", "markdown") and _begun(body.text(document.start, document.end))
+        if (
+            document.messages
+            or document.kind == "card"
+            or (
+                document.kind in ("text", "markdown")
+                and _begun(body.text(document.start, min(document.end, document.start + _LOOKED_AT)))
+            )
         ):
             history += size
     return history > _HISTORY_SHARE * body.chars
@@ -332,8 +338,10 @@ def _paragraphs(text: str) -> list[Found]:
 def _message(one: Found, text: str) -> Message:
     role = _role(one.author)
     author = None if one.author.casefold() in _ROLES else one.author or None
-    said = _unwrapped(text[one.text : one.end]).strip()
-    return Message(role, without_diff(said) if one.commit else said, author, one.time or None)
+    said = text[one.text : one.end]
+    return Message(
+        role, _unwrapped(without_diff(said) if one.commit else said).strip(), author, one.time or None
+    )
 
 
 def _unwrapped(text: str) -> str:

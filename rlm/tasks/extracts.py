@@ -29,19 +29,19 @@ def extracted(body: Body, spans: Sequence[Span], tokens: int) -> list[Span]:
     room = max(1, tokens * _A_SLICE // max(1, len(spans)))
     best: list[tuple[Span, Candidate]] = []
     for span in spans:
-        own = list(_sentences(body, span))
+        own = list(_sentences(body, span, _FEWEST_WORDS)) or list(_sentences(body, span, 1))
         best += own if len(spans) == 1 else _chosen(own, room)
     return _joined(body, [place for place, _ in _chosen(best, tokens)])
 
 
-def _sentences(body: Body, span: Span) -> Iterator[tuple[Span, Candidate]]:
+def _sentences(body: Body, span: Span, fewest: int) -> Iterator[tuple[Span, Candidate]]:
     text = body.text(*span)
     dull = small_talk()
     led = 0
     for start, end in sentences(text):
         said = text[start:end]
         words = frozenset(word.casefold() for word in words_of(said))
-        if len(words) < _FEWEST_WORDS:
+        if len(words) < fewest:
             continue
         led += 1
         subject = frozenset(word for word in words - dull if len(word) > 2 and not word.isdigit())

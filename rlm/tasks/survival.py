@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from prompts.history import Extraction, Telling
+from prompts.history.commonness import words_of as history_words
 from prompts.history.cues import small_talk
 from rlm.tasks.lines import Line, words_of
 
@@ -72,7 +73,8 @@ def _forms(text: str) -> set[str]:
     """The words of a line, whole, in their parts, and without their endings."""
     whole = words_of(text)
     parts = {part for word in whole for part in _PART.findall(word)}
-    return whole | parts | {_stem(word) for word in whole | parts}
+    characters = {word.casefold() for word in history_words(text)}
+    return whole | parts | characters | {_stem(word) for word in whole | parts}
 
 
 def _stem(word: str) -> str:

@@ -138,8 +138,8 @@ index 1..2 100644
 --- a/src/lock.py
 +++ b/src/lock.py
 @@ -1 +1 @@
--old
-+new
+-the old line is longer than fifty characters, as if a margin broke it
++the new line is longer than fifty characters, as if a margin broke it
 """
 
 
