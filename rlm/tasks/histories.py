@@ -34,7 +34,6 @@ _PROMPT_TOKENS = 100_000
 _LEAST_TOKENS = 300
 _SHARE = 0.5
 """Of a short history that a summary without a model may take: more would be no summary."""
-_EXTRACT_SHARES = (1.0, 0.75, 0.5)
 _GUESSES = 4
 _FULL = 0.985
 _IN_STATE = "The card is in the state "
@@ -151,16 +150,10 @@ def _extracted(
     names: Sequence[str],
     tokens: int,
 ) -> tuple[list[Line], tuple[Fact, ...]]:
-    """The telling sentences, as many as leave room for the facts: what loses the fewest of these."""
+    """The telling sentences, and of the facts what else there is room for."""
     whole = sum(_COUNTER.count_each([message.content for message in messages]))
     most = min(tokens, max(_LEAST_TOKENS, int(whole * _SHARE)))
-    tried: list[tuple[list[Line], tuple[Fact, ...]]] = []
-    for share in _EXTRACT_SHARES:
-        picked = _filled(states, extraction, names, int(most * share))
-        tried.append(_restored(picked, facts, names, most))
-        if not _lost(tried[-1]):
-            break
-    lines, checked = min(tried, key=_lost)
+    lines, checked = _restored(_filled(states, extraction, names, most), facts, names, most)
     checked = tuple(replace(fact, status="kept") if fact.status == "restored" else fact for fact in checked)
     places = {name: place for place, name in enumerate(names)}
     return sorted(lines, key=lambda line: places[line.names[0]]), checked
@@ -178,11 +171,9 @@ def _filled(states: Sequence[Line], extraction: Extraction, names: Sequence[str]
         if _FULL * tokens <= size <= tokens or not size:
             break
         allowance = int(allowance * tokens / size * (1.0 if size < tokens else 0.99))
+    while best and _COUNTER.count(page(best)) > tokens:
+        best.pop()  # states of more cards than there is room for
     return best
-
-
-def _lost(tried: tuple[list[Line], tuple[Fact, ...]]) -> int:
-    return sum(fact.status == "lost" for fact in tried[1])
 
 
 def _within(job: Job, lines: list[Line], tokens: int) -> list[Line]:
