@@ -22,13 +22,15 @@ _SPOKEN_OF = 0.6  # what a word is still worth when it was said
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A sentence, or a few that belong together. `order` is its place in the whole chat."""
+    """A sentence, or a few that belong together. `order` is its place in the whole chat; `alone` is its
+    score without what it gains by its neighbours."""
 
     order: int
     source: int
     text: str
     heading: str
     score: float
+    alone: float
     words: frozenset[str]
     subject: frozenset[str]
     particulars: frozenset[str]

@@ -104,7 +104,7 @@ class Commonness:
             if _FIGURE.match(word):
                 found[word] = (0.4 if len(word) < 2 else 1.3) * self._rare(word)
             elif _is_code(word):
-                found[word] = 1.5 * self._rarest(word)
+                found[word] = (0.7 if word.isalpha() and word.isupper() else 1.5) * self._rarest(word)
             elif word[0].isupper() and len(word) > 2 and word.casefold() not in self._small:
                 # A name, not a word that begins a sentence: the chat never writes it small.
                 found[word] = 0.7 * self._rare(word.casefold())

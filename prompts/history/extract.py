@@ -72,7 +72,7 @@ class Extraction:
         whatever tells most, `most` in all; none that says what another says. In talk that is no work
         only what is strong counts."""
         least = _TELLING_IN_TALK - (_TELLING_IN_TALK - _TELLING) * work_in(self._candidates)
-        told = [place for place, one in enumerate(self._candidates) if one.score >= least]
+        told = [place for place, one in enumerate(self._candidates) if one.alone >= least]
         choice = Choice(self._candidates)
         left = most
         for heading in HEADINGS:
@@ -205,7 +205,9 @@ def _candidates(messages: Sequence[Message]) -> list[Candidate]:
             told = {word.casefold() for word in words}
             kept = frozenset(filter(common.tells, told)) or frozenset(told)
             subject = frozenset(word for word in told - dull if len(word) > 2 and not word.isdigit())
-            found.append(Candidate(order, place, text, heading, score, kept, subject, frozenset(particulars)))
+            found.append(
+                Candidate(order, place, text, heading, score, score, kept, subject, frozenset(particulars))
+            )
     return _beside_the_telling(found)
 
 

@@ -47,7 +47,7 @@ def _sentences(body: Body, span: Span, fewest: int) -> Iterator[tuple[Span, Cand
         subject = frozenset(word for word in words - dull if len(word) > 2 and not word.isdigit())
         score = _SCORE + (_LEAD if led <= _LEADS and span.start == 0 else 0.0)
         place = Span(span.start + start, span.start + end)
-        yield place, Candidate(place.start, 0, said, "", score, words, subject, frozenset())
+        yield place, Candidate(place.start, 0, said, "", score, score, words, subject, frozenset())
 
 
 def _chosen(found: Sequence[tuple[Span, Candidate]], tokens: int) -> list[tuple[Span, Candidate]]:

@@ -60,13 +60,22 @@ def check(facts: Sequence[Telling], lines: Sequence[Line], names: Sequence[str] 
 
 
 def _held(fact: Telling, words: set[str], share: float, without: frozenset[str] = frozenset()) -> bool:
-    if not words or not {word for word in words_of(fact.text) if word[0].isdigit()} <= words:
+    if not words or not _figures(fact.text) <= words:
         return False
     particulars = [words_of(one) for one in fact.particulars]
     told = {_stem(word) for word in fact.words - without}
     weight = sum(2.0 for _ in particulars) + len(told)
     held = 2.0 * sum(one <= words for one in particulars) + len(told & words)
     return weight > 0 and held >= share * weight
+
+
+def _figures(text: str) -> set[str]:
+    """The numbers of a text, and what has two digits or more in it (`5019` of `FIN-5019`, `db26`)."""
+    whole = words_of(text)
+    parts = {part for word in whole for part in _PART.findall(word)}
+    return {word for word in whole if word[0].isdigit()} | {
+        part for part in parts if sum(letter.isdigit() for letter in part) > 1
+    }
 
 
 def _forms(text: str) -> set[str]:

@@ -143,6 +143,20 @@ def test_a_fact_survives_in_the_lines_that_name_its_message(
     assert check(facts, given, [one.name for one in said])[place] is kept
 
 
+def test_a_fact_is_lost_with_its_ticket_and_what_stands_beside_a_fact_is_none() -> None:
+    said = entries(
+        "We will split flush_batch() later, filed FIN-5019.", "Lovely weather. We must not log iban. Yes."
+    )
+    facts = facts_of(Extraction([one.message for one in said]), len(said))
+    assert [fact.text for fact in facts if "weather" in fact.text] == []
+    place = next(place for place, fact in enumerate(facts) if "FIN" in fact.text)
+    lines = [
+        Line("Remaining Work", f"Ann splits `flush_batch()` later{more}.", ("m1",))
+        for more in ("", " (FIN-5019)")
+    ]
+    assert [check(facts, [line], ["m1", "m2"])[place] for line in lines] == [False, True]
+
+
 def test_lines_in_a_script_without_spaces_are_traced() -> None:
     tracer = Tracer(entries("退款不能重复,接口必须在两秒内返回。", "我们决定保存事件编号。", "好的"))
     traced, lost = tracer.trace(
