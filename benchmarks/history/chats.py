@@ -9,6 +9,7 @@ filled in, or for a quiet one the words marked in it).
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -254,5 +255,6 @@ def _logged(dice: random.Random) -> str:
 
 
 def survives(fact: Fact, text: str) -> bool:
-    """Whether one line of `text` holds every key of the fact."""
-    return any(all(key in line for key in fact.keys) for line in text.splitlines())
+    """Whether one line of `text` holds every key of the fact; figures as they are, not within others."""
+    keys = [re.compile(rf"(?<!\d){re.escape(key)}(?!\d)") for key in fact.keys]
+    return any(all(key.search(line) for key in keys) for line in text.splitlines())

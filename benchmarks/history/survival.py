@@ -1,9 +1,11 @@
 """What is left of 500-message chats in 8,000 tokens: the extractive summary beside the latest messages.
 
-    python benchmarks/history/survival.py [--tokens 8000] [--chats 5] [--talk FILE | --busy] [--json OUT]
+    python benchmarks/history/survival.py [--tokens 8000] [--chats 5] [--styles seen|unseen] [--messages 500]
+        [--talk FILE | --busy] [--json OUT]
 
 Prints the share of planted facts that survive, by kind, for both ways in the same run. `--talk` takes a text
-file (or .xz) of real talk whose sentences stand between the facts.
+file (or .xz) of real talk whose sentences stand between the facts; `--styles` takes facts said in many styles
+and languages.
 """
 
 from __future__ import annotations
@@ -13,9 +15,11 @@ import json
 import lzma
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from chats import Chat, chat, survives
+from styles import styled_chat
 
 from prompts import get_counter
 from prompts.history import Message, compact_history
@@ -49,11 +53,17 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=8_000)
     parser.add_argument("--chats", type=int, default=5)
     parser.add_argument("--talk", help="a text file of real talk")
+    parser.add_argument("--styles", choices=("seen", "unseen"), help="facts said in many styles")
+    parser.add_argument("--messages", type=int, default=500)
     parser.add_argument("--busy", action="store_true", help="talk full of figures, names and paths")
     parser.add_argument("--json", help="write the figures here")
     options = parser.parse_args()
     talk = sentences(options.talk) if options.talk else ()
-    chats = [chat(seed, talk=talk, busy=options.busy) for seed in range(options.chats)]
+    if options.styles:
+        made = partial(styled_chat, phrasings=options.styles, facts=options.messages * 70 // 500)
+    else:
+        made = partial(chat, busy=options.busy, facts=options.messages * 80 // 500)
+    chats = [made(seed, messages=options.messages, talk=talk) for seed in range(options.chats)]
     rows = figures(chats, options.tokens)
     size = sum(get_counter().count(render(message)) for one in chats for message in one.messages) // len(
         chats

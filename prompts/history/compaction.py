@@ -336,7 +336,10 @@ def _summarized(
     job: _Job, old: Sequence[int]
 ) -> _Steps[tuple[CompactedHistory | None, str, tuple[str, ...]]]:
     """The result, or why there is none; and what was done."""
-    folding = Folding(job.counter, min(job.room // 2, job.window // 4), job.window, job.cache)
+    allowance = min(job.room // 2, job.window // 4)
+    # What is asked for hangs on the budget alone: the room changes with the last request.
+    aim = min(job.budget // 3, job.window // 4)
+    folding = Folding(job.counter, allowance, job.window, job.cache, aim=aim)
     messages, names = [job.messages[place] for place in old], [job.names[place] for place in old]
     made = yield from summarizing(messages, names, folding)
     if made.text is None:

@@ -6,54 +6,50 @@ names, paths, code), from how unlike the rest of the chat it is, and from who sa
 
 from __future__ import annotations
 
-import math
-import re
-from collections import Counter as Tally
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 
-from prompts.history.cues import CORRECTION, DEPENDENT, HEADINGS, OWN_VOICE, cues
+from prompts.history.choice import Candidate, Choice, work_in
+from prompts.history.commonness import Commonness, words_of
+from prompts.history.cues import (
+    CORRECTION,
+    DEPENDENT,
+    DISFLUENT,
+    FIRST_PERSON,
+    HEADINGS,
+    OWN_VOICE,
+    Hits,
+    cues_in,
+    small_talk,
+)
 from prompts.history.message import Message
 from prompts.history.sentences import MAX_CHARS, pieces
 from prompts.tokens import Counter
 
 __all__ = ["Extraction", "Telling", "extract"]
 
-_WORD = re.compile(r"\w+(?:['’]\w+)?")
-_NUMBER = re.compile(r"\d+")
-_QUOTED = re.compile(r"`[^`\n]+`|\"[^\"\n]{2,60}\"|“[^”\n]{2,60}”")
-_AROUND = ".,;:!?()[]{}<>\"'`“”‘’*"
 _FENCED = "```"
 _FEWEST_WORDS = 4
-_ALIKE = 0.7  # share of words two sentences have in common when one of them says it all
-_OFTEN = 0.05  # share of the messages in which a turn of phrase is only a habit
+_STUMBLED = 0.8  # what is left of a sentence's worth for each "uh", "you know", word said twice
+_SHORT = 9  # words
+_ENDS = (".", "!", "?", "…", "。", "！", "？", '"', "”", "`", ")", ":", "```")
+_TIDY = 0.7  # the share of sentences with an end, above which one without was broken off
 _LEFT = "Remaining Work"
 _TELLING = 2.5  # the score above which a sentence is good company
+_TELLING_IN_TALK = 3.5
 _GAIN = 0.3  # of what it has above that
-_MOST_PARTICULAR = {"system": 3.0, "user": 3.0, "assistant": 3.0, "tool": 1.0}
+_MOST_PARTICULAR = {"system": 3.0, "user": 4.0, "assistant": 4.0, "tool": 1.0}
 _OWN = 1.6  # what people say of themselves tells more of their work than what they paste, …
 _OWN_COMMON = 0.3  # … unless this share of a chat is said so
-_EACH_SHARE = 0.08  # of the allowance, promised to each heading before all compete
-
-
-@dataclass(frozen=True, slots=True)
-class _Candidate:
-    """A sentence, or a few that belong together. `order` is its place in the whole chat."""
-
-    order: int
-    source: int
-    text: str
-    heading: str
-    score: float
-    words: frozenset[str]
-    particulars: frozenset[str]
+_EACH_SHARE = 0.08  # of the allowance, promised to each heading before all compete, …
+_LEAST_PROMISE = 40  # … if it is as many tokens: a sentence
 
 
 @dataclass(frozen=True, slots=True)
 class Telling:
     """A sentence (or a few that belong together) that a summary should not lose: the place of its message,
-    the heading it belongs under, how much it tells, and its words and particulars, in small letters."""
+    the heading it belongs under, how much it tells, its words and particulars, in small letters, and who
+    speaks, where that has to be said."""
 
     place: int
     heading: str
@@ -61,28 +57,29 @@ class Telling:
     score: float
     words: frozenset[str]
     particulars: frozenset[str]
+    speaker: str = ""
 
 
 class Extraction:
     """The sentences of a chat, judged once, to be picked from as often as is wanted."""
 
     def __init__(self, messages: Sequence[Message]) -> None:
+        self._speakers = _speakers(messages)
         self._candidates = _candidates(messages)
 
     def telling(self, most: int, *, each: int = 2) -> list[Telling]:
         """The sentences that tell most, the best first: `each` for every heading that has as many, then
-        whatever tells most, `most` in all; none that says what another says."""
-        best = sorted(self._candidates, key=lambda one: (-one.score, one.order))
-        chosen = _Chosen()
-        found: list[_Candidate] = []
+        whatever tells most, `most` in all; none that says what another says. In talk that is no work
+        only what is strong counts."""
+        least = _TELLING_IN_TALK - (_TELLING_IN_TALK - _TELLING) * work_in(self._candidates)
+        told = [place for place, one in enumerate(self._candidates) if one.alone >= least]
+        choice = Choice(self._candidates)
+        left = most
         for heading in HEADINGS:
-            own = (one for one in best if one.heading == heading and one.score >= _TELLING)
-            found += islice((one for one in own if chosen.take(one)), each)
-        for candidate in best:
-            if len(found) >= most or candidate.score < _TELLING:
-                break
-            if chosen.take(candidate):
-                found.append(candidate)
+            room = min(each, left)
+            own = (place for place in told if self._candidates[place].heading == heading)
+            left -= room - choice.fill(own, room)
+        choice.fill(told, left)
         return [
             Telling(
                 one.source,
@@ -91,41 +88,43 @@ class Extraction:
                 one.score,
                 one.words,
                 frozenset(word.casefold() for word in one.particulars),
+                self._speaker(one),
             )
-            for one in sorted(found[:most], key=lambda one: (-one.score, one.order))
+            for one in sorted(choice.chosen, key=lambda one: (-one.score, one.order))
         ]
 
     def page(self, names: Sequence[str], allowance: int, counter: Counter) -> str:
         """The telling sentences under the five headings, each followed by its message's name, in at most
         about `allowance` tokens of `counter`; "" when that holds none."""
         candidates = self._candidates
-        lines = [_line(candidate, names) for candidate in candidates]
+        lines = [self._line(candidate, names) for candidate in candidates]
         costs = counter.count_each([f"\n{line}" for line in lines])
         left = allowance - counter.count(_page({}))
         promised = int(left * _EACH_SHARE)
-        worth = [
-            candidate.score / math.sqrt(max(cost, 8))
-            for candidate, cost in zip(candidates, costs, strict=True)
-        ]
-        best = sorted(range(len(candidates)), key=lambda index: (-worth[index], index))
-        chosen = _Chosen()
-        for heading in HEADINGS:
-            room = promised
-            for index in best:
-                if (
-                    candidates[index].heading == heading
-                    and costs[index] <= room
-                    and chosen.take(candidates[index])
-                ):
-                    room -= costs[index]
-                    left -= costs[index]
-        for index in best:
-            if costs[index] <= left and chosen.take(candidates[index]):
-                left -= costs[index]
+        choice = Choice(candidates, costs)
+        for heading in HEADINGS if promised >= _LEAST_PROMISE else ():
+            own = [index for index, one in enumerate(candidates) if one.heading == heading]
+            left -= promised - choice.fill(own, promised)
+        choice.fill(range(len(candidates)), left)
         page: dict[str, list[str]] = {}
-        for together in _neighbours(chosen.candidates):
-            page.setdefault(together.heading, []).append(_line(together, names))
+        for together in _neighbours(choice.chosen):
+            page.setdefault(together.heading, []).append(self._line(together, names))
         return _page(page) if page else ""
+
+    def _line(self, candidate: Candidate, names: Sequence[str]) -> str:
+        """The sentence with its message's name; whoever speaks of themselves is named before it."""
+        name, text = names[candidate.source], candidate.text
+        if _FENCED in text:
+            return f"- [{name}]\n  {text.replace(chr(10), chr(10) + '  ')}"
+        speaker = self._speaker(candidate)
+        return f"- {speaker}: {text} [{name}]" if speaker else f"- {text} [{name}]"
+
+    def _speaker(self, candidate: Candidate) -> str:
+        """Who speaks, where the sentence says "I" or "we"; "" where nobody need be named."""
+        speaker = self._speakers[candidate.source]
+        return (
+            speaker if FIRST_PERSON.search(candidate.text) and not candidate.text.startswith(speaker) else ""
+        )
 
 
 def extract(messages: Sequence[Message], names: Sequence[str], allowance: int, counter: Counter) -> str:
@@ -133,10 +132,10 @@ def extract(messages: Sequence[Message], names: Sequence[str], allowance: int, c
     return Extraction(messages).page(names, allowance, counter)
 
 
-def _neighbours(candidates: Sequence[_Candidate]) -> list[_Candidate]:
+def _neighbours(candidates: Sequence[Candidate]) -> list[Candidate]:
     """Sentences that stood side by side stand in one line, under the heading of the stronger; what is left to
     do stays apart from what is done."""
-    together: list[_Candidate] = []
+    together: list[Candidate] = []
     for candidate in candidates:
         before = together[-1] if together else None
         beside = before and before.source == candidate.source and before.order == candidate.order - 1
@@ -150,12 +149,10 @@ def _neighbours(candidates: Sequence[_Candidate]) -> list[_Candidate]:
     return together
 
 
-def _line(candidate: _Candidate, names: Sequence[str]) -> str:
-    name = names[candidate.source]
-    if _FENCED in candidate.text:
-        text = candidate.text.replace("\n", "\n  ")
-        return f"- [{name}]\n  {text}"
-    return f"- {candidate.text} [{name}]"
+def _speakers(messages: Sequence[Message]) -> list[str]:
+    """Who speaks, for each message, where several do and say their names."""
+    names = [message.author or "" for message in messages]
+    return names if len({name for name in names if name}) > 1 else [""] * len(names)
 
 
 def _page(lines: dict[str, list[str]]) -> str:
@@ -164,60 +161,39 @@ def _page(lines: dict[str, list[str]]) -> str:
     )
 
 
-class _Chosen:
-    """What has been chosen, by its place. A sentence that says what a chosen one says is not taken."""
-
-    def __init__(self) -> None:
-        self._chosen: dict[int, _Candidate] = {}
-        self._by_word: dict[str, list[int]] = {}
-
-    @property
-    def candidates(self) -> list[_Candidate]:
-        """In the order of the chat."""
-        return [self._chosen[order] for order in sorted(self._chosen)]
-
-    def take(self, candidate: _Candidate) -> bool:
-        if candidate.order in self._chosen or self._said(candidate):
-            return False
-        self._chosen[candidate.order] = candidate
-        for word in candidate.words:
-            self._by_word.setdefault(word, []).append(candidate.order)
-        return True
-
-    def _said(self, candidate: _Candidate) -> bool:
-        """Whether a chosen sentence has most of its words, and all of its particulars."""
-        shared: Tally[int] = Tally()
-        for word in candidate.words:
-            shared.update(self._by_word.get(word, ()))
-        return any(
-            count >= _ALIKE * (len(candidate.words) + len(self._chosen[order].words) - count)
-            and candidate.particulars <= self._chosen[order].particulars
-            for order, count in shared.items()
-        )
-
-
-def _candidates(messages: Sequence[Message]) -> list[_Candidate]:
+def _candidates(messages: Sequence[Message]) -> list[Candidate]:
     split = [list(_joined(list(pieces(message.content)))) for message in messages]
-    common = _Commonness(split)
+    cued = [[cues_in(text) for text in sentences] for sentences in split]
+    said = [
+        {one for found in sentences for hits in found for one in (*hits.strong, *hits.weak)}
+        for sentences in cued
+    ]
+    common = Commonness(split, said)
     own = _OWN * max(0.0, 1 - _own_share(split) / _OWN_COMMON)
+    everything = [text for sentences in split for text in sentences]
+    tidy = sum(text.endswith(_ENDS) for text in everything) > _TIDY * len(everything)
+    dull = small_talk()
     first_user = next((place for place, message in enumerate(messages) if message.role == "user"), 0)
-    found: list[_Candidate] = []
+    found: list[Candidate] = []
     order = 0
     for place, message in enumerate(messages):
         age = place / max(1, len(messages) - 1)
         order += 1  # sentences of two messages are no neighbours
-        for text in split[place]:
+        for text, hits in zip(split[place], cued[place], strict=True):
             order += 1
-            words = _WORD.findall(text)
-            if len(words) < _FEWEST_WORDS:
+            words = words_of(text)
+            if len(words) < (_FEWEST_WORDS if not any(one.strong for one in hits) else 2):
                 continue
             fresh = common.fresh(text)
-            heading, telling = _telling(text, message.role, age)
+            heading, telling = _telling(hits, common, message.role, age)
             particulars = common.particulars(text)
             particular = min(sum(particulars.values()), _MOST_PARTICULAR[message.role])
             score = (telling + particular) * (0.3 + 0.7 * fresh) + fresh
+            score *= _STUMBLED ** min(3, len(DISFLUENT.findall(text)))
+            if tidy and not particulars and len(words) < _SHORT and not text.endswith(_ENDS):
+                score *= 0.5  # broken off
             if place == first_user:
-                heading, score = "Task Summary", score + 1.5
+                heading, score = "Task Summary", score + 1.5 * min(1.0, len(words) / _SHORT)
             if CORRECTION.search(text.lower()):
                 score += 0.5
             if OWN_VOICE.search(text.lower()):
@@ -228,7 +204,10 @@ def _candidates(messages: Sequence[Message]) -> list[_Candidate]:
                 score *= 0.5
             told = {word.casefold() for word in words}
             kept = frozenset(filter(common.tells, told)) or frozenset(told)
-            found.append(_Candidate(order, place, text, heading, score, kept, frozenset(particulars)))
+            subject = frozenset(word for word in told - dull if len(word) > 2 and not word.isdigit())
+            found.append(
+                Candidate(order, place, text, heading, score, score, kept, subject, frozenset(particulars))
+            )
     return _beside_the_telling(found)
 
 
@@ -238,7 +217,7 @@ def _own_share(split: Sequence[Sequence[str]]) -> float:
     return sum(said) / max(1, len(said))
 
 
-def _beside_the_telling(found: Sequence[_Candidate]) -> list[_Candidate]:
+def _beside_the_telling(found: Sequence[Candidate]) -> list[Candidate]:
     """A sentence gains by what stands next to it: a cause beside its error, a reason beside its decision."""
     scores = {candidate.order: candidate.score for candidate in found}
     gained = []
@@ -265,14 +244,13 @@ def _joined(sentences: Sequence[str]) -> Iterable[str]:
         yield held
 
 
-def _telling(text: str, role: str, age: float) -> tuple[str, float]:
+def _telling(found: Sequence[Hits], common: Commonness, role: str, age: float) -> tuple[str, float]:
     """The heading a sentence belongs under, and how strongly its words say so (0 to 4)."""
     scores = {}
-    small = text.lower()
-    for heading, (strong, weak) in cues().items():
-        said = set(strong.findall(small))
-        hinted = set(weak.findall(small))
-        scores[heading] = min(4.0, 1.6 * min(len(said), 2) + 0.4 * min(len(hinted), 2))
+    for heading, hits in zip(HEADINGS, found, strict=True):
+        strong = sorted(map(common.cue, hits.strong), reverse=True)[:2]
+        weak = sorted(map(common.cue, hits.weak), reverse=True)[:2]
+        scores[heading] = min(4.0, 1.6 * sum(strong) + 0.4 * sum(weak))
     # Who speaks, and when: people ask for things; what was done and is left to do is true at the end.
     if role == "user":
         scores["Task Summary"] *= 1.25
@@ -284,82 +262,3 @@ def _telling(text: str, role: str, age: float) -> tuple[str, float]:
     if scores[heading] == 0:
         return ("Task Summary" if role == "user" else "Current State"), 0.0
     return heading, scores[heading]
-
-
-def _is_code(word: str) -> bool:
-    """Whether it is a path, a file, an address, an identifier or an abbreviation."""
-    inside = word[1:-1]
-    return (
-        any(sign in inside for sign in "/\\_.=@")
-        or word.startswith(("--", "/", "~"))
-        or any(letter.isupper() for letter in word[1:])
-    )
-
-
-class _Commonness:
-    """How much of a sentence the chat says again and again: small talk, progress lines, log formats."""
-
-    def __init__(self, split: Sequence[Sequence[str]]) -> None:
-        self._grams: Tally[tuple[str, ...]] = Tally()
-        self._words: Tally[str] = Tally()
-        self._small: set[str] = set()
-        for sentences in split:
-            grams: set[tuple[str, ...]] = set()
-            words: set[str] = set()
-            for sentence in sentences:
-                shape = self._shape(sentence)
-                grams.update(zip(shape, shape[1:], shape[2:], strict=False))
-                words.update(shape)
-                words.update(
-                    word.strip(_AROUND) for word in sentence.split() if word.strip(_AROUND)[:1].isdigit()
-                )
-                self._small.update(word for word in _WORD.findall(sentence) if word.islower())
-            self._grams.update(grams)
-            self._words.update(words)
-        self._scale = math.log(max(3, len(split)))
-        self._often = math.log(max(4.0, _OFTEN * len(split)) / 2)
-
-    @staticmethod
-    def _shape(sentence: str) -> list[str]:
-        return [_NUMBER.sub("0", word.casefold()) for word in _WORD.findall(sentence)]
-
-    def _rare(self, word: str) -> float:
-        """1 for a word of one message, 0 for a word of all."""
-        return 1 - math.log(max(1, self._words[word])) / self._scale
-
-    def _rarest(self, piece: str) -> float:
-        return max((self._rare(word) for word in self._shape(piece)), default=0.0)
-
-    def tells(self, word: str) -> bool:
-        """Whether the word is not among those that are everywhere."""
-        return self._rare(_NUMBER.sub("0", word.casefold())) > 0.4
-
-    def fresh(self, sentence: str) -> float:
-        """0 for what is always said, to 1 for what is said once, in words that are rare."""
-        shape = self._shape(sentence)
-        grams = list(zip(shape, shape[1:], shape[2:], strict=False))
-        if not grams:
-            return 0.0
-        new = sum(
-            min(1.0, max(0.0, 1 - math.log(max(2, self._grams[gram]) / 2) / self._often)) for gram in grams
-        )
-        rare = sorted((self._rare(word) for word in set(shape)), reverse=True)[:5]
-        return new / len(grams) * (0.4 + 0.6 * sum(rare) / len(rare))
-
-    def particulars(self, sentence: str) -> dict[str, float]:
-        """Numbers, names, paths, code, and how much each is worth: what can't be guessed again."""
-        found: dict[str, float] = {}
-        for token in sentence.split():
-            word = token.strip(_AROUND)
-            if len(word) < 2 or (word.islower() and word.isalpha()):
-                continue
-            if word[0].isdigit():
-                found[word] = 0.8 * self._rare(word)
-            elif _is_code(word):
-                found[word] = self._rarest(word)
-            elif word[0].isupper() and len(word) > 2 and word.casefold() not in self._small:
-                # A name, not a word that begins a sentence: the chat never writes it small.
-                found[word] = 0.7 * self._rare(word.casefold())
-        for quote in _QUOTED.findall(sentence):
-            found[quote] = self._rarest(quote)
-        return found

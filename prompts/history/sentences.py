@@ -5,10 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-__all__ = ["MAX_CHARS", "pieces"]
+__all__ = ["MAX_CHARS", "UNSPACED", "pieces"]
 
 MAX_CHARS = 400
 """A piece is no longer: what goes on without an end is cut at a word."""
+
+UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer
+    "\u3005\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"  # kana, Han
+    "\U00020000-\U0003ffff"  # rarer Han
+)
+"""Scripts that do not part their words, as the inside of a character class."""
 
 _FENCE = re.compile(
     r"^[ \t]*(`{3,}|~{3,})[^\n]*\n(.*?)(?:^[ \t]*\1[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL
@@ -19,11 +26,17 @@ _ABBREVIATION = re.compile(
 )
 _LIST_MARK = re.compile(r"^\s*(?:[-*+•>#]+|\d+[.)]|\[[ xX]\])\s+")
 _BLANK = re.compile(r"\s+")
+_NOISE = re.compile(
+    r"[ \t]*[\[({*](?:(?:non)?vocal ?sound|disfmarker|pause|gap|laugh(?:s|ter|ing)?|chuckl(?:es?|ing)"
+    r"|cough(?:s|ing)?|sighs?|inaudible|unintelligible|cross-?talk|overlapping|applause|silence"
+    r"|background noise)[\])}*][ \t]*",
+    re.IGNORECASE,
+)
 
 
 def pieces(text: str) -> Iterator[str]:
     """Sentences and lines of `text`, and its fenced code, in order; white space folded, except in code,
-    which comes in its fence."""
+    which comes in its fence. What transcribers note of laughter and pauses is left out."""
     at = 0
     for fence in _FENCE.finditer(text):
         yield from _prose(text[at : fence.start()])
@@ -35,7 +48,7 @@ def pieces(text: str) -> Iterator[str]:
 
 
 def _prose(text: str) -> Iterator[str]:
-    for line in text.splitlines():
+    for line in _NOISE.sub(" ", text).splitlines():
         held = ""
         for part in _END.split(_LIST_MARK.sub("", line)):
             held = f"{held} {part}" if held else part

@@ -36,6 +36,7 @@ BREAK = "\n\n---\n\n"
 LEAST_GAIN = 0.1
 """A summary that saves less of what it replaces is not worth its losses."""
 
+_WORDS_A_TOKEN = 0.6  # few enough for lines full of names, paths and marks
 _SO_FAR = "Summary so far:\n\n"
 _NEW = "\n\nNew messages:\n\n"
 _JOIN = "\n\n"
@@ -52,19 +53,21 @@ class Failed:
 class Folding:
     """How messages are folded: a summary of at most `allowance` tokens of `counter`, out of prompts of at
     most `window` tokens. A quarter of the window is kept for the summary so far. A summary that saves less
-    than `least_gain` of what it replaces is a failure."""
+    than `least_gain` of what it replaces is a failure. `aim` tokens are what the prompts ask for: the same
+    while a history grows, so that no prompt changes; 0 says nothing of length."""
 
     counter: Counter
     allowance: int
     window: int
     cache: SummaryCache | None = None
     least_gain: float = LEAST_GAIN
+    aim: int = 0
 
     @property
     def chunk_tokens(self) -> int:
         """Tokens of messages in one prompt. It hangs on the window alone: the borders of the chunks, and
         with them what is cached, stay as they are while a history grows."""
-        around = SUMMARY_PROMPT + BREAK + _SO_FAR + _NEW + BREAK + _overrun(10**9, 10**9)
+        around = SUMMARY_PROMPT + 2 * BREAK + _SO_FAR + _NEW + _size(10**9) + BREAK + _overrun(10**9, 10**9)
         return self.window * 3 // 4 - self.counter.count(around)
 
 
@@ -98,7 +101,7 @@ def summarizing(
         written = _written(messages, names, group, folding, cut)
         replaced += count(written)
         body = f"{_SO_FAR}{summary}{_NEW}{written}" if summary else written
-        prompt = SUMMARY_PROMPT + BREAK + body
+        prompt = SUMMARY_PROMPT + BREAK + body + (BREAK + _size(folding.aim) if folding.aim else "")
         kept = folding.cache.get(key_of(prompt)) if folding.cache is not None else None
         answer = yield from _answer(prompt, kept, folding)
         if isinstance(answer, Failed):
@@ -134,6 +137,16 @@ def _answer(prompt: str, kept: str | None, folding: Folding) -> Generator[str, s
             answer = yield prompt + BREAK + _overrun(size, folding.allowance)
     return Failed(
         f"the summary took {' and then '.join(sizes)} tokens, {folding.allowance:,} were left for it"
+    )
+
+
+def _size(aim: int) -> str:
+    """In words, rounded to two figures: models know these better than tokens."""
+    words = int(aim * _WORDS_A_TOKEN)
+    step = 10 ** max(0, len(str(words)) - 2)
+    return (
+        f"Your summary may take up to {words // step * step:,} words. Use them as long as there are facts "
+        "worth keeping, and stop where there are no more."
     )
 
 

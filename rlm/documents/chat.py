@@ -34,9 +34,12 @@ def form_of(head: str, *, lines: bool) -> Form | None:
     first = head.lstrip("\ufeff \t\r\n")[:1]
     if first not in ("{", "["):
         return None
-    values = _line_values(head)
+    values = _line_values(head, broken=lines)
     if first == "{" and (lines or len(values) > 1):
-        return "chat:lines" if values and all(_is_chat(value) for value in values) else None
+        # Of a file that is named so, some lines may be broken off, or messages without words.
+        least = 0.5 if lines else 1.0
+        talk = sum(_is_chat(value) for value in values)
+        return "chat:lines" if values and talk >= least * len(values) else None
     stream = JsonStream(iter((head.lstrip("\ufeff"),)))
     if first == "[":
         seen = list(_until_cut(stream.elements()))
@@ -102,8 +105,8 @@ def _branch(conversation: Mapping[str, Any]) -> list[Any]:
     return [one for one in reversed(branch) if is_message(one) and plain_text(one.get("content")).strip()]
 
 
-def _line_values(head: str) -> list[Any]:
-    """The values of the first lines; none if one of these lines is no JSON."""
+def _line_values(head: str, *, broken: bool) -> list[Any]:
+    """The values of the first lines; if one of these lines is no JSON, none, or without it (`broken`)."""
     lines = head.split("\n", _LOOKED_AT + 1)
     whole = lines[:-1] if len(lines) > 1 else lines
     values = []
@@ -112,7 +115,8 @@ def _line_values(head: str) -> list[Any]:
             try:
                 values.append(json.loads(line.lstrip("\ufeff")))
             except (ValueError, RecursionError):
-                return []
+                if not broken:
+                    return []
     return values
 
 

@@ -14,12 +14,12 @@ from prompts.words import table
 from rlm.errors import BudgetExhausted, ModelError, UsageError
 from rlm.evidence import cite
 from rlm.markers import marked, marker, marks_in
-from rlm.models.extractive.reader import extracts
-from rlm.models.extractive.sentences import sentences
 from rlm.quotes import locate_all
+from rlm.tasks.extracts import extracted
 from rlm.tasks.job import Job
 from rlm.tasks.sections import Section, sections_of
 from rlm.types import Citation
+from sandbox.in_kernel.body import Body
 from sandbox.requests import BadCall
 from sandbox.types import ChildAnswer, ChildSlice, Span
 
@@ -29,11 +29,14 @@ _SLICE_CHARS = 60_000
 _OVERVIEW_SHARE = 0.15
 _LEAST_OVERVIEW_TOKENS = 60
 _TOKENS_A_POINT = 45
-_CHARS_A_TOKEN = 3.2
-_LEAST_CHARS = 150
 _MOST_POINTS = 40
+_GUESSES = 4
+_FULL = 0.98
+_SOON_READ = 1_000_000  # characters
 _COUNTER = get_counter()
 _OVERVIEW = "Overview"
+_SENTENCE_END = re.compile(r"\n[ \t]*\n\s*|[.!?…][\"'”’)]*\s+|\n")
+_REACH = 2_000
 _SENTENCE = re.compile(r"(?<=[.!?…\]])\s+")
 _SCHEMA: Mapping[str, Any] = {
     "type": "object",
@@ -76,9 +79,9 @@ async def summarize_documents(job: Job, tokens: int) -> Digest:
     sections = sections_of(job.body)
     if not sections:
         raise UsageError("there is nothing to summarize: the input holds no text")
-    shares = _shares(sections, tokens)
     modelled = job.engine.sub_model.name != "extractive"
-    points = await _read(job, sections, shares) if modelled else _extracted(job, sections, shares)
+    shares = _shares(sections, tokens - _overview_tokens(tokens))
+    points = await _read(job, sections, shares) if modelled else _filled(job, sections, tokens)
     points = _within(job, sections, points, tokens, reserve=_overview_tokens(tokens) if modelled else 0)
     overview = await _overview(job, sections, points, tokens) if modelled and points else ""
     cited = cite([point.span for point in points], "[¹]", job.body)
@@ -92,40 +95,45 @@ def _overview_tokens(tokens: int) -> int:
 def _shares(sections: Sequence[Section], tokens: int) -> list[int]:
     """Tokens for each section: longer ones get more, not in proportion."""
     weights = [math.sqrt(section.chars) for section in sections]
-    room = tokens - _overview_tokens(tokens)
-    return [max(1, int(room * weight / sum(weights))) for weight in weights]
+    return [max(1, int(tokens * weight / sum(weights))) for weight in weights]
 
 
-def _slices(section: Section) -> list[Span]:
+def _slices(body: Body, section: Section) -> list[Span]:
+    """The section in parts that a child can read, cut where a sentence ends."""
     count = max(1, -(-section.chars // _SLICE_CHARS))
-    borders = [section.start + section.chars * at // count for at in range(count + 1)]
-    return [Span(*pair) for pair in itertools.pairwise(borders)]
+    borders = [section.start]
+    for part in range(1, count):
+        at = section.start + section.chars * part // count
+        found = _SENTENCE_END.search(body.text(at, min(at + _REACH, section.end)))
+        borders.append(at + found.end() if found else at)
+    return [Span(*pair) for pair in itertools.pairwise([*borders, section.end]) if pair[0] < pair[1]]
+
+
+def _filled(job: Job, sections: Sequence[Section], tokens: int) -> list[Point]:
+    """The telling sentences in about `tokens`. A text that is soon read is read again with what the first
+    guess left."""
+    allowance = tokens
+    best: list[Point] = []
+    for _ in range(_GUESSES if job.body.chars <= _SOON_READ else 1):
+        points = _extracted(job, sections, _shares(sections, allowance))
+        size = _COUNTER.count(_page(sections, points, ""))
+        if not best or size <= tokens:
+            best = points
+        if _FULL * tokens <= size <= tokens or (points == best and size < tokens and allowance > 2 * tokens):
+            break
+        allowance = int(allowance * tokens / max(1, size) * (1.0 if size < tokens else 0.98))
+    return best
 
 
 def _extracted(job: Job, sections: Sequence[Section], shares: Sequence[int]) -> list[Point]:
+    """The telling sentences of each section, in about its share of tokens."""
     points: list[Point] = []
     for number, (section, share) in enumerate(zip(sections, shares, strict=True)):
-        spans = _slices(section)
-        budget = max(_LEAST_CHARS, int(share * _CHARS_A_TOKEN / len(spans)))
-        for span in spans:
-            text = job.body.text(*span)
-            found = [(one.start, one.end) for one in extracts("Summarize the text.", [text], budget=budget)]
-            for start, end in found or _head(text, budget):
-                words = " ".join(text[start:end].split())
-                points.append(Point(number, words, Span(span.start + start, span.start + end)))
+        spans = _slices(job.body, section)
+        for place in extracted(job.body, spans, share):
+            points.append(Point(number, " ".join(job.body.text(*place).split()), place))
         job.coverage.note_read(spans)
     return points
-
-
-def _head(text: str, budget: int) -> list[tuple[int, int]]:
-    """The first sentences, where all say the same and none stands out."""
-    chosen: list[tuple[int, int]] = []
-    for start, end in sentences(text):
-        budget -= end - start
-        if chosen and budget < 0:
-            break
-        chosen.append((start, end))
-    return chosen
 
 
 async def _read(job: Job, sections: Sequence[Section], shares: Sequence[int]) -> list[Point]:
@@ -133,7 +141,7 @@ async def _read(job: Job, sections: Sequence[Section], shares: Sequence[int]) ->
     prompts: list[str] = []
     wanted: list[tuple[int, Span]] = []
     for number, (section, share) in enumerate(zip(sections, shares, strict=True)):
-        spans = _slices(section)
+        spans = _slices(job.body, section)
         most = max(1, min(_MOST_POINTS, share // _TOKENS_A_POINT // len(spans)))
         prompt = table("tasks.toml")["section"].strip().format(title=section.title, points=most)
         prompts += [prompt] * len(spans)
@@ -212,16 +220,23 @@ def _within(
     job: Job, sections: Sequence[Section], points: list[Point], tokens: int, *, reserve: int
 ) -> list[Point]:
     """The points that `tokens` hold, less the `reserve`: the last of the fullest section go first."""
+    costs = _COUNTER.count_each([f"\n- {point.text} {marker(len(points))}" for point in points])
+    over = _COUNTER.count(_page(sections, points, "")) - max(1, tokens - reserve)
+    sizes: dict[int, int] = {}
+    for point, cost in zip(points, costs, strict=True):
+        sizes[point.section] = sizes.get(point.section, 0) + cost
     dropped = 0
-    room = max(1, tokens - reserve)
-    while points and _COUNTER.count(_page(sections, points, "")) > room:
-        sizes: dict[int, int] = {}
-        for point in points:
-            sizes[point.section] = sizes.get(point.section, 0) + len(point.text)
-        fullest = max(sizes, key=lambda number: sizes[number])
-        last = max(at for at, point in enumerate(points) if point.section == fullest)
-        points = points[:last] + points[last + 1 :]
-        dropped += 1
+    while points and over > 0:
+        kept = list(range(len(points)))
+        while kept and over > 0:
+            fullest = max(sizes, key=lambda number: sizes[number])
+            last = max(at for at in kept if points[at].section == fullest)
+            kept.remove(last)
+            sizes[fullest] -= costs[last]
+            over -= costs[last]
+            dropped += 1
+        points, costs = [points[at] for at in kept], [costs[at] for at in kept]
+        over = _COUNTER.count(_page(sections, points, "")) - max(1, tokens - reserve)
     empty = len(sections) - len({point.section for point in points})
     if dropped and empty:
         job.warn(f"{empty:,} of {len(sections):,} sections have no line: {tokens:,} tokens do not hold more")

@@ -11,16 +11,15 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
 from itertools import pairwise
 from operator import itemgetter
 from typing import TypeAlias
 
 from prompts.history import Message
 from prompts.history.message import Role
-from rlm.tasks.moments import MOMENT, date_in
+from rlm.tasks.commits import commits_in, without_diff
+from rlm.tasks.moments import MOMENT, TIME, date_in
 from sandbox.in_kernel.body import Body, Document
 
 __all__ = ["Entry", "entries_of", "is_history", "split"]
@@ -31,9 +30,10 @@ _SPEAKERS = 2
 _LONGEST_NAME = 40
 _NAMED_SHARE = 0.15  # of the lines that are not blank: fewer labels than that are chance
 _STAMPED_SHARE = 0.05
+_HEADED_SHARE = 0.8  # of the entries that begin with a time
 _TITLED_SHARE = 0.3  # of the headings
-_COMMIT_LINES_SHARE = 0.8
 _HISTORY_SHARE = 0.5
+_LOOKED_AT = 2_000_000  # characters of a document, to see what it is
 _LEVELS = frozenset(
     ("trace", "debug", "info", "notice", "warn", "warning", "error", "err", "fatal", "critical", "panic")
 )
@@ -76,13 +76,18 @@ _ROLES: dict[str, Role] = {
 }
 
 _NAME = r"[^\W\d_](?:[\w.'’@&/+-]|[ ](?=[\w(@])){0,38}(?: \([^()\n]{1,20}\))?"
-_COMMIT = re.compile(r"^commit ([0-9a-f]{7,64})\b.*$", re.MULTILINE)
-_COMMIT_LINE = re.compile(r"^[*|\\/ ]{0,20}([0-9a-f]{7,40}) (?=\S)", re.MULTILINE)
-_COMMIT_HEAD = re.compile(r"^(Author|AuthorDate|CommitDate|Commit|Date|Merge):[ \t]*(.*)$", re.MULTILINE)
 _DECORATION = r"[ \t]{0,8}(?:#{1,6} |[-*+>] )?[\[(<*_`]{0,4}"
+_RANGE = rf"[ \t]*-->[ \t]*{TIME}[^\n]*\n"  # of subtitles; the words stand below
+_TAG = r"(?:[\w.-]{1,60}[ ])?(?P<tag>[\w./@-]{2,40})\[\d{1,8}\]:"  # of syslog: host program[1234]:
 _STAMPED = re.compile(
-    rf"^{_DECORATION}(?P<time>{MOMENT})[\])>*_`]{{0,4}}[ \t]*[-–—|:,]?[ \t]*"
-    rf"(?:[\[<(*@]{{0,3}}(?P<name>{_NAME})[\]>)*]{{0,3}}[ \t]*[:|>][*]{{0,2}}(?=\s|$))?",
+    rf"^{_DECORATION}(?P<time>{MOMENT})(?:{_RANGE})?[\])>*_`]{{0,4}}[ \t]*[-–—|:,]?[ \t]*"
+    rf"(?:(?:[\[<(*@]{{0,3}}(?P<name>{_NAME})[\]>)*]{{0,3}}[ \t]*[:|>][*]{{0,2}}|{_TAG})(?=\s|$)"
+    rf"|<v (?P<voice>{_NAME})>)?",
+    re.MULTILINE,
+)
+_HEADED = re.compile(
+    rf"^(?:(?P<name>{_NAME})[ \t]{{1,4}}(?:[—–-][ \t]|\[)(?P<time>{MOMENT})"
+    rf"|\[?(?P<when>{MOMENT})\]?[ \t]+(?P<who>{_NAME}(?:, {_NAME})?))\]?[ \t]*\n(?=[^\n])",
     re.MULTILINE,
 )
 _NAMED = re.compile(
@@ -128,6 +133,7 @@ class Found:
     author: str = ""
     time: str = ""
     heading: str = ""
+    commit: bool = False
 
 
 _Part: TypeAlias = tuple[int, int, Message, str, bool]
@@ -139,7 +145,7 @@ def entries_of(body: Body) -> tuple[Entry, ...]:
     headings, else at its paragraphs."""
     found: list[Entry] = []
     for document in body.documents:
-        if document.messages:
+        if document.messages or document.kind == "card":
             parts = _marked(body, document)
         else:
             text = body.text(document.start, document.end)
@@ -172,8 +178,13 @@ def is_history(body: Body) -> bool:
     history = 0
     for document in body.documents:
         size = document.end - document.start
-        if document.messages or (
-            document.kind in ("text", "markdown") and _begun(body.text(document.start, document.end))
+        if (
+            document.messages
+            or document.kind == "card"
+            or (
+                document.kind in ("text", "markdown")
+                and _begun(body.text(document.start, min(document.end, document.start + _LOOKED_AT)))
+            )
         ):
             history += size
     return history > _HISTORY_SHARE * body.chars
@@ -182,9 +193,9 @@ def is_history(body: Body) -> bool:
 def split(text: str) -> list[Found]:
     """The entries of a plain text, oldest first, which together hold all of it; none where nothing marks
     any."""
-    commits = _commits(text)
+    commits = commits_in(text)
     if commits:
-        return commits
+        return [Found(one.start, one.text, one.end, one.author, one.time, commit=True) for one in commits]
     begun = _begun(text)
     if not begun:
         begun = {match.start(): (match.end(), "", "", match["title"]) for match in _headings(text)}
@@ -199,24 +210,28 @@ _Begun = dict[int, tuple[int, str, str, str]]
 
 def _begun(text: str) -> _Begun:
     """What begins with a time or a name, if that is how this text is written. Empty when it is not."""
-    if _commits(text):
-        return {match.start(): (match.end(), "", "", "") for match in _COMMIT.finditer(text)} or {
-            0: (0, "", "", "")
-        }
+    if commits := commits_in(text):
+        return {one.start: (one.text, "", "", "") for one in commits}
     lines = sum(1 for line in text.splitlines() if line.strip())
     fences = [match.span() for match in _FENCE.finditer(text)]
     stamped = [match for match in _STAMPED.finditer(text) if not _within(match.start(), fences)]
     begun: _Begun = {}
     if len(stamped) >= _FEWEST and len(stamped) >= _STAMPED_SHARE * lines:
         for match in stamped:
-            name = (match["name"] or "").strip()
+            name = (match["name"] or match["tag"] or match["voice"] or "").strip()
             known = bool(name) and name.casefold() not in _LEVELS
             begun[match.start()] = (
-                match.end() if known or not name else match.start("name"),
+                match.end() if known or not name else match.start("name" if match["name"] else "tag"),
                 name if known else "",
                 match["time"].strip(),
                 "",
             )
+    headed = [match for match in _HEADED.finditer(text) if not _within(match.start(), fences)]
+    if len(headed) >= _FEWEST and len(headed) >= max(_HEADED_SHARE * len(begun), _STAMPED_SHARE * lines):
+        # Who and when stand on a line of their own.
+        for match in headed:
+            name, time = match["name"] or match["who"], match["time"] or match["when"]
+            begun[match.start()] = (match.end(), name.strip(), time.strip(), "")
     named = [
         match
         for match in _NAMED.finditer(text)
@@ -248,44 +263,6 @@ def _is_name(words: str) -> bool:
     return words.casefold() not in _LEVELS | _LABELS and (
         len(parts) == 1 or all(not part[0].islower() for part in parts)
     )
-
-
-def _commits(text: str) -> list[Found]:
-    """The commits of `git log`, the oldest first, so that a log that has grown begins as it began."""
-    found = list(_COMMIT.finditer(text))
-    if len(found) >= 1 and not text[: found[0].start()].strip():
-        ends = [*(match.start() for match in found[1:]), len(text)]
-        commits = [_commit(text, match, end) for match, end in zip(found, ends, strict=True)]
-        times = [moment for one in (commits[0], commits[-1]) if (moment := _moment(one.time))]
-        return commits if len(times) == 2 and times[0] < times[1] else commits[::-1]
-    lines = [line for line in text.splitlines() if line.strip()]
-    short = list(_COMMIT_LINE.finditer(text))
-    if len(short) >= _FEWEST and len(short) >= _COMMIT_LINES_SHARE * len(lines):
-        starts = [0, *(match.start() for match in short[1:])]
-        ends = [*starts[1:], len(text)]
-        return [
-            Found(start, match.start(1), end) for start, match, end in zip(starts, short, ends, strict=True)
-        ][::-1]
-    return []
-
-
-def _moment(time: str) -> float | None:
-    """The time of a commit, in any of the ways git writes it, as seconds since 1970."""
-    for pattern in ("%a %b %d %H:%M:%S %Y %z", "%Y-%m-%d %H:%M:%S %z", "%a, %d %b %Y %H:%M:%S %z"):
-        with suppress(ValueError):
-            return datetime.strptime(time, pattern).timestamp()
-    with suppress(ValueError):
-        return datetime.fromisoformat(time).timestamp()
-    return None
-
-
-def _commit(text: str, match: re.Match[str], end: int) -> Found:
-    head_end = text.find("\n\n", match.end(), end)
-    head_end = end if head_end < 0 else head_end
-    head = {key: value.strip() for key, value in _COMMIT_HEAD.findall(text[match.end() : head_end])}
-    author = re.sub(r"\s*<[^>]*>", "", head.get("Author", ""))
-    time = head.get("AuthorDate") or head.get("Date") or head.get("CommitDate") or ""
-    return Found(match.start(), head_end, end, author, time)
 
 
 def _headings(text: str, fences: Sequence[tuple[int, int]] | None = None) -> Iterator[re.Match[str]]:
@@ -361,7 +338,10 @@ def _paragraphs(text: str) -> list[Found]:
 def _message(one: Found, text: str) -> Message:
     role = _role(one.author)
     author = None if one.author.casefold() in _ROLES else one.author or None
-    return Message(role, _unwrapped(text[one.text : one.end]).strip(), author, one.time or None)
+    said = text[one.text : one.end]
+    return Message(
+        role, _unwrapped(without_diff(said) if one.commit else said).strip(), author, one.time or None
+    )
 
 
 def _unwrapped(text: str) -> str:

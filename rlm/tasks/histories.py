@@ -22,7 +22,7 @@ from rlm.errors import BudgetExhausted, ModelError
 from rlm.evidence import cite
 from rlm.tasks.entries import Entry
 from rlm.tasks.job import Job
-from rlm.tasks.lines import Line, Tracer, page, parsed
+from rlm.tasks.lines import Line, Tracer, page, parsed, words_of
 from rlm.tasks.survival import Fact, check, facts_of
 from rlm.types import Citation
 from sandbox.in_kernel.body import Body
@@ -34,7 +34,9 @@ _PROMPT_TOKENS = 100_000
 _LEAST_TOKENS = 300
 _SHARE = 0.5
 """Of a short history that a summary without a model may take: more would be no summary."""
-_EXTRACT_SHARES = (1.0, 0.75, 0.5)
+_GUESSES = 4
+_FULL = 0.985
+_IN_STATE = "The card is in the state "
 _STATE = re.compile(r"^state: (\S[^\n]{0,60})$", re.MULTILINE)
 _COUNTER = get_counter()
 
@@ -80,7 +82,8 @@ async def summarize_history(job: Job, entries: Sequence[Entry], tokens: int) -> 
             job.warn(f"left out of the summary, for no message says so: {line.text[:200]}")
         if len(untraced) > 5:
             job.warn(f"{len(untraced) - 5:,} more lines were left out, for no message says so")
-        lines, checked = _restored(_within(job, [*states, *lines], tokens), facts, names, tokens)
+        lines = [*(state for state in states if not _says(lines, state)), *lines]
+        lines, checked = _restored(_within(job, lines, tokens), facts, names, tokens)
     return HistorySummary(page(lines), tuple(lines), checked, _citations(job.body, lines, entries))
 
 
@@ -88,10 +91,16 @@ def _states(entries: Sequence[Entry]) -> list[Line]:
     """The state that a card says it is in."""
     found = ((entry, match) for entry in entries if (match := _STATE.search(entry.message.content)))
     return [
-        Line("Current State", f"The card is in the state {match[1]}.", (entry.name,))
+        Line("Current State", f"{_IN_STATE}{match[1]}.", (entry.name,))
         for entry, match in found
         if entry.card
     ]
+
+
+def _says(lines: Sequence[Line], state: Line) -> bool:
+    """Whether the model said the state already."""
+    wanted = words_of(state.text.removeprefix(_IN_STATE))
+    return any(line.heading == state.heading and wanted <= words_of(line.text) for line in lines)
 
 
 async def _folded(job: Job, messages: Sequence[Message], names: Sequence[str], tokens: int) -> str | None:
@@ -101,7 +110,8 @@ async def _folded(job: Job, messages: Sequence[Message], names: Sequence[str], t
         return None
     output = min(model.window.output, 2 * tokens)
     window = min(model.window.context - output, max(_PROMPT_TOKENS, 4 * tokens))
-    folding = Folding(_COUNTER, min(tokens, window // 4), window)
+    most = min(tokens, window // 4)
+    folding = Folding(_COUNTER, most, window, aim=most)
     if folding.chunk_tokens <= 0:
         job.warn(f"{model.name} has no room for messages beside a summary of {tokens:,} tokens: not asked")
         return None
@@ -140,25 +150,30 @@ def _extracted(
     names: Sequence[str],
     tokens: int,
 ) -> tuple[list[Line], tuple[Fact, ...]]:
-    """The telling sentences, as many as leave room for the facts: what loses the fewest of these."""
+    """The telling sentences, and of the facts what else there is room for."""
     whole = sum(_COUNTER.count_each([message.content for message in messages]))
     most = min(tokens, max(_LEAST_TOKENS, int(whole * _SHARE)))
-    tried: list[tuple[list[Line], tuple[Fact, ...]]] = []
-    for share in _EXTRACT_SHARES:
-        picked = [*states, *parsed(extraction.page(names, int(most * share), _COUNTER))]
-        while picked and _COUNTER.count(page(picked)) > tokens:
-            picked.pop()
-        tried.append(_restored(picked, facts, names, most))
-        if not _lost(tried[-1]):
-            break
-    lines, checked = min(tried, key=_lost)
+    lines, checked = _restored(_filled(states, extraction, names, most), facts, names, most)
     checked = tuple(replace(fact, status="kept") if fact.status == "restored" else fact for fact in checked)
     places = {name: place for place, name in enumerate(names)}
     return sorted(lines, key=lambda line: places[line.names[0]]), checked
 
 
-def _lost(tried: tuple[list[Line], tuple[Fact, ...]]) -> int:
-    return sum(fact.status == "lost" for fact in tried[1])
+def _filled(states: Sequence[Line], extraction: Extraction, names: Sequence[str], tokens: int) -> list[Line]:
+    """The card's states and the telling sentences in at most `tokens`: what a first guess leaves is used."""
+    allowance = tokens
+    best: list[Line] = list(states)
+    for _ in range(_GUESSES):
+        lines = [*states, *parsed(extraction.page(names, allowance, _COUNTER))]
+        size = _COUNTER.count(page(lines))
+        if size <= tokens and len(lines) >= len(best):
+            best = lines
+        if _FULL * tokens <= size <= tokens or not size:
+            break
+        allowance = int(allowance * tokens / size * (1.0 if size < tokens else 0.99))
+    while best and _COUNTER.count(page(best)) > tokens:
+        best.pop()  # states of more cards than there is room for
+    return best
 
 
 def _within(job: Job, lines: list[Line], tokens: int) -> list[Line]:
@@ -180,13 +195,14 @@ def _restored(
 ) -> tuple[list[Line], tuple[Fact, ...]]:
     """The lines with the facts that they had lost, as far as there is room; and what became of each fact."""
     counter: Counter = _COUNTER
-    held = check(facts, lines)
+    held = check(facts, lines, names)
     rows: list[Fact] = []
     room = tokens - counter.count(page(lines))
     for fact, kept in zip(facts, held, strict=True):
         row = Fact(fact.heading, fact.text, names[fact.place])
         if not kept:
-            line = Line(fact.heading, fact.text, (names[fact.place],))
+            said = f"{fact.speaker}: {fact.text}" if fact.speaker else fact.text
+            line = Line(fact.heading, said, (names[fact.place],))
             cost = counter.count("\n" + line.rendered())
             if cost <= room and counter.count(page([*lines, line])) <= tokens:
                 lines = [*lines, line]

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from prompts.history import HEADINGS
+from rlm.retrieval.words import spaced
 from rlm.tasks.entries import Entry
 
 __all__ = ["NONE_FOUND", "Line", "Tracer", "page", "parsed", "words_of"]
@@ -30,6 +31,8 @@ _EMPTY = re.compile(
 )
 _COMMON = 2.0
 """A word that more than one message in so many says proves nothing."""
+_NEAR = 3
+"""Messages this close to one that holds a line's words may be named beside it."""
 _SUPPORTED = 0.45
 """The share of a line's words, by how much they tell, that a message must hold to be where it came from."""
 
@@ -83,13 +86,15 @@ def parsed(text: str) -> list[Line]:
 
 
 def words_of(text: str) -> set[str]:
-    """Words, numbers, paths and identifiers of `text`, in small letters."""
-    return {word.casefold() for word in _WORD.findall(text)}
+    """Words, numbers, paths and identifiers of `text`, in small letters; of a script that does not part its
+    words, every pair of characters."""
+    return {word.casefold() for word in _WORD.findall(spaced(text))}
 
 
 class Tracer:
     """Finds the messages that lines came from. A mark is believed when its message exists and shares words
-    with the line; else the message that holds most of the line's words is taken."""
+    with the line, or stands close to one that does; else the message that holds most of the line's words is
+    taken."""
 
     def __init__(self, entries: Sequence[Entry]) -> None:
         self._names = {entry.name: place for place, entry in enumerate(entries)}
@@ -113,16 +118,19 @@ class Tracer:
         weights = self._weights(line.text)
         held = [name for name in line.names if name in self._names]
         common = math.log(1 + _COMMON)
-        believed = tuple(
-            name
+        believed = [
+            self._names[name]
             for name in held
             if any(
                 weight >= common and word in self._words[self._names[name]]
                 for word, weight in weights.items()
             )
-        )
+        ]
         if believed:
-            return believed
+            # An answer ("yes, do that") shares no words with what it agrees to.
+            return tuple(
+                name for name in held if any(abs(self._names[name] - place) <= _NEAR for place in believed)
+            )
         found = self._best(weights)
         return () if found is None else (self._entries[found].name,)
 

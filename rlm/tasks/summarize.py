@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -78,7 +79,7 @@ async def summarize(
     def describe(body: Body) -> Mapping[str, Any]:
         nonlocal entries
         if kind == "document" or (kind == "auto" and not is_history(body)):
-            if not body.text(0, 1_000_000).strip():
+            if not re.search(r"\w", body.text(0, 1_000_000)):
                 raise UsageError("there is nothing to summarize: the input holds no text")
             return {"summary_kind": "document", "summary_tokens": tokens}
         if body.chars > _LARGEST_HISTORY:

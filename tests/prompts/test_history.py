@@ -414,6 +414,19 @@ def test_at_least_twice_as_many_planted_facts_survive_as_in_the_latest_messages(
             assert summary >= 2 * latest
 
 
+def test_facts_said_in_many_styles_and_languages_survive(tmp_path: Path) -> None:
+    """§5.10: phrasings that the rules were not written against, in chats of a thousand messages."""
+    script = Path(__file__).parents[2] / "benchmarks" / "history" / "survival.py"
+    found = tmp_path / "shares.json"
+    options = ["--styles", "unseen", "--messages", "1000", "--chats", "1", "--json", found]
+    subprocess.run([sys.executable, script, *options], check=True, capture_output=True, timeout=120)
+    shares = json.loads(found.read_text())
+    summary, latest = shares["all"]
+    assert summary >= 0.85
+    assert summary >= 2 * latest
+    assert all(shares[f"({style})"][0] >= 0.6 for style in ("languages", "esl", "machines", "customers"))
+
+
 def test_the_example_in_the_docs_holds() -> None:
     page = (Path(__file__).parents[2] / "docs" / "prompts.md").read_text(encoding="utf-8")
     code = page.split("```py\n")[1].split("```")[0]

@@ -73,6 +73,76 @@ ONELINE = "9b1e6f2 Fix the lock\n1c2d3e4 Add the table\n7777777 Begin\n"
 EXPORT = "01/05/2026, 10:00 - Anna: hello\n01/05/2026, 10:01 - Ben: hi\n01/05/2026, 10:02 - Anna: bye\n"
 
 
+DISCORD = """\
+ann — 03/01/2026 9:01 AM
+Must stay under 40 ms
+
+ben — 03/01/2026 9:02 AM
+ok
+
+ann — 03/02/2026 9:05 AM
+lmdb
+"""
+SLACK = """\
+Ann Lee  [9:01 AM]
+Must stay under 40 ms
+
+Ben  [9:02 AM]
+ok
+
+Ann Lee  [9:05 AM]
+lmdb
+"""
+TEAMS = """\
+[1/3/2026 9:01 AM] Lee, Ann
+Must stay under 40 ms
+
+[1/3/2026 9:02 AM] Ben
+ok
+
+[2/3/2026 9:05 AM] Lee, Ann
+lmdb
+"""
+SUBTITLES = """\
+WEBVTT
+
+00:00:01.000 --> 00:00:09.000
+<v Ann>Must stay under 40 ms
+
+00:01:01.000 --> 00:01:09.000
+<v Ben>ok
+
+00:02:01.000 --> 00:02:09.000
+Ann: lmdb
+"""
+SYSLOG = """\
+Mar 01 09:00:11 db01 postgres[100]: ERROR: deadlock
+Mar 01 09:01:11 db01 postgres[101]: LOG: done
+Mar 02 09:02:11 db01 cron[7]: started
+"""
+TONGUES = """\
+1. März 2026 um 10:15 Uhr - Emil: Frist ist der 5. Mai
+2026年3月5日 14:20 小王: 必须支持 200 个并发
+5 mars 2026 à 09:12 - Fanny: On garde redis
+7 марта 2026 г., 12:00 - Иван: сервер упал
+"""
+PATCH = """\
+commit 9b1e6f2aa
+Author: Ann <ann@example.org>
+Date:   Fri Nov 20 13:16:19 2026 +0000
+
+    Fix the lock
+
+diff --git a/src/lock.py b/src/lock.py
+index 1..2 100644
+--- a/src/lock.py
++++ b/src/lock.py
+@@ -1 +1 @@
+-the old line is longer than fifty characters, as if a margin broke it
++the new line is longer than fifty characters, as if a margin broke it
+"""
+
+
 def found(text: str) -> list[tuple[str, str, str]]:
     """Author, time and the first words of each entry."""
     return [
@@ -144,13 +214,84 @@ def found(text: str) -> list[tuple[str, str, str]]:
                 ("Anna", "01/05/2026, 10:02", "bye"),
             ],
         ),
+        (
+            DISCORD,
+            [
+                ("ann", "03/01/2026 9:01 AM", "Must stay under 40 ms"),
+                ("ben", "03/01/2026 9:02 AM", "ok"),
+                ("ann", "03/02/2026 9:05 AM", "lmdb"),
+            ],
+        ),
+        (
+            SLACK,
+            [
+                ("Ann Lee", "9:01 AM", "Must stay under 40 ms"),
+                ("Ben", "9:02 AM", "ok"),
+                ("Ann Lee", "9:05 AM", "lmdb"),
+            ],
+        ),
+        (
+            TEAMS,
+            [
+                ("Lee, Ann", "1/3/2026 9:01 AM", "Must stay under 40 ms"),
+                ("Ben", "1/3/2026 9:02 AM", "ok"),
+                ("Lee, Ann", "2/3/2026 9:05 AM", "lmdb"),
+            ],
+        ),
+        (
+            SUBTITLES,
+            [
+                ("", "", "WEBVTT"),
+                ("Ann", "00:00:01.000", "Must stay under 40 ms"),
+                ("Ben", "00:01:01.000", "ok"),
+                ("Ann", "00:02:01.000", "lmdb"),
+            ],
+        ),
+        (
+            SYSLOG,
+            [
+                ("postgres", "Mar 01 09:00:11", "ERROR: deadlock"),
+                ("postgres", "Mar 01 09:01:11", "LOG: done"),
+                ("cron", "Mar 02 09:02:11", "started"),
+            ],
+        ),
+        (
+            TONGUES,
+            [
+                ("Emil", "1. März 2026 um 10:15 Uhr", "Frist ist der 5. Mai"),
+                ("小王", "2026年3月5日 14:20", "必须支持 200 个并发"),
+                ("Fanny", "5 mars 2026 à 09:12", "On garde redis"),
+                ("Иван", "7 марта 2026 г., 12:00", "сервер упал"),
+            ],
+        ),
     ],
-    ids=["chat-log", "names", "roles", "service-log", "sessions", "git-log", "oneline", "export"],
+    ids=[
+        "chat-log",
+        "names",
+        "roles",
+        "service-log",
+        "sessions",
+        "git-log",
+        "oneline",
+        "export",
+        "discord",
+        "slack",
+        "teams",
+        "subtitles",
+        "syslog",
+        "tongues",
+    ],
 )
 def test_entries_are_found_by_dates_names_headings_and_hashes(
     text: str, expected: list[tuple[str, str, str]]
 ) -> None:
     assert found(text) == expected
+
+
+def test_a_commit_with_its_patch_says_what_it_did_and_to_which_file(tmp_path: Path) -> None:
+    with load([TextSource("log.txt", PATCH, "text")], tmp_path / "c").context.open() as body:
+        (entry,) = entries_of(body)
+    assert entry.message.content == "Fix the lock\n\nsrc/lock.py"
 
 
 def test_a_git_log_begins_with_its_oldest_commit_whichever_way_it_was_printed() -> None:

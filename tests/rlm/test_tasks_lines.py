@@ -88,6 +88,12 @@ def test_a_mark_is_believed_when_its_message_shares_words_with_the_line() -> Non
     assert [line.text for line in lost] == ["Everything was deployed to production on Mars"]
 
 
+def test_an_answer_is_named_beside_what_it_agrees_to() -> None:
+    said = entries("Shall we drop the queue?", "Yes, do that.", "ok", "hm", "so", "Thanks!")
+    traced, _ = Tracer(said).trace([Line("Key Decisions", "The queue is dropped.", ("m1", "m2", "m6"))])
+    assert traced[0].names == ("m1", "m2")
+
+
 HISTORY = (
     "The refund must never be paid twice, and the webhook has to answer within 2 seconds.",
     "We decided to store the event id in refund_events, because the provider keeps it across retries.",
@@ -109,6 +115,55 @@ def test_a_fact_survives_when_a_line_holds_its_numbers_and_most_of_its_words(lin
     facts = facts_of(Extraction([one.message for one in entries(*HISTORY)]), len(HISTORY))
     place = next(place for place, fact in enumerate(facts) if "webhook" in fact.text)
     assert check(facts, [Line("Task Summary", line)])[place] is kept
+
+
+@pytest.mark.parametrize(
+    ("lines", "kept"),
+    [
+        (
+            (("The refund must never be paid twice.", "m1"), ("The webhook answers within 2 seconds.", "m1")),
+            True,
+        ),
+        ((("Refunds: never paid twice, and a webhook that answers in 2 seconds at most.", "m1"),), True),
+        (
+            (("The refund must never be paid twice.", "m1"), ("The webhook answers within 2 seconds.", "m4")),
+            False,
+        ),
+        ((("Refunds: never paid twice, and a webhook that answers in 5 seconds at most.", "m1"),), False),
+    ],
+    ids=["in two lines", "in other words", "the other line is about another message", "another number"],
+)
+def test_a_fact_survives_in_the_lines_that_name_its_message(
+    lines: tuple[tuple[str, str], ...], kept: bool
+) -> None:
+    said = entries(*HISTORY)
+    facts = facts_of(Extraction([one.message for one in said]), len(HISTORY))
+    place = next(place for place, fact in enumerate(facts) if "webhook" in fact.text)
+    given = [Line("Task Summary", text, (name,)) for text, name in lines]
+    assert check(facts, given, [one.name for one in said])[place] is kept
+
+
+def test_a_fact_is_lost_with_its_ticket_and_what_stands_beside_a_fact_is_none() -> None:
+    said = entries(
+        "We will split flush_batch() later, filed FIN-5019.", "Lovely weather. We must not log iban. Yes."
+    )
+    facts = facts_of(Extraction([one.message for one in said]), len(said))
+    assert [fact.text for fact in facts if "weather" in fact.text] == []
+    place = next(place for place, fact in enumerate(facts) if "FIN" in fact.text)
+    lines = [
+        Line("Remaining Work", f"Ann splits `flush_batch()` later{more}.", ("m1",))
+        for more in ("", " (FIN-5019)")
+    ]
+    assert [check(facts, [line], ["m1", "m2"])[place] for line in lines] == [False, True]
+
+
+def test_lines_in_a_script_without_spaces_are_traced() -> None:
+    tracer = Tracer(entries("退款不能重复,接口必须在两秒内返回。", "我们决定保存事件编号。", "好的"))
+    traced, lost = tracer.trace(
+        [Line("Task Summary", "接口两秒内必须返回", ("m1",)), Line("Key Decisions", "决定保存事件编号")]
+    )
+    assert [line.names for line in traced] == [("m1",), ("m2",)]
+    assert lost == []
 
 
 def test_requirements_decisions_errors_state_and_what_is_left_are_looked_for() -> None:

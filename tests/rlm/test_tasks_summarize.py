@@ -189,6 +189,24 @@ async def test_a_card_says_its_state(summary: Summarize) -> None:
     assert "Do not add a queue" in found.text
 
 
+async def test_a_state_that_the_model_wrote_is_not_said_twice(summary: Summarize) -> None:
+    card = {"id": "17", "state": "error_fixing", "messages": [{"role": "user", "content": TALK[0][1]}]}
+    model = ScriptedModel.of(summary="## Current State\n- Errors are being fixed: error_fixing. [m1]\n")
+    found = await summary([TextSource("card.json", json.dumps(card), "json")], model, tokens=800)
+    assert found.text.count("error_fixing") == 1
+
+
+async def test_the_model_is_told_how_long_the_summary_may_be(summary: Summarize) -> None:
+    asked: list[str] = []
+
+    def model(request: Request) -> str:
+        asked.append(request.messages[-1].content)
+        return counting(request)
+
+    await summary([chat(50)], ScriptedModel.of(summary=model), tokens=1_000)
+    assert "may take up to 600 words" in asked[0]
+
+
 REPORT = "\n\n".join(
     f"# {title}\n\n" + "\n".join(f"The {title.lower()} of sample {n} was {n * 7} units." for n in range(40))
     for title in ("Method", "Results", "Limits")
@@ -263,7 +281,30 @@ async def test_what_can_not_be_summarized_is_refused_before_anything_is_spent(su
         await summary([chat(5)], model, tokens=99)
     with pytest.raises(UsageError, match="no text"):
         await summary(["   \n\n "], model)
+    with pytest.raises(UsageError, match="no text"):
+        await summary([TextSource("empty.json", "[{}]", "json")], model)
     assert model.requests == []
+
+
+async def test_a_card_without_messages_still_says_its_state(summary: Summarize) -> None:
+    card = {"title": "Refunds", "state": "planning", "messages": []}
+    found = await summary([TextSource("card.json", json.dumps(card), "json")])
+    assert found.kind == "history"
+    assert "- The card is in the state planning. [m1]" in found.text
+
+
+async def test_messages_without_words_and_broken_lines_do_not_hide_a_chat(summary: Summarize) -> None:
+    """A log of an agent's calls holds messages that are tool calls alone; its last line may be cut off."""
+    lines = [
+        {"role": "assistant", "content": None},
+        {"role": "user", "content": "We must ship by 4 May."},
+        {"role": "assistant", "content": "Decision: lmdb."},
+    ]
+    text = "\n".join(map(json.dumps, lines)) + '\n{"role": "user", "cont'
+    found = await summary([TextSource("chat.jsonl", text, "jsonl")])
+    assert found.kind == "history"
+    assert "- We must ship by 4 May. [m" in found.text
+    assert "- Decision: lmdb. [m" in found.text
 
 
 async def test_the_kind_can_be_said(summary: Summarize) -> None:

@@ -1,0 +1,72 @@
+"""The commits of a `git log`, whichever way it was printed."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+
+__all__ = ["Commit", "commits_in", "without_diff"]
+
+_FEWEST = 3
+_COMMIT_LINES_SHARE = 0.8
+_COMMIT = re.compile(r"^commit ([0-9a-f]{7,64})\b.*$", re.MULTILINE)
+_COMMIT_LINE = re.compile(r"^[*|\\/ ]{0,20}([0-9a-f]{7,40}) (?=\S)", re.MULTILINE)
+_COMMIT_HEAD = re.compile(r"^(Author|AuthorDate|CommitDate|Commit|Date|Merge):[ \t]*(.*)$", re.MULTILINE)
+_DIFF = re.compile(r"^[ \t]*diff --git a/(\S+) b/\S+\n.*?(?=^[ \t]*diff --git |\Z)", re.MULTILINE | re.DOTALL)
+_STAT = re.compile(r"^([ \t]*\S[^\n|]*?)[ \t]*\|[ \t]+(?:\d+ [+-]*|Bin [^\n]*)$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A commit in a text: its span, where its own words begin, who and when ("" where it does not say)."""
+
+    start: int
+    text: int
+    end: int
+    author: str = ""
+    time: str = ""
+
+
+def commits_in(text: str) -> list[Commit]:
+    """The commits of `git log`, the oldest first, so that a log that has grown begins as it began."""
+    found = list(_COMMIT.finditer(text))
+    if len(found) >= 1 and not text[: found[0].start()].strip():
+        ends = [*(match.start() for match in found[1:]), len(text)]
+        commits = [_commit(text, match, end) for match, end in zip(found, ends, strict=True)]
+        times = [moment for one in (commits[0], commits[-1]) if (moment := _moment(one.time))]
+        return commits if len(times) == 2 and times[0] < times[1] else commits[::-1]
+    lines = [line for line in text.splitlines() if line.strip()]
+    short = list(_COMMIT_LINE.finditer(text))
+    if len(short) >= _FEWEST and len(short) >= _COMMIT_LINES_SHARE * len(lines):
+        starts = [0, *(match.start() for match in short[1:])]
+        ends = [*starts[1:], len(text)]
+        return [
+            Commit(start, match.start(1), end) for start, match, end in zip(starts, short, ends, strict=True)
+        ][::-1]
+    return []
+
+
+def _moment(time: str) -> float | None:
+    """The time of a commit, in any of the ways git writes it, as seconds since 1970."""
+    for pattern in ("%a %b %d %H:%M:%S %Y %z", "%Y-%m-%d %H:%M:%S %z", "%a, %d %b %Y %H:%M:%S %z"):
+        with suppress(ValueError):
+            return datetime.strptime(time, pattern).timestamp()
+    with suppress(ValueError):
+        return datetime.fromisoformat(time).timestamp()
+    return None
+
+
+def _commit(text: str, match: re.Match[str], end: int) -> Commit:
+    head_end = text.find("\n\n", match.end(), end)
+    head_end = end if head_end < 0 else head_end
+    head = {key: value.strip() for key, value in _COMMIT_HEAD.findall(text[match.end() : head_end])}
+    author = re.sub(r"\s*<[^>]*>", "", head.get("Author", ""))
+    time = head.get("AuthorDate") or head.get("Date") or head.get("CommitDate") or ""
+    return Commit(match.start(), head_end, end, author, time)
+
+
+def without_diff(message: str) -> str:
+    """What a commit says of itself, and the files it changed: of a patch their names, of `--stat` no bars."""
+    return _STAT.sub(r"\1", _DIFF.sub(r"\1\n", message)).strip()
