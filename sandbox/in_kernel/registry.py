@@ -155,3 +155,25 @@ HELPERS: tuple[Helper, ...] = (
 )
 
 NAMES: tuple[str, ...] = tuple(helper.name for helper in HELPERS)
+
+GUESSES: dict[str, tuple[str, ...]] = {
+    "pattern": ("query", "regex"),
+    "max_hits": ("limit", "n", "k", "top_k", "max", "max_results", "max_matches"),
+    "context": ("window", "context_chars"),
+    "lines": ("window", "context", "n", "line_count"),
+    "where": ("hit", "offset", "position"),
+    "query": ("pattern", "text", "question"),
+    "k": ("n", "top_k", "limit", "max_hits", "max_results"),
+    "max_chars": ("size", "chunk_size", "chunk_chars", "max_size"),
+    "by": ("unit", "split_by"),
+    "prompt": ("question", "query", "task"),
+    "slice": ("text", "context", "chunk", "source"),
+    "slices": ("chunks", "texts", "contexts", "items"),
+    "prompts": ("questions", "queries", "tasks"),
+    "source": ("text", "context", "slice"),
+    "sources": ("texts", "contexts", "slices"),
+    "value": ("answer", "result"),
+    "evidence": ("citations", "quotes", "sources"),
+}
+"""Names that models give a parameter in the place of its own. One that means a single parameter of the helper
+called, and one that is not given otherwise, is taken for it."""

@@ -19,7 +19,8 @@ _WINDOW = 1 << 20
 _LARGEST = 64_000_000
 _NUMBER_TAIL = 3
 _SPACE = " \t\r\n"
-_FORMATS = ("jsonl", "json", "csv", "chat", "card")
+_DATA = ("jsonl", "json", "csv")
+_FORMATS = (*_DATA, "chat", "card")
 
 
 class Rows(Iterator[Record]):
@@ -47,9 +48,16 @@ class Rows(Iterator[Record]):
         for document, form in self._plan:
             if form is None:
                 continue
+            # What stands between two rows of data (line ends, commas, a header) was gone through with them;
+            # between two messages there may be text.
+            joined = form in _DATA
+            reached = document.start
             for start, end, value, error in _READERS[form](self._body, document):
-                self._log.read(start, end)
+                self._log.read(min(reached, start) if joined else start, end)
+                reached = end
                 yield Record(value=value, start=start, end=end, error=error, document=document.name)
+            if joined:
+                self._log.read(reached, document.end)
 
     def __next__(self) -> Record:
         if self._own is None:

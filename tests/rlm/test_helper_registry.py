@@ -74,7 +74,7 @@ def test_the_prompt_calls_nothing_else() -> None:
         ("documents", "documents()[0]"),
         ("chunk", "chunk(5)[0]"),
         ("rank", "rank('two')[0]"),
-        ("read_lines", "read_lines()[0]"),
+        ("read_lines", "{key: read_lines()[0][key] for key in ('number', 'start', 'end', 'text')}"),
         ("chunk_coverage", "chunk_coverage(chunk(5))"),
         ("section_at", "section_at(0)"),
         ("evaluate_progress", "evaluate_progress()"),
