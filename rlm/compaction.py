@@ -25,6 +25,8 @@ KEPT_ROUNDS = 4
 _HEAD = 2  # the system prompt and the task
 _NOTES_SHARE = 4  # of the room there is, one in so many tokens may be notes
 _LEAST_GAIN = 0.1
+_LEAST_NOTES = 200
+"""Tokens of notes that are worth asking a model for."""
 _PROMPT_TOKENS = 100_000
 _COUNTER = get_counter()
 
@@ -68,7 +70,8 @@ class Compactor:
         self._model = model
         self._task = task
         self._root = root
-        self._limit = min(int(window.context * compact_at), window.context - output_tokens)
+        self._window = window.context - output_tokens
+        self._limit = min(int(window.context * compact_at), self._window)
         self._accounts = accounts
         self._folded: list[Round] = []
         self._notes = ""
@@ -77,21 +80,25 @@ class Compactor:
         self, messages: Sequence[Message], rounds: Sequence[Round], variables: Sequence[str]
     ) -> Folded | None:
         """The messages with all rounds but the last four folded; None while there is room, or nothing to be
-        gained. The first two messages, system prompt and task, and the last rounds stay as they are."""
+        gained. The first two messages, system prompt and task, and the last rounds stay as they are. Where
+        the window does not hold four rounds, as many stay as it holds, the last one at least."""
         before = sum(estimate(message.content) for message in messages)
-        if self._accounts.caller.calibrated(self._root, before) <= self._limit:
+        if self._calibrated(before) <= self._limit:
             return None
-        old, kept = rounds[:-KEPT_ROUNDS], rounds[-KEPT_ROUNDS:]
-        if not old:
+        if len(rounds) < 2 or (len(rounds) <= KEPT_ROUNDS and self._calibrated(before) <= self._window):
             return None
-        rest = messages[kept[0].start :]
-        tail = sum(estimate(message.content) for message in (*messages[:_HEAD], *rest))
+        for count in range(min(KEPT_ROUNDS, len(rounds) - 1), 0, -1):
+            old, kept = rounds[:-count], rounds[-count:]
+            rest = messages[kept[0].start :]
+            tail = sum(estimate(message.content) for message in (*messages[:_HEAD], *rest))
+            around = estimate(folded_rounds(old[-1].number, "", variables))
+            room = max(0, min(self._limit - tail - around, self._limit // _NOTES_SHARE))
+            if room >= _LEAST_NOTES or self._calibrated(tail + around) <= self._window:
+                break
         if before - tail - estimate(self._notes) < before * _LEAST_GAIN:
             return None
         said, names = _said(messages[old[0].start : kept[0].start], old)
         self._folded += old
-        around = estimate(folded_rounds(old[-1].number, "", variables))
-        room = max(0, min(self._limit - tail - around, self._limit // _NOTES_SHARE))
         notes, fault = await self._note(said, names, room)
         note = Message("user", folded_rounds(old[-1].number, notes, variables), stable=True)
         folded = (*messages[:_HEAD], note, *rest)
@@ -110,10 +117,13 @@ class Compactor:
         moved = _HEAD + 1 - kept[0].start
         return Folded(folded, tuple(replace(one, start=one.start + moved) for one in kept))
 
+    def _calibrated(self, tokens: int) -> int:
+        return self._accounts.caller.calibrated(self._root, tokens)
+
     async def _note(self, said: Sequence[Said], names: Sequence[str], room: int) -> tuple[str, str]:
         """The notes, and why the model's are not used ("" when they are, or none was asked)."""
         fault = ""
-        if self._model.name != "extractive":
+        if self._model.name != "extractive" and room >= _LEAST_NOTES:
             window = self._model.window
             folding = Folding(_COUNTER, room, min(window.context - self._output_tokens(room), _PROMPT_TOKENS))
             summary: Summary = await drive_async(

@@ -1,14 +1,17 @@
-"""What the root is told about its replies: a violation, a soft breach, the last round."""
+"""What the root is told about its replies: a violation, a soft breach, a missing name, the last round."""
 
 from __future__ import annotations
+
+import re
 
 from prompts.errors import PromptError
 from prompts.quoting import quoted
 from prompts.words import table
 
-__all__ = ["correction", "last_round_notice", "soft_breach_reminder"]
+__all__ = ["correction", "last_round_notice", "missing_name_advice", "soft_breach_reminder"]
 
 _RECEIVED_CHARS = 200
+_ASKED = re.compile(r"'([\w.]{1,80})'")
 
 
 def correction(violation: str, received: str) -> str:
@@ -34,6 +37,18 @@ def soft_breach_reminder() -> str:
 def last_round_notice(reason: str) -> str:
     """Asks for `finalize` now. `reason` is a clause such as "the limit of 30 rounds is reached"."""
     return str(table("corrections.toml")["last_round"]).format(reason=reason.strip().rstrip("."))
+
+
+def missing_name_advice(ename: str, evalue: str) -> str:
+    """What to use in the place of a name or a module that a block asked for and that is not there, from the
+    error's name and message; "" when there is nothing to be said."""
+    asked = _ASKED.search(evalue)
+    if asked is None or ename not in ("NameError", "ModuleNotFoundError"):
+        return ""
+    data = table("corrections.toml")
+    if ename == "NameError":
+        return str(data["missing_name"].get(asked[1], ""))
+    return str(data["missing_module"]).format(name=asked[1].partition(".")[0])
 
 
 def _excerpt(received: str) -> str:

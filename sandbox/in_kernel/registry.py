@@ -57,8 +57,8 @@ HELPERS: tuple[Helper, ...] = (
     Helper(
         "search",
         "(pattern, max_hits=100, context=120)",
-        "regex search, MULTILINE, in linear time; a list of hits; .total is the exact number of matches, "
-        ".truncated says whether the list was cut",
+        "regex search, MULTILINE, in linear time ((?i) ignores case); a list of hits; .total is the exact "
+        "number of matches, .truncated says whether the list was cut",
         ("index", "start", "end", "line", "match", "snippet", "line_text", "document"),
     ),
     Helper("around", "(where, lines=3)", "the whole lines around a hit or an offset, as peek returns them"),
@@ -79,13 +79,14 @@ HELPERS: tuple[Helper, ...] = (
     Helper(
         "read_lines",
         "(start=0, end=None)",
-        "lines one after another, lazily, over the whole input if need be",
+        "lines one after another, lazily, over the whole input if need be, each a str with these fields too",
         ("number", "start", "end", "text"),
     ),
     Helper(
         "read_records",
         "()",
-        "rows of JSONL, JSON arrays or CSV, or messages of chats, one after another, lazily",
+        "rows of JSONL, JSON arrays or CSV, or messages of chats, one after another, lazily; .value is the "
+        "dict with the row's own fields",
         ("value", "start", "end"),
     ),
     Helper("read_all", "()", "the whole input as one str, up to 20,000,000 characters"),

@@ -92,7 +92,7 @@ async def test_a_source_may_be_text_or_several_pieces(run, block) -> None:
     text, evidence = result.answer
     assert "made here\\nLine 0:\\n" in text
     assert "input [0-7]" in text or "[0-7]" in text
-    assert evidence == [[0, 6]]
+    assert evidence == [[0, 7]]
 
 
 async def test_a_result_that_is_no_text_is_a_value(run, block) -> None:
@@ -119,7 +119,7 @@ async def test_evidence_comes_back_in_the_parents_coordinates(run, block) -> Non
     result = await run(model, BODY, task="top")
     (citation,) = result.citations
     assert citation.verified
-    assert (citation.quote, citation.start) == ("Line 50", BODY.index("Line 50"))
+    assert (citation.quote, citation.start) == ("Line 50: the value is 350.", BODY.index("Line 50"))
 
 
 async def test_what_a_sub_rlm_saw_counts_for_the_whole_input(run, block) -> None:
@@ -355,6 +355,8 @@ class Counted:
     def expect(self, count: int) -> None: ...
 
     def record(self, answer: ChildAnswer) -> None: ...
+
+    def took(self, seconds: float) -> None: ...
 
 
 async def test_one_of_two_that_wait_may_be_cancelled(tmp_path: Path) -> None:

@@ -99,7 +99,8 @@ async def test_an_answer_as_evidence_is_the_passage_it_quotes(open_kernel, handl
     kernel = await open_kernel("x" * 500 + " The rent is 1,290 EUR a month. " + "y" * 500)
     await run(
         kernel,
-        "a = sub_query('say \\'\"The rent is 1,290 EUR a month.\"\\' and \"what nobody ever wrote down here\"', (0, 1000))\n"
+        'said = \'say "The rent is 1,290 EUR a month." and "what nobody ever wrote down here"\'\n'
+        "a = sub_query(said, (0, 1000))\n"
         "b = sub_query('no quote', (0, 1000))\n"
         "finalize(a, evidence=[a, b])",
     )

@@ -392,7 +392,7 @@ def test_lines_are_read_lazily_and_exactly(make_handle) -> None:
 
 
 def test_a_line_is_a_str_and_a_record(make_handle) -> None:
-    """driver.md 3.5: number, start, end, text; whatever a model takes a line for, it is not silently wrong."""
+    """driver.md 3.5: number, start, end, text; what a model takes a line for, it is."""
     line = make_handle("one\nERROR two\n").read_lines()[1]
     assert isinstance(line, str)
     assert (line, line[:5], line.split()) == ("ERROR two", "ERROR", ["ERROR", "two"])
