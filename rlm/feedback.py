@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from prompts.recipes.corrections import missing_name_advice
+from prompts.recipes.corrections import advice_on
 from rlm.types import Coverage
 from sandbox.types import CellResult
 
@@ -93,7 +93,7 @@ def _error(cell: CellResult) -> list[str]:
                 "Your block raised; every variable it had assigned before that is kept:\n"
                 + head_and_tail(text, ERROR_LIMIT, "cut")
             )
-            advice = missing_name_advice(cell.ename or "", cell.evalue or "")
+            advice = advice_on(cell.ename or "", cell.evalue or "")
             return [f"{raised}\n{advice}" if advice else raised]
         case "timeout":
             lost = "" if cell.ename != "KernelDied" else f" {cell.evalue}."

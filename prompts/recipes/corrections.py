@@ -1,4 +1,4 @@
-"""What the root is told about its replies: a violation, a soft breach, a missing name, the last round."""
+"""What the root is told about its replies: a violation, a soft breach, an error, the last round."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from prompts.errors import PromptError
 from prompts.quoting import quoted
 from prompts.words import table
 
-__all__ = ["correction", "last_round_notice", "missing_name_advice", "soft_breach_reminder"]
+__all__ = ["advice_on", "correction", "last_round_notice", "soft_breach_reminder"]
 
 _RECEIVED_CHARS = 200
 _ASKED = re.compile(r"'([\w.]{1,80})'")
@@ -39,16 +39,20 @@ def last_round_notice(reason: str) -> str:
     return str(table("corrections.toml")["last_round"]).format(reason=reason.strip().rstrip("."))
 
 
-def missing_name_advice(ename: str, evalue: str) -> str:
-    """What to use in the place of a name or a module that a block asked for and that is not there, from the
-    error's name and message; "" when there is nothing to be said."""
-    asked = _ASKED.search(evalue)
-    if asked is None or ename not in ("NameError", "ModuleNotFoundError"):
-        return ""
+def advice_on(ename: str, evalue: str) -> str:
+    """What to do about an error of a block, from its name and message, where a model would not know: a name
+    or a module that is not there, quotes in an f-string, an `await`; "" for any other."""
     data = table("corrections.toml")
-    if ename == "NameError":
+    if ename == "SyntaxError" and evalue.startswith("f-string"):
+        return str(data["f_string"])
+    if ename == "TypeError" and "'await' expression" in evalue:
+        return str(data["awaited"])
+    asked = _ASKED.search(evalue)
+    if asked is not None and ename == "NameError":
         return str(data["missing_name"].get(asked[1], ""))
-    return str(data["missing_module"]).format(name=asked[1].partition(".")[0])
+    if asked is not None and ename == "ModuleNotFoundError":
+        return str(data["missing_module"]).format(name=asked[1].partition(".")[0])
+    return ""
 
 
 def _excerpt(received: str) -> str:

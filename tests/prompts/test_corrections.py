@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from prompts.errors import PromptError
 from prompts.recipes.corrections import (
+    advice_on,
     correction,
     last_round_notice,
-    missing_name_advice,
     soft_breach_reminder,
 )
 
@@ -75,19 +75,26 @@ def test_the_last_round_asks_for_finalize_and_says_why() -> None:
         ("NameError", "name 'llm_query' is not defined", "sub_query(prompt, slice)"),
         ("NameError", "name 'FINAL_VAR' is not defined", "finalize(value)"),
         ("ModuleNotFoundError", "No module named 'pandas.io'", "`pandas` is not installed here"),
+        ("TypeError", "object Hits can't be used in 'await' expression", "without `await`"),
+        ("SyntaxError", "f-string: unmatched '[' (1234.py, line 1)", "use the other kind of quotes"),
     ],
 )
-def test_a_name_that_models_know_from_elsewhere_is_answered_with_ours(ename, evalue, advice) -> None:
+def test_a_slip_that_models_make_is_answered_with_what_to_do(ename, evalue, advice) -> None:
     """driver.md 1.4, 2.2: an error says what to do instead."""
-    assert advice in missing_name_advice(ename, evalue)
+    assert advice in advice_on(ename, evalue)
 
 
 @pytest.mark.parametrize(
     ("ename", "evalue"),
-    [("NameError", "name 'rows' is not defined"), ("KeyError", "'context'"), ("ModuleNotFoundError", "?")],
+    [
+        ("NameError", "name 'rows' is not defined"),
+        ("SyntaxError", "invalid syntax"),
+        ("KeyError", "'context'"),
+        ("ModuleNotFoundError", "?"),
+    ],
 )
 def test_of_any_other_error_nothing_is_said(ename: str, evalue: str) -> None:
-    assert missing_name_advice(ename, evalue) == ""
+    assert advice_on(ename, evalue) == ""
 
 
 def test_of_several_blocks_it_is_said_to_make_one() -> None:

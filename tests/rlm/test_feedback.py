@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prompts.recipes.corrections import missing_name_advice
+from prompts.recipes.corrections import advice_on
 from rlm.feedback import ChildTally, Feedback, coverage_line, render
 from rlm.types import Coverage, Span
 from sandbox.types import CellResult
@@ -52,6 +52,4 @@ def test_an_error_over_a_missing_name_comes_with_what_to_use() -> None:
         traceback="  line 1, in <module>\nNameError: name 'context' is not defined",
     )
     told = render(Feedback(1, 30, cell, ChildTally(), Coverage(10)))
-    assert told.endswith(
-        "is not defined\n" + missing_name_advice("NameError", "name 'context' is not defined")
-    )
+    assert told.endswith("is not defined\n" + advice_on("NameError", "name 'context' is not defined"))
