@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,21 @@ async def test_a_sub_rlm_has_a_kernel_and_a_handle_of_its_own(run, block) -> Non
     assert "x" not in model.requests[1].messages[-1].content.split("# Task")[0]
     assert len(run.seen(SubRLMStarted)) == len(run.seen(SubRLMEnded)) == 1
     assert len(run.seen(RoundStarted)) == 1
+
+
+async def test_the_root_is_told_how_long_a_sub_rlm_took(run, block) -> None:
+    """driver.md 2.2: children made, failed, cached, with seconds, tokens and cost."""
+    model = ScriptedModel.of(
+        root=by_task(
+            block,
+            top="a = sub_rlm('inner', (0, 50))\n---\nfinalize(str(a))",
+            inner="import time\ntime.sleep(0.3)\nfinalize(peek(0, 1))",
+        )
+    )
+    await run(model, BODY, task="top")
+    told = re.search(r"Children: 1 asked, .*; (\d+\.\d) s, ", model.requests[-1].messages[-1].content)
+    assert told is not None
+    assert float(told[1]) >= 0.3
 
 
 async def test_a_sub_rlm_is_told_the_task_in_full(run, block) -> None:
