@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol, Self, SupportsIndex, overload
 
 from .body import Span
@@ -106,9 +106,6 @@ class Record(dict[str, Any]):
         raise KeyError(self._lacks(key))
 
     def _lacks(self, key: Any) -> str:
-        value = dict.get(self, "value")
-        if isinstance(value, Mapping) and key in value:
-            return f"{key!r} is a field of this row's value: .value[{key!r}]"
         return f"no field {key!r} here; there are {', '.join(self)}"
 
     def __repr__(self) -> str:

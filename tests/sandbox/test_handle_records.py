@@ -225,6 +225,9 @@ def test_a_field_of_the_data_is_named_where_it_is(make_handle) -> None:
     [row] = make_handle(("jsonl", '{"status": "paid"}\n')).read_records()
     with pytest.raises(KeyError, match=r"'status' is a field of this row's value: .value\['status'\]"):
         row["status"]
+    with pytest.raises(KeyError, match=r".value\['status'\]"):
+        row.get("status")
+    assert (row.get("value"), row.get("other"), row.get("other", 5)) == ({"status": "paid"}, None, 5)
     with pytest.raises(AttributeError, match=r".value\['status'\]"):
         _ = row.status
     with pytest.raises(KeyError, match="no field 'other' here; there are value, start"):
