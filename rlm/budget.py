@@ -207,7 +207,7 @@ class Budget:
         self._check_time()
         if self._last_taken or self._rounds >= self.limits.rounds - 1:
             raise BudgetExhausted(
-                "rounds", f"{self._rounds} of {self.limits.rounds} rounds are used; raise limits.rounds"
+                "rounds", f"the limit of {self.limits.rounds} rounds is reached; raise limits.rounds"
             )
         self._rounds += 1
         return self._rounds

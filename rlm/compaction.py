@@ -26,6 +26,8 @@ KEPT_ROUNDS = 4
 _HEAD = 2  # the system prompt and the task
 _NOTES_SHARE = 4  # of the room there is, one in so many tokens may be notes
 _LEAST_GAIN = 0.1
+_LEAST_NOTES = 200
+"""Tokens of notes that are worth asking a model for."""
 _PROMPT_TOKENS = 100_000
 _COUNTER = get_counter()
 
@@ -69,7 +71,8 @@ class Compactor:
         self._model = model
         self._task = task
         self._root = root
-        self._limit = min(int(window.context * compact_at), window.context - output_tokens)
+        self._window = window.context - output_tokens
+        self._limit = min(int(window.context * compact_at), self._window)
         self._accounts = accounts
         self._folded: list[Round] = []
         self._notes = ""
@@ -82,7 +85,8 @@ class Compactor:
         begun: PastFolding | None = None,
     ) -> Folded | None:
         """The messages with all rounds but the last four folded; None while there is room, or nothing to be
-        gained. The first two messages, system prompt and task, and the last rounds stay as they are. One that
+        gained. The first two messages, system prompt and task, and the last rounds stay as they are. Where
+        the window does not hold four rounds, as many stay as it holds, the last one at least. A folding that
         was `begun` before the run was left asks what it asked then, so that its replies serve."""
         before = _tokens(messages)
         if begun is not None:
@@ -92,15 +96,19 @@ class Compactor:
             counted = self._accounts.caller.calibrated(self._root, before)
             if counted <= self._limit:
                 return None
-            limit = self._limit * before // counted  # as an estimate, like all that follows
-            old, kept = list(rounds[:-KEPT_ROUNDS]), list(rounds[-KEPT_ROUNDS:])
-            if not old:
+            if len(rounds) < 2 or (len(rounds) <= KEPT_ROUNDS and counted <= self._window):
                 return None
-            tail = _tokens((*messages[:_HEAD], *messages[kept[0].start :]))
+            # As estimates, like all that follows.
+            limit, window = self._limit * before // counted, self._window * before // counted
+            for count in range(min(KEPT_ROUNDS, len(rounds) - 1), 0, -1):
+                old, kept = list(rounds[:-count]), list(rounds[-count:])
+                tail = _tokens((*messages[:_HEAD], *messages[kept[0].start :]))
+                around = estimate(folded_rounds(old[-1].number, "", variables))
+                room = max(0, min(limit - tail - around, limit // _NOTES_SHARE))
+                if room >= _LEAST_NOTES or tail + around <= window:
+                    break
             if before - tail - estimate(self._notes) < before * _LEAST_GAIN:
                 return None
-            around = estimate(folded_rounds(old[-1].number, "", variables))
-            room = max(0, min(limit - tail - around, limit // _NOTES_SHARE))
         last = old[-1].number
         said, names = _said(messages[old[0].start : kept[0].start], old)
         self._folded += old
@@ -132,7 +140,7 @@ class Compactor:
     async def _note(self, said: Sequence[Said], names: Sequence[str], room: int, last: int) -> str:
         """Make the notes; why the model's are not used ("" when they are, or none was asked)."""
         fault = ""
-        if self._model.name != "extractive":
+        if self._model.name != "extractive" and room >= _LEAST_NOTES:
             window = self._model.window
             folding = Folding(_COUNTER, room, min(window.context - self._output_tokens(room), _PROMPT_TOKENS))
             summary: Summary = await drive_async(

@@ -43,8 +43,10 @@ _QUOTE = re.compile(r"^[\s*\-•\d.)]*[\"“«](.+?)[\"”»]\s*[.,;]?\s*$")
 
 _ASK = """{task}
 
-Answer from the text alone. After the answer write a line `Evidence:` and under it one to five short passages
-of the text that prove the answer, each copied word for word, in double quotes, on a line of its own."""
+Answer from the text alone, in exactly the form that the task asks for, with no code fence around it unless
+the task wants one. Whatever that form is, write a line `Evidence:` below the answer and under it one to five
+short passages of the text that prove the answer, each copied word for word, in double quotes, on a line of
+its own. These lines are checked and taken off: the answer is what stands above them."""
 
 
 _TYPED = "The answer is one JSON value that matches this JSON Schema, and nothing else: {schema}"

@@ -323,7 +323,7 @@ class Driver:
         self._limit = (exhausted.limit, str(exhausted))
         await self._log.append("limit", {"limit": exhausted.limit, "message": str(exhausted)})
         self._finalizer.last_round = True
-        self._add(Message("user", last_round_notice(str(exhausted)), stable=True))
+        self._add(Message("user", last_round_notice(_cause(exhausted)), stable=True))
         with suppress(BudgetExhausted, TimeoutError):
             await self._round(self._budget.rounds + 1, final=True)
         return self._forced()
@@ -473,6 +473,11 @@ class Driver:
     def _add(self, message: Message) -> None:
         self._messages.append(message)
         self._tokens += estimate(message.content)
+
+
+def _cause(exhausted: BudgetExhausted) -> str:
+    """Why the last round has come. The remedy is left out: the root can't raise a limit."""
+    return str(exhausted).partition("; raise ")[0]
 
 
 def _skipped(twice: bool) -> str:

@@ -29,11 +29,9 @@ _QUOTED = re.compile(
 def quotes_in(answer: str) -> list[str]:
     """The passages of at least 20 characters (an East Asian one counts for two) that `answer` puts in double
     quotes (straight, curly, angular or in corners), in order, each once, 50 at most. One that runs over a
-    blank line is not taken for a quote."""
+    blank line is not taken for a quote, nor is a single word: that is a path, a flag or a name."""
     found = (match[match.lastindex or 0].strip() for match in _QUOTED.finditer(answer))
-    return list(dict.fromkeys(passage for passage in found if _width(passage) >= _MIN_ANSWER_QUOTE))[
-        :_MAX_ANSWER_QUOTES
-    ]
+    return list(dict.fromkeys(passage for passage in found if _is_passage(passage)))[:_MAX_ANSWER_QUOTES]
 
 
 def cite(evidence: Sequence[Span | str], answer: str, body: Body) -> tuple[Citation, ...]:
@@ -83,6 +81,12 @@ def _citation(number: int, body: Body, quote: str, place: Span | None, verified:
         time=(found.time or None) if found is not None else None,
         heading_path=() if found is None else found.heading_path,
     )
+
+
+def _is_passage(text: str) -> bool:
+    width = _width(text)
+    # East Asian text has no blanks between its words.
+    return width >= _MIN_ANSWER_QUOTE and (width > len(text) or len(text.split()) > 1)
 
 
 def _width(text: str) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from prompts.recipes.corrections import advice_on
 from rlm.types import Coverage
 from sandbox.types import CellResult
 
@@ -18,10 +19,12 @@ GAPS_SHOWN = 5
 
 @dataclass(frozen=True, slots=True)
 class ChildTally:
-    """What the children of one cell came to. `cost_usd` is None when a price is not known."""
+    """What the children of one cell came to. `empty` are those that found nothing in their slice. `cost_usd`
+    is None when a price is not known."""
 
     made: int = 0
     failed: int = 0
+    empty: int = 0
     cached: int = 0
     seconds: float = 0.0
     tokens: int = 0
@@ -86,10 +89,12 @@ def _error(cell: CellResult) -> list[str]:
     match cell.status:
         case "error":
             text = cell.traceback or f"{cell.ename}: {cell.evalue}"
-            return [
+            raised = (
                 "Your block raised; every variable it had assigned before that is kept:\n"
                 + head_and_tail(text, ERROR_LIMIT, "cut")
-            ]
+            )
+            advice = advice_on(cell.ename or "", cell.evalue or "")
+            return [f"{raised}\n{advice}" if advice else raised]
         case "timeout":
             lost = "" if cell.ename != "KernelDied" else f" {cell.evalue}."
             return [f"Your block ran over its time and was interrupted.{lost}"]
@@ -118,8 +123,9 @@ def _children(feedback: Feedback) -> list[str]:
     if not tally.made:
         return []
     cost = "unknown cost" if tally.cost_usd is None else f"${tally.cost_usd:.4f}"
+    empty = f" {tally.empty} found nothing," if tally.empty else ""
     return [
-        f"Children: {tally.made} asked, {tally.failed} failed, {tally.cached} from memory; "
+        f"Children: {tally.made} asked, {tally.failed} failed,{empty} {tally.cached} from memory; "
         f"{tally.seconds:.1f} s, {tally.tokens:,} tokens, {cost}.\n{coverage_line(feedback.coverage)}"
     ]
 

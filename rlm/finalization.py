@@ -63,6 +63,12 @@ class Finalizer:
                 accepted=False,
                 reason="nothing of the input was read, searched or given to a child yet; look at it first",
             )
+        if self._answer_type is None and _blank(final.value):
+            return FinalizeVerdict(
+                accepted=False,
+                reason="there is no answer in it: finalize what you found out, or, where the text does not "
+                "hold it, a text that begins with `Not in the documents:`",
+            )
         if self._answer_type is not None:
             try:
                 self._answer_type.check(final.value)
@@ -93,6 +99,10 @@ class Finalizer:
 
     def _done(self) -> bool:
         return self.answer is not None
+
+
+def _blank(value: Any) -> bool:
+    return value is None or (isinstance(value, str) and not value.strip())
 
 
 def _unverified(citations: tuple[Citation, ...]) -> list[str]:

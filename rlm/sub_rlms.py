@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -78,6 +79,7 @@ class SubRLMs:
             await answered(position, answer)
 
         self._subcalls.expect(len(batch.prompts))
+        began = time.monotonic()
         tasks = [asyncio.ensure_future(one(position)) for position in range(len(batch.prompts))]
         try:
             await asyncio.gather(*tasks)
@@ -85,6 +87,7 @@ class SubRLMs:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+            self._subcalls.took(time.monotonic() - began)
 
     def _refuse_what_cannot_be_done(self, batch: SubRLMBatch) -> None:
         keys = {_key(*asked) for asked in zip(batch.prompts, batch.sources, strict=True)}

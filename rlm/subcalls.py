@@ -117,6 +117,10 @@ class SubCalls:
         self._spent = 0.0
         return tally
 
+    def took(self, seconds: float) -> None:
+        """A batch of this cell, of children or of sub-RLMs, took so long."""
+        self._tally = replace(self._tally, seconds=self._tally.seconds + seconds)
+
     def rewind(self) -> None:
         """The cells of this run are run again: what they ask is looked up in the journal, not here."""
         self._memo.clear()
@@ -156,7 +160,7 @@ class SubCalls:
             for worker in workers:
                 worker.cancel()
             await asyncio.gather(*workers, return_exceptions=True)
-            self._tally = replace(self._tally, seconds=self._tally.seconds + time.monotonic() - began)
+            self.took(time.monotonic() - began)
 
     async def single(self, prompt: str, source: ChildSlice | None) -> ChildAnswer:
         """One child where a sub-RLM was asked for. Raises BadCall as `serve` does."""
@@ -382,6 +386,7 @@ class SubCalls:
             tally,
             made=tally.made + 1,
             failed=tally.failed + (answer.error is not None),
+            empty=tally.empty + (answer.error is None and not answer.found),
             cached=tally.cached + answer.cached,
             tokens=tally.tokens + answer.input_tokens + answer.output_tokens,
         )

@@ -201,7 +201,7 @@ def _framed(given: ChildInput, pieces: Sequence[str]) -> list[str]:
         f"{data['begin'].format(code=code, label=label)}\n{text}\n{end}"
         for label, text in zip(labels, pieces, strict=True)
     ]
-    if given.part is not None and framed:
+    if given.part is not None and given.part[1] > 1 and framed:
         part, parts = given.part
         framed.insert(0, data["part"].format(part=f"{part:,}", parts=f"{parts:,}"))
     return framed

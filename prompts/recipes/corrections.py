@@ -1,14 +1,17 @@
-"""What the root is told about its replies: a violation, a soft breach, the last round."""
+"""What the root is told about its replies: a violation, a soft breach, an error, the last round."""
 
 from __future__ import annotations
+
+import re
 
 from prompts.errors import PromptError
 from prompts.quoting import quoted
 from prompts.words import table
 
-__all__ = ["correction", "last_round_notice", "soft_breach_reminder"]
+__all__ = ["advice_on", "correction", "last_round_notice", "soft_breach_reminder"]
 
 _RECEIVED_CHARS = 200
+_ASKED = re.compile(r"'([\w.]{1,80})'")
 
 
 def correction(violation: str, received: str) -> str:
@@ -34,6 +37,22 @@ def soft_breach_reminder() -> str:
 def last_round_notice(reason: str) -> str:
     """Asks for `finalize` now. `reason` is a clause such as "the limit of 30 rounds is reached"."""
     return str(table("corrections.toml")["last_round"]).format(reason=reason.strip().rstrip("."))
+
+
+def advice_on(ename: str, evalue: str) -> str:
+    """What to do about an error of a block, from its name and message, where a model would not know: a name
+    or a module that is not there, quotes in an f-string, an `await`; "" for any other."""
+    data = table("corrections.toml")
+    if ename == "SyntaxError" and evalue.startswith("f-string"):
+        return str(data["f_string"])
+    if ename == "TypeError" and "'await' expression" in evalue:
+        return str(data["awaited"])
+    asked = _ASKED.search(evalue)
+    if asked is not None and ename == "NameError":
+        return str(data["missing_name"].get(asked[1], ""))
+    if asked is not None and ename == "ModuleNotFoundError":
+        return str(data["missing_module"]).format(name=asked[1].partition(".")[0])
+    return ""
 
 
 def _excerpt(received: str) -> str:

@@ -199,12 +199,10 @@ def _helper_lines(helpers: tuple[HelperDoc, ...]) -> list[str]:
 
 def _handle_items(handle: HandleFacts) -> list[Item]:
     first = table("root.toml")["first"]
-    count = "1 document" if handle.documents == 1 else f"{handle.documents:,} documents"
     shape = first["shape"].format(
         chars=f"{handle.chars:,}",
-        lines=f"{handle.lines:,}",
-        documents=count,
-        sha256=handle.sha256 or "unknown",
+        lines=_counted(handle.lines, "line"),
+        documents=_counted(handle.documents, "document"),
     )
     items = [Item("shape", shape, priority=3)]
     head, tail = handle.preview[:PREVIEW_CHARS], handle.tail_preview[-PREVIEW_CHARS:]
@@ -222,6 +220,10 @@ def _handle_items(handle: HandleFacts) -> list[Item]:
             shown.append(first["more"].format(more=f"{more:,}"))
         items.append(Item("documents", "\n".join([first["names"], *shown]), priority=1, order=2))
     return items
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _limits(given: RootInput) -> str:

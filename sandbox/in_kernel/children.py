@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Generator, Iterable
+from typing import Any, Self
 
 from .body import Span
 
@@ -55,6 +55,11 @@ class ChildResult(str):
     how: str
     evidence: list[Span]
 
+    def __await__(self) -> Generator[None, None, Self]:
+        """Itself: it is there, and an `await` before the call must not lose what was paid for."""
+        yield from ()
+        return self
+
     @classmethod
     def of(cls, reply: dict[str, Any], span: Span | None, document: str | None) -> ChildResult:
         """The result for one reply of the driver."""
@@ -88,6 +93,11 @@ class ChildResults(list[ChildResult]):
     def found(self) -> ChildResults:
         """Those that answered and did not say their slice lacks the answer."""
         return ChildResults(result for result in self if result.found)
+
+    def __await__(self) -> Generator[None, None, Self]:
+        """Itself, as one answer's."""
+        yield from ()
+        return self
 
     def joined(self, separator: str = "\n\n") -> str:
         """The found ones as one text, each under the place it was read from, so that a synthesis can cite."""

@@ -15,7 +15,7 @@ from .body import Body, Span
 from .chunks import Chunks, ChunkUnit, coverage_of, cut
 from .lines import Lines, resolve_range
 from .pattern import understand
-from .records import Hits, LazyRecord, Record, Records, Text, shown
+from .records import Hit, Hits, LazyRecord, Record, Records, Text, shown
 from .rows import Rows
 from .search import ENGINE, Scanner
 from .sections import section_of
@@ -30,6 +30,9 @@ _USUAL_CHUNK = 20_000
 _MATCH = 500
 _LINE_TEXT = 1_000
 _MOST_CONTEXT = 10_000
+_PROOF = 400
+_LEAST_QUOTE = 20
+_QUOTED = re.compile(r'["“]([^"“”\n]+)["”]')
 
 Plan = Callable[[], Mapping[str, Any]]
 """Gives what a full pass would take now: recommended_chunk, calls, cost_usd."""
@@ -118,7 +121,7 @@ class Handle:
         self._log.scanned(0, seen if more else self._body.chars)
         fields = _HitFields(self, min(max(0, around), _MOST_CONTEXT))
         hits = [
-            LazyRecord({"index": index, "start": start, "end": end}, _HitFields.KEYS, fields)
+            Hit({"index": index, "start": start, "end": end}, _HitFields.KEYS, fields)
             for index, (start, end) in enumerate(spans)
         ]
         return Hits(hits, truncated=more, count=lambda: self.count(pattern))
@@ -145,7 +148,7 @@ class Handle:
         return found
 
     def read_lines(self, start: int = 0, end: int | None = None) -> Lines:
-        """Lines as records (number, start, end, text), lazily: iterate over all of them if need be."""
+        """Lines, lazily, each a str with number, start, end and text: iterate over all of them if need be."""
         last = None if end is None else _whole("end", end)
         return Lines(self._body, self._log, *resolve_range(_whole("start", start), last, self._body.lines))
 
@@ -210,6 +213,18 @@ class Handle:
     def resolved(self, start: int, end: int) -> Span:
         """The span of the input that two offsets mean: clamped, negative ones counting from the end."""
         return Span(*resolve_range(start, end, self._body.chars))
+
+    def quoted(self, answer: str, within: Span) -> Span | None:
+        """Where the longest passage that `answer` puts in double quotes stands in `within`, word for word;
+        None when there is none of at least 20 characters."""
+        if within.end - within.start > MAX_READ_ALL:
+            return None
+        text = self._body.text(*within)
+        for quote in sorted(filter(None, map(str.strip, _QUOTED.findall(answer))), key=len, reverse=True):
+            at = text.find(quote) if len(quote) >= _LEAST_QUOTE else -1
+            if at >= 0:
+                return Span(within.start + at, within.start + at + len(quote))
+        return None
 
     def _understood(self, pattern: str | re.Pattern[str]) -> Any:
         return understand(pattern, ascii_body=self._body.ascii, engine=ENGINE)
@@ -288,6 +303,41 @@ class _HitFields:
 
     def shown(self, record: LazyRecord, key: str) -> str:
         return shown(self.value(record, key))
+
+    def passage(self, hit: LazyRecord) -> Span:
+        """The match with its context, out to whole lines where these are not too long, in its document."""
+        body = self._handle._body
+        document = body.document_at(hit.start)
+        first, last = (document.start, document.end) if document else (0, body.chars)
+        low = max(first, hit.start - self._context)
+        high = max(low, min(last, hit.end + self._context))
+        reach = max(first, low - _LINE_TEXT)
+        at = body.text(reach, low).rfind("\n")
+        low = reach + at + 1 if at >= 0 or reach == first else low
+        reach = min(last, high + _LINE_TEXT)
+        at = body.text(high, reach).find("\n")
+        high = high + at if at >= 0 else reach if reach == last else high
+        return Span(low, high)
+
+    def proof(self, hit: LazyRecord) -> Span:
+        """The line of the match; of a long one, the words around it."""
+        start, end = hit.start, hit.end
+        body = self._handle._body
+        first, last = self._line(start, end)
+        last = max(last, end)
+        if last - first > _PROOF:
+            room = max(0, _PROOF - (end - start)) // 2
+            low, high = max(first, start - room), min(last, end + room)
+            before, after = body.text(low, start), body.text(end, high)
+            # Whole words alone: up to the first white space, and back to the last.
+            if low > first:
+                low += next((at for at, char in enumerate(before, 1) if char.isspace()), len(before))
+            if high < last:
+                high -= next((at for at, char in enumerate(reversed(after), 1) if char.isspace()), len(after))
+            first, last = low, high
+        text = body.text(first, last)
+        first += len(text) - len(text.lstrip())
+        return Span(min(first, start), max(end, first + len(text.strip())))
 
     def _line(self, start: int, end: int) -> tuple[int, int]:
         """The line that the match begins on; of a longer one, what fits around the match."""

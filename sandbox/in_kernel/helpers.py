@@ -10,8 +10,9 @@ from typing import Any
 from .body import Span
 from .channel import Caller, CallError
 from .children import ChildResult, ChildResults, DepthLimit, SliceTooLarge, SubQueryError, failure_line
+from .guided import guided
 from .handle import Handle
-from .records import Records
+from .records import Hit, Records
 from .registry import HELPERS, NAMES
 
 __all__ = ["Finalized", "Helpers"]
@@ -52,8 +53,8 @@ class Helpers:
         self._variables = variables
         self._outputs = outputs
         for helper in HELPERS:
-            if not hasattr(self, helper.name):
-                setattr(self, helper.name, getattr(handle, helper.name))
+            owner = self if hasattr(self, helper.name) else handle
+            setattr(self, helper.name, guided(helper, getattr(owner, helper.name)))
 
     def namespace(self) -> dict[str, Any]:
         """The globals of a cell: every helper by its name."""
@@ -176,13 +177,15 @@ class Helpers:
 
     def finalize(self, value: Any, confidence: Any = None, evidence: Any = None) -> None:
         check_json(value)
+        if evidence is None and confidence is not None and not isinstance(confidence, (str, int, float)):
+            confidence, evidence = None, confidence
         if confidence is not None and confidence not in ("low", "medium", "high"):
             numeric = isinstance(confidence, (int, float)) and not isinstance(confidence, bool)
             if not numeric or not 0 <= confidence <= 1:
                 raise ValueError(
                     f"confidence is 'low', 'medium', 'high' or a number from 0 to 1, not {confidence!r}"
                 )
-        pieces = [] if evidence is None else pieces_of(evidence)
+        pieces = [] if evidence is None else self._evidence(evidence)
         read, scanned = self._handle.drain_access()
         try:
             result, _ = self._call(
@@ -260,6 +263,17 @@ class Helpers:
             pieces.append(list(span))
         return pieces
 
+    def _evidence(self, given: Any) -> list[Any]:
+        """The pieces of evidence, one for each that was given. A hit stands for its line; a child's answer,
+        which says itself what of its slice it rests on, for the longest quote of it that stands there."""
+        if isinstance(given, Hit):
+            return [list(given.proof())]
+        if isinstance(given, ChildResult) and given.span is not None:
+            return [list(self._handle.quoted(given, given.span) or given.span)]
+        if isinstance(given, (list, tuple)) and not _is_span(given):
+            return [piece for one in given for piece in self._evidence(one)]
+        return pieces_of(given)
+
     def _call(self, method: str, params: dict[str, Any]) -> tuple[Any, list[Any]]:
         try:
             return self._channel.call(method, params)
@@ -272,6 +286,8 @@ def pieces_of(slice: Any, *, answers_are_text: bool = False) -> list[Any]:
     order. A child's answer stands for the span it was read from, or for its text."""
     if answers_are_text and isinstance(slice, ChildResult):
         return [str(slice)]
+    if isinstance(slice, Hit):
+        return [list(slice.passage())]
     span = slice if isinstance(slice, Span) else getattr(slice, "span", None)
     if isinstance(span, tuple):
         return [[int(span[0]), int(span[1])]]
@@ -279,7 +295,7 @@ def pieces_of(slice: Any, *, answers_are_text: bool = False) -> list[Any]:
         return [str(slice)]
     if isinstance(slice, Mapping) and "start" in slice and "end" in slice:
         return [[int(slice["start"]), int(slice["end"])]]
-    if isinstance(slice, tuple) and len(slice) == 2 and all(isinstance(edge, int) for edge in slice):
+    if _is_span(slice):
         return [[slice[0], slice[1]]]
     if not isinstance(slice, Mapping) and hasattr(slice, "__iter__"):
         return [piece for one in slice for piece in pieces_of(one, answers_are_text=answers_are_text)]
@@ -287,6 +303,10 @@ def pieces_of(slice: Any, *, answers_are_text: bool = False) -> list[Any]:
         "a slice or a piece of evidence is a chunk, a hit, a pack, a peek, (start, end), a str, or a list of "
         f"these, not {type(slice).__name__}"
     )
+
+
+def _is_span(given: Any) -> bool:
+    return isinstance(given, tuple) and len(given) == 2 and all(isinstance(edge, int) for edge in given)
 
 
 def check_json(value: Any, path: str = "value", level: int = 0) -> None:

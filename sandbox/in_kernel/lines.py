@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import overload
 
 from .access import AccessLog
-from .body import Body, Span
-from .records import Record, Records, Text
+from .body import Body
+from .records import Line
 
 __all__ = ["Lines", "iterate_lines", "resolve_range"]
 
@@ -45,10 +45,10 @@ def resolve_range(start: int, end: int | None, size: int) -> tuple[int, int]:
     return first, max(first, last)
 
 
-class Lines(Sequence[Record]):
-    """Lines of the body as records (number, start, end, text), read when they are asked for.
+class Lines(Sequence[Line]):
+    """Lines of the body, each a str with number, start, end and text, read when they are asked for.
 
-    `number` counts from 0 over the whole body; `text` has no line end, and `end` is where it ends.
+    `number` counts from 0 over the whole body; a line has no line end, and `end` is where its text ends.
     """
 
     __slots__ = ("_body", "_first", "_last", "_log")
@@ -62,7 +62,7 @@ class Lines(Sequence[Record]):
     def __len__(self) -> int:
         return self._last - self._first
 
-    def __iter__(self) -> Iterator[Record]:
+    def __iter__(self) -> Iterator[Line]:
         body, log = self._body, self._log
         number = self._first
         for char, line in iterate_lines(
@@ -73,15 +73,15 @@ class Lines(Sequence[Record]):
             number += 1
 
     @overload
-    def __getitem__(self, at: int) -> Record: ...
+    def __getitem__(self, at: int) -> Line: ...
     @overload
-    def __getitem__(self, at: slice) -> Lines | Records: ...
-    def __getitem__(self, at: int | slice) -> Record | Lines | Records:
+    def __getitem__(self, at: slice) -> Lines | list[Line]: ...
+    def __getitem__(self, at: int | slice) -> Line | Lines | list[Line]:
         if isinstance(at, slice):
             first, last, step = at.indices(len(self))
             if step == 1:
                 return Lines(self._body, self._log, self._first + first, self._first + max(first, last))
-            return Records(self[number] for number in range(first, last, step))
+            return [self[number] for number in range(first, last, step)]
         place = at + len(self) if at < 0 else at
         if not 0 <= place < len(self):
             raise IndexError(f"line {at} of {len(self):,}: there is no such line")
@@ -95,11 +95,9 @@ class Lines(Sequence[Record]):
     def __repr__(self) -> str:
         return (
             f"{len(self):,} lines, from line {self._first:,}: "
-            "iterate, index or slice (each has number, start, end, text)"
+            "iterate, index or slice (each is a str with number, start, end, text)"
         )
 
 
-def _line(number: int, char: int, line: str) -> Record:
-    text = line[:-1] if line[-1:] == "\n" else line
-    end = char + len(text)
-    return Record(number=number, start=char, end=end, text=Text(text, Span(char, end)))
+def _line(number: int, char: int, line: str) -> Line:
+    return Line(line[:-1] if line[-1:] == "\n" else line, number, char)

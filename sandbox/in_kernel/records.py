@@ -7,10 +7,24 @@ from typing import Any, Protocol, Self, SupportsIndex, overload
 
 from .body import Span
 
-__all__ = ["SHOWN_TEXT", "Fields", "Hits", "LazyRecord", "Record", "Records", "Text", "shown"]
+__all__ = [
+    "SHOWN_TEXT",
+    "Fields",
+    "Hit",
+    "HitFields",
+    "Hits",
+    "LazyRecord",
+    "Line",
+    "Record",
+    "Records",
+    "Text",
+    "shown",
+]
 
 SHOWN_TEXT = 200
 _SHOWN_RECORDS = 5
+_SHOWN_HITS = 20
+_SHOWN_LINE = 160
 
 
 class Text(str):
@@ -23,6 +37,47 @@ class Text(str):
         made = super().__new__(cls, text)
         made.span = span
         return made
+
+
+class Line(str):
+    """A line without its line end: a str that knows its `number` and where it stands. What a record of it
+    would hold is there both ways, `line.start` and `line["start"]`."""
+
+    FIELDS = ("number", "start", "end", "text")
+    __slots__ = ("number", "start")
+    number: int
+    start: int
+
+    def __new__(cls, text: str, number: int = 0, start: int = 0) -> Self:
+        made = super().__new__(cls, text)
+        made.number = number
+        made.start = start
+        return made
+
+    @property
+    def end(self) -> int:
+        """Where the text of the line ends."""
+        return self.start + len(self)
+
+    @property
+    def text(self) -> Text:
+        """The line as `peek` would give it."""
+        return Text(str(self), self.span)
+
+    @property
+    def span(self) -> Span:
+        """Where the text of the line stands."""
+        return Span(self.start, self.end)
+
+    def __getitem__(self, at: Any) -> Any:
+        if isinstance(at, str):
+            if at not in self.FIELDS:
+                raise KeyError(f"no field {at!r} here; a line is a str with {', '.join(self.FIELDS)}")
+            return getattr(self, at)
+        return super().__getitem__(at)
+
+    def __repr__(self) -> str:
+        return shown(str(self))
 
 
 def shown(value: object, length: int | None = None) -> str:
@@ -45,7 +100,13 @@ class Record(dict[str, Any]):
         try:
             return self[name]
         except KeyError:
-            raise AttributeError(f"no field {name!r} here; there are {', '.join(self)}") from None
+            raise AttributeError(self._lacks(name)) from None
+
+    def __missing__(self, key: Any) -> Any:
+        raise KeyError(self._lacks(key))
+
+    def _lacks(self, key: Any) -> str:
+        return f"no field {key!r} here; there are {', '.join(self)}"
 
     def __repr__(self) -> str:
         return "{" + ", ".join(f"{key!r}: {self._shown(key)}" for key in self) + "}"
@@ -132,6 +193,33 @@ class LazyRecord(Record):
         return self._source.shown(self, key) if value is _LATER else shown(value)
 
 
+class HitFields(Fields, Protocol):
+    """Works out the fields of a hit, and how much of the body around the match stands for it."""
+
+    def passage(self, hit: LazyRecord) -> Span:
+        """What a child reads when it is given the hit."""
+
+    def proof(self, hit: LazyRecord) -> Span:
+        """What is quoted when the hit is evidence."""
+
+
+class Hit(LazyRecord):
+    """A match. Given to a child, or as evidence, it stands for the text around it: the match alone says
+    little."""
+
+    __slots__ = ()
+    __hash__ = None
+    _source: HitFields
+
+    def passage(self) -> Span:
+        """What a child reads of it."""
+        return self._source.passage(self)
+
+    def proof(self) -> Span:
+        """What is quoted of it as evidence."""
+        return self._source.proof(self)
+
+
 class Records(list[Any]):
     """A list of records that prints its first few and says how many there are."""
 
@@ -146,13 +234,33 @@ class Records(list[Any]):
         return Records(found) if isinstance(at, slice) else found
 
     def __repr__(self) -> str:
-        lines = [self._heading(), *(f"  {record!r}" for record in self[:_SHOWN_RECORDS])]
-        if len(self) > _SHOWN_RECORDS:
-            lines.append(f"  … and {len(self) - _SHOWN_RECORDS:,} more in this list")
+        hits = any(isinstance(one, Hit) for one in list.__getitem__(self, slice(1)))
+        most = _SHOWN_HITS if hits else _SHOWN_RECORDS
+        first = list.__getitem__(self, slice(most))
+        lines = [self._heading(), *(_hit_lines(first) if hits else (f"  {record!r}" for record in first))]
+        if len(self) > most:
+            lines.append(f"  … and {len(self) - most:,} more in this list")
         return "\n".join(lines)
 
     def _heading(self) -> str:
         return f"{len(self):,} record{'' if len(self) == 1 else 's'}"
+
+
+def _hit_lines(hits: list[Hit]) -> Iterator[str]:
+    """A line for each hit: its place, and the line of the body that it stands on, each of these once."""
+    before = None
+    for hit in hits:
+        text = hit["line_text"]
+        here = (hit["line"], text.span)
+        head = f"  [{hit['index']}] {hit['start']}-{hit['end']}"
+        if here == before:
+            yield f"{head}, the same line: {shown(hit['match'][:_SHOWN_LINE])}"
+            continue
+        before = here
+        at = max(0, min(hit["start"] - text.span.start - _SHOWN_LINE // 3, len(text) - _SHOWN_LINE))
+        cut = text[at : at + _SHOWN_LINE]
+        said = ("…" if at else "") + cut + ("…" if at + len(cut) < len(text) else "")
+        yield f"{head}, line {hit['line']} of {hit['document']}: {said}"
 
 
 class Hits(Records):

@@ -51,14 +51,13 @@ HELPERS: tuple[Helper, ...] = (
     Helper(
         "peek",
         "(start, end, unit='chars')",
-        "a slice by characters or by lines (unit='lines'); 0-based, end-exclusive, clamped, negative counts "
-        "from the end; up to 100,000 characters; a str that remembers its .span",
+        "a slice by characters or by lines (unit='lines'); up to 100,000 characters; a str that remembers "
+        "its .span",
     ),
     Helper(
         "search",
         "(pattern, max_hits=100, context=120)",
-        "regex search, MULTILINE, in linear time; a list of hits; .total is the exact number of matches, "
-        ".truncated says whether the list was cut",
+        "regex search, MULTILINE, in linear time ((?i) ignores case); a list of hits",
         ("index", "start", "end", "line", "match", "snippet", "line_text", "document"),
     ),
     Helper("around", "(where, lines=3)", "the whole lines around a hit or an offset, as peek returns them"),
@@ -71,21 +70,22 @@ HELPERS: tuple[Helper, ...] = (
     Helper(
         "rank",
         "(query, k=10)",
-        "the k passages that fit the words of the query best (BM25, stemmed), best first; words in double "
-        "quotes are a phrase; a pack is a slice and can be evidence",
+        "the k passages (packs) that fit the words of the query best (BM25, stemmed), best first; words in "
+        "double quotes are a phrase",
         ("index", "start", "end", "score", "heading_path", "document", "text"),
     ),
     Helper("count", "(pattern)", "the exact number of matches of a regex in the whole input"),
     Helper(
         "read_lines",
         "(start=0, end=None)",
-        "lines one after another, lazily, over the whole input if need be",
+        "lines one after another, lazily, over the whole input if need be, each a str with these fields too",
         ("number", "start", "end", "text"),
     ),
     Helper(
         "read_records",
         "()",
-        "rows of JSONL, JSON arrays or CSV, or messages of chats, one after another, lazily",
+        "rows of JSONL, JSON arrays or CSV, or messages of chats, one after another, lazily; .value is the "
+        "dict with the row's own fields",
         ("value", "start", "end"),
     ),
     Helper("read_all", "()", "the whole input as one str, up to 20,000,000 characters"),
@@ -105,13 +105,12 @@ HELPERS: tuple[Helper, ...] = (
     Helper(
         "sub_query",
         "(prompt, slice=None, sample=0, numbered=False, schema=None)",
-        "one child reads one slice and answers: a str with .ok .found .error .span .usage .cached .value",
+        "one child reads one slice and answers",
     ),
     Helper(
         "sub_query_batch",
         "(prompt, slices, on_error='keep', numbered=False, schema=None)",
-        "one prompt over many independent slices, concurrently; a list in order, with .failed, .found "
-        "and .joined()",
+        "one prompt over many independent slices, concurrently",
     ),
     Helper(
         "sub_query_map",
@@ -128,8 +127,7 @@ HELPERS: tuple[Helper, ...] = (
         "sub_rlm",
         "(prompt, source=None)",
         "a whole RLM like you, with a kernel and a handle of its own over source (a slice, of any size; "
-        "none: an empty handle); a str like a child's answer, with .how 'rlm' or 'child', .evidence and "
-        ".value when it finalised no text",
+        "none: an empty handle); answers like a child, with .value when it finalised no text",
     ),
     Helper(
         "sub_rlm_batch",
@@ -149,9 +147,30 @@ HELPERS: tuple[Helper, ...] = (
     Helper(
         "finalize",
         "(value, confidence=None, evidence=None)",
-        "end the run with value (JSON-safe); confidence 'low', 'medium', 'high' or 0 to 1; evidence is a "
-        "list of hits, packs, chunks, spans or verbatim quotes",
+        "end the run with value",
     ),
 )
 
 NAMES: tuple[str, ...] = tuple(helper.name for helper in HELPERS)
+
+GUESSES: dict[str, tuple[str, ...]] = {
+    "pattern": ("query", "regex"),
+    "max_hits": ("limit", "n", "k", "top_k", "max", "max_results", "max_matches"),
+    "context": ("window", "context_chars"),
+    "lines": ("window", "context", "n", "line_count"),
+    "where": ("hit", "offset", "position"),
+    "query": ("pattern", "text", "question"),
+    "k": ("n", "top_k", "limit", "max_hits", "max_results"),
+    "max_chars": ("size", "chunk_size", "chunk_chars", "max_size"),
+    "by": ("unit", "split_by"),
+    "prompt": ("question", "query", "task"),
+    "slice": ("text", "context", "chunk", "source"),
+    "slices": ("chunks", "texts", "contexts", "items"),
+    "prompts": ("questions", "queries", "tasks"),
+    "source": ("text", "context", "slice"),
+    "sources": ("texts", "contexts", "slices"),
+    "value": ("answer", "result"),
+    "evidence": ("citations", "quotes", "sources"),
+}
+"""Names that models give a parameter in the place of its own. One that means a single parameter of the helper
+called, and one that is not given otherwise, is taken for it."""

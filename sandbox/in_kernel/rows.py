@@ -19,10 +19,32 @@ _WINDOW = 1 << 20
 _LARGEST = 64_000_000
 _NUMBER_TAIL = 3
 _SPACE = " \t\r\n"
-_FORMATS = ("jsonl", "json", "csv", "chat", "card")
+_DATA = ("jsonl", "json", "csv")
+_FORMATS = (*_DATA, "chat", "card")
 
 
-class Rows(Iterator[Record]):
+class Row(Record):
+    """A row: its own fields are `value`, `start`, `end`, `error` and `document`. Who asks it for a field of
+    the data is told where that is, by `get` too: a None there would go unnoticed."""
+
+    __slots__ = ()
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        if key in self or not self._holds(key):
+            return super().get(key, default)
+        raise KeyError(self._lacks(key))
+
+    def _lacks(self, key: Any) -> str:
+        if self._holds(key):
+            return f"{key!r} is a field of this row's value: .value[{key!r}]"
+        return super()._lacks(key)
+
+    def _holds(self, key: Any) -> bool:
+        value = dict.get(self, "value")
+        return isinstance(value, dict) and key in value
+
+
+class Rows(Iterator[Row]):
     """Records (value, start, end, error, document), one a row, over every document that has rows.
 
     `value` is a dict for CSV (by the header row) and for a chat's messages (message, role, author, time,
@@ -35,7 +57,7 @@ class Rows(Iterator[Record]):
         self._body = body
         self._log = log
         self._plan = [(document, _format(body, document)) for document in body.documents]
-        self._own: Iterator[Record] | None = None
+        self._own: Iterator[Row] | None = None
         if not any(form for _, form in self._plan):
             kinds = ", ".join(sorted({document.kind for document in body.documents})) or "none"
             raise ValueError(
@@ -43,15 +65,22 @@ class Rows(Iterator[Record]):
                 "use read_lines() and take the lines apart yourself"
             )
 
-    def __iter__(self) -> Iterator[Record]:
+    def __iter__(self) -> Iterator[Row]:
         for document, form in self._plan:
             if form is None:
                 continue
+            # What stands between two rows of data (line ends, commas, a header) was gone through with them;
+            # between two messages there may be text.
+            joined = form in _DATA
+            reached = document.start
             for start, end, value, error in _READERS[form](self._body, document):
-                self._log.read(start, end)
-                yield Record(value=value, start=start, end=end, error=error, document=document.name)
+                self._log.read(min(reached, start) if joined else start, end)
+                reached = end
+                yield Row(value=value, start=start, end=end, error=error, document=document.name)
+            if joined:
+                self._log.read(reached, document.end)
 
-    def __next__(self) -> Record:
+    def __next__(self) -> Row:
         if self._own is None:
             self._own = iter(self)
         return next(self._own)

@@ -90,6 +90,7 @@ def test_provenance_names_document_section_page_range_and_part() -> None:
     assert label is not None
     assert label[2] == 'document "a\\"\\n===== b", section "Chapter 2", page 7, characters 10 to 11'
     assert "part 3 of 12" in user[: label.start()]
+    assert "part 1 of 1" not in ChildPrompt().assemble(child("t", piece, part=(1, 1))).user
     assert "text made for this call" in ChildPrompt().assemble(child("t", ChildSliceText("made"))).user
 
 

@@ -10,7 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prompts.errors import PromptError
-from prompts.recipes.corrections import correction, last_round_notice, soft_breach_reminder
+from prompts.recipes.corrections import (
+    advice_on,
+    correction,
+    last_round_notice,
+    soft_breach_reminder,
+)
 
 VIOLATIONS = (
     "no_block",
@@ -61,3 +66,36 @@ def test_the_last_round_asks_for_finalize_and_says_why() -> None:
     """driver.md 2.4."""
     notice = last_round_notice("the limit of 30 rounds is reached.")
     assert "last round: the limit of 30 rounds is reached. Call `finalize`" in notice
+
+
+@pytest.mark.parametrize(
+    ("ename", "evalue", "advice"),
+    [
+        ("NameError", "name 'context' is not defined", "peek(start, end)"),
+        ("NameError", "name 'llm_query' is not defined", "sub_query(prompt, slice)"),
+        ("NameError", "name 'FINAL_VAR' is not defined", "finalize(value)"),
+        ("ModuleNotFoundError", "No module named 'pandas.io'", "`pandas` is not installed here"),
+        ("TypeError", "object Hits can't be used in 'await' expression", "without `await`"),
+        ("SyntaxError", "f-string: unmatched '[' (1234.py, line 1)", "use the other kind of quotes"),
+    ],
+)
+def test_a_slip_that_models_make_is_answered_with_what_to_do(ename, evalue, advice) -> None:
+    """driver.md 1.4, 2.2: an error says what to do instead."""
+    assert advice in advice_on(ename, evalue)
+
+
+@pytest.mark.parametrize(
+    ("ename", "evalue"),
+    [
+        ("NameError", "name 'rows' is not defined"),
+        ("SyntaxError", "invalid syntax"),
+        ("KeyError", "'context'"),
+        ("ModuleNotFoundError", "?"),
+    ],
+)
+def test_of_any_other_error_nothing_is_said(ename: str, evalue: str) -> None:
+    assert advice_on(ename, evalue) == ""
+
+
+def test_of_several_blocks_it_is_said_to_make_one() -> None:
+    assert "put the code of all of them into one" in correction("several_blocks", "2 blocks")

@@ -71,6 +71,28 @@ async def test_older_rounds_are_folded_near_the_window_and_the_last_four_stay_ve
     assert all(f"\nv{n}: int" in after[2] for n in range(1, first + 1))  # listed: the kernel's variables
 
 
+async def test_where_four_rounds_do_not_fit_fewer_stay(run, block) -> None:
+    """2.6: long outputs in a small window. Notes are never asked for in no tokens, and no request is larger
+    than the window."""
+    model = ScriptedModel.of(
+        root=[
+            *(block(f"v{n} = {n}\nprint('filler words ' * 600)") for n in range(8)),
+            block("peek(0, 1)\nfinalize(v7)"),
+        ],
+        summary=NOTES,
+        window=WINDOW,
+    )
+    result = await run(model, settings=SETTINGS)
+    assert result.answer == 7
+    folded = [event for event in run.events if isinstance(event, RoundsFolded)]
+    assert folded
+    assert {event.fault for event in folded} == {""}
+    summaries = [request for request in model.requests if request.role == "summary"]
+    assert all(request.max_output_tokens >= 400 for request in summaries)
+    journalled = [data["prompt_tokens"] for data in await events(run, "model_call") if data["role"] == "root"]
+    assert max(journalled) <= WINDOW.context - WINDOW.output
+
+
 async def test_nothing_is_folded_while_there_is_room(run, block) -> None:
     """2.6: a window four times as large sees every round, append-only."""
     model = ScriptedModel.of(root=blocks(block), window=ModelWindow(context=60_000, output=1_000))
@@ -182,12 +204,14 @@ async def test_the_room_for_notes_is_in_the_providers_tokens(run, block, counted
     assert all(event.after * counted <= 0.8 * window.context for event in folded)
 
 
-async def test_four_rounds_that_fill_the_window_alone_are_left_as_they_are(run, block) -> None:
-    """2.6, prompts.md 5.5: where nothing is gained nothing is folded, and no summary is paid for."""
-    cells = [block(f"x{n} = {n}\nprint('word{n} ' * 800)") for n in range(1, 4)]
+async def test_four_rounds_over_the_threshold_alone_are_left_as_they_are(run, block) -> None:
+    """2.6, prompts.md 5.5: while the window holds them nothing is folded, and no summary is paid for."""
+    cells = [block(f"x{n} = {n}\nprint('word{n} ' * 600)") for n in range(1, 4)]
     model = ScriptedModel.of(
         root=[*cells, block("count('one')\nfinalize(x1 + x2 + x3)")], summary=NOTES, window=WINDOW
     )
     result = await run(model, settings=SETTINGS)
     assert result.answer == 6
     assert {request.role for request in model.requests} == {"root"}
+    asked = [data["prompt_tokens"] for data in await events(run, "model_call")]
+    assert 0.8 * WINDOW.context < max(asked) <= WINDOW.context - WINDOW.output

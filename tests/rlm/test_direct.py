@@ -22,6 +22,16 @@ async def test_a_short_context_is_answered_by_one_call(run) -> None:
     assert BODY.splitlines()[1] in model.requests[0].messages[-1].content
 
 
+async def test_the_quotes_do_not_count_against_the_form_that_the_task_fixes(run) -> None:
+    """driver.md 2.5: a task that wants the letter alone gets it, and the quotes prove it all the same."""
+    model = ScriptedModel.of(direct=['B\n\nEvidence:\n"with ninety days\' notice"'])
+    result = await run(model, BODY, settings=Settings(), task="A: 60, B: 90? Answer with the letter only.")
+    assert (result.answer, result.strategy) == ("B", "direct")
+    asked = model.requests[0].messages[-1].content
+    assert "in exactly the form that the task asks for" in asked
+    assert asked.index("the letter only") < asked.index("checked and taken off")
+
+
 @pytest.mark.parametrize(
     "reply",
     ["NOT_FOUND", "Ninety days.", 'Sixty.\n\nEvidence:\n"Either party may end it with sixty days\' notice."'],

@@ -162,6 +162,7 @@ async def test_the_last_round_is_reserved(run, block) -> None:
     assert (result.answer, result.forced, result.stop_reason, result.rounds) == (2, True, "finalized", 3)
     assert [event.final for event in run.seen(RoundStarted)] == [False, False, True]
     assert "last round" in fed_back(model)
+    assert "raise" not in fed_back(model)  # the remedy is the user's, not the root's
     assert model.requests[-1].final
 
 

@@ -134,6 +134,7 @@ def test_quotes_of_the_answer_are_checked_too(make_body: MakeBody) -> None:
         ('"exactly twenty char"', []),
         ("“琥珀宫殿的第七扇门” 「琥珀宫殿的第七扇门后」", ["琥珀宫殿的第七扇门后"]),
         ('"exactly twenty chars"', ["exactly twenty chars"]),
+        ('flags = ["-DWITH_A_BACKEND_OF_ITS_OWN", "src/transports/of_some_kind.c"]', []),
     ],
 )  # fmt: skip
 def test_which_passages_of_an_answer_are_quotes(answer: str, quotes: list[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from prompts.recipes.corrections import advice_on
 from rlm.feedback import ChildTally, Feedback, coverage_line, render
 from rlm.types import Coverage, Span
 from sandbox.types import CellResult
@@ -33,3 +34,22 @@ def test_complete_coverage_is_short() -> None:
     nearly = Coverage(10**6, answered_chars=10**6 - 1, gaps=(Span(0, 1),), uncovered_chars=1)
     assert "(99.9 %)" in coverage_line(nearly)
     assert "(< 0.1 %)" in coverage_line(Coverage(10**6, answered_chars=1))
+
+
+def test_children_that_found_nothing_are_counted() -> None:
+    """driver.md 2.2: what became of the children of a cell."""
+    tally = ChildTally(made=5, failed=1, empty=3, cached=1)
+    told = render(Feedback(1, 30, CellResult(status="ok"), tally, Coverage(10)))
+    assert "Children: 5 asked, 1 failed, 3 found nothing, 1 from memory; " in told
+
+
+def test_an_error_over_a_missing_name_comes_with_what_to_use() -> None:
+    """driver.md 2.2: an error that says what to do instead saves a round."""
+    cell = CellResult(
+        status="error",
+        ename="NameError",
+        evalue="name 'context' is not defined",
+        traceback="  line 1, in <module>\nNameError: name 'context' is not defined",
+    )
+    told = render(Feedback(1, 30, cell, ChildTally(), Coverage(10)))
+    assert told.endswith("is not defined\n" + advice_on("NameError", "name 'context' is not defined"))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from rlm.answer_type import AnswerType
 from rlm.coverage import CoverageLedger
 from rlm.finalization import Finalizer
 from sandbox.context_file import ContextFileWriter
@@ -64,3 +65,18 @@ async def test_in_the_last_round_nothing_is_refused_for_its_evidence(finalizer: 
     """driver.md 2.4, 3.16."""
     finalizer.last_round = True
     assert (await finalizer.judge(Finalization("x [9]", None, (Span(0, 5), "y z y z")))).accepted
+
+
+@pytest.mark.parametrize("value", [None, "", " \n"])
+async def test_nothing_is_no_answer(finalizer: Finalizer, value: str | None) -> None:
+    """driver.md 2.4, 3.16: a run without an answer says so; nobody is handed an empty one as found."""
+    verdict = await finalizer.judge(Finalization(value))
+    assert not verdict.accepted
+    assert "begins with `Not in the documents:`" in verdict.reason
+    assert finalizer.answer is None
+    assert (await finalizer.judge(Finalization([]))).accepted
+
+
+async def test_nothing_is_an_answer_where_the_type_allows_it(finalizer: Finalizer) -> None:
+    typed = Finalizer(finalizer._body, finalizer._coverage, AnswerType({"type": ["string", "null"]}))
+    assert (await typed.judge(Finalization(None))).accepted

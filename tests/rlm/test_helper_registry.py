@@ -11,7 +11,7 @@ import pytest
 from prompts import HandleFacts, HelperDoc, RootInput, RootPrompt
 from sandbox.in_kernel.handle import Handle
 from sandbox.in_kernel.helpers import Helpers
-from sandbox.in_kernel.registry import HELPERS, NAMES
+from sandbox.in_kernel.registry import GUESSES, HELPERS, NAMES
 
 ROOT = RootPrompt().assemble(
     RootInput(
@@ -40,10 +40,23 @@ def test_a_helper_has_the_signature_it_is_listed_with(helper) -> None:
     assert bare(function) == helper.signature
 
 
+def test_every_guess_is_of_a_parameter_that_there_is() -> None:
+    """A guessed name stands for a parameter of a helper, and is no parameter of its own of that helper's."""
+    taken = {
+        name: set(inspect.signature(getattr(Helpers, name, None) or getattr(Handle, name)).parameters)
+        for name in NAMES
+    }
+    assert set(GUESSES) <= set().union(*taken.values())
+    for own, guesses in GUESSES.items():
+        assert own not in guesses
+        assert len(set(guesses)) == len(guesses)
+
+
 @pytest.mark.parametrize("helper", HELPERS, ids=NAMES)
 def test_a_helper_is_in_the_roots_prompt(helper) -> None:
     assert helper.call in ROOT.system
     assert helper.summary in ROOT.system
+    assert not helper.fields or f"[{', '.join(helper.fields)}]" in ROOT.system
 
 
 async def test_the_kernel_holds_exactly_the_listed_helpers(run, block) -> None:
@@ -74,7 +87,7 @@ def test_the_prompt_calls_nothing_else() -> None:
         ("documents", "documents()[0]"),
         ("chunk", "chunk(5)[0]"),
         ("rank", "rank('two')[0]"),
-        ("read_lines", "read_lines()[0]"),
+        ("read_lines", "{key: read_lines()[0][key] for key in ('number', 'start', 'end', 'text')}"),
         ("chunk_coverage", "chunk_coverage(chunk(5))"),
         ("section_at", "section_at(0)"),
         ("evaluate_progress", "evaluate_progress()"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,21 @@ async def test_a_sub_rlm_has_a_kernel_and_a_handle_of_its_own(run, block) -> Non
     assert len(run.seen(RoundStarted)) == 1
 
 
+async def test_the_root_is_told_how_long_a_sub_rlm_took(run, block) -> None:
+    """driver.md 2.2: children made, failed, cached, with seconds, tokens and cost."""
+    model = ScriptedModel.of(
+        root=by_task(
+            block,
+            top="a = sub_rlm('inner', (0, 50))\n---\nfinalize(str(a))",
+            inner="import time\ntime.sleep(0.3)\nfinalize(peek(0, 1))",
+        )
+    )
+    await run(model, BODY, task="top")
+    told = re.search(r"Children: 1 asked, .*; (\d+\.\d) s, ", model.requests[-1].messages[-1].content)
+    assert told is not None
+    assert float(told[1]) >= 0.3
+
+
 async def test_a_sub_rlm_is_told_the_task_in_full(run, block) -> None:
     """driver.md 3.12: the child is told the task in full; it never sees the text."""
     long = "inner " + "very " * 500 + "long"
@@ -93,7 +109,7 @@ async def test_a_source_may_be_text_or_several_pieces(run, block) -> None:
     text, evidence = result.answer
     assert "made here\\nLine 0:\\n" in text
     assert "input [0-7]" in text or "[0-7]" in text
-    assert evidence == [[0, 6]]
+    assert evidence == [[0, 7]]
 
 
 async def test_a_result_that_is_no_text_is_a_value(run, block) -> None:
@@ -120,7 +136,7 @@ async def test_evidence_comes_back_in_the_parents_coordinates(run, block) -> Non
     result = await run(model, BODY, task="top")
     (citation,) = result.citations
     assert citation.verified
-    assert (citation.quote, citation.start) == ("Line 50", BODY.index("Line 50"))
+    assert (citation.quote, citation.start) == ("Line 50: the value is 350.", BODY.index("Line 50"))
 
 
 async def test_what_a_sub_rlm_saw_counts_for_the_whole_input(run, block) -> None:
@@ -380,6 +396,8 @@ class Counted:
     def expect(self, count: int) -> None: ...
 
     def record(self, answer: ChildAnswer) -> None: ...
+
+    def took(self, seconds: float) -> None: ...
 
 
 async def test_a_shared_sub_rlm_goes_on_while_anybody_waits_for_it(tmp_path: Path) -> None:

@@ -54,7 +54,9 @@ async def test_a_batch_over_chunks_covers_the_whole_input(run, block) -> None:
 async def test_a_childs_prompt_holds_its_slice_and_is_bounded(run, block) -> None:
     """driver.md 4.1: built by the child recipe, within child_tokens, the slice with its provenance."""
     model = ScriptedModel.of(
-        root=[block("finalize(sub_query('What is the value of record 5?', search('Record 5:')[0]))")],
+        root=[
+            block("finalize(sub_query('What is the value of record 5?', search('Record 5:', context=0)[0]))")
+        ],
         child="35",
     )
     settings = Settings(strategy="rlm", child=ChildSettings(prompt_tokens=2_000))

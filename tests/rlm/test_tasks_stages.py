@@ -82,7 +82,7 @@ async def test_a_card_run_may_spawn_research_and_act_on_it(worked: Work, block: 
     assert run.completed
     assert len(run.turns) == 2
     (report,) = run.reports
-    assert report.sources[0].citation.quote == "caused by two connections"
+    assert report.sources[0].citation.quote == "The lock was caused by two connections."
     (note,) = run.card.context.notes
     assert note.startswith("Research on “What caused the lock?”")
     assert "caused by two connections" in run.prompt.text

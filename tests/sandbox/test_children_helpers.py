@@ -40,7 +40,7 @@ async def test_spans_cross_the_channel_not_text(open_kernel, handler) -> None:
     kernel = await open_kernel("one\ntwo\nthree\n")
     await run(
         kernel,
-        "sub_query_batch('q', [chunk(5)[1], search('two')[0], peek(0, 3), (1, 2), 'made here', "
+        "sub_query_batch('q', [chunk(5)[1], search('two', context=0)[0], peek(0, 3), (1, 2), 'made here', "
         "[peek(0, 1), 'and', (2, 3)], peek(0, 8)[2:4]])",
     )
     (batch,) = handler.batches
@@ -82,6 +82,84 @@ async def test_a_childs_answer_is_text_to_the_next_child(open_kernel, handler) -
     )
     assert handler.batches[1].slices[0].pieces == ("q 0", "q 1")
     assert handler.finals[0].evidence == (Span(0, 3), Span(4, 7))
+
+
+async def test_a_hit_goes_to_a_child_with_its_lines(open_kernel, handler) -> None:
+    """driver.md 3.13: of the match alone a child could say nothing."""
+    kernel = await open_kernel("one\nthe two of us\nthree\n")
+    await run(
+        kernel, "h = search('two', context=0)\nsub_query_batch('q', h)\nfinalize('a', evidence=[h, (0, 3)])"
+    )
+    assert handler.batches[0].slices[0].pieces == (Span(4, 17),)
+    assert handler.finals[0].evidence == (Span(4, 17), Span(0, 3))
+
+
+async def test_an_answer_as_evidence_is_the_passage_it_quotes(open_kernel, handler) -> None:
+    """driver.md 5.3: the head of a long slice proves nothing; what the child quoted from it does."""
+    kernel = await open_kernel("x" * 500 + " The rent is 1,290 EUR a month. " + "y" * 500)
+    await run(
+        kernel,
+        'said = \'say "The rent is 1,290 EUR a month." and "what nobody ever wrote down here"\'\n'
+        "a = sub_query(said, (0, 1000))\n"
+        "b = sub_query('no quote', (0, 1000))\n"
+        "finalize(a, evidence=[a, b])",
+    )
+    assert handler.finals[0].evidence == (Span(501, 531), Span(0, 1000))
+
+
+async def test_an_awaited_answer_is_itself(open_kernel, handler) -> None:
+    """Helpers are plain functions; a model that awaits them must not lose what it paid for."""
+    kernel = await open_kernel()
+    result = await run(
+        kernel,
+        "a = await sub_query('q', (0, 3))\nb = await sub_query_batch('q', [(4, 7)])\nprint(a, b)",
+    )
+    assert (result.stdout, len(handler.batches)) == ("q 0 <1 answers, 1 found, 0 failed: ['q 0']>\n", 2)
+
+
+async def test_evidence_in_the_place_of_the_confidence_is_evidence(open_kernel, handler) -> None:
+    kernel = await open_kernel()
+    await run(kernel, "finalize('a', [(0, 3), 'two'])")
+    assert (handler.finals[0].confidence, handler.finals[0].evidence) == (None, (Span(0, 3), "two"))
+
+
+GUESSED = {
+    "len(search('t', limit=1))": "len(search('t', max_hits=1))",
+    "search('t', window=1)[0].snippet": "search('t', context=1)[0].snippet",
+    "search(query='t').total": "search('t').total",
+    "around(4, window=0)": "around(4, lines=0)",
+    "len(list(chunk(size=5)))": "len(list(chunk(max_chars=5)))",
+    "sub_query('q', text=(0, 3))": "sub_query('q', (0, 3))",
+    "sub_query_batch(question='q', chunks=[(0, 3)])": "sub_query_batch('q', [(0, 3)])",
+    "helpers.search('t', n=1)": "search('t', max_hits=1)",
+}
+
+
+async def test_a_guessed_name_of_a_parameter_is_understood(open_kernel) -> None:
+    """Models guess names; one that can mean but one parameter costs no round."""
+    kernel = await open_kernel()
+    pairs = ", ".join(f"({call!r}, ({call}) == ({right}))" for call, right in GUESSED.items())
+    result = await run(kernel, f"print([call for call, same in [{pairs}] if not same])")
+    assert (result.stdout, result.evalue) == ("[]\n", "")
+
+
+SEARCH = "it is search(pattern, max_hits=100, context=120)"
+WRONG = {
+    "search('t', flags=2)": f"search() takes no 'flags': {SEARCH}",
+    "search('t', 5, limit=2)": f"search() takes no 'limit': {SEARCH}",
+    "search('t', max_hits=5, limit=2)": f"search() takes no 'limit': {SEARCH}",
+    "peek(3)": "peek() missing 1 required positional argument: 'end'; it is peek(start, end, unit='chars')",
+    "count('a', 'b')": "count() takes 2 positional arguments but 3 were given; it is count(pattern)",
+    "peek('a', 3)": "start is a whole number, not str: use int(...) or // to make it one",
+}
+
+
+async def test_a_wrong_call_is_answered_with_the_right_one(open_kernel) -> None:
+    """Errors say what to do instead."""
+    kernel = await open_kernel()
+    tries = "".join(f"try: {call}\nexcept TypeError as error: said.append(str(error))\n" for call in WRONG)
+    result = await run(kernel, f"said = []\n{tries}print(*said, sep='\\n')")
+    assert result.stdout.splitlines() == list(WRONG.values())
 
 
 @pytest.mark.parametrize("evidence", ["[5]", "[{'quote': 'one', 'line': 1}]", "[None]"])

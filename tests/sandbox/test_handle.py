@@ -247,7 +247,7 @@ def test_records_are_dicts_and_attributes(story: Handle) -> None:
     """driver.md 3: records are dict-like and attribute-like."""
     hit = story.search("needle")[0]
     chunk = story.chunk(40)[1]
-    for record in (hit, chunk, story.context_meta(), story.read_lines()[0], story.documents()[0]):
+    for record in (hit, chunk, story.context_meta(), story.documents()[0]):
         plain = {key: record[key] for key in record}
         assert isinstance(record, Mapping)
         assert {**record} == dict(record) == dict(record.items()) == plain
@@ -266,8 +266,10 @@ def test_records_are_dicts_and_attributes(story: Handle) -> None:
             assert getattr(record, key) == value
         with pytest.raises(AttributeError, match="no field 'nothing' here; there are "):
             _ = record.nothing
-        with pytest.raises(KeyError):
+        with pytest.raises(KeyError, match="no field 'nothing' here; there are "):
             record["nothing"]
+        with pytest.raises(KeyError, match="no field 0 here; there are "):
+            record[0]
         assert fields_of(**record) == plain
     assert hit.pop("match") == "needle"
     assert "match" not in hit
@@ -387,6 +389,61 @@ def test_lines_are_read_lazily_and_exactly(make_handle) -> None:
     with pytest.raises(IndexError, match="there is no such line"):
         all_lines[len(lines)]
     assert list(handle.read_lines(5, 5)) == list(make_handle("").read_lines()) == []
+
+
+def test_a_line_is_a_str_and_a_record(make_handle) -> None:
+    """driver.md 3.5: number, start, end, text; what a model takes a line for, it is."""
+    line = make_handle("one\nERROR two\n").read_lines()[1]
+    assert isinstance(line, str)
+    assert (line, line[:5], line.split()) == ("ERROR two", "ERROR", ["ERROR", "two"])
+    assert ("ERROR" in line, "text" in line) == (True, False)
+    assert [line[key] for key in ("number", "start", "end", "text")] == [1, 4, 13, "ERROR two"]
+    assert (line.number, line.start, line.end, line.text, line.span) == (1, 4, 13, "ERROR two", (4, 13))
+    assert json.dumps(line) == '"ERROR two"'
+    copied = pickle.loads(pickle.dumps(line))
+    assert (copied, copied.number, copied.span) == (line, 1, (4, 13))
+    with pytest.raises(KeyError, match="a line is a str with number, start, end, text"):
+        line["lines"]
+
+
+def test_a_list_of_hits_prints_a_line_each(make_handle) -> None:
+    """driver.md 3: what a model prints of records is short, and tells it where each stands."""
+    text = "a cat and a cat\n" + "x" * 300 + "cat" + "y" * 300 + "\n" + "cat\n" * 30
+    shown = repr(make_handle(text).search("cat")).splitlines()
+    assert shown[:4] == [
+        "33 hits",
+        "  [0] 2-5, line 0 of d0.txt: a cat and a cat",
+        "  [1] 12-15, the same line: 'cat'",
+        f"  [2] 316-319, line 1 of d0.txt: …{'x' * 53}cat{'y' * 104}…",
+    ]
+    assert shown[-1] == "  … and 13 more in this list"
+    assert len(shown) == 22
+    assert repr(make_handle("none").search("cat")) == "0 hits"
+
+
+def test_a_hit_stands_for_the_text_around_it(make_handle) -> None:
+    """driver.md 3.13 and 3.16: as a slice a hit is its lines, with its context; as evidence its line."""
+    before, line, after = "b" * 200, "Ivo Kral takes over all she led.", "a" * 200
+    handle = make_handle(f"{before}\n{line}\n{after}\nthe end", "other")
+    [hit] = handle.search("takes over")
+    assert handle.peek(*hit.passage()) == f"{before}\n{line}\n{after}"
+    assert handle.peek(*hit.proof()) == line
+    [close] = handle.search("takes over", context=0)
+    assert handle.peek(*close.passage()) == line
+    [last] = handle.search("the end")
+    assert handle.peek(*last.passage()).endswith("the end\n")
+    assert handle.peek(*handle.search("other")[0].passage()) == "other"
+
+
+def test_of_a_long_line_a_hit_stands_for_the_words_around_it(make_handle) -> None:
+    words = "word " * 100_000
+    handle = make_handle(f"{words}needle {words}")
+    [hit] = handle.search("needle")
+    proof, passage = handle.peek(*hit.proof()), handle.peek(*hit.passage())
+    assert proof.split() == ["word"] * 39 + ["needle"] + ["word"] * 39
+    assert len(passage) == 120 + len("needle") + 120
+    [whole] = handle.search(f"(word ){{200}}needle {words[:500]}word")
+    assert handle.peek(*whole.proof()) == whole.match[:0] + handle.peek(whole.start, whole.end)
 
 
 def test_a_line_longer_than_a_window_is_one_line(make_handle) -> None:

@@ -202,4 +202,33 @@ def test_rows_are_logged_as_read_while_they_are_handed_out(make_handle) -> None:
     handle.drain_access()
     next(rows)
     next(rows)
-    assert handle.drain_access() == ((Span(0, 3), Span(4, 7)), ())
+    assert handle.drain_access() == ((Span(0, 7),), ())
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("jsonl", '{"a": 1}\n\n{"a": 2}\n' * 50_000),
+        ("json", '[ {"a": 1}, {"a": 2}\n]\n'),
+        ("csv", "a,b\n1,2\n\n3,4\n"),
+    ],
+)
+def test_who_goes_through_all_rows_of_data_has_read_all(make_handle, kind: str, text: str) -> None:
+    """driver.md 5.2: coverage is exact, whatever stands between two rows and however many there are."""
+    handle = make_handle((kind, text), ("text", "prose"))
+    assert sum(1 for _ in handle.read_records()) > 1
+    assert handle.drain_access() == ((Span(0, len(text)),), ())
+
+
+def test_a_field_of_the_data_is_named_where_it_is(make_handle) -> None:
+    """A row is no dict of its fields: the error says where they are."""
+    [row] = make_handle(("jsonl", '{"status": "paid"}\n')).read_records()
+    with pytest.raises(KeyError, match=r"'status' is a field of this row's value: .value\['status'\]"):
+        row["status"]
+    with pytest.raises(KeyError, match=r".value\['status'\]"):
+        row.get("status")
+    assert (row.get("value"), row.get("other"), row.get("other", 5)) == ({"status": "paid"}, None, 5)
+    with pytest.raises(AttributeError, match=r".value\['status'\]"):
+        _ = row.status
+    with pytest.raises(KeyError, match="no field 'other' here; there are value, start"):
+        row["other"]

@@ -1,0 +1,37 @@
+"""A helper as a cell calls it: a guessed name of a parameter is understood, any other is answered with the
+call that is right."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from .registry import GUESSES, Helper
+
+__all__ = ["guided"]
+
+
+def guided(helper: Helper, function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function` under the words of `helper`. TypeError, with the right call in it, for arguments that it
+    does not take."""
+    names = tuple(inspect.signature(function).parameters)
+
+    @functools.wraps(function)
+    def call(*args: Any, **given: Any) -> Any:
+        for name in [name for name in given if name not in names]:
+            meant = [own for own in names[len(args) :] if name in GUESSES.get(own, ()) and own not in given]
+            if len(meant) != 1:
+                raise TypeError(f"{helper.name}() takes no {name!r}: it is {helper.call}")
+            given[meant[0]] = given.pop(name)
+        try:
+            return function(*args, **given)
+        except TypeError as error:
+            if error.__traceback__ is None or error.__traceback__.tb_next is not None:
+                raise
+            # The call itself is wrong: nothing of the helper has run.
+            said = str(error).rpartition(".")[2]
+            raise TypeError(f"{said}; it is {helper.call}") from None
+
+    return call
