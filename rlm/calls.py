@@ -131,7 +131,8 @@ class Caller:
         sent: Callable[[], None] = lambda: None,
         facts: dict[str, Any],
     ) -> Call:
-        """One reply. Raises BudgetExhausted before anything is sent, ModelError when the provider fails.
+        """One reply. Raises BudgetExhausted before anything is sent, ModelError when the provider fails,
+        JournalError before anything is sent when the run has become another process's.
 
         `facts` go into the journal's event beside the reply (the prompt's report, the slice's spans).
         `last_round` takes what the budget holds back for it. `sent` is called once the request goes out.
@@ -142,6 +143,7 @@ class Caller:
         if key is not None and (known := await self._known(key, model, request, facts)) is not None:
             sent()
             return known
+        await self._log.check_mine()
         estimated, prompt_tokens = prompt_tokens, self.calibrated(model, prompt_tokens)
         most = prompt_tokens + request.max_output_tokens
         cost = self.prices.at_most(model, prompt_tokens, request.max_output_tokens)

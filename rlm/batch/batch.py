@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Protocol
 
 from rlm.batch.job import Failure, Job, Outcome
@@ -43,16 +43,25 @@ class BatchEngine(Protocol):
 
 
 class Batch:
-    """The tasks of `tasks` that have no line in `results` yet. `limits` hold for each, `purse` for all."""
+    """The tasks of `tasks` that have no line in `results` yet. `limits` hold for each, `purse` for all.
+    `before` is what their runs took in earlier starts, by their names; `purse` has it among what is spent."""
 
     def __init__(
-        self, tasks: TasksFile, results: ResultsFile, *, limits: Limits, purse: Purse, told: BatchProgress
+        self,
+        tasks: TasksFile,
+        results: ResultsFile,
+        *,
+        limits: Limits,
+        purse: Purse,
+        told: BatchProgress,
+        before: Mapping[str, float] = MappingProxyType({}),
     ) -> None:
         self._tasks = tasks
         self._results = results
         self._limits = limits
         self._purse = purse
         self._told = told
+        self._before = before
         self._failures = 0
         results.summary.tasks = len(tasks.places) + len(tasks.bad)
         self._left = [place for place in tasks.places if not self._has_line(place)]
@@ -89,16 +98,17 @@ class Batch:
             task = self._tasks.read(place)
             run_id = self._run_id(place)
             limits = task.under(self._limits)
+            before = self._before.get(run_id, 0.0)
             try:
-                share = await self._purse.take(limits.cost_usd)
+                share = await self._purse.take(max(0.0, limits.cost_usd - before))
             except BudgetExhausted as error:
                 self._write(task.id, Outcome(None, Failure("BudgetExhausted", str(error))), run_id)
                 continue
             spent = 0.0
             try:
-                job = Job(task, run_id, replace(limits, cost_usd=min(limits.cost_usd, share)))
+                job = Job(task, run_id, replace(limits, cost_usd=min(limits.cost_usd, before + share)))
                 outcome = await engine.run(job)
-                spent = self._write(task.id, outcome, run_id)
+                spent = max(0.0, self._write(task.id, outcome, run_id) - before)
             finally:
                 await self._purse.settle(share, spent)
             self._watch(outcome)

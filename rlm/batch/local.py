@@ -11,8 +11,9 @@ from rlm.batch.job import Failure, Job, Outcome
 from rlm.errors import ConfigurationError, JournalError, RLMError
 from rlm.ground import secrets_of
 from rlm.journal import Journal
+from rlm.recording import Recording
 from rlm.runtime import RLM
-from rlm.types import RunResult
+from rlm.types import RunResult, Usage
 from sandbox.errors import SandboxError, SandboxRefused
 from sandbox.pool import KernelPool
 
@@ -41,7 +42,14 @@ class LocalEngine:
         except (SandboxRefused, ConfigurationError, JournalError):
             raise
         except (RLMError, PromptError, SandboxError) as error:
-            return Outcome(None, Failure(type(error).__name__, str(error)))
+            return Outcome(None, Failure(type(error).__name__, str(error), await self._usage(job.run_id)))
+
+    async def _usage(self, run_id: str) -> tuple[Usage, ...]:
+        """What a run that failed had taken until then."""
+        assert self._journal is not None
+        if not await self._journal.holds(run_id):
+            return ()
+        return Recording.of(await self._journal.events(run_id)).spent.usage
 
     async def _run(self, job: Job) -> RunResult:
         assert self._journal is not None
@@ -50,7 +58,7 @@ class LocalEngine:
         task = job.task
         sources = task.sources()
         if await self._journal.holds(job.run_id):
-            return await rlm.resume(job.run_id, context=sources, take_over=True)
+            return await rlm.resume(job.run_id, context=sources, take_over=True, cost_usd=job.limits.cost_usd)
         return await rlm.run(task.task, sources, schema=task.schema, run_id=job.run_id)
 
     async def __aenter__(self) -> Self:

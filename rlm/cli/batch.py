@@ -101,7 +101,15 @@ def batch(
     config: ConfigOption = None,
 ) -> None:
     """Run many tasks, and write one line for each, whatever happens in between."""
-    from rlm.batch import Batch, LocalEngine, Purse, ResultsFile, RunModels, TasksFile
+    from rlm.batch import (
+        Batch,
+        LocalEngine,
+        Purse,
+        ResultsFile,
+        RunModels,
+        TasksFile,
+        unfinished_costs,
+    )
     from rlm.budget import Limits
     from rlm.cli.batch_progress import BatchDisplay, summary_table
     from rlm.driver import RootSettings
@@ -153,13 +161,19 @@ def batch(
         if engine == "ray":
             from rlm.cluster import ray_engine
 
-            cluster = ray_engine(models, limits, settings, address=address, workers=workers, jobs=jobs)
+            cluster = ray_engine(
+                models, limits, settings, address=address, workers=workers, jobs=jobs, told=display.note
+            )
             chosen = stack.enter_context(cluster)
         else:
             chosen = LocalEngine(rlm, store=journal, slots=jobs)
-        purse = Purse(budget, slots=chosen.slots, floor=floor, spent=results.summary.cost_usd)
-        work = Batch(file, results, limits=limits, purse=purse, told=display.line)
         try:
+            before: dict[str, float] = {}
+            if budget is not None and not results.is_new:
+                before = run_interruptible(unfinished_costs(journal, results.batch))
+            spent = results.summary.cost_usd + sum(before.values())
+            purse = Purse(budget, slots=chosen.slots, floor=floor, spent=spent)
+            work = Batch(file, results, limits=limits, purse=purse, told=display.line, before=before)
             summary = run_interruptible(_run(work, chosen))
         except KeyboardInterrupt:
             display.close()

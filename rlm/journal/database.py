@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sqlite3
-from collections.abc import AsyncIterator, Iterator
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import URL, event, text
 from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError, SQLAlchemyError
@@ -23,12 +24,26 @@ __all__ = ["Database"]
 _BUSY_SECONDS = 15.0
 _WAL_ATTEMPTS = 50
 _WAL_PAUSE_SECONDS = 0.1
+_SERVER_SECONDS = 60.0
+"""How long a server that was there may be away: it is restarted, or moved to another machine."""
+_SERVER_PAUSE_SECONDS = 0.5
+_CONNECT = {
+    "connect_timeout": 10,
+    # A server that vanished without a word is found out within half a minute.
+    "keepalives_idle": 15,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,
+}
+
+_T = TypeVar("_T")
 
 
 class Database:
     """An engine whose failures come out as JournalError: one line naming the store, and what to do.
 
-    Writers of this process queue here rather than on the database's own lock, where waiting is by polling.
+    Writers of this process queue here rather than on the database's own lock, where waiting is by polling. A
+    server that goes away once it was connected to is waited for, for a minute.
     """
 
     def __init__(self, url: URL) -> None:
@@ -63,20 +78,26 @@ class Database:
             await self._engine.dispose()
             self._engine = None
 
-    @contextlib.asynccontextmanager
-    async def write(self) -> AsyncIterator[AsyncConnection]:
-        """One transaction, committed at the end. Its first statement must write: a read first could not
-        be turned into a write while another process wrote."""
+    async def write(self, work: Callable[[AsyncConnection], Awaitable[_T]]) -> _T:
+        """`work` in one transaction, committed at its end. Its first statement must write: a read first could
+        not be turned into a write while another process wrote. Where the server goes away meanwhile, it is
+        done again, and may find that its first attempt was committed."""
         async with self._writing:
             with self._translated("written"):
-                async with self._opened().begin() as connection:
-                    yield connection
+                end = time.monotonic() + _SERVER_SECONDS
+                while True:
+                    try:
+                        async with self._connected(end) as connection, connection.begin():
+                            return await work(connection)
+                    except DBAPIError as error:
+                        if not error.connection_invalidated or time.monotonic() > end:
+                            raise
 
     @contextlib.asynccontextmanager
     async def read(self) -> AsyncIterator[AsyncConnection]:
         """One connection to read with: a single statement sees one state of the store."""
         with self._translated("read"):
-            async with self._opened().connect() as connection:
+            async with self._connected(time.monotonic() + _SERVER_SECONDS) as connection:
                 yield connection
 
     async def shrink(self) -> None:
@@ -108,13 +129,29 @@ class Database:
         async with self.read() as connection:
             return int(await connection.scalar(text(query)) or 0)
 
+    @contextlib.asynccontextmanager
+    async def _connected(self, end: float) -> AsyncIterator[AsyncConnection]:
+        """A connection; a server that can't be reached is tried again until `end`, a file is not."""
+        async with contextlib.AsyncExitStack() as stack:
+            while True:
+                try:
+                    connection = await stack.enter_async_context(self._opened().connect())
+                    break
+                except OperationalError:
+                    if self._is_sqlite or time.monotonic() > end:
+                        raise
+                    await asyncio.sleep(_SERVER_PAUSE_SECONDS)
+            yield connection
+
     def _opened(self) -> AsyncEngine:
         if self._engine is None:
             raise JournalError(f"the journal {self.name} is closed; open it again")
         return self._engine
 
     def _make_engine(self) -> AsyncEngine:
-        arguments: dict[str, Any] = {"timeout": _BUSY_SECONDS} if self._is_sqlite else {}
+        arguments: dict[str, Any] = {"timeout": _BUSY_SECONDS}
+        if not self._is_sqlite:
+            arguments = {name: value for name, value in _CONNECT.items() if name not in self._url.query}
         # hide_parameters: the text of documents does not belong in an error's message
         engine = create_async_engine(
             self._url,

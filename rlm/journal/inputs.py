@@ -46,11 +46,14 @@ async def keep(database: Database, name: str, folder: Path) -> None:
     async with database.read() as connection:
         if await connection.scalar(select(inputs.c.input).where(inputs.c.input == name).limit(1)):
             return
-    parts = _parts(name, folder)
+
+    async def put(connection: AsyncConnection) -> None:
+        parts = _parts(name, folder)
+        while rows := [part for _, part in zip(range(_BATCH), parts, strict=False)]:
+            await connection.execute(insert(inputs), rows)
+
     try:
-        async with database.write() as connection:
-            while rows := [part for _, part in zip(range(_BATCH), parts, strict=False)]:
-                await connection.execute(insert(inputs), rows)
+        await database.write(put)
     except IntegrityError:
         return  # another process has just kept the same
 

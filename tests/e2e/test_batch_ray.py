@@ -15,13 +15,11 @@ from typing import Any
 import psycopg
 import pytest
 
-ray = pytest.importorskip(
-    "ray", reason="Ray is not installed: uv pip install 'ray>=2.50' tests the cluster engine too"
-)
+ray = pytest.importorskip("ray", reason="Ray is not installed here: `make test-ray` runs these")
 
 TASKS = int(os.environ.get("RLM_TEST_RAY_TASKS", "60"))
 JOBS = 4
-pytestmark = [pytest.mark.timeout(180), pytest.mark.filterwarnings("default")]
+pytestmark = [pytest.mark.ray, pytest.mark.timeout(180), pytest.mark.filterwarnings("default")]
 
 
 @pytest.fixture
