@@ -16,11 +16,13 @@ from rlm.batch.summary import BatchSummary, cost_of
 from rlm.batch.tasks_file import TaskPlace, TasksFile
 from rlm.budget import Limits
 from rlm.errors import BudgetExhausted, ModelUnavailable, UsageError
+from sandbox.errors import KernelStartError, SandboxError
 
 __all__ = ["Batch", "BatchEngine", "BatchProgress"]
 
 _FAILURES = 10
-"""So many tasks in a row that their provider failed end the batch: the others would fare no better."""
+"""So many tasks in a row that failed for want of their provider, or of a kernel, end the batch: the others
+would fare no better."""
 
 BatchProgress = Callable[[BatchSummary], None]
 """Is told after every line."""
@@ -73,8 +75,8 @@ class Batch:
 
     async def run(self, engine: BatchEngine) -> BatchSummary:
         """Run what is left; every task has its line then. Raises what ends it before: UsageError,
-        JournalError, SandboxRefused, ModelUnavailable when the provider fails task after task. Whatever ends
-        it, what is written stays, and the next start goes on from there."""
+        JournalError, SandboxRefused, ModelUnavailable when the provider fails task after task, SandboxError when
+        no kernel can be started for task after task. Whatever ends it, what is written stays, and the next start goes on from there."""
         began = time.monotonic()
         for bad in self._tasks.bad:
             if str(bad.id) not in self._results.done:
@@ -121,14 +123,24 @@ class Batch:
         return cost_of(line) or 0.0
 
     def _watch(self, outcome: Outcome) -> None:
-        failed = outcome.result is not None and outcome.result.stop_reason == "model"
-        self._failures = self._failures + 1 if failed else 0
-        if outcome.result is not None and self._failures >= _FAILURES:
-            why = outcome.result.warnings[-1] if outcome.result.warnings else "it gave no reason"
-            raise ModelUnavailable(
-                f"the provider failed {self._failures} tasks one after another ({why}): when it answers "
-                "again, the same command goes on"
+        """Raises ModelUnavailable or SandboxError when task after task fails for want of the same thing."""
+        result, failure = outcome.result, outcome.failure
+        provider = result is not None and result.stop_reason == "model"
+        kernels = failure is not None and failure.type == KernelStartError.__name__
+        self._failures = self._failures + 1 if provider or kernels else 0
+        if self._failures < _FAILURES:
+            return
+        if failure is not None:
+            raise SandboxError(
+                f"no kernel could be started for {self._failures} tasks one after another "
+                f"({failure.message}): when one can (rlm doctor), the same command goes on"
             )
+        assert result is not None
+        why = result.warnings[-1] if result.warnings else "it gave no reason"
+        raise ModelUnavailable(
+            f"the provider failed {self._failures} tasks one after another ({why}): when it answers "
+            "again, the same command goes on"
+        )
 
     def _run_id(self, place: TaskPlace) -> str:
         return f"{self._results.batch}.{place.digest}"

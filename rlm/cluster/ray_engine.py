@@ -162,7 +162,7 @@ class RayEngine:
         self._told = told
         self._places: list[_Place] = []
         self._changed = asyncio.Condition()
-        self._finding: set[asyncio.Task[None]] = set()
+        self._opening: set[asyncio.Task[None]] = set()
 
     async def run(self, job: Job) -> Outcome:
         """What came of it, on whichever node. A job that ends every worker it has, at last one of its own, is
@@ -249,23 +249,19 @@ class RayEngine:
         if not place.there:
             return
         place.there = place.closed = False
-        finding = asyncio.ensure_future(self._find(place))
-        self._finding.add(finding)
-        finding.add_done_callback(self._finding.discard)
+        self._watch(asyncio.ensure_future(self._open(place)))
 
-    async def _find(self, place: _Place) -> None:
-        while True:
-            try:
-                failure = await place.actor.ready.remote(__version__)
-                break
-            except self._ray.exceptions.RayError:
-                await asyncio.sleep(_PAUSE_SECONDS)
-        if failure is not None:
-            self._told(f"a worker can't be used: {failure.message}")
-            return
-        async with self._changed:
-            place.there = True
-            self._changed.notify_all()
+    def _watch(self, opening: asyncio.Task[None]) -> None:
+        """One that can't be used does not keep the others from working."""
+
+        def opened(opening: asyncio.Task[None]) -> None:
+            self._opening.discard(opening)
+            error = None if opening.cancelled() else opening.exception()
+            if error is not None:
+                self._told(f"a worker can't be used: {error}")
+
+        self._opening.add(opening)
+        opening.add_done_callback(opened)
 
     async def __aenter__(self) -> Self:
         actors = self._ray.remote(self._worker).options(
@@ -289,36 +285,32 @@ class RayEngine:
                 ) from None
             raise
         for task in opening:
-            self._finding.add(task)
-            task.add_done_callback(self._opened)
+            self._watch(task)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._end(list(self._finding))
+        await self._end(list(self._opening))
 
     async def _open(self, place: _Place) -> None:
-        try:
-            failure = await place.actor.ready.remote(__version__)
-        except self._ray.exceptions.RayError as error:
-            # It could not even be made.
-            reason = " ".join(str(error.__cause__ or error).split())[-300:]
-            raise ConfigurationError(
-                f"a worker can't be started: is rlm-runtime[ray] installed on every node? ({reason})"
-            ) from error
+        """Until it is ready, however often Ray has to start it. Raises what is wrong with its node."""
+        while True:
+            try:
+                failure = await place.actor.ready.remote(__version__)
+                break
+            except self._ray.exceptions.RayError as error:
+                if "creation task" in str(error):
+                    raise ConfigurationError(
+                        "it can't be started: is rlm-runtime[ray] installed on every node? "
+                        f"({str(error).strip().splitlines()[-1]})"
+                    ) from error
+            await asyncio.sleep(_PAUSE_SECONDS)
         if failure is not None:
             raise FATAL[failure.type](failure.message)
         async with self._changed:
             place.there = True
             self._changed.notify_all()
-
-    def _opened(self, opening: asyncio.Task[None]) -> None:
-        """One that can't be used does not keep the others from working."""
-        self._finding.discard(opening)
-        error = None if opening.cancelled() else opening.exception()
-        if error is not None:
-            self._told(f"a worker can't be used: {error}")
 
     @staticmethod
     async def _first(opening: list[asyncio.Task[None]]) -> None:
