@@ -75,8 +75,9 @@ class Batch:
 
     async def run(self, engine: BatchEngine) -> BatchSummary:
         """Run what is left; every task has its line then. Raises what ends it before: UsageError,
-        JournalError, SandboxRefused, ModelUnavailable when the provider fails task after task, SandboxError when
-        no kernel can be started for task after task. Whatever ends it, what is written stays, and the next start goes on from there."""
+        JournalError, SandboxRefused, ModelUnavailable when the provider fails task after task, SandboxError
+        when no kernel can be started for task after task. Whatever ends it, what is written stays, and the
+        next start goes on from there."""
         began = time.monotonic()
         for bad in self._tasks.bad:
             if str(bad.id) not in self._results.done:
