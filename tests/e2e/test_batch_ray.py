@@ -93,12 +93,14 @@ class Asked:
         return sum(len(times) - 1 for times in self.times.values())
 
     def asked_though_kept(self, store: str) -> list[str]:
-        """The replies that were asked for when they were already in the journal."""
+        """The replies that were asked for when they were already in the journal. Prints what there was (-rP
+        shows it)."""
         query = "SELECT at, data FROM events WHERE kind IN ('child', 'model_call')"
         connect = psycopg.connect if "://" in store else sqlite3.connect
         with connect(store) as connection:
             rows = connection.execute(query).fetchall()
         kept = Counter(json.loads(data)["reply"] for _, data in rows)
+        print(f"{self.calls} calls, {len(kept)} replies kept, {self.again} asked again")
         assert kept.keys() <= self.times.keys()
         assert set(kept.values()) == {1}, "the journal has a reply twice"
         return [reply for at, data in rows if max(self.times[reply := json.loads(data)["reply"]]) > at]
