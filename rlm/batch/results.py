@@ -44,6 +44,8 @@ class ResultsFile:
         it was begun with. A line that was cut off by the end of a process is dropped, and so are the lines of
         tasks that failed without coming to an end. Raises UsageError when it is no results file, belongs to a
         batch with other facts, is written by another process, or can't be written."""
+        if path.exists() and not path.is_file():
+            raise UsageError(f"{path} is no ordinary file: give --out a file, which can be gone on with")
         side = path.with_name(path.name + ".batch")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -113,8 +115,6 @@ class ResultsFile:
     def _load(self) -> None:
         """Count the lines there are, without those that are to be tried again."""
         dropped = False
-        if self.path.exists() and not self.path.is_file():
-            raise UsageError(f"{self.path} is no ordinary file: give --out a file, which can be gone on with")
         try:
             if self.path.exists():
                 kept = self.path.with_name(self.path.name + ".new")
