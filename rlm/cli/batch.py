@@ -191,7 +191,8 @@ async def _run(work: Batch, engine: BatchEngine) -> BatchSummary:
 
 
 def _floor(rlm: RLM, budget: float | None) -> float:
-    """What the first call of a run may cost. Raises ConfigurationError where a budget can't be held."""
+    """What a run needs to begin: its first call, and the last one, which it holds back. Raises
+    ConfigurationError where a budget can't be held."""
     if budget is None:
         return 0.0
     from rlm.models.prices import Prices
@@ -206,7 +207,7 @@ def _floor(rlm: RLM, budget: float | None) -> float:
                 f'[models."{model.name}"] with input_price and output_price, or leave --budget out'
             )
         costs.append(cost)
-    return costs[0]
+    return costs[0] if rlm.settings.strategy == "direct" else 2 * costs[0]
 
 
 async def _planned(rlm: RLM, file: TasksFile) -> dict[str, Any]:
