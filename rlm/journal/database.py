@@ -6,11 +6,11 @@ import asyncio
 import contextlib
 import sqlite3
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import URL, event, text
+from sqlalchemy import URL, Row, Select, event, text
 from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
@@ -82,23 +82,28 @@ class Database:
         """`work` in one transaction, committed at its end. Its first statement must write: a read first could
         not be turned into a write while another process wrote. Where the server goes away meanwhile, it is
         done again, and may find that its first attempt was committed."""
+
+        async def committed(connection: AsyncConnection) -> _T:
+            async with connection.begin():
+                return await work(connection)
+
         async with self._writing:
             with self._translated("written"):
-                end = time.monotonic() + _SERVER_SECONDS
-                while True:
-                    try:
-                        async with self._connected(end) as connection, connection.begin():
-                            return await work(connection)
-                    except DBAPIError as error:
-                        if not error.connection_invalidated or time.monotonic() > end:
-                            raise
+                return await self._patiently(committed)
 
-    @contextlib.asynccontextmanager
-    async def read(self) -> AsyncIterator[AsyncConnection]:
-        """One connection to read with: a single statement sees one state of the store."""
+    async def read(self, work: Callable[[AsyncConnection], Awaitable[_T]]) -> _T:
+        """`work` on a connection to read with: a single statement sees one state of the store. Where the
+        server goes away meanwhile, it is done again."""
         with self._translated("read"):
-            async with self._connected(time.monotonic() + _SERVER_SECONDS) as connection:
-                yield connection
+            return await self._patiently(work)
+
+    async def rows(self, query: Select[Any]) -> Sequence[Row[Any]]:
+        """What a query finds."""
+
+        async def found(connection: AsyncConnection) -> list[Row[Any]]:
+            return list((await connection.execute(query)).all())
+
+        return await self.read(found)
 
     async def shrink(self) -> None:
         """Give the space of removed rows back to the file system, or to the rows that will follow."""
@@ -126,22 +131,21 @@ class Database:
             else "SELECT (SELECT coalesce(sum(pg_column_size(data)), 0) FROM events) "
             "+ (SELECT coalesce(sum(pg_column_size(data)), 0) FROM inputs)"
         )
-        async with self.read() as connection:
-            return int(await connection.scalar(text(query)) or 0)
+        return int(await self.read(lambda connection: connection.scalar(text(query))) or 0)
 
-    @contextlib.asynccontextmanager
-    async def _connected(self, end: float) -> AsyncIterator[AsyncConnection]:
-        """A connection; a server that can't be reached is tried again until `end`, a file is not."""
-        async with contextlib.AsyncExitStack() as stack:
-            while True:
-                try:
-                    connection = await stack.enter_async_context(self._opened().connect())
-                    break
-                except OperationalError:
-                    if self._is_sqlite or time.monotonic() > end:
-                        raise
-                    await asyncio.sleep(_SERVER_PAUSE_SECONDS)
-            yield connection
+    async def _patiently(self, work: Callable[[AsyncConnection], Awaitable[_T]]) -> _T:
+        """`work` on a connection, again and again while a server can't be reached. A file is tried once."""
+        end = time.monotonic() + (0.0 if self._is_sqlite else _SERVER_SECONDS)
+        while True:
+            connected = False
+            try:
+                async with self._opened().connect() as connection:
+                    connected = True
+                    return await work(connection)
+            except OperationalError as error:
+                if (connected and not error.connection_invalidated) or time.monotonic() > end:
+                    raise
+            await asyncio.sleep(_SERVER_PAUSE_SECONDS)
 
     def _opened(self) -> AsyncEngine:
         if self._engine is None:

@@ -119,8 +119,8 @@ class RunLog:
         """Raises JournalError when the run was taken over (`Journal.resume`) or removed: before money is
         spent on what could not be kept."""
         query = select(runs.c.process).where(runs.c.run_id == self.run_id)
-        async with self._journal._database.read() as connection:
-            self._refuse_if_lost(await connection.scalar(query))
+        rows = await self._journal._database.rows(query)
+        self._refuse_if_lost(rows[0].process if rows else None)
 
     async def tally(self, *, rounds: int, sub_calls: int, cost_usd: float | None) -> None:
         """Tell the list of runs how far this one is: totals so far."""
@@ -185,11 +185,9 @@ class RunLog:
     async def _has(self, rows: Sequence[Mapping[str, Any]]) -> bool:
         """Whether the store holds just these events."""
         mine = (events.c.run_id == self.run_id) & (events.c.seq >= rows[0]["seq"])
-        async with self._journal._database.read() as connection:
-            found = (await connection.execute(select(events).where(mine).order_by(events.c.seq))).mappings()
-            there = [dict(row) for row in found]
-            await self._claimed(connection)
-        return there == list(rows)
+        found = await self._journal._database.rows(select(events).where(mine).order_by(events.c.seq))
+        await self.check_mine()
+        return [dict(row._mapping) for row in found] == list(rows)
 
     async def _claimed(self, connection: AsyncConnection) -> None:
         """Hold on to the run until the end of the transaction. Raises JournalError when another process has
@@ -291,39 +289,32 @@ class Journal:
     async def runs(self, limit: int | None = 20) -> tuple[RunSummary, ...]:
         """The newest runs, newest first, at most `limit`; None is all."""
         query = select(runs).order_by(runs.c.started_at.desc(), runs.c.run_id.desc()).limit(limit)
-        async with self._database.read() as connection:
-            rows = (await connection.execute(query)).all()
-        return tuple(map(_summary, rows))
+        return tuple(map(_summary, await self._database.rows(query)))
 
     async def get(self, run_id: str) -> RunSummary:
         """One run, by its full name. Raises JournalError if it is not here."""
-        async with self._database.read() as connection:
-            row = (await connection.execute(select(runs).where(runs.c.run_id == run_id))).first()
-        if row is None:
+        found = await self._database.rows(select(runs).where(runs.c.run_id == run_id))
+        if not found:
             raise JournalError(
                 f"there is no run {run_id!r} in {self._database.name}; list the runs to see their names"
             )
-        return _summary(row)
+        return _summary(found[0])
 
     async def holds(self, run_id: str) -> bool:
         """Whether there is a run of that name."""
-        query = select(runs.c.run_id).where(runs.c.run_id == run_id)
-        async with self._database.read() as connection:
-            return await connection.scalar(query) is not None
+        return bool(await self._database.rows(select(runs.c.run_id).where(runs.c.run_id == run_id)))
 
     async def unfinished(self, prefix: str) -> tuple[str, ...]:
         """The names, each beginning with `prefix`, of runs that can be gone on with, or still run."""
         ended = (runs.c.state == "finished") & runs.c.stop_reason.not_in(GO_ON)
         query = select(runs.c.run_id).where(runs.c.run_id.startswith(prefix, autoescape=True), ~ended)
-        async with self._database.read() as connection:
-            return tuple(await connection.scalars(query))
+        return tuple(row.run_id for row in await self._database.rows(query))
 
     async def events(self, run_id: str) -> tuple[Event, ...]:
         """Every event of a run committed so far, in order. Raises JournalError if the run is not here."""
         await self.get(run_id)
         query = select(events).where(events.c.run_id == run_id).order_by(events.c.seq)
-        async with self._database.read() as connection:
-            rows = (await connection.execute(query)).all()
+        rows = await self._database.rows(query)
         return tuple(Event(row.run_id, row.seq, row.at, row.kind, json.loads(row.data)) for row in rows)
 
     async def resolve(self, prefix: str) -> str:
@@ -335,9 +326,8 @@ class Journal:
             .order_by(runs.c.started_at.desc(), runs.c.run_id.desc())
             .limit(_LISTED + 1)
         )
-        async with self._database.read() as connection:
-            exact = await connection.scalar(select(runs.c.run_id).where(runs.c.run_id == prefix))
-            names = [exact] if exact is not None else list(await connection.scalars(query))
+        exact = await self._database.rows(select(runs.c.run_id).where(runs.c.run_id == prefix))
+        names = [row.run_id for row in exact or await self._database.rows(query)]
         if len(names) == 1:
             return str(names[0])
         if not names:
@@ -389,19 +379,16 @@ class Journal:
 
     async def _remembered(self, key: str) -> Mapping[str, Any] | None:
         query = select(events.c.data).where(events.c.key == key, events.c.kind == "child")
-        async with self._database.read() as connection:
-            rows = await connection.scalars(query.order_by(events.c.at.desc()))
-            for row in rows:
-                data: Mapping[str, Any] = json.loads(row)
-                if data.get("finish_reason") == "stop" and data.get("reply"):
-                    return data
+        for row in await self._database.rows(query.order_by(events.c.at.desc())):
+            data: Mapping[str, Any] = json.loads(row.data)
+            if data.get("finish_reason") == "stop" and data.get("reply"):
+                return data
         return None
 
     async def _claim(self, run_id: str, take_over: bool, owner: str) -> None:
         """Make this process the one that the run belongs to."""
         query = select(runs).where(runs.c.run_id == run_id)
-        async with self._database.read() as connection:
-            row = (await connection.execute(query)).one()
+        (row,) = await self._database.rows(query)
         taken = JournalError(f"run {run_id} is still running; stop it first, or wait for it")
         if _summary(row).state == "running" and not take_over:
             raise taken
@@ -448,9 +435,8 @@ class Journal:
             await self._database.write(put)
         except IntegrityError as error:
             # The server may have gone away just after it had committed a first attempt.
-            async with self._database.read() as connection:
-                there = await connection.scalar(select(runs.c.process).where(runs.c.run_id == run_id))
-            if there == owner:
+            found = await self._database.rows(select(runs.c.process).where(runs.c.run_id == run_id))
+            if found and found[0].process == owner:
                 return
             raise JournalError(f"there is a run {run_id!r} already; give the new one another name") from error
 

@@ -112,6 +112,44 @@ def test_interrupted_it_says_that_the_same_command_goes_on(
     assert len({line["id"] for line in lines_of(out)}) == 8
 
 
+def test_interrupted_twice_it_ends_at_once_and_what_is_written_is_whole(
+    rlm, rlm_process, counting, tasks, tmp_path
+) -> None:
+    path, out = tasks(8), tmp_path / "r.jsonl"
+    command = ["batch", str(path), "--out", str(out), "--jobs", "4", *options(counting)]
+    process = rlm_process(*command)
+    while process.poll() is None and (not out.exists() or out.read_bytes().count(b"\n") < 2):
+        time.sleep(0.01)
+    for _ in range(2):
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.02)
+    _, stderr = process.communicate(timeout=30)
+    assert process.returncode == 130, stderr
+    assert "Traceback" not in stderr
+    assert rlm(*command).code == 0
+    assert sorted(line["id"] for line in lines_of(out)) == sorted(f"t{n}" for n in range(8))
+
+
+def test_a_postgresql_that_is_restarted_in_the_middle_is_waited_for_and_nothing_is_paid_twice(
+    rlm_process, counting, tasks, restartable_postgres, tmp_path: Path
+) -> None:
+    url, restart = restartable_postgres
+    path, out = tasks(24), tmp_path / "r.jsonl"
+    process = rlm_process(
+        "batch", str(path), "--out", str(out), "--jobs", "4", "--store", url, *options(counting)
+    )
+    for after in (4, 12):
+        while process.poll() is None and (not out.exists() or out.read_bytes().count(b"\n") < after):
+            time.sleep(0.01)
+        assert process.poll() is None, process.stderr.read()
+        restart(0.5).result()
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 0, stderr
+    assert sorted(line["id"] for line in lines_of(out)) == sorted(f"t{n}" for n in range(24))
+    assert len(counting.asked) == 24 * 3
+    assert set(counting.asked.values()) == {1}
+
+
 def test_without_a_key_it_answers_offline_and_prints_a_table(rlm, tasks, tmp_path) -> None:
     out = tmp_path / "r.jsonl"
     ran = rlm("batch", str(tasks(6)), "--out", str(out))
