@@ -145,7 +145,9 @@ class RLM:
             )
         )
         journal = await stack.enter_async_context(open_journal(self.settings, self._shared_journal))
-        removed = await journal.prune(most_bytes=self.settings.store_mb << 20)
+        removed: Sequence[str] = ()
+        if self._shared_journal is None:
+            removed = await journal.prune(most_bytes=self.settings.store_mb << 20)
         warnings = warnings_of(loaded)
         facts = facts_of(engine, loaded.context, source_facts(sources), warnings, answer_type)
         kept = input_to_keep(journal, loaded.context.folder, facts["sources"])
@@ -165,7 +167,7 @@ class RLM:
 
     def sharing(self, kernels: KernelPool, journal: Journal, limits: Limits) -> RLM:
         """The same models and settings for one of many runs, under limits of its own: its kernels come from
-        `kernels`, it is kept in `journal`, and both outlive it."""
+        `kernels`, it is kept in `journal`, and both outlive it. Who shares a journal sees to its size."""
         other = copy(self)
         other._kernels = kernels
         other._shared_journal = journal

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from types import TracebackType
 from typing import Self
 
@@ -19,6 +20,8 @@ from sandbox.pool import KernelPool
 
 __all__ = ["LocalEngine"]
 
+_ROOM_SECONDS = 300.0
+
 
 class LocalEngine:
     """Runs jobs with one RLM, up to `slots` of them at a time, within `async with`. `store` is its journal's.
@@ -30,6 +33,7 @@ class LocalEngine:
     def __init__(self, rlm: RLM, *, store: str, slots: int) -> None:
         self.slots = slots
         self._rlm = rlm
+        self._room_at = 0.0
         self._opening = Journal.open(store)
         self._journal: Journal | None = None
         self._kernels: KernelPool | None = None
@@ -54,12 +58,19 @@ class LocalEngine:
     async def _run(self, job: Job) -> RunResult:
         assert self._journal is not None
         assert self._kernels is not None
+        await self._make_room(self._journal)
         rlm = self._rlm.sharing(self._kernels, self._journal, job.limits)
         task = job.task
         sources = task.sources()
         if await self._journal.holds(job.run_id):
             return await rlm.resume(job.run_id, context=sources, take_over=True, cost_usd=job.limits.cost_usd)
         return await rlm.run(task.task, sources, schema=task.schema, run_id=job.run_id)
+
+    async def _make_room(self, journal: Journal) -> None:
+        """Keep the journal within its size, now and then: all of it is looked through for that."""
+        if time.monotonic() >= self._room_at:
+            self._room_at = time.monotonic() + _ROOM_SECONDS
+            await journal.prune(most_bytes=self._rlm.settings.store_mb << 20)
 
     async def __aenter__(self) -> Self:
         self._journal = await self._opening.__aenter__()

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import Row, delete, insert, select, update
+from sqlalchemy import Row, delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -366,16 +366,23 @@ class Journal:
                 await self._finish_writing(self._delete(run_id))
         if most_bytes is not None:
             oldest = sorted(ended, key=lambda run: (run.state == "interrupted", run.started_at))
+            # What a run takes is soon known, the whole only by looking through it.
+            excess = await self._database.size() - most_bytes
             for run in oldest:
-                if run.run_id in chosen:
-                    continue
-                if await self._database.size() <= most_bytes:
+                if excess <= 0 and (excess := await self._database.size() - most_bytes) <= 0:
                     break
-                await self._finish_writing(self._delete(run.run_id))
-                chosen.append(run.run_id)
+                if run.run_id not in chosen:
+                    excess -= await self._bytes(run.run_id)
+                    await self._finish_writing(self._delete(run.run_id))
+                    chosen.append(run.run_id)
         if chosen:
             await self._finish_writing(self._database.shrink())
         return tuple(chosen)
+
+    async def _bytes(self, run_id: str) -> int:
+        """What the events of a run take, about."""
+        query = select(func.sum(func.length(events.c.data)).label("bytes"))
+        return int((await self._database.rows(query.where(events.c.run_id == run_id)))[0].bytes or 0)
 
     async def _remembered(self, key: str) -> Mapping[str, Any] | None:
         query = select(events.c.data).where(events.c.key == key, events.c.kind == "child")
