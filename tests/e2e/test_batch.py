@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import socket
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -225,3 +226,26 @@ def test_without_ray_installed_it_says_what_to_install(rlm, tasks, tmp_path) -> 
     ran = rlm(*command)
     assert ran.code == 2
     assert "install rlm-runtime[ray]" in ran.one_line
+
+
+def test_a_cluster_with_other_versions_is_named_with_both(rlm, tasks, tmp_path) -> None:
+    """A stand-in for a Ray that refuses as the real one does."""
+    (tmp_path / "ray").mkdir()
+    (tmp_path / "ray" / "__init__.py").write_text(
+        "def init(**_):\n"
+        "    raise RuntimeError('Version mismatch: The cluster was started with:\\n    Ray: 2.1\\n"
+        "This process on 10.0.0.1 was started with:\\n    Ray: 2.60\\n')\n"
+    )
+    with socket.create_server(("127.0.0.1", 0)) as head:
+        command = ["batch", str(tasks(1)), "--out", str(tmp_path / "r.jsonl"), "--engine", "ray"]
+        command += [
+            "--address",
+            f"127.0.0.1:{head.getsockname()[1]}",
+            "--store",
+            "postgresql://127.0.0.1:1/x",
+        ]
+        ran = rlm(*command, env={"PYTHONPATH": str(tmp_path)})
+    assert ran.code == 2
+    assert "runs other versions: install the same Python and Ray" in ran.one_line
+    assert "Ray: 2.1 " in ran.one_line
+    assert "Ray: 2.60" in ran.one_line

@@ -20,7 +20,7 @@ import pytest
 
 ray = pytest.importorskip("ray", reason="Ray is not installed here: `make test-ray` runs these")
 
-TASKS = int(os.environ.get("RLM_TEST_RAY_TASKS", "40"))
+TASKS = int(os.environ.get("RLM_TEST_RAY_TASKS", "24"))
 JOBS = 4
 PARTS = 4
 LATENCY = 0.1
