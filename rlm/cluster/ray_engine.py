@@ -42,13 +42,13 @@ has lost all of them is what ends them."""
 
 @dataclass(slots=True, eq=False)
 class _Place:
-    """One worker: its actor, how many jobs it has, whether it is known to be there, and whether it is kept
-    for one job alone."""
+    """One worker: its actor, how many jobs it has, whether it is known to be there, and the job that it is
+    kept for, if it is for one alone."""
 
     actor: Any
     jobs: int = 0
     there: bool = True
-    closed: bool = False
+    kept: Job | None = None
 
 
 @contextmanager
@@ -169,7 +169,8 @@ class RayEngine:
         given up. Raises what would fail every other job as well, and UsageError when no worker is left."""
         job = replace(job, task=job.task.seen_from(self._folder))
         for losses in range(_TOGETHER + _ALONE):
-            place = await self._take(alone=losses >= _TOGETHER)
+            alone = losses >= _TOGETHER
+            place = await self._take(job, alone=alone)
             try:
                 outcome: Outcome = await place.actor.run.remote(job)
             except self._ray.exceptions.RayTaskError:
@@ -178,7 +179,7 @@ class RayEngine:
                 self._lost(place)
                 continue
             finally:
-                await self._give_back(place)
+                await self._give_back(place, alone=alone)
             return self._judged(outcome, job)
         why = (
             f"each of the {losses + 1} workers that it was given to was lost, {_ALONE} of them with it alone"
@@ -204,23 +205,23 @@ class RayEngine:
             raise FATAL[failure.type](failure.message)
         return outcome
 
-    async def _take(self, *, alone: bool) -> _Place:
+    async def _take(self, job: Job, *, alone: bool) -> _Place:
         """The worker with the fewest jobs of those that have room for one; or one that has none, and gets no
         other."""
         place: _Place | None = None
         try:
             async with self._changed:
                 while True:
-                    if place is None or not place.there:
-                        place = self._choose(alone=alone)
+                    if place is None or not place.there or place.kept is not job:
+                        place = self._choose(job, alone=alone)
                     if place is not None and (place.jobs == 0 or not alone):
                         place.jobs += 1
                         return place
                     gone = not any(place.there for place in self._places)
                     await asyncio.wait_for(self._changed.wait(), _ALL_LOST_SECONDS if gone else None)
         except BaseException as error:
-            if place is not None:
-                place.closed = False
+            if place is not None and place.kept is job:
+                place.kept = None
             if not isinstance(error, TimeoutError):
                 raise
             raise UsageError(
@@ -228,27 +229,29 @@ class RayEngine:
                 "nodes; the same command goes on"
             ) from None
 
-    def _choose(self, *, alone: bool) -> _Place | None:
+    def _choose(self, job: Job, *, alone: bool) -> _Place | None:
         """A worker for one more job; to be waited for, and kept from others, if the job is to be alone."""
-        free = [place for place in self._places if place.there and not place.closed]
+        free = [place for place in self._places if place.there and place.kept is None]
         if not alone:
             free = [place for place in free if place.jobs < self._jobs]
         place = min(free, key=lambda one: one.jobs, default=None)
-        if place is not None:
-            place.closed = alone
+        if place is not None and alone:
+            place.kept = job
         return place
 
-    async def _give_back(self, place: _Place) -> None:
+    async def _give_back(self, place: _Place, *, alone: bool) -> None:
         async with self._changed:
             place.jobs -= 1
-            place.closed = place.closed and place.jobs > 0
+            if alone:
+                place.kept = None
             self._changed.notify_all()
 
     def _lost(self, place: _Place) -> None:
         """Its jobs go elsewhere; it is used again when Ray has started it anew."""
         if not place.there:
             return
-        place.there = place.closed = False
+        place.there = False
+        place.kept = None
         self._watch(asyncio.ensure_future(self._open(place)))
 
     def _watch(self, opening: asyncio.Task[None]) -> None:
@@ -300,7 +303,7 @@ class RayEngine:
                 failure = await place.actor.ready.remote(__version__)
                 break
             except self._ray.exceptions.RayError as error:
-                if "creation task" in str(error):
+                if isinstance(error, self._ray.exceptions.RayTaskError) or "creation task" in str(error):
                     raise ConfigurationError(
                         "it can't be started: is rlm-runtime[ray] installed on every node? "
                         f"({str(error).strip().splitlines()[-1]})"
