@@ -24,7 +24,7 @@ test: setup
 # The tests of the cluster engine, in an environment that has Ray: `make test` leaves them out.
 test-ray:
 	@./setup ray
-	.venv-ray/bin/python -m pytest -m ray
+	.venv-ray/bin/python -m pytest -m ray tests/e2e
 
 bench: setup
 	$(PY) -m pytest benchmarks/micro -p no:xdist --benchmark-columns=min,median,max,rounds --benchmark-sort=name
