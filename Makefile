@@ -2,7 +2,7 @@
 PY := .venv/bin/python
 QUESTION ?= What does heapq.merge do?
 
-.PHONY: setup demo check test bench lock clean
+.PHONY: setup demo check test test-ray bench lock clean
 
 setup:
 	@./setup
@@ -19,7 +19,12 @@ check: setup
 	.venv/bin/lint-imports
 
 test: setup
-	$(PY) -m pytest -n auto
+	$(PY) -m pytest -n auto -m "not ray"
+
+# The tests of the cluster engine, in an environment that has Ray: `make test` leaves them out.
+test-ray:
+	@./setup ray
+	.venv-ray/bin/python -m pytest -m ray tests/e2e
 
 bench: setup
 	$(PY) -m pytest benchmarks/micro -p no:xdist --benchmark-columns=min,median,max,rounds --benchmark-sort=name
@@ -30,6 +35,7 @@ LOCK := uv pip compile --universal --python-version 3.11 --generate-hashes --no-
 lock:
 	$(LOCK) -o requirements/base.lock
 	$(LOCK) --extra dev -o requirements/dev.lock
+	$(LOCK) --extra ray -c requirements/dev.lock -o requirements/ray.lock
 
 clean:
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks dist build
+	rm -rf .venv .venv-ray .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks dist build

@@ -146,7 +146,8 @@ class Caller:
         sent: Callable[[], None] = lambda: None,
         facts: dict[str, Any],
     ) -> Call:
-        """One reply. Raises BudgetExhausted before anything is sent, ModelError when the provider fails.
+        """One reply. Raises BudgetExhausted before anything is sent, ModelError when the provider fails,
+        JournalError before anything is sent when the run has become another process's.
 
         `facts` go into the journal's event beside the reply (the prompt's report, the slice's spans).
         `key` is the request's `call_key`, where the caller has it already.
@@ -160,6 +161,7 @@ class Caller:
         if key is not None and (known := await self._known(key, model, request, facts)) is not None:
             sent()
             return known
+        await self._log.check_mine()
         async with room or nullcontext():
             reply, paid, seconds = await self._asked(model, request, prompt_tokens, last_round, sent)
         await self._log.append(

@@ -19,7 +19,7 @@ from rlm.errors import DocumentError, JournalError, UsageError
 from rlm.models.facts import ModelFacts
 from rlm.recording import Recording
 from rlm.subcalls import ChildSettings
-from rlm.types import RunResult
+from rlm.types import GO_ON, RunResult
 from rlm.workspace import Workspace
 from sandbox.context_file import ContextFile
 from sandbox.in_kernel.body import Body
@@ -193,11 +193,7 @@ def _opened(folder: Path) -> ContextFile:
 
 
 def _result(events: Sequence[Event]) -> RunResult | None:
-    if (
-        not events
-        or events[-1].kind != "finished"
-        or events[-1].data["stop_reason"] in ("model", "cancelled")
-    ):
+    if not events or events[-1].kind != "finished" or events[-1].data["stop_reason"] in GO_ON:
         return None
     data = dict(events[-1].data)
     data.pop("cost_usd", None)

@@ -147,7 +147,9 @@ class RLM:
             )
         )
         journal = await stack.enter_async_context(open_journal(self.settings, self._shared_journal))
-        removed = await journal.prune(most_bytes=self.settings.store_mb << 20)
+        removed: Sequence[str] = ()
+        if self._shared_journal is None:
+            removed = await journal.prune(most_bytes=self.settings.store_mb << 20)
         warnings = warnings_of(loaded)
         facts = facts_of(engine, loaded.context, source_facts(sources), warnings, answer_type)
         kept = input_to_keep(journal, loaded.context.folder, facts["sources"])
@@ -167,7 +169,7 @@ class RLM:
 
     def sharing(self, kernels: KernelPool, journal: Journal, limits: Limits) -> RLM:
         """The same models and settings for one of many runs, under limits of its own: its kernels come from
-        `kernels`, it is kept in `journal`, and both outlive it."""
+        `kernels`, it is kept in `journal`, and both outlive it. Who shares a journal sees to its size."""
         other = copy(self)
         other._kernels = kernels
         other._shared_journal = journal
@@ -178,12 +180,20 @@ class RLM:
         """A pool for so many runs at a time, to be shared among them (`sharing`) and closed after them."""
         return self._engine().shared_kernels(runs)
 
-    async def resume(self, run: str, *, context: Context | None = None, take_over: bool = False) -> RunResult:
+    async def resume(
+        self,
+        run: str,
+        *,
+        context: Context | None = None,
+        take_over: bool = False,
+        cost_usd: float | None = None,
+    ) -> RunResult:
         """Go on with a run that was left (killed, interrupted, or failed by its provider) from the last event
         in its journal; `run` is its name, or the start of it. Its limits and settings hold, these models
         answer. `context` is its input again, for a caller who has that and a journal that may not.
         `take_over` also takes it from a process that can't be seen to be gone (on another machine):
-        should that still write, it fails. What is journalled is neither asked nor paid again; blocks are run
+        should that still write, it fails. `cost_usd` stands in the place of its limit of that name, what it
+        took before included. What is journalled is neither asked nor paid again; blocks are run
         again in a new kernel. The result of a run that has ended is given as it was. Raises JournalError, and
         UsageError when its models are others or its input is not to be had as it was; else as `run`."""
         result: RunResult | None = None
@@ -194,6 +204,8 @@ class RLM:
                 if left.result is not None:
                     return left.result
                 rlm = self.as_of(left)
+                if cost_usd is not None:
+                    rlm.limits = replace(rlm.limits, cost_usd=cost_usd)
                 if rlm.tools.missing:
                     lost = ", ".join(rlm.tools.missing)
                     raise UsageError(

@@ -15,6 +15,7 @@ from rlm.markers import marked, marker
 from sandbox.types import Span
 
 __all__ = [
+    "GO_ON",
     "Citation",
     "Confidence",
     "Coverage",
@@ -42,6 +43,8 @@ StopReason = Literal[
     "model",
     "cancelled",
 ]
+GO_ON: frozenset[StopReason] = frozenset({"model", "cancelled"})
+"""Ends that are none: a run that stopped so is gone on with."""
 Strategy = Literal["rlm", "direct"]
 Confidence = Literal["low", "medium", "high"] | float
 

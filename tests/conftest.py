@@ -109,6 +109,19 @@ def postgres_server() -> Iterator[str]:
 
 
 @pytest.fixture
+def restartable_postgres() -> Iterator[Any]:
+    """The URL of a database on a server that this test has for itself, and `restart(pause)`, which stops it
+    for so many seconds; skips where there is none."""
+    postgres = _load("postgres_server")
+    with postgres.restartable_server() as server:
+        if server is None:
+            pytest.skip(postgres.NO_POSTGRES)
+        url, restart = server
+        with postgres.database(url) as own:
+            yield own, restart
+
+
+@pytest.fixture
 def postgres_url(postgres_server: str) -> Iterator[str]:
     """`postgresql://…` of an empty database that this test has for itself."""
     with sys.modules["postgres_server"].database(postgres_server) as url:

@@ -12,7 +12,8 @@ import subprocess
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -21,7 +22,7 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-__all__ = ["NO_POSTGRES", "database", "find_binaries", "running_server"]
+__all__ = ["NO_POSTGRES", "database", "find_binaries", "restartable_server", "running_server"]
 
 NO_POSTGRES = "no PostgreSQL: set RLM_TEST_PG_URL, or install one (Debian: sudo apt install postgresql)"
 _START_SECONDS = 60.0
@@ -69,6 +70,35 @@ def running_server() -> Iterator[str | None]:
         with _served(binaries, folder, user) as url:
             yield url
     finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def restartable_server() -> Iterator[tuple[str, Callable[[float], Future[None]]] | None]:
+    """A server of one's own: the URL of its maintenance database, and a function that ends it with its
+    sessions and, after so many seconds, starts it again, in the background. None where there are no
+    binaries."""
+    binaries = find_binaries()
+    if binaries is None:
+        yield None
+        return
+    folder = Path(tempfile.mkdtemp(prefix="rlm-pg-"))
+    stack = contextlib.ExitStack()
+    try:
+        user = _ordinary_user(folder)
+        _run_initdb(binaries, folder, user)
+        url = stack.enter_context(_served(binaries, folder, user))
+
+        def restart(pause: float) -> None:
+            stack.close()
+            time.sleep(pause)
+            stack.enter_context(_served(binaries, folder, user))
+
+        # A server dies with the thread that started it.
+        with ThreadPoolExecutor(1) as thread:
+            yield url, lambda pause: thread.submit(restart, pause)
+    finally:
+        stack.close()
         shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -11,6 +11,7 @@ from rlm.batch.results import ResultsFile
 from rlm.batch.summary import BatchSummary
 from rlm.batch.task import BadTask, BatchTask
 from rlm.batch.tasks_file import TasksFile
+from rlm.batch.unfinished import unfinished_costs
 
 __all__ = [
     "BadTask",
@@ -27,4 +28,5 @@ __all__ = [
     "ResultsFile",
     "RunModels",
     "TasksFile",
+    "unfinished_costs",
 ]

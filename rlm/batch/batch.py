@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Protocol
 
 from rlm.batch.job import Failure, Job, Outcome
@@ -16,11 +16,13 @@ from rlm.batch.summary import BatchSummary, cost_of
 from rlm.batch.tasks_file import TaskPlace, TasksFile
 from rlm.budget import Limits
 from rlm.errors import BudgetExhausted, ModelUnavailable, UsageError
+from sandbox.errors import KernelStartError, SandboxError
 
 __all__ = ["Batch", "BatchEngine", "BatchProgress"]
 
 _FAILURES = 10
-"""So many tasks in a row that their provider failed end the batch: the others would fare no better."""
+"""So many tasks in a row that failed for want of their provider, or of a kernel, end the batch: the others
+would fare no better."""
 
 BatchProgress = Callable[[BatchSummary], None]
 """Is told after every line."""
@@ -43,16 +45,25 @@ class BatchEngine(Protocol):
 
 
 class Batch:
-    """The tasks of `tasks` that have no line in `results` yet. `limits` hold for each, `purse` for all."""
+    """The tasks of `tasks` that have no line in `results` yet. `limits` hold for each, `purse` for all.
+    `before` is what their runs took in earlier starts, by their names; `purse` has it among what is spent."""
 
     def __init__(
-        self, tasks: TasksFile, results: ResultsFile, *, limits: Limits, purse: Purse, told: BatchProgress
+        self,
+        tasks: TasksFile,
+        results: ResultsFile,
+        *,
+        limits: Limits,
+        purse: Purse,
+        told: BatchProgress,
+        before: Mapping[str, float] = MappingProxyType({}),
     ) -> None:
         self._tasks = tasks
         self._results = results
         self._limits = limits
         self._purse = purse
         self._told = told
+        self._before = before
         self._failures = 0
         results.summary.tasks = len(tasks.places) + len(tasks.bad)
         self._left = [place for place in tasks.places if not self._has_line(place)]
@@ -64,8 +75,9 @@ class Batch:
 
     async def run(self, engine: BatchEngine) -> BatchSummary:
         """Run what is left; every task has its line then. Raises what ends it before: UsageError,
-        JournalError, SandboxRefused, ModelUnavailable when the provider fails task after task. Whatever ends
-        it, what is written stays, and the next start goes on from there."""
+        JournalError, SandboxRefused, ModelUnavailable when the provider fails task after task, SandboxError
+        when no kernel can be started for task after task. Whatever ends it, what is written stays, and the
+        next start goes on from there."""
         began = time.monotonic()
         for bad in self._tasks.bad:
             if str(bad.id) not in self._results.done:
@@ -89,16 +101,17 @@ class Batch:
             task = self._tasks.read(place)
             run_id = self._run_id(place)
             limits = task.under(self._limits)
+            before = self._before.get(run_id, 0.0)
             try:
-                share = await self._purse.take(limits.cost_usd)
+                share = await self._purse.take(max(0.0, limits.cost_usd - before))
             except BudgetExhausted as error:
                 self._write(task.id, Outcome(None, Failure("BudgetExhausted", str(error))), run_id)
                 continue
             spent = 0.0
             try:
-                job = Job(task, run_id, replace(limits, cost_usd=min(limits.cost_usd, share)))
+                job = Job(task, run_id, replace(limits, cost_usd=min(limits.cost_usd, before + share)))
                 outcome = await engine.run(job)
-                spent = self._write(task.id, outcome, run_id)
+                spent = max(0.0, self._write(task.id, outcome, run_id) - before)
             finally:
                 await self._purse.settle(share, spent)
             self._watch(outcome)
@@ -111,14 +124,24 @@ class Batch:
         return cost_of(line) or 0.0
 
     def _watch(self, outcome: Outcome) -> None:
-        failed = outcome.result is not None and outcome.result.stop_reason == "model"
-        self._failures = self._failures + 1 if failed else 0
-        if outcome.result is not None and self._failures >= _FAILURES:
-            why = outcome.result.warnings[-1] if outcome.result.warnings else "it gave no reason"
-            raise ModelUnavailable(
-                f"the provider failed {self._failures} tasks one after another ({why}): when it answers "
-                "again, the same command goes on"
+        """Raises ModelUnavailable or SandboxError when task after task fails for want of the same thing."""
+        result, failure = outcome.result, outcome.failure
+        provider = result is not None and result.stop_reason == "model"
+        kernels = failure is not None and failure.type == KernelStartError.__name__
+        self._failures = self._failures + 1 if provider or kernels else 0
+        if self._failures < _FAILURES:
+            return
+        if failure is not None:
+            raise SandboxError(
+                f"no kernel could be started for {self._failures} tasks one after another "
+                f"({failure.message}): when one can (rlm doctor), the same command goes on"
             )
+        assert result is not None
+        why = result.warnings[-1] if result.warnings else "it gave no reason"
+        raise ModelUnavailable(
+            f"the provider failed {self._failures} tasks one after another ({why}): when it answers "
+            "again, the same command goes on"
+        )
 
     def _run_id(self, place: TaskPlace) -> str:
         return f"{self._results.batch}.{place.digest}"

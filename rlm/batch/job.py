@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from rlm.batch.task import BatchTask
 from rlm.budget import Limits
-from rlm.types import RunResult
+from rlm.types import RunResult, Usage
 
 __all__ = ["Failure", "Job", "Outcome"]
 
@@ -23,10 +23,11 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a task has no result. `type` is the error's class."""
+    """Why a task has no result. `type` is the error's class; `usage` is what it took all the same."""
 
     type: str
     message: str
+    usage: tuple[Usage, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ class Outcome:
             "confidence": None,
             "stop_reason": "error",
             "citations": [],
-            "usage": [],
+            "usage": [asdict(one) for one in self.failure.usage],
             "rounds": 0,
             "sub_calls": 0,
             "seconds": 0.0,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from types import TracebackType
 from typing import Self
 
@@ -11,12 +12,15 @@ from rlm.batch.job import Failure, Job, Outcome
 from rlm.errors import ConfigurationError, JournalError, RLMError
 from rlm.ground import secrets_of
 from rlm.journal import Journal
+from rlm.recording import Recording
 from rlm.runtime import RLM
-from rlm.types import RunResult
+from rlm.types import RunResult, Usage
 from sandbox.errors import SandboxError, SandboxRefused
 from sandbox.pool import KernelPool
 
 __all__ = ["LocalEngine"]
+
+_ROOM_SECONDS = 300.0
 
 
 class LocalEngine:
@@ -29,6 +33,7 @@ class LocalEngine:
     def __init__(self, rlm: RLM, *, store: str, slots: int) -> None:
         self.slots = slots
         self._rlm = rlm
+        self._room_at = 0.0
         self._opening = Journal.open(store)
         self._journal: Journal | None = None
         self._kernels: KernelPool | None = None
@@ -41,17 +46,31 @@ class LocalEngine:
         except (SandboxRefused, ConfigurationError, JournalError):
             raise
         except (RLMError, PromptError, SandboxError) as error:
-            return Outcome(None, Failure(type(error).__name__, str(error)))
+            return Outcome(None, Failure(type(error).__name__, str(error), await self._usage(job.run_id)))
+
+    async def _usage(self, run_id: str) -> tuple[Usage, ...]:
+        """What a run that failed had taken until then."""
+        assert self._journal is not None
+        if not await self._journal.holds(run_id):
+            return ()
+        return Recording.of(await self._journal.events(run_id)).spent.usage
 
     async def _run(self, job: Job) -> RunResult:
         assert self._journal is not None
         assert self._kernels is not None
+        await self._make_room(self._journal)
         rlm = self._rlm.sharing(self._kernels, self._journal, job.limits)
         task = job.task
         sources = task.sources()
         if await self._journal.holds(job.run_id):
-            return await rlm.resume(job.run_id, context=sources, take_over=True)
+            return await rlm.resume(job.run_id, context=sources, take_over=True, cost_usd=job.limits.cost_usd)
         return await rlm.run(task.task, sources, schema=task.schema, run_id=job.run_id)
+
+    async def _make_room(self, journal: Journal) -> None:
+        """Keep the journal within its size, now and then: all of it is looked through for that."""
+        if time.monotonic() >= self._room_at:
+            self._room_at = time.monotonic() + _ROOM_SECONDS
+            await journal.prune(most_bytes=self._rlm.settings.store_mb << 20)
 
     async def __aenter__(self) -> Self:
         self._journal = await self._opening.__aenter__()

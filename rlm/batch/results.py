@@ -10,16 +10,17 @@ import fcntl
 import json
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
 
 from rlm.batch.summary import BatchSummary
 from rlm.errors import UsageError
+from rlm.types import GO_ON
 
 __all__ = ["ResultsFile"]
 
-_GO_ON_WITH = frozenset({"error", "model", "cancelled"})
+_GO_ON_WITH = GO_ON | {"error"}
 """Ends after which a task is tried again when the batch is started again: what it has paid for is kept in
 the journal."""
 
@@ -43,6 +44,8 @@ class ResultsFile:
         it was begun with. A line that was cut off by the end of a process is dropped, and so are the lines of
         tasks that failed without coming to an end. Raises UsageError when it is no results file, belongs to a
         batch with other facts, is written by another process, or can't be written."""
+        if path.exists() and not path.is_file():
+            raise UsageError(f"{path} is no ordinary file: give --out a file, which can be gone on with")
         side = path.with_name(path.name + ".batch")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -92,9 +95,14 @@ class ResultsFile:
     def append(self, line: Mapping[str, Any]) -> None:
         """Write a line; it is on the disk when this returns. Raises UsageError when it can't be written."""
         data = json.dumps(line, ensure_ascii=False, separators=(",", ":"))
+        file = self._opened()
+        whole = os.fstat(file).st_size
         try:
-            _write(self._opened(), data.encode("utf-8", "backslashreplace") + b"\n")
+            _write(file, data.encode("utf-8", "backslashreplace") + b"\n")
         except OSError as error:
+            # Half a line with another one behind it could not be told apart any more.
+            with suppress(OSError):
+                os.ftruncate(file, whole)
             raise _unwritable(self.path, error) from None
         self._count(line)
 

@@ -83,7 +83,15 @@ def batch(
     given: RunOptions,
 ) -> None:
     """Run many tasks, and write one line for each, whatever happens in between."""
-    from rlm.batch import Batch, LocalEngine, Purse, ResultsFile, RunModels, TasksFile
+    from rlm.batch import (
+        Batch,
+        LocalEngine,
+        Purse,
+        ResultsFile,
+        RunModels,
+        TasksFile,
+        unfinished_costs,
+    )
     from rlm.cli.batch_progress import BatchDisplay, summary_table
     from rlm.journal import default_store, new_run_id
     from rlm.trace import TraceFile
@@ -116,13 +124,19 @@ def batch(
         if engine == "ray":
             from rlm.cluster import ray_engine
 
-            cluster = ray_engine(models, limits, settings, address=address, workers=workers, jobs=jobs)
+            cluster = ray_engine(
+                models, limits, settings, address=address, workers=workers, jobs=jobs, told=display.note
+            )
             chosen = stack.enter_context(cluster)
         else:
             chosen = LocalEngine(rlm, store=journal, slots=jobs)
-        purse = Purse(budget, slots=chosen.slots, floor=floor, spent=results.summary.cost_usd)
-        work = Batch(file, results, limits=limits, purse=purse, told=display.line)
         try:
+            before: dict[str, float] = {}
+            if budget is not None and not results.is_new:
+                before = run_interruptible(unfinished_costs(journal, results.batch))
+            spent = results.summary.cost_usd + sum(before.values())
+            purse = Purse(budget, slots=chosen.slots, floor=floor, spent=spent)
+            work = Batch(file, results, limits=limits, purse=purse, told=display.line, before=before)
             summary = run_interruptible(_run(work, chosen))
         except KeyboardInterrupt:
             display.close()
@@ -140,7 +154,8 @@ async def _run(work: Batch, engine: BatchEngine) -> BatchSummary:
 
 
 def _floor(rlm: RLM, budget: float | None) -> float:
-    """What the first call of a run may cost. Raises ConfigurationError where a budget can't be held."""
+    """What a run needs to begin: its first call, and the last one, which it holds back. Raises
+    ConfigurationError where a budget can't be held."""
     if budget is None:
         return 0.0
     from rlm.models.prices import Prices
@@ -155,7 +170,7 @@ def _floor(rlm: RLM, budget: float | None) -> float:
                 f'[models."{model.name}"] with input_price and output_price, or leave --budget out'
             )
         costs.append(cost)
-    return costs[0]
+    return costs[0] if rlm.settings.strategy == "direct" else 2 * costs[0]
 
 
 async def _planned(rlm: RLM, file: TasksFile) -> dict[str, Any]:

@@ -18,25 +18,32 @@ _T = TypeVar("_T")
 
 def run_interruptible(work: Coroutine[Any, Any, _T]) -> _T:
     """`asyncio.run`, with SIGTERM and SIGHUP doing what Ctrl-C does: `work` is cancelled, cleans up, and
-    KeyboardInterrupt is raised. A signal that is ignored (nohup) stays so."""
+    KeyboardInterrupt is raised. A second Ctrl-C leaves at once: nothing that is kept needs the cleaning up. A
+    signal that is ignored (nohup) stays so."""
     import asyncio
+
+    ctrl_c = signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
     async def watched() -> _T:
         task = asyncio.current_task()
         assert task is not None
         ending = False
 
-        def end() -> None:
-            # Once: a closed terminal sends SIGHUP more than once, and a second would end the cleaning up.
+        def end(signum: int) -> None:
             nonlocal ending
             if not ending:
                 ending = True
                 task.cancel()
+            elif signum == signal.SIGINT:
+                _leave(signum, None)
+            # A closed terminal sends SIGHUP more than once: that must not end the cleaning up.
 
         loop = asyncio.get_running_loop()
         for signum in (signal.SIGTERM, signal.SIGHUP):
             if signal.getsignal(signum) is signal.SIG_DFL:
-                loop.add_signal_handler(signum, end)
+                loop.add_signal_handler(signum, end, signum)
+        if ctrl_c:
+            loop.add_signal_handler(signal.SIGINT, end, signal.SIGINT)
         return await work
 
     try:

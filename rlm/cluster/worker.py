@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from contextlib import AsyncExitStack
 
 from rlm.batch import Failure, Job, LocalEngine, Outcome, RunModels
 from rlm.budget import Limits
 from rlm.engine import Settings
-from rlm.errors import ConfigurationError, JournalError
+from rlm.errors import ConfigurationError, DocumentError, JournalError
+from rlm.version import __version__
 from sandbox.errors import SandboxRefused
 
-__all__ = ["FATAL", "Worker"]
+__all__ = ["FATAL", "NOT_HERE", "Worker"]
 
 FATAL = {kind.__name__: kind for kind in (SandboxRefused, ConfigurationError, JournalError)}
 """What would fail every job of a batch: it is sent as a Failure, and raised at the other end."""
+NOT_HERE = "NotHere"
+"""The type of a Failure whose task names a path that this node does not have. It names the node."""
 
 
 class Worker:
@@ -33,12 +37,17 @@ class Worker:
         self._running: set[asyncio.Task[Outcome]] = set()
         logging.getLogger("rlm").addHandler(logging.NullHandler())
 
-    async def ready(self) -> Failure | None:
-        """Open the journal, make the models; why that can't be done, if it can't."""
+    async def ready(self, version: str) -> Failure | None:
+        """Open the journal, make the models; why that can't be done, if it can't. `version` is that of who
+        will send the jobs: another one's would not be understood, or would go on differently."""
         try:
+            if version != __version__:
+                raise ConfigurationError(
+                    f"rlm-runtime is {__version__} there and {version} here: install the same on every node"
+                )
             await self._entered()
         except tuple(FATAL.values()) as error:
-            return Failure(type(error).__name__, str(error))
+            return Failure(type(error).__name__, f"{error} (on node {socket.gethostname()})")
         return None
 
     async def run(self, job: Job) -> Outcome:
@@ -60,7 +69,10 @@ class Worker:
     async def _run(self, job: Job) -> Outcome:
         try:
             engine = await self._entered()
+            job.task.sources()
             return await engine.run(job)
+        except DocumentError as error:
+            return Outcome(None, Failure(NOT_HERE, f"{error} (on node {socket.gethostname()})"))
         except tuple(FATAL.values()) as error:
             return Outcome(None, Failure(type(error).__name__, str(error)))
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sqlite3
-from collections.abc import AsyncIterator, Iterator
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from sqlalchemy import URL, event, text
+from sqlalchemy import URL, Row, Select, event, text
 from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
@@ -23,12 +24,26 @@ __all__ = ["Database"]
 _BUSY_SECONDS = 15.0
 _WAL_ATTEMPTS = 50
 _WAL_PAUSE_SECONDS = 0.1
+_SERVER_SECONDS = 60.0
+"""How long a server that was there may be away: it is restarted, or moved to another machine."""
+_SERVER_PAUSE_SECONDS = 0.5
+_CONNECT = {
+    "connect_timeout": 10,
+    # A server that vanished without a word is found out within half a minute.
+    "keepalives_idle": 15,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,
+}
+
+_T = TypeVar("_T")
 
 
 class Database:
     """An engine whose failures come out as JournalError: one line naming the store, and what to do.
 
-    Writers of this process queue here rather than on the database's own lock, where waiting is by polling.
+    Writers of this process queue here rather than on the database's own lock, where waiting is by polling. A
+    server that goes away once it was connected to is waited for, for a minute.
     """
 
     def __init__(self, url: URL) -> None:
@@ -63,21 +78,32 @@ class Database:
             await self._engine.dispose()
             self._engine = None
 
-    @contextlib.asynccontextmanager
-    async def write(self) -> AsyncIterator[AsyncConnection]:
-        """One transaction, committed at the end. Its first statement must write: a read first could not
-        be turned into a write while another process wrote."""
+    async def write(self, work: Callable[[AsyncConnection], Awaitable[_T]]) -> _T:
+        """`work` in one transaction, committed at its end. Its first statement must write: a read first could
+        not be turned into a write while another process wrote. Where the server goes away meanwhile, it is
+        done again, and may find that its first attempt was committed."""
+
+        async def committed(connection: AsyncConnection) -> _T:
+            async with connection.begin():
+                return await work(connection)
+
         async with self._writing:
             with self._translated("written"):
-                async with self._opened().begin() as connection:
-                    yield connection
+                return await self._patiently(committed)
 
-    @contextlib.asynccontextmanager
-    async def read(self) -> AsyncIterator[AsyncConnection]:
-        """One connection to read with: a single statement sees one state of the store."""
+    async def read(self, work: Callable[[AsyncConnection], Awaitable[_T]]) -> _T:
+        """`work` on a connection to read with: a single statement sees one state of the store. Where the
+        server goes away meanwhile, it is done again."""
         with self._translated("read"):
-            async with self._opened().connect() as connection:
-                yield connection
+            return await self._patiently(work)
+
+    async def rows(self, query: Select[Any]) -> Sequence[Row[Any]]:
+        """What a query finds."""
+
+        async def found(connection: AsyncConnection) -> list[Row[Any]]:
+            return list((await connection.execute(query)).all())
+
+        return await self.read(found)
 
     async def shrink(self) -> None:
         """Give the space of removed rows back to the file system, or to the rows that will follow."""
@@ -105,8 +131,21 @@ class Database:
             else "SELECT (SELECT coalesce(sum(pg_column_size(data)), 0) FROM events) "
             "+ (SELECT coalesce(sum(pg_column_size(data)), 0) FROM inputs)"
         )
-        async with self.read() as connection:
-            return int(await connection.scalar(text(query)) or 0)
+        return int(await self.read(lambda connection: connection.scalar(text(query))) or 0)
+
+    async def _patiently(self, work: Callable[[AsyncConnection], Awaitable[_T]]) -> _T:
+        """`work` on a connection, again and again while a server can't be reached. A file is tried once."""
+        end = time.monotonic() + (0.0 if self._is_sqlite else _SERVER_SECONDS)
+        while True:
+            connected = False
+            try:
+                async with self._opened().connect() as connection:
+                    connected = True
+                    return await work(connection)
+            except OperationalError as error:
+                if (connected and not error.connection_invalidated) or time.monotonic() > end:
+                    raise
+            await asyncio.sleep(_SERVER_PAUSE_SECONDS)
 
     def _opened(self) -> AsyncEngine:
         if self._engine is None:
@@ -114,7 +153,9 @@ class Database:
         return self._engine
 
     def _make_engine(self) -> AsyncEngine:
-        arguments: dict[str, Any] = {"timeout": _BUSY_SECONDS} if self._is_sqlite else {}
+        arguments: dict[str, Any] = {"timeout": _BUSY_SECONDS}
+        if not self._is_sqlite:
+            arguments = {name: value for name, value in _CONNECT.items() if name not in self._url.query}
         # hide_parameters: the text of documents does not belong in an error's message
         engine = create_async_engine(
             self._url,

@@ -43,14 +43,17 @@ def may_be_kept(folder: Path, most: int, redaction: Redaction) -> bool:
 
 async def keep(database: Database, name: str, folder: Path) -> None:
     """Store the folder's files as the input `name`, unless they are there."""
-    async with database.read() as connection:
-        if await connection.scalar(select(inputs.c.input).where(inputs.c.input == name).limit(1)):
-            return
-    parts = _parts(name, folder)
+    known = select(inputs.c.input).where(inputs.c.input == name).limit(1)
+    if await database.read(lambda connection: connection.scalar(known)):
+        return
+
+    async def put(connection: AsyncConnection) -> None:
+        parts = _parts(name, folder)
+        while rows := [part for _, part in zip(range(_BATCH), parts, strict=False)]:
+            await connection.execute(insert(inputs), rows)
+
     try:
-        async with database.write() as connection:
-            while rows := [part for _, part in zip(range(_BATCH), parts, strict=False)]:
-                await connection.execute(insert(inputs), rows)
+        await database.write(put)
     except IntegrityError:
         return  # another process has just kept the same
 
@@ -59,12 +62,17 @@ async def restore(database: Database, name: str, folder: Path) -> bool:
     """Make the context folder anew from the input `name`; False when it is not kept. Raises JournalError
     when what is kept is damaged."""
     query = select(inputs.c.part).where(inputs.c.input == name, inputs.c.name == MANIFEST_NAME)
-    async with database.read() as connection:
+
+    async def restored(connection: AsyncConnection) -> bool:
         if (await connection.scalar(query.limit(1))) is None:
             return False
-        await asyncio.to_thread(folder.mkdir, 0o700)
+        await asyncio.to_thread(folder.mkdir, 0o700, exist_ok=True)
         for file in _NAMES:
             await _restore_file(connection, name, folder / file)
+        return True
+
+    if not await database.read(restored):
+        return False
     if identify(folder) != name:
         raise JournalError(f"the kept input of this run is damaged in {database.name}; give its files again")
     return True
@@ -88,7 +96,7 @@ def _parts(name: str, folder: Path) -> Iterator[dict[str, object]]:
 
 async def _restore_file(connection: AsyncConnection, name: str, path: Path) -> None:
     chosen = (inputs.c.input == name) & (inputs.c.name == path.name)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "wb") as stream:
         part = 0
         while data := await connection.scalar(select(inputs.c.data).where(chosen, inputs.c.part == part)):

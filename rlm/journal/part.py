@@ -31,5 +31,8 @@ class PartLog(RunLog):
     async def events(self) -> tuple[Event, ...]:
         return await self._whole.events()
 
+    async def check_mine(self) -> None:
+        await self._whole.check_mine()
+
     async def tally(self, *, rounds: int, sub_calls: int, cost_usd: float | None) -> None:
         """Nothing: the list of runs shows whole ones."""

@@ -15,7 +15,7 @@ class PastLog(RunLog):
     """Takes whatever is appended and forgets it."""
 
     def __init__(self, journal: Journal, run_id: str, events: tuple[Event, ...]) -> None:
-        super().__init__(journal, run_id)
+        super().__init__(journal, run_id, "")
         self._events = events
 
     async def append(self, kind: EventKind, payload: Mapping[str, Any]) -> int:
@@ -26,6 +26,9 @@ class PastLog(RunLog):
 
     async def remembered(self, key: str) -> Mapping[str, Any] | None:
         return None
+
+    async def check_mine(self) -> None:
+        """Nobody writes to it."""
 
     async def tally(self, *, rounds: int, sub_calls: int, cost_usd: float | None) -> None:
         """The list of runs knows it already."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import math
 import secrets
 import time
 from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
@@ -12,8 +13,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import Row, delete, insert, select, update
+from sqlalchemy import Row, delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from rlm.errors import JournalError
 from rlm.journal import inputs
@@ -22,11 +24,14 @@ from rlm.journal.events import EVENT_KINDS, Event, EventKind, RunState, RunSumma
 from rlm.journal.location import store_url
 from rlm.journal.redaction import Redaction
 from rlm.journal.tables import events, runs
+from rlm.types import GO_ON
 from sandbox.owner_process import OwnerProcess
 
 __all__ = ["Journal", "RunLog"]
 
 _LISTED = 5
+_CONFIRMED_SECONDS = 0.25
+"""How long a run that was just seen to be ours counts as ours: the children of a batch do not all ask."""
 _LAST = frozenset({"finished", "interrupted"})
 _T = TypeVar("_T")
 
@@ -69,14 +74,16 @@ class RunLog:
     within = ""
     """Which sub-RLM's part this is; "" is the whole run's."""
 
-    def __init__(self, journal: Journal, run_id: str, *, after: int = 0) -> None:
+    def __init__(self, journal: Journal, run_id: str, owner: str, *, after: int = 0) -> None:
         self.run_id = run_id
+        self._owner = owner
         self._journal = journal
         self._seq = after
         self._order = asyncio.Lock()
         self._waiting: list[_Waiting] = []
         self._next: asyncio.Task[None] | None = None
         self._finished = False
+        self._confirmed = -math.inf
 
     @property
     def finished(self) -> bool:
@@ -125,6 +132,16 @@ class RunLog:
         did."""
         return await self._journal._remembered(key)
 
+    async def check_mine(self) -> None:
+        """Raises JournalError when the run was taken over (`Journal.resume`) or removed: before money is
+        spent on what could not be kept. What was so a moment ago is not looked at again."""
+        if time.monotonic() - self._confirmed < _CONFIRMED_SECONDS:
+            return
+        query = select(runs.c.process).where(runs.c.run_id == self.run_id)
+        rows = await self._journal._database.rows(query)
+        self._refuse_if_lost(rows[0].process if rows else None)
+        self._confirmed = time.monotonic()
+
     async def tally(self, *, rounds: int, sub_calls: int, cost_usd: float | None) -> None:
         """Tell the list of runs how far this one is: totals so far."""
         await self._journal._finish_writing(
@@ -149,29 +166,65 @@ class RunLog:
         written = [waiting for waiting in batch if waiting.fault is None]
         if not rows:
             return
+
+        async def put(connection: AsyncConnection) -> None:
+            await connection.execute(insert(events), rows)
+            await self._claimed(connection)
+            for waiting in written:
+                if waiting.kind in _LAST:
+                    changed = update(runs).where(runs.c.run_id == self.run_id)
+                    await connection.execute(changed.values(**waiting.end()))
+
+        fault: JournalError
         try:
-            async with self._journal._database.write() as connection:
-                await connection.execute(insert(events), rows)
-                for waiting in written:
-                    if waiting.kind in _LAST:
-                        changed = update(runs).where(runs.c.run_id == self.run_id)
-                        await connection.execute(changed.values(**waiting.end()))
+            try:
+                await self._journal._database.write(put)
+            except IntegrityError:
+                # The server may have gone away just after it had committed a first attempt.
+                if not await self._has(rows):
+                    raise
         except IntegrityError:
-            fault = JournalError(
-                f"run {self.run_id} was removed or is written by another process; start a new run"
-            )
+            fault = self._lost()
         except JournalError as error:
             fault = error
         else:
             self._seq += len(rows)
+            self._confirmed = time.monotonic()
             return
         self._finished = False
         for waiting in written:
             waiting.fault = fault
 
+    async def _has(self, rows: Sequence[Mapping[str, Any]]) -> bool:
+        """Whether the store holds just these events."""
+        mine = (events.c.run_id == self.run_id) & (events.c.seq >= rows[0]["seq"])
+        found = await self._journal._database.rows(select(events).where(mine).order_by(events.c.seq))
+        await self.check_mine()
+        return [dict(row._mapping) for row in found] == list(rows)
+
+    async def _claimed(self, connection: AsyncConnection) -> None:
+        """Hold on to the run until the end of the transaction. Raises JournalError when another process has
+        taken it: whoever comes with a claim waits for this write, and sees it."""
+        query = select(runs.c.process).where(runs.c.run_id == self.run_id).with_for_update(read=True)
+        self._refuse_if_lost(await connection.scalar(query))
+
+    def _refuse_if_lost(self, owner: str | None) -> None:
+        if owner != self._owner:
+            raise self._lost()
+
+    def _lost(self) -> JournalError:
+        return JournalError(
+            f"run {self.run_id} was removed or is written by another process; start a new run"
+        )
+
     async def _update(self, **values: Any) -> None:
-        async with self._journal._database.write() as connection:
-            await connection.execute(update(runs).where(runs.c.run_id == self.run_id).values(**values))
+        """Change the run's own row, as long as the run is ours."""
+        mine = (runs.c.run_id == self.run_id) & (runs.c.process == self._owner)
+
+        async def put(connection: AsyncConnection) -> None:
+            await connection.execute(update(runs).where(mine).values(**values))
+
+        await self._journal._database.write(put)
 
 
 class Journal:
@@ -207,9 +260,9 @@ class Journal:
         """A new run, with `run_started` (holding `settings`) as its first event. Left without a `finished`
         event it is marked interrupted. `input` is the context's folder, to be kept with it. Raises
         JournalError if there is a run of that name already."""
-        log = RunLog(self, run_id)
+        log = RunLog(self, run_id, owner := _process())
         name = None if input is None else await asyncio.to_thread(inputs.identify, input)
-        await self._finish_writing(self._insert_run(run_id, task, settings, name))
+        await self._finish_writing(self._insert_run(run_id, task, settings, name, owner))
         try:
             if input is not None and name is not None:
                 await self._finish_writing(inputs.keep(self._database, name, input))
@@ -224,9 +277,9 @@ class Journal:
         not here, still runs, or is being resumed by another process. `take_over` takes it from whoever has
         it: the next event that one appends fails."""
         await self.get(run_id)
-        await self._finish_writing(self._claim(run_id, take_over))
+        await self._finish_writing(self._claim(run_id, take_over, owner := _process()))
         found = await self.events(run_id)
-        log = RunLog(self, run_id, after=found[-1].seq if found else 0)
+        log = RunLog(self, run_id, owner, after=found[-1].seq if found else 0)
         try:
             await log.append("resumed", {})
             yield log
@@ -249,33 +302,32 @@ class Journal:
     async def runs(self, limit: int | None = 20) -> tuple[RunSummary, ...]:
         """The newest runs, newest first, at most `limit`; None is all."""
         query = select(runs).order_by(runs.c.started_at.desc(), runs.c.run_id.desc()).limit(limit)
-        async with self._database.read() as connection:
-            rows = (await connection.execute(query)).all()
-        return tuple(map(_summary, rows))
+        return tuple(map(_summary, await self._database.rows(query)))
 
     async def get(self, run_id: str) -> RunSummary:
         """One run, by its full name. Raises JournalError if it is not here."""
-        async with self._database.read() as connection:
-            row = (await connection.execute(select(runs).where(runs.c.run_id == run_id))).first()
-        if row is None:
+        found = await self._database.rows(select(runs).where(runs.c.run_id == run_id))
+        if not found:
             raise JournalError(
                 f"there is no run {run_id!r} in {self._database.name}; list the runs to see their names"
             )
-        return _summary(row)
+        return _summary(found[0])
 
     async def holds(self, run_id: str) -> bool:
         """Whether there is a run of that name."""
-        query = select(runs.c.run_id).where(runs.c.run_id == run_id)
-        async with self._database.read() as connection:
-            return await connection.scalar(query) is not None
+        return bool(await self._database.rows(select(runs.c.run_id).where(runs.c.run_id == run_id)))
+
+    async def unfinished(self, prefix: str) -> tuple[str, ...]:
+        """The names, each beginning with `prefix`, of runs that can be gone on with, or still run."""
+        ended = (runs.c.state == "finished") & runs.c.stop_reason.not_in(GO_ON)
+        query = select(runs.c.run_id).where(runs.c.run_id.startswith(prefix, autoescape=True), ~ended)
+        return tuple(row.run_id for row in await self._database.rows(query))
 
     async def events(self, run_id: str) -> tuple[Event, ...]:
         """Every event of a run committed so far, in order. Raises JournalError if the run is not here."""
         await self.get(run_id)
         query = select(events).where(events.c.run_id == run_id).order_by(events.c.seq)
-        async with self._database.read() as connection:
-            rows = (await connection.execute(query)).all()
-        return tuple(self._event(row) for row in rows)
+        return tuple(map(self._event, await self._database.rows(query)))
 
     async def resolve(self, prefix: str) -> str:
         """The full name of the one run whose name is `prefix` or starts with it. Raises JournalError
@@ -286,9 +338,8 @@ class Journal:
             .order_by(runs.c.started_at.desc(), runs.c.run_id.desc())
             .limit(_LISTED + 1)
         )
-        async with self._database.read() as connection:
-            exact = await connection.scalar(select(runs.c.run_id).where(runs.c.run_id == prefix))
-            names = [exact] if exact is not None else list(await connection.scalars(query))
+        exact = await self._database.rows(select(runs.c.run_id).where(runs.c.run_id == prefix))
+        names = [row.run_id for row in exact or await self._database.rows(query)]
         if len(names) == 1:
             return str(names[0])
         if not names:
@@ -327,13 +378,15 @@ class Journal:
                 await self._finish_writing(self._delete(run_id))
         if most_bytes is not None:
             oldest = sorted(ended, key=lambda run: (run.state == "interrupted", run.started_at))
+            # What a run takes is soon known, the whole only by looking through it.
+            excess = await self._database.size() - most_bytes
             for run in oldest:
-                if run.run_id in chosen:
-                    continue
-                if await self._database.size() <= most_bytes:
+                if excess <= 0 and (excess := await self._database.size() - most_bytes) <= 0:
                     break
-                await self._finish_writing(self._delete(run.run_id))
-                chosen.append(run.run_id)
+                if run.run_id not in chosen:
+                    excess -= await self._bytes(run.run_id)
+                    await self._finish_writing(self._delete(run.run_id))
+                    chosen.append(run.run_id)
         if chosen:
             await self._finish_writing(self._database.shrink())
         return tuple(chosen)
@@ -350,40 +403,49 @@ class Journal:
             )
         return Event(row.run_id, row.seq, row.at, row.kind, data)
 
+    async def _bytes(self, run_id: str) -> int:
+        """What the events of a run take, about."""
+        query = select(func.sum(func.length(events.c.data)).label("bytes"))
+        return int((await self._database.rows(query.where(events.c.run_id == run_id)))[0].bytes or 0)
+
     async def _remembered(self, key: str) -> Mapping[str, Any] | None:
         query = select(events.c.data).where(events.c.key == key, events.c.kind == "child")
-        async with self._database.read() as connection:
-            rows = await connection.scalars(query.order_by(events.c.at.desc()))
-            for row in rows:
-                data: Mapping[str, Any] = json.loads(row)
-                if data.get("finish_reason") == "stop" and data.get("reply"):
-                    return data
+        for row in await self._database.rows(query.order_by(events.c.at.desc())):
+            data: Mapping[str, Any] = json.loads(row.data)
+            if data.get("finish_reason") == "stop" and data.get("reply"):
+                return data
         return None
 
-    async def _claim(self, run_id: str, take_over: bool) -> None:
+    async def _claim(self, run_id: str, take_over: bool, owner: str) -> None:
         """Make this process the one that the run belongs to."""
         query = select(runs).where(runs.c.run_id == run_id)
-        async with self._database.read() as connection:
-            row = (await connection.execute(query)).one()
+        (row,) = await self._database.rows(query)
         taken = JournalError(f"run {run_id} is still running; stop it first, or wait for it")
         if _summary(row).state == "running" and not take_over:
             raise taken
-        # Whoever comes second finds another owner than the one that was looked at.
+        there = runs.c.run_id == run_id
+        if not take_over:
+            # Whoever comes second finds another owner than the one that was looked at.
+            there &= (runs.c.process == row.process) & (runs.c.state == row.state)
         mine = (
             update(runs)
-            .where(runs.c.run_id == run_id, runs.c.process == row.process, runs.c.state == row.state)
-            .values(state="running", process=_process(), stop_reason=None, finished_at=None)
+            .where(there)
+            .values(state="running", process=owner, stop_reason=None, finished_at=None)
         )
-        async with self._database.write() as connection:
-            if (await connection.execute(mine)).rowcount != 1:
+        now = select(runs.c.process).where(runs.c.run_id == run_id)
+
+        async def put(connection: AsyncConnection) -> None:
+            if (await connection.execute(mine)).rowcount != 1 and await connection.scalar(now) != owner:
                 raise taken
+
+        await self._database.write(put)
 
     async def _left(self, log: RunLog) -> None:
         if not log.finished:
             await self._finish_writing(log._update(state="interrupted", finished_at=time.time()))
 
     async def _insert_run(
-        self, run_id: str, task: str, settings: Mapping[str, Any], input: str | None
+        self, run_id: str, task: str, settings: Mapping[str, Any], input: str | None, owner: str
     ) -> None:
         row = {
             "run_id": run_id,
@@ -393,20 +455,29 @@ class Journal:
             "rounds": 0,
             "sub_calls": 0,
             "settings": _encoded(self._redaction.blank(settings)),
-            "process": _process(),
+            "process": owner,
             "input": input,
         }
+
+        async def put(connection: AsyncConnection) -> None:
+            await connection.execute(insert(runs).values(**row))
+
         try:
-            async with self._database.write() as connection:
-                await connection.execute(insert(runs).values(**row))
+            await self._database.write(put)
         except IntegrityError as error:
+            # The server may have gone away just after it had committed a first attempt.
+            found = await self._database.rows(select(runs.c.process).where(runs.c.run_id == run_id))
+            if found and found[0].process == owner:
+                return
             raise JournalError(f"there is a run {run_id!r} already; give the new one another name") from error
 
     async def _delete(self, run_id: str) -> None:
-        async with self._database.write() as connection:
+        async def put(connection: AsyncConnection) -> None:
             await connection.execute(delete(events).where(events.c.run_id == run_id))
             await connection.execute(delete(runs).where(runs.c.run_id == run_id))
             await inputs.drop_unused(connection)
+
+        await self._database.write(put)
 
     async def _finish_writing(self, writing: Coroutine[Any, Any, _T]) -> _T:
         """Carry a write through to its end even if the caller is cancelled: half of one is not to be had."""

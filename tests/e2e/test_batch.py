@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import socket
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -112,6 +113,44 @@ def test_interrupted_it_says_that_the_same_command_goes_on(
     assert len({line["id"] for line in lines_of(out)}) == 8
 
 
+def test_interrupted_twice_it_ends_at_once_and_what_is_written_is_whole(
+    rlm, rlm_process, counting, tasks, tmp_path
+) -> None:
+    path, out = tasks(8), tmp_path / "r.jsonl"
+    command = ["batch", str(path), "--out", str(out), "--jobs", "4", *options(counting)]
+    process = rlm_process(*command)
+    while process.poll() is None and (not out.exists() or out.read_bytes().count(b"\n") < 2):
+        time.sleep(0.01)
+    for _ in range(2):
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.02)
+    _, stderr = process.communicate(timeout=30)
+    assert process.returncode == 130, stderr
+    assert "Traceback" not in stderr
+    assert rlm(*command).code == 0
+    assert sorted(line["id"] for line in lines_of(out)) == sorted(f"t{n}" for n in range(8))
+
+
+def test_a_postgresql_that_is_restarted_in_the_middle_is_waited_for_and_nothing_is_paid_twice(
+    rlm_process, counting, tasks, restartable_postgres, tmp_path: Path
+) -> None:
+    url, restart = restartable_postgres
+    path, out = tasks(24), tmp_path / "r.jsonl"
+    process = rlm_process(
+        "batch", str(path), "--out", str(out), "--jobs", "4", "--store", url, *options(counting)
+    )
+    for after in (4, 12):
+        while process.poll() is None and (not out.exists() or out.read_bytes().count(b"\n") < after):
+            time.sleep(0.01)
+        assert process.poll() is None, process.stderr.read()
+        restart(0.5).result()
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 0, stderr
+    assert sorted(line["id"] for line in lines_of(out)) == sorted(f"t{n}" for n in range(24))
+    assert len(counting.asked) == 24 * 3
+    assert set(counting.asked.values()) == {1}
+
+
 def test_without_a_key_it_answers_offline_and_prints_a_table(rlm, tasks, tmp_path) -> None:
     out = tmp_path / "r.jsonl"
     ran = rlm("batch", str(tasks(6)), "--out", str(out))
@@ -187,3 +226,26 @@ def test_without_ray_installed_it_says_what_to_install(rlm, tasks, tmp_path) -> 
     ran = rlm(*command)
     assert ran.code == 2
     assert "install rlm-runtime[ray]" in ran.one_line
+
+
+def test_a_cluster_with_other_versions_is_named_with_both(rlm, tasks, tmp_path) -> None:
+    """A stand-in for a Ray that refuses as the real one does."""
+    (tmp_path / "ray").mkdir()
+    (tmp_path / "ray" / "__init__.py").write_text(
+        "def init(**_):\n"
+        "    raise RuntimeError('Version mismatch: The cluster was started with:\\n    Ray: 2.1\\n"
+        "This process on 10.0.0.1 was started with:\\n    Ray: 2.60\\n')\n"
+    )
+    with socket.create_server(("127.0.0.1", 0)) as head:
+        command = ["batch", str(tasks(1)), "--out", str(tmp_path / "r.jsonl"), "--engine", "ray"]
+        command += [
+            "--address",
+            f"127.0.0.1:{head.getsockname()[1]}",
+            "--store",
+            "postgresql://127.0.0.1:1/x",
+        ]
+        ran = rlm(*command, env={"PYTHONPATH": str(tmp_path)})
+    assert ran.code == 2
+    assert "runs other versions: install the same Python and Ray" in ran.one_line
+    assert "Ray: 2.1 " in ran.one_line
+    assert "Ray: 2.60" in ran.one_line

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -12,12 +13,24 @@ from typing import Any
 import pytest
 
 from rlm import RLM, Limits, Settings
-from rlm.batch import Batch, BatchSummary, LocalEngine, Purse, ResultsFile, TasksFile
+from rlm.batch import (
+    Batch,
+    BatchSummary,
+    Failure,
+    Job,
+    LocalEngine,
+    Outcome,
+    Purse,
+    ResultsFile,
+    TasksFile,
+    unfinished_costs,
+)
 from rlm.errors import ConfigurationError, ModelRejected, ModelUnavailable, UsageError
 from rlm.events import KernelOpened
 from rlm.models.base import Reply, Request, TokenUsage
 from rlm.models.facts import ModelFacts
 from rlm.testing import ScriptedModel
+from sandbox.errors import ContextFileError, SandboxError
 
 
 def quoting(request: Request) -> str:
@@ -65,9 +78,16 @@ class Folder:
             TasksFile.open(self.tasks) as tasks,
             ResultsFile.open(self.out, "b", {"model": rlm.model.name}) as results,
         ):
-            purse = Purse(budget, slots=slots, floor=floor, spent=results.summary.cost_usd)
+            before = {} if results.is_new else await unfinished_costs(str(self.store), results.batch)
+            spent = results.summary.cost_usd + sum(before.values())
+            purse = Purse(budget, slots=slots, floor=floor, spent=spent)
             batch = Batch(
-                tasks, results, limits=limits, purse=purse, told=lambda one: self.told.append(one.done)
+                tasks,
+                results,
+                limits=limits,
+                purse=purse,
+                told=lambda one: self.told.append(one.done),
+                before=before,
             )
             engine = LocalEngine(rlm, store=str(self.store), slots=slots)
             async with engine:
@@ -239,6 +259,85 @@ async def test_a_provider_that_fails_task_after_task_ends_the_batch_and_the_task
     summary = await folder.run(ScriptedModel.of(direct=quoting))
     assert summary.answered == 40
     assert len(folder.lines()) == 40
+
+
+async def test_what_half_done_tasks_took_in_an_earlier_start_counts_in_the_budget(
+    folder: Folder, block: Callable[[str], str]
+) -> None:
+    """Each round costs a cent. Two starts together spend what one may, and one call a slot more."""
+    folder.short(12)
+    paid: list[str] = []
+    stop = asyncio.Event()
+
+    async def root(request: Request) -> Reply:
+        if request.round == 2 and not stop.is_set() and len(paid) > 6:
+            stop.set()
+            await asyncio.sleep(30)
+        paid.append(request.task)
+        code = "x = peek(0, 5)" if request.round < 3 else "finalize(x)"
+        return Reply(block(code), usage=TokenUsage(input_tokens=1_000))
+
+    facts = {"scripted:memory": ModelFacts(input_price=10.0, output_price=0.0)}
+    settings = Settings(strategy="rlm", facts=facts)
+    start = functools.partial(
+        folder.run, ScriptedModel.of(root=root), settings=settings, slots=4, floor=0.12, budget=0.3
+    )
+    running = asyncio.ensure_future(start())
+    await stop.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    before = len(paid)
+    summary = await start()
+    assert before > 6
+    assert summary.cost_usd == pytest.approx(0.01 * len(paid), abs=0.011 * 4)
+    assert 0.01 * len(paid) <= 0.3 + 0.01 * 4
+    assert 4 < summary.answered < 12
+    assert summary.ends["error"] == 12 - summary.answered, "the budget was not for all"
+
+
+async def test_a_task_that_fails_after_it_has_paid_says_what_it_took(
+    folder: Folder, block: Callable[[str], str]
+) -> None:
+    folder.short(1)
+
+    async def root(request: Request) -> Reply:
+        if request.round == 2:
+            raise ContextFileError("deliberate")
+        return Reply(block("x = peek(0, 5)"), usage=TokenUsage(input_tokens=1_000))
+
+    summary = await folder.run(ScriptedModel.of(root=root), settings=Settings(strategy="rlm"))
+    line = folder.lines()["t0"]
+    assert line["error"] == {"type": "ContextFileError", "message": "deliberate"}
+    assert [(usage["calls"], usage["input_tokens"]) for usage in line["usage"]] == [(1, 1_000)]
+    assert summary.calls == 1
+
+
+class NoKernels:
+    """An engine of a machine that starts no kernel."""
+
+    slots = 4
+
+    async def __aenter__(self) -> None: ...
+
+    async def __aexit__(self, *_: object) -> None: ...
+
+    async def run(self, job: Job) -> Outcome:
+        await asyncio.sleep(0)
+        return Outcome(None, Failure("KernelStartError", "no memory"))
+
+
+async def test_where_no_kernel_starts_the_batch_ends_after_ten_tasks(folder: Folder) -> None:
+    folder.short(40)
+    with (
+        TasksFile.open(folder.tasks) as tasks,
+        ResultsFile.open(folder.out, "b", {"model": "scripted:memory"}) as results,
+    ):
+        batch = Batch(tasks, results, limits=Limits(), purse=Purse(None, slots=4), told=lambda _: None)
+        with pytest.raises(SandboxError, match=r"no kernel could be started for 10 tasks .*\(no memory\)"):
+            await batch.run(NoKernels())
+    assert 10 <= len(folder.lines()) < 15
+    assert (await folder.run(ScriptedModel.of(direct=quoting))).answered == 40
 
 
 async def test_what_no_task_could_do_without_ends_the_batch_at_once(folder: Folder) -> None:

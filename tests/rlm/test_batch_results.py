@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -127,3 +131,43 @@ def test_a_result_with_half_a_surrogate_is_still_a_line(tmp_path: Path) -> None:
     with ResultsFile.open(out, "b", FACTS) as results:
         results.append(line("a", answer="x\ud800y"))
     assert json.loads(out.read_bytes())["answer"] == "x\ud800y"
+
+
+@contextmanager
+def room_for(size: int) -> Iterator[None]:
+    """No file of this process may become larger."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.parametrize("fits", [0, 1, 50])
+def test_on_a_full_disk_it_says_so_and_what_stands_there_can_be_gone_on_with(
+    tmp_path: Path, fits: int
+) -> None:
+    """Other tasks may end, and find room for their smaller lines, before the batch has stopped."""
+    out = tmp_path / "r.jsonl"
+    with ResultsFile.open(out, "b", FACTS) as results:
+        results.append(line("a"))
+        whole = out.stat().st_size
+        with (
+            room_for(whole + fits),
+            pytest.raises(UsageError, match=r"r\.jsonl can't be written: .*make room"),
+        ):
+            results.append(line("b", answer="long " * 100))
+        assert out.stat().st_size == whole
+        results.append(line("c"))
+    with ResultsFile.open(out, "b", FACTS) as results:
+        assert results.done.keys() == {"a", "c"}
+        results.append(line("b"))
+    assert ids(out) == ["a", "c", "b"]
+
+
+def test_results_that_could_not_be_gone_on_with_are_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", tmp_path):
+        with pytest.raises(UsageError, match="is no ordinary file"), ResultsFile.open(path, "b", FACTS):
+            pass

@@ -142,3 +142,33 @@ def test_a_task_can_be_sent_to_a_worker_that_works_in_another_folder(tmp_path: P
     top = str(tmp_path)
     assert sent.context == (f"{top}/a.txt", "/b.txt", "~/c.txt", f"{top}/*.md", {"text": "d"})
     assert sent.digest == task.digest
+
+
+@pytest.mark.parametrize("ends", [b"\n", b"\r\n", b"\n\n  \n"])
+@pytest.mark.parametrize("begins", [b"", b"\xef\xbb\xbf"])
+def test_a_file_may_have_a_byte_order_mark_blank_lines_and_the_line_ends_of_windows(
+    tmp_path: Path, begins: bytes, ends: bytes
+) -> None:
+    path = tmp_path / "tasks.jsonl"
+    path.write_bytes(begins + ends.join(line(id=n) for n in range(3)))
+    with TasksFile.open(path) as file:
+        assert [file.read(place).id for place in file.places] == [0, 1, 2]
+        assert len({place.digest for place in file.places}) == 3
+
+
+def test_a_line_may_have_a_hundred_megabytes(tmp_path: Path) -> None:
+    text = "All of it is text. " * 5_300_000
+    path = written(tmp_path, line(id="small"), line(id="large", context=[{"text": text}]), line(id="last"))
+    assert path.stat().st_size > 100_000_000
+    with TasksFile.open(path) as file:
+        assert [place.id for place in file.places] == ["small", "large", "last"]
+        (source,) = file.read(file.places[1]).sources()
+    assert isinstance(source, TextSource)
+    assert source.text == text
+
+
+def test_ids_that_read_alike_are_the_same_id(tmp_path: Path) -> None:
+    """A result is found by its id as text."""
+    path = written(tmp_path, line(id=7), line(id="7"))
+    with pytest.raises(UsageError, match="line 2 has the id of line 1"), TasksFile.open(path):
+        pass

@@ -1,0 +1,211 @@
+"""What one task of a batch leaves behind, and that no other task ever finds it.
+
+One batch, one task after another on one slot: first every task that leaves something of its kind, then every
+task that looks for it. A test a kind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import os
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlm import RLM, Limits, Settings
+from rlm.batch import Batch, LocalEngine, Purse, ResultsFile, TasksFile
+from rlm.models.base import Request
+from rlm.testing import ScriptedModel
+
+KINDS = {
+    "a variable": ("planted = 1", "'planted' in globals()"),
+    "a helper that was bound anew": ("peek = search = None", "not callable(peek) or not callable(search)"),
+    "a builtin that was patched": (
+        "import builtins; builtins.divmod = lambda *_: 42; builtins.planted = 1",
+        "divmod(7, 2) != (3, 1) or hasattr(__import__('builtins'), 'planted')",
+    ),
+    "a module that was patched": (
+        "import textwrap; textwrap.wrap = None; textwrap.planted = 1",
+        "__import__('textwrap').wrap is None or hasattr(__import__('textwrap'), 'planted')",
+    ),
+    "a module of its own": ("import sys, os; sys.modules['planted'] = os", "'planted' in sys.modules"),
+    "an import hook": (
+        "import sys; sys.meta_path.insert(0, type('Planted', (), {'find_spec': lambda *_: None}))",
+        "any(getattr(one, '__name__', '') == 'Planted' for one in sys.meta_path)",
+    ),
+    "a folder to import from": ("import sys; sys.path.insert(0, '/planted')", "'/planted' in sys.path"),
+    "files": (
+        "import os, tempfile\n"
+        "for place in ('.', os.path.expanduser('~'), tempfile.gettempdir(), '/tmp', '/var/tmp', '/dev/shm', "
+        "'/scratch', '/'):\n"
+        "    try:\n        open(os.path.join(place, 'planted'), 'w').write('x')\n"
+        "    except OSError:\n        pass",
+        "[place for place in ('.', os.path.expanduser('~'), tempfile.gettempdir(), '/tmp', '/var/tmp', "
+        "'/dev/shm', '/scratch', '/') if os.path.exists(os.path.join(place, 'planted'))]",
+    ),
+    "its current folder": ("import os; os.chdir('/')", "os.getcwd() == '/'"),
+    "the environment": ("import os; os.environ['PLANTED'] = '1'", "'PLANTED' in os.environ"),
+    "a thread that goes on": (
+        "import threading, time\n"
+        "threading.Thread(target=lambda: time.sleep(600), name='planted', daemon=True).start()",
+        "[one.name for one in threading.enumerate() if one.name == 'planted']",
+    ),
+    "a process that goes on": (
+        "import os\ntry:\n    if os.fork() == 0:\n        import time, ctypes\n"
+        "        ctypes.CDLL(None).prctl(15, b'planted', 0, 0, 0)\n        time.sleep(600)\n"
+        "except OSError:\n    pass",
+        "[pid for pid in os.listdir('/proc') if pid.isdigit() and 'planted' in "
+        "open(f'/proc/{pid}/comm').read()]",
+    ),
+    "handlers of signals": (
+        "import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN); signal.signal(signal.SIGUSR1, print)",
+        "signal.getsignal(signal.SIGTERM) == signal.SIG_IGN or signal.getsignal(signal.SIGUSR1) == print",
+    ),
+    "an open socket": (
+        "import socket\ntry:\n    kept = socket.socket(socket.AF_UNIX); kept.bind('\\0planted')\n"
+        "except OSError:\n    pass",
+        "bound()",
+    ),
+    "a timer": (
+        "import signal\nsignal.signal(signal.SIGALRM, print); signal.setitimer(signal.ITIMER_REAL, 900)",
+        "signal.getitimer(signal.ITIMER_REAL)[0] > 0",
+    ),
+    "the mask of new files": ("import os; os.umask(0o123)", "os.umask(0o22) == 0o123"),
+    "the limit of recursion": ("import sys; sys.setrecursionlimit(777)", "sys.getrecursionlimit() == 777"),
+    "numbers' precision": ("import decimal; decimal.getcontext().prec = 3", "decimal.getcontext().prec == 3"),
+    "the state of random": (
+        "import random; random.seed(7)",
+        "random.getstate() == random.Random(7).getstate()",
+    ),
+    "the garbage collector switched off": ("import gc; gc.disable()", "not gc.isenabled()"),
+    "hooks of the interpreter": (
+        "import sys; sys.excepthook = sys.displayhook = print; sys.settrace(None); sys.planted = 1",
+        "sys.excepthook is print or sys.displayhook is print or hasattr(sys, 'planted')",
+    ),
+    "streams in the place of the real ones": (
+        "import io, sys; sys.stdout = sys.stderr = io.StringIO(); sys.stdout.planted = 1",
+        "hasattr(sys.stdout, 'planted') or hasattr(sys.stderr, 'planted')",
+    ),
+    "a name in the shell": (
+        "get_ipython().user_ns['planted'] = 1; get_ipython().set_hook('synchronize_with_editor', print)\n"
+        "get_ipython().events.register('pre_run_cell', lambda *_: exec('planted = 1', globals()))",
+        "'planted' in get_ipython().user_ns or 'planted' in globals()",
+    ),
+    "a subclass among all classes": (
+        "class Planted(dict): pass",
+        "[one for one in dict.__subclasses__() if one.__name__ == 'Planted']",
+    ),
+    "shared memory": (
+        "from multiprocessing.shared_memory import SharedMemory\n"
+        "try:\n    kept = SharedMemory('planted', create=True, size=64)\nexcept OSError:\n    pass",
+        "shared()",
+    ),
+}
+"""What a task leaves, and what is true where it is found."""
+
+LOOK = """
+import decimal, gc, io, os, random, signal, socket, sys, tempfile, threading
+def bound():
+    try:
+        one = socket.socket(socket.AF_UNIX)
+        one.bind("\\0planted")
+    except PermissionError:
+        return False
+    except OSError:
+        return True
+    return False
+def shared():
+    from multiprocessing import shared_memory
+    try:
+        shared_memory.SharedMemory("planted")
+    except OSError:
+        return False
+    return True
+"""
+
+
+def block(code: str) -> str:
+    return f"```repl\n{code}\n```"
+
+
+async def ran(folder: Path, level: int, root: Callable[[Request], str], tasks: list[str]) -> dict[str, Any]:
+    """The answers of a batch on one slot, by the task."""
+    (folder / "tasks.jsonl").write_text(
+        "".join(json.dumps({"id": task, "task": task, "context": [{"text": task}]}) + "\n" for task in tasks)
+    )
+    rlm = RLM(
+        ScriptedModel.of(root=root, child=lambda request: f"seen by {request.slices[0].text}"),
+        settings=Settings(strategy="rlm", sandbox=level, store=folder / "rlm.db"),
+    )
+    with (
+        TasksFile.open(folder / "tasks.jsonl") as file,
+        ResultsFile.open(folder / "r.jsonl", "b", {}) as results,
+    ):
+        batch = Batch(file, results, limits=Limits(), purse=Purse(None, slots=1), told=lambda _: None)
+        async with LocalEngine(rlm, store=str(folder / "rlm.db"), slots=1) as engine:
+            await batch.run(engine)
+    lines = [json.loads(line) for line in (folder / "r.jsonl").read_text().splitlines()]
+    return {line["id"]: line["answer"] for line in lines}
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory, sandbox_level: int) -> Iterator[dict[str, Any]]:
+    """What each kind's second task found."""
+
+    def root(request: Request) -> str:
+        what, kind = request.task.split(" ", 1)
+        plant, look = KINDS[kind]
+        if what == "leave":
+            return block(f"peek(0, 3)\n{plant}\nfinalize('left')")
+        return block(f"peek(0, 3)\n{LOOK}\nfinalize(repr({look}))")
+
+    tasks = [f"{what} {kind}" for what in ("leave", "find") for kind in KINDS]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
+        yield asyncio.run(ran(tmp_path_factory.mktemp("batch"), sandbox_level, root, tasks))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_a_task_leaves_no_later_task_finds(found: dict[str, Any], kind: str) -> None:
+    assert found[f"leave {kind}"] == "left", "it could leave it"
+    assert found[f"find {kind}"] in ("False", "[]")
+
+
+async def test_the_answers_of_a_tasks_children_are_not_anothers(tmp_path: Path, sandbox_level: int) -> None:
+    """The same prompt over another text is another call."""
+
+    def root(request: Request) -> str:
+        return block("finalize(str(sub_query('What is it?', (0, 5))))")
+
+    answers = await ran(tmp_path, sandbox_level, root, ["first", "other", "third"])
+    assert answers == {task: f"seen by {task}" for task in ("first", "other", "third")}
+
+
+async def test_the_driver_holds_no_more_after_many_tasks_than_after_a_few(
+    tmp_path: Path, sandbox_level: int
+) -> None:
+    """Descriptors, threads, child processes, folders in the temp folder."""
+
+    def held() -> tuple[int, int, int, int]:
+        children = Path(f"/proc/self/task/{threading.get_native_id()}/children").read_text().split()
+        folders = list(Path(tempfile.gettempdir()).glob(f"rlm-*-{os.getpid()}-*"))
+        return len(os.listdir("/proc/self/fd")), threading.active_count(), len(children), len(folders)
+
+    def root(request: Request) -> str:
+        return block("finalize(peek(0, 3))")
+
+    counts = []
+    for number, tasks in enumerate((4, 20)):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        await ran(folder, sandbox_level, root, [f"t{n}" for n in range(tasks)])
+        gc.collect()
+        counts.append(held())
+    # A leak of one a task would be 16 more.
+    assert all(after <= before + 4 for before, after in zip(*counts, strict=True)), counts
