@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import asyncio
 import gc
+import json
 import os
 import sqlite3
 import stat
