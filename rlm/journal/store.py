@@ -192,6 +192,7 @@ class RunLog:
             self._confirmed = time.monotonic()
             return
         self._finished = False
+        self._confirmed = -math.inf
         for waiting in written:
             waiting.fault = fault
 
