@@ -279,7 +279,9 @@ async def resumed_job(rlm: RLM, kind: JobKind, run: str) -> AsyncIterator[tuple[
             # Read after it has become ours: another process may have gone on with it meanwhile.
             left = replace(left, events=await log.events())
         recording = left.recording()
-        opened.engine.tell(Resumed(left.run_id, 0, sum(map(len, recording.replies.values()))))
+        replies = [event.data["role"] for event in left.events if "reply" in event.data]
+        rounds = replies.count("root")
+        opened.engine.tell(Resumed(left.run_id, rounds, len(replies) - rounds))
         job = Job(opened, body, log, recording, left.facts["warnings"], left=left)
         async with _interruptible(job):
             yield job, left
