@@ -1,4 +1,4 @@
-"""How Jupyter launches a kernel here: confined before its first cell, as a program or by a fork."""
+"""How a kernel is launched here, confined before its first cell, and held: as a program or by a fork."""
 
 from __future__ import annotations
 
@@ -13,9 +13,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-from jupyter_client.connect import KernelConnectionInfo
-from jupyter_client.provisioning.provisioner_base import KernelProvisionerBase
 
 from sandbox.errors import KernelStartError
 from sandbox.isolation.policy import Confinement, IsolationReport
@@ -84,44 +81,33 @@ class LayerRefused(KernelStartError):
         self.failed = dict(failed)
 
 
-class ConfinedProvisioner(KernelProvisionerBase):
-    """Holds one kernel, which `adopt` must have been given first: it is launched before Jupyter's machinery
-    runs, because that starts threads."""
+class ConfinedProvisioner:
+    """Holds one kernel, which has been launched: before anything here starts a thread."""
 
-    _confinement: Confinement
-    _log: Path
-    _launched: Launched | None = None
-    _status: int | None = None
-    _init: int | None = None
-    _kernel_pidfd: int | None = None
-    _report: IsolationReport | None = None
-
-    def adopt(self, launched: Launched, confinement: Confinement, log: Path) -> None:
+    def __init__(self, launched: Launched, confinement: Confinement, log: Path) -> None:
         """The kernel, how it is to be held, and the file that takes its complaints until cells run."""
-        self._launched = launched
+        self._launched: Launched | None = launched
+        self._report_fd = launched.report
         self._confinement = confinement
         self._log = log
+        self._status: int | None = None
+        self._init: int | None = None
+        self._kernel_pidfd: int | None = None
+        self._report: IsolationReport | None = None
 
     @property
     def report(self) -> IsolationReport:
-        """What really holds the kernel. Only after launch."""
+        """What really holds the kernel. Only after `confined`."""
         assert self._report is not None
         return self._report
 
-    async def pre_launch(self, **kwargs: Any) -> dict[str, Any]:
-        manager = self.parent
-        assert manager is not None
-        self.connection_info = manager.get_connection_info()
-        return {"cmd": [], "env": {}}
-
-    async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> KernelConnectionInfo:
-        assert self._launched is not None
-        said = await _read_to_end(self._launched.report)
+    async def confined(self) -> None:
+        """Until all layers are on. Raises LayerRefused when one can't be had; the kernel is killed then."""
+        said = await _read_to_end(self._report_fd)
         self._report, self._init = judged(self._confinement.level, said)
         if self._report.failed:
-            await self.kill()
+            self.kill()
             raise LayerRefused(self._report.failed)
-        return self.connection_info
 
     def pin(self) -> None:
         """Take hold of the kernel's own process, before any cell runs. At level 2 it is the only child of
@@ -140,10 +126,8 @@ class ConfinedProvisioner(KernelProvisionerBase):
     def has_process(self) -> bool:
         return self._launched is not None
 
-    async def poll(self) -> int | None:
-        return self._status
-
     async def wait(self) -> int | None:
+        """Until it has ended; its status, as of subprocess."""
         if self._launched is None:
             return self._status
         pidfd = os.pidfd_open(self._launched.pid)
@@ -159,30 +143,22 @@ class ConfinedProvisioner(KernelProvisionerBase):
             self._kernel_pidfd = None
         return self._status
 
-    async def send_signal(self, signum: int) -> None:
-        if signum == signal.SIGKILL:
-            await self.kill()
-        elif self._kernel_pidfd is not None and signum:
-            try:
-                signal.pidfd_send_signal(self._kernel_pidfd, signum)
-            except ProcessLookupError:
-                return
+    def interrupt(self) -> None:
+        """What Ctrl-C does. Only after `pin`."""
+        if self._kernel_pidfd is not None:
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._kernel_pidfd, signal.SIGINT)
 
-    async def kill(self, restart: bool = False) -> None:
+    def kill(self) -> None:
         """End the kernel and all it started: namespaces die with their first process, and the launcher that
-        stays behind clears up the rest, which takes it no time that a caller would notice."""
+        stays behind clears up the rest, which takes it no time that a caller would notice. Nothing outlives
+        this: the scratch is a tmpfs of the kernel's, or a folder of the broker's."""
         if self._launched is None:
             return
         for pid, number in ((self._init, signal.SIGKILL), (self._launched.pid, signal.SIGTERM)):
             if pid is not None:
                 with suppress(ProcessLookupError):
                     os.kill(pid, number)
-
-    async def terminate(self, restart: bool = False) -> None:
-        await self.kill(restart)
-
-    async def cleanup(self, restart: bool = False) -> None:
-        """Nothing outlives `kill`: the scratch is a tmpfs of the kernel's, or a folder of the broker's."""
 
 
 async def _read_to_end(descriptor: int) -> bytes:

@@ -15,8 +15,6 @@ from typing import Any
 import zmq
 from jupyter_client.asynchronous.client import AsyncKernelClient
 from jupyter_client.connect import write_connection_file
-from jupyter_client.kernelspec import KernelSpec
-from jupyter_client.manager import AsyncKernelManager
 
 from sandbox.errors import KernelStartError
 from sandbox.in_kernel import wire
@@ -28,7 +26,6 @@ from sandbox.provisioner import ConfinedProvisioner, Launch, LayerRefused
 __all__ = ["BrokerServer"]
 
 _DRAIN_SECONDS = 1.0
-_POLL_SECONDS = 0.002
 _RECONNECT_MILLISECONDS = 2
 
 
@@ -39,7 +36,6 @@ class BrokerServer:
     def __init__(self, channel: socket.socket, folder: Path) -> None:
         self._channel = channel
         self._folder = folder
-        self._client: AsyncKernelClient | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._turn = asyncio.Lock()
 
@@ -57,14 +53,12 @@ class BrokerServer:
             config["late_filter"] = late_program(confinement.level).hex()
         log = self._folder / "kernel.log"
         launched = launch(confinement, config, package, log)
+        self._provisioner = ConfinedProvisioner(launched, confinement, log)
         # What Jupyter needs is made while the kernel is starting.
-        manager = self._manager = AsyncKernelManager(connection_file=connection_file)
-        manager.load_connection_info(info)
-        spec = KernelSpec(argv=[], display_name="rlm", language="python", interrupt_mode="signal")
-        manager._kernel_spec = spec
-        self._provisioner = ConfinedProvisioner(kernel_id="rlm", kernel_spec=spec, parent=manager)
-        self._provisioner.adopt(launched, confinement, log)
-        manager.provisioner = self._provisioner
+        client = self._client = AsyncKernelClient(connection_file=connection_file)
+        client.load_connection_info(info)
+        # The sockets are there some time after their client: try again soon.
+        client.context.setsockopt(zmq.RECONNECT_IVL, _RECONNECT_MILLISECONDS)
 
     async def serve(self, start_seconds: float) -> None:
         """Until the driver closes its end. The kernel must answer within `start_seconds`."""
@@ -86,9 +80,9 @@ class BrokerServer:
             case "execute":
                 self._begin(self._execute(int(message["id"]), str(message["code"]), int(message["round"])))
             case "interrupt":
-                await self._interrupt()
+                self._interrupt()
             case "kill":
-                await self._provisioner.kill()
+                self._provisioner.kill()
 
     def _begin(self, work: Any) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -116,26 +110,27 @@ class BrokerServer:
             )
 
     async def _connect(self) -> IsolationReport:
-        manager, provisioner = self._manager, self._provisioner
-        await manager.start_kernel()
-        self._begin(self._watch())
-        ports = (manager.shell_port, manager.iopub_port, manager.control_port)
-        sockets = [Path(f"{manager.ip}-{port}") for port in ports]
-        while not all(map(Path.exists, sockets)):
-            if not provisioner.has_process:
+        provisioner = self._provisioner
+        await provisioner.confined()
+        answered = asyncio.ensure_future(self._answered())
+        ended = asyncio.ensure_future(provisioner.wait())
+        try:
+            await asyncio.wait((answered, ended), return_when=asyncio.FIRST_COMPLETED)
+            if not answered.done():
                 raise KernelStartError(provisioner.complaint() or "the kernel's interpreter ended at once")
-            await asyncio.sleep(_POLL_SECONDS)
-        # A socket's file is there a moment before it can be connected to: try again soon.
-        manager.context.setsockopt(zmq.RECONNECT_IVL, _RECONNECT_MILLISECONDS)
-        client = self._client = manager.client()
-        client.start_channels(stdin=False, hb=False)
-        asked = client.kernel_info()
-        while (await client.get_shell_msg())["parent_header"].get("msg_id") != asked:
-            pass
-        # The kernel welcomes a subscriber. Without one, the first cell's output would go nowhere.
-        await client.get_iopub_msg()
+            await answered
+        finally:
+            answered.cancel()
+            ended.cancel()
         provisioner.pin()
+        self._begin(self._watch())
         return provisioner.report
+
+    async def _answered(self) -> None:
+        """Until the kernel, which is then complete, welcomes the subscriber to its output. Without one, the
+        first cell's output would go nowhere."""
+        self._client.start_channels(stdin=False, hb=False)
+        await self._client.get_iopub_msg()
 
     async def _watch(self) -> None:
         """Tell the driver once when the kernel ends by itself."""
@@ -151,7 +146,6 @@ class BrokerServer:
 
     async def _run_cell(self, number: int, code: str, round_: int) -> None:
         client = self._client
-        assert client is not None
         began = time.monotonic()
         content = {
             "code": code,
@@ -188,7 +182,6 @@ class BrokerServer:
         )
 
     async def _shell_reply(self, request: str) -> dict[str, Any]:
-        assert self._client is not None
         while True:
             message = await self._client.get_shell_msg()
             if message["parent_header"].get("msg_id") == request and message["msg_type"] == "execute_reply":
@@ -196,7 +189,6 @@ class BrokerServer:
                 return content if isinstance(content, dict) else {}
 
     async def _listen(self, request: str, outputs: OutputCollector) -> None:
-        assert self._client is not None
         while True:
             message = await self._client.get_iopub_msg()
             if message["parent_header"].get("msg_id") != request:
@@ -208,10 +200,8 @@ class BrokerServer:
                 return
             outputs.add(message["msg_type"], content)
 
-    async def _interrupt(self) -> None:
-        if self._client is None:
-            return
-        await self._provisioner.send_signal(signal.SIGINT)
+    def _interrupt(self) -> None:
+        self._provisioner.interrupt()
         # A top-level await only notices once a message arrives on the shell channel.
         self._client.kernel_info()
 
@@ -222,10 +212,10 @@ class BrokerServer:
     async def _end(self) -> None:
         for task in list(self._tasks):
             task.cancel()
-        if self._client is not None:
+        if self._client.channels_running:
             self._client.stop_channels()
         if self._provisioner.has_process:
-            await self._provisioner.kill()
+            self._provisioner.kill()
             await self._provisioner.wait()
         shutil.rmtree(self._folder, ignore_errors=True)
         self._writer.close()

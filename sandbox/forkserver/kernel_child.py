@@ -12,6 +12,7 @@ import tempfile
 import traceback
 from collections.abc import Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NoReturn
 
 from sandbox.in_kernel import launch
@@ -35,14 +36,23 @@ _LOADED_LATE = (
 """What ipykernel and IPython would load only while a kernel starts."""
 
 
+_ours: list[str] = []
+"""The modules that a kernel forgets. Looking for them among all others would make each name's page the
+kernel's own."""
+
+
 def preload() -> None:
-    """Load what every kernel needs, the way a kernel loads it: our part by file path."""
+    """Load what every kernel needs, the way a kernel loads it: our part by file path. Make its shell, too."""
     package = launch.load_package(_PACKAGE_FOLDER)
     for path in sorted(_PACKAGE_FOLDER.glob("*.py")):
         if path.stem not in ("__init__", "launch"):
             importlib.import_module(f"{package}.{path.stem}")
     for name in _LOADED_LATE:
         importlib.import_module(name)
+    importlib.import_module(f"{package}.kernel").prepare()
+    _ours[:] = launch.our_modules()
+    # Each kernel sees other folders.
+    sys.path_importer_cache.clear()
 
 
 def fork_kernel(confinement: Confinement, config: Mapping[str, Any], package: str, log: Path) -> Launched:
@@ -88,7 +98,7 @@ def _become_kernel(
     Path(os.__file__).open("rb").close()
     status = 1
     try:
-        _start_afresh(confinement.environment, package)
+        _hidden = _start_afresh(confinement.environment, package)
         report.close()
         launch.run_kernel(config, "in_kernel")
         status = 0
@@ -106,8 +116,9 @@ def _redirect(log: Path) -> None:
         os.dup2(source, target)
 
 
-def _start_afresh(environment: Mapping[str, str], package: str) -> None:
-    """What a program of its own would have: its own chance, signals, environment, arguments and modules."""
+def _start_afresh(environment: Mapping[str, str], package: str) -> list[ModuleType]:
+    """What a program of its own would have: its own chance, signals, environment, arguments and modules.
+    Gives the modules that it is rid of."""
     random.seed()
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         # Python's own choices stay: a closed pipe or a file too large is an exception, not an end.
@@ -121,5 +132,5 @@ def _start_afresh(environment: Mapping[str, str], package: str) -> None:
     sys.argv = [f"{package}/launch.py"]
     sys.modules["in_kernel"].__path__ = [package]
     sys.path_importer_cache.clear()
-    launch.hide_our_packages()
     gc.enable()
+    return launch.hide_our_packages(_ours)

@@ -9,10 +9,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from ipykernel.control import ControlThread
 from ipykernel.iostream import IOPubThread
 from ipykernel.kernelapp import IPKernelApp
+from ipykernel.shellchannel import ShellChannelThread
+from IPython.core.profiledir import ProfileDir
+from jupyter_client.session import Session, new_id
 from tornado.ioloop import IOLoop
 from traitlets.config import Config
+from zmq.eventloop.zmqstream import ZMQStream
 
 from . import late_filter
 from .attachment import Given, attach_context
@@ -24,7 +29,7 @@ from .output import STDERR_LIMIT, BoundedStream
 from .shell import CellKernel, CellShell
 from .variables import VariableWatch
 
-__all__ = ["run"]
+__all__ = ["prepare", "run"]
 
 
 @contextmanager
@@ -46,9 +51,49 @@ MAX_OUTPUTS = 64
 
 
 class KernelApp(IPKernelApp):
-    """ipykernel's application without a pipe for children's output, which would be a TCP port."""
+    """ipykernel's application in two steps: `prepare`, which a forkserver does once for all kernels, and
+    `initialize` in the kernel's own process. Without a pipe for children's output, which would be a TCP port.
+    """
 
     kernel_class = CellKernel
+    shell: CellShell
+    profile_dir: ProfileDir
+
+    def prepare(self) -> None:
+        """Make the kernel and its shell, which have no connection, folder, thread or loop as yet."""
+        self.init_pdb()
+        # It makes its folders once it is told where.
+        self.profile_dir = ProfileDir(parent=self)
+        self.kernel = self.kernel_class.instance(
+            parent=self, log=self.log, profile_dir=self.profile_dir, user_ns=self.user_ns
+        )
+        self.init_shell()
+        self.shell.rehearse()
+        self.shell.user_ns_hidden.update(self.shell.user_ns)
+        session = self.session = Session(parent=self)
+        session.serialize(session.msg("status", {"execution_state": "idle"}))
+
+    def initialize(self, argv: Any = None) -> None:
+        """Bind the sockets, start the threads, and give the prepared kernel all that belongs to it."""
+        self.session.session = new_id()
+        self.session.pid = os.getpid()
+        self.load_connection_file()
+        self.init_poller()
+        self.init_sockets()
+        self.init_io()
+        self.init_signal()
+        self.init_kernel()
+        self.shell.settle()
+        self.profile_dir.location = f"{self.shell.ipython_dir}/profile_default"
+
+    def init_control(self, context: Any) -> None:
+        import zmq
+
+        self.control_socket = context.socket(zmq.ROUTER)
+        self.control_socket.linger = 1000
+        self.control_port = self._bind_socket(self.control_socket, self.control_port)
+        self.control_thread = ControlThread(daemon=True)
+        self.shell_channel_thread = ShellChannelThread(context, daemon=True)
 
     def init_iopub(self, context: Any) -> None:
         import zmq
@@ -58,20 +103,29 @@ class KernelApp(IPKernelApp):
         self.iopub_port = self._bind_socket(socket_, self.iopub_port)
         self.configure_tornado_logger()
         self.iopub_thread = IOPubThread(socket_, pipe=False, session=self.session)
-        self.iopub_thread.start()
         self.iopub_socket = self.iopub_thread.background_socket
 
-    def parse_command_line(self, argv: Any = None) -> None:
-        """All is configured: making the parser of it takes longer than anything else at the start."""
-
-    def init_heartbeat(self) -> None:
-        """Nobody listens to one, and it would bind its socket at a time of its own."""
-
-    def init_gui_pylab(self) -> None:
-        """No windows here."""
-
-    def init_extensions(self) -> None:
-        """None are loaded."""
+    def init_kernel(self) -> None:
+        """Connect the prepared kernel."""
+        shell_stream = ZMQStream(self.shell_socket, self.shell_channel_thread.io_loop)
+        self.shell_channel_thread.shell_stream = shell_stream
+        self.control_thread.start()
+        self.shell_channel_thread.start()
+        kernel = self.kernel
+        kernel.session = self.session
+        kernel.control_stream = ZMQStream(self.control_socket, self.control_thread.io_loop)
+        kernel.shell_stream = shell_stream
+        kernel.control_thread = self.control_thread
+        kernel.shell_channel_thread = self.shell_channel_thread
+        kernel.iopub_thread = self.iopub_thread
+        kernel.iopub_socket = self.iopub_socket
+        kernel.stdin_socket = self.stdin_socket
+        kernel.record_ports({f"{name}_port": port for name, port in self._ports.items()})
+        publishers: tuple[Any, ...] = (self.shell.displayhook, self.shell.display_pub)
+        for publisher in publishers:
+            publisher.session = self.session
+            publisher.pub_socket = self.iopub_socket
+        self.displayhook.get_execution_count = lambda: kernel.execution_count
 
 
 class Cells:
@@ -140,24 +194,33 @@ class Cells:
             os._exit(0)
 
 
-def run(connection_file: str, channel_socket: socket.socket, late: bytes = b"") -> None:
-    """Serve cells until the broker or the driver goes away, under the filter `late` if there is one. The
-    context comes over the channel, before the first cell: a kernel can be kept ready for one that is not
-    known yet."""
+def prepare() -> KernelApp:
+    """The application with its kernel and shell; made once in a process, or in the one it was forked from."""
+    if KernelApp.initialized():
+        return KernelApp.instance()
     config = Config()
     config.HistoryManager.enabled = False
     config.Completer.use_jedi = False
     config.InteractiveShell.cache_size = 0
     config.InteractiveShell.enable_tip = False
     config.InteractiveShell.colors = "nocolor"
-    config.InteractiveShellApp.exec_PYTHONSTARTUP = False
-    config.IPKernelApp.connection_file = connection_file
+    # The broker waits for the end of a cell's output itself.
+    config.Kernel._execute_sleep = 0.0
     config.IPKernelApp.log_level = 50
     config.IPKernelApp.capture_fd_output = False
     app = KernelApp.instance(config=config)
-    app.initialize([])
+    app.prepare()
+    return app
+
+
+def run(connection_file: str, channel_socket: socket.socket, late: bytes = b"") -> None:
+    """Serve cells until the broker or the driver goes away, under the filter `late` if there is one. The
+    context comes over the channel, before the first cell: a kernel can be kept ready for one that is not
+    known yet."""
+    app = prepare()
+    app.connection_file = connection_file
+    app.initialize()
     shell = app.shell
-    assert shell is not None
     loop = IOLoop.current()
 
     def attach(*_: object) -> None:
@@ -171,6 +234,8 @@ def run(connection_file: str, channel_socket: socket.socket, late: bytes = b"") 
     os.close(quiet)
     if late:
         late_filter.install(late)
+    # Its welcome to a subscriber says that all of the above is done.
+    app.iopub_thread.start()
     app.start()
 
 

@@ -15,7 +15,7 @@ import json
 import os
 import socket
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
@@ -50,11 +50,17 @@ def load_package(folder: Path) -> str:
     return name
 
 
-def hide_our_packages() -> None:
-    """Forget what is loaded of our own packages, and let none be imported again."""
-    for name in [name for name in sys.modules if name.partition(".")[0] in HIDDEN]:
-        del sys.modules[name]
+def our_modules() -> list[str]:
+    """The names of what is loaded of our own packages."""
+    return [name for name in sys.modules if name.partition(".")[0] in HIDDEN]
+
+
+def hide_our_packages(loaded: Iterable[str]) -> list[ModuleType]:
+    """Forget these modules, and let none of our own packages be imported again. Gives the modules: to unmake
+    them costs a forked process more than to keep them."""
+    hidden = [sys.modules.pop(name) for name in loaded if name in sys.modules]
     sys.meta_path.insert(0, HiddenPackages())
+    return hidden
 
 
 def run_kernel(config: Mapping[str, Any], package: str) -> None:
@@ -67,7 +73,7 @@ def run_kernel(config: Mapping[str, Any], package: str) -> None:
 
 
 def main(arguments: Sequence[str]) -> None:
-    hide_our_packages()
+    hide_our_packages(our_modules())
     run_kernel(json.loads(arguments[0]), load_package(Path(__file__).resolve().parent))
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import linecache
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -12,6 +14,7 @@ from ipykernel.ipkernel import IPythonKernel
 from ipykernel.zmqshell import ZMQInteractiveShell
 from IPython.core.formatters import DisplayFormatter
 from IPython.lib.pretty import pretty
+from IPython.paths import get_ipython_dir
 
 from .helpers import Finalized
 from .output import sendable
@@ -52,6 +55,28 @@ class CellFormatter(DisplayFormatter):
 
 class CellShell(ZMQInteractiveShell):
     """Tracebacks hold the cell's own frames only; a finalised cell ends without one."""
+
+    history_manager: Any
+
+    def init_ipython_dir(self, ipython_dir: Any = None) -> None:
+        """Only `settle` knows it: a shell may be made before the process that it is for."""
+
+    def rehearse(self) -> None:
+        """Run a cell for nothing, and leave no trace of it: what the first cell of all loads and compiles is
+        then there, in every process that is forked from this one."""
+        before = set(linecache.cache)
+        self.run_cell("None", store_history=False, silent=True)
+        for name in set(linecache.cache) - before:
+            del linecache.cache[name]
+        self.compile._filename_map.clear()
+        self.last_execution_result = None
+
+    def settle(self) -> None:
+        """Take this process's folders and environment for its own."""
+        self.init_environment()
+        self.ipython_dir = get_ipython_dir()
+        self.starting_dir = str(Path.cwd())
+        self.history_manager.dir_hist[:] = [self.starting_dir]
 
     def init_display_formatter(self) -> None:
         self.display_formatter = CellFormatter(parent=self)

@@ -123,12 +123,18 @@ class _Watcher:
         user: int | None = None
         if "namespaces" in self._layers:
             user = identity.spare_user()
-            report.apply("namespaces", lambda: namespaces.enter(user))
+            try:
+                first = namespaces.fork_inside(user)
+            except OSError as error:
+                report.fail("namespaces", str(error))
+                raise LayerFailed("namespaces") from error
         else:
             report.apply("subreaper", orphans.adopt)
-        first = os.fork()
+            first = os.fork()
         if first:
             self._first = first
+            if "namespaces" in self._layers:
+                report.say(layer="namespaces", detail="on")
             report.say(init=first)
             report.close()
             return _wait_for(first)

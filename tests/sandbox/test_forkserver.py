@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
@@ -156,6 +157,34 @@ async def test_the_environment_is_the_kernels_own(open_forked, monkeypatch) -> N
     )
     assert "planted" not in said
     assert said.endswith("True\n")
+
+
+async def test_a_shell_made_before_the_fork_is_as_one_made_after(open_forked, make_context, handler) -> None:
+    """sandbox.md 10: what the forkserver has made ready holds no folder, no cell and no name of its own."""
+    code = (
+        "import json, linecache, os, sys\n"
+        "shell = get_ipython()\n"
+        "print(json.dumps({'names': sorted(map(str, {**globals()})), 'dh': list(map(str, _dh)),\n"
+        "    'folders': [os.getcwd(), shell.starting_dir, shell.ipython_dir, shell.profile_dir.location],\n"
+        "    'made': sorted(os.listdir(shell.profile_dir.location)), 'count': shell.execution_count,\n"
+        "    'cells': len([name for name in linecache.cache if 'ipykernel' in name]),\n"
+        "    'last': repr(shell.last_execution_result), 'environment': dict(os.environ), 'path': sys.path,\n"
+        "    'pid': [shell.kernel.session.pid, int(os.readlink('/proc/self'))], 'hidden':\n"
+        "    [name for name in sys.modules if name.split('.')[0] in ('rlm', 'sandbox', 'prompts')]}))"
+    )
+    plain = JupyterSandbox(
+        make_context("one\ntwo\n"), handler, kernels=FreshKernels(minimum=0, brokers=PlainBrokers())
+    )
+    try:
+        await plain.open()
+        after = json.loads(await printed(plain, code))
+    finally:
+        await plain.close()
+    before = json.loads(await printed(await open_forked(), code))
+    assert before["pid"][0] == before["pid"][1]
+    assert before["cells"] == 1
+    assert before["hidden"] == []
+    assert {**before, "pid": 0} == {**after, "pid": 0}
 
 
 async def test_the_layers_are_those_of_a_plain_launch(open_forked, make_context, handler) -> None:
