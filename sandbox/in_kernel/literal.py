@@ -18,26 +18,28 @@ from typing import Any
 
 from . import memmem
 from .body import Body
+from .byte_rates import ByteRates
+from .literal_count import LiteralCount
+from .one_case import OneCase
 
-__all__ = ["ByteRates", "Literal", "LiteralScan", "literal_of"]
+__all__ = ["Literal", "LiteralScan", "literal_of"]
 
-_SAMPLES = 16
-_SAMPLE = 4_096
-_SLICE = 64 * 1024  # small enough to stay in the processor's cache
-_LINE = 1 << 20
+_MOST_PLANS = 8
+_MOST_PLACES = 1_024
+_FOLLOWED = 8
 _CASED_LIMIT = 0x1F000
 """No letter with two cases lies beyond."""
 
 # What a pass over a body costs, in passes that look for a byte which is not there (some 30 ms/GB). Measured.
 _A_FIND = 0.34  # for each place where the byte stands, in one KB
 _A_HIT = 90.0  # for each match, in one KB
+_A_FOLDED_HIT = 240.0  # … in any case
 _FOLDED = 10.0  # RE2's own pass for a text in any case that begins with an ASCII letter
 _FOLDED_WIDE = 36.0  # … with another letter
 _MEMMEM = 3.0  # the C library's pass
-_RARE = 0.5  # matches in one KB: of more, each costs more than the passes do
-_COUNTING = 20.0  # `bytes.count`
-_LOWERING = 10.0  # `bytes.lower` before that
-_REPLACING = 36.0  # and `bytes.replace` for each spelling that is not ASCII
+_SHORT = 3
+_SHORT_MEMMEM = 30.0  # … for no more than so many bytes
+_A_PLACE = 24.0  # and for each match, in one KB
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,34 +79,13 @@ def literal_of(codes: Sequence[int], flags: int, *, ascii_body: bool) -> Literal
     return Literal(tuple(_cases(chr(code), flags & re.ASCII, ascii_body) for code in codes))
 
 
-class ByteRates:
-    """How often each byte stands in a KB of a body, by a sample of 64 KB from all over it."""
-
-    __slots__ = ("rates", "sample")
-
-    def __init__(self, body: Body) -> None:
-        raw, size = body.raw, body.bytes
-        whole = size <= _SAMPLES * _SAMPLE
-        self.sample = (
-            raw[:size]
-            if whole
-            else b"".join(raw[at : at + _SAMPLE] for at in range(0, size - _SAMPLE, size // _SAMPLES))
-        )
-        scale = 1024 / max(1, len(self.sample))
-        self.rates = tuple(scale * self.sample.count(bytes((byte,))) for byte in range(256))
-
-    def of(self, literal: Literal) -> float:
-        """How many matches a KB may hold."""
-        found = _in_one_case(self.sample, _several(literal)).count(literal.usual)
-        return 1024 / max(1, len(self.sample)) * found
-
-
 class LiteralScan:
     """Finds one literal in one body. `window` is in bytes."""
 
     __slots__ = (
         "_body",
         "_buffer",
+        "_count",
         "_hits",
         "_lead",
         "_literal",
@@ -123,11 +104,9 @@ class LiteralScan:
         self._raw = body.raw
         self._buffer = body.buffer
         self._window = window
-        self._hits = rates.of(literal)
-        self._passes, self._number = min(
-            (sum(1 + _A_FIND * min(rates.rates[byte] for byte in way) for way in ways), number)
-            for number, ways in enumerate(literal.spellings)
-        )
+        self._count = LiteralCount(literal.spellings, body, rates)
+        self._hits = self._count.rate(rates.sample)
+        self._passes, self._number = min(self._plans(literal.spellings, rates))
         before, after = literal.spellings[: self._number], literal.spellings[self._number + 1 :]
         self._lead = _compiled("".join(map(_either, before)), engine)
         rest = "".join(map(_either, after))
@@ -138,10 +117,36 @@ class LiteralScan:
         """Whether this is faster than the pattern itself in RE2."""
         return not self._literal.folded or self._passes < self._own_passes()
 
+    def _plans(self, spellings: Sequence[tuple[bytes, ...]], rates: ByteRates) -> Iterator[tuple[float, int]]:
+        """What it costs to look for the text by each of its characters. Each place where that and what comes
+        after it stands is looked at here."""
+        plain = [
+            (sum(1 + _A_FIND * min(rates.rates[byte] for byte in way) for way in ways), number)
+            for number, ways in enumerate(spellings)
+        ]
+        for passes, number in heapq.nsmallest(_MOST_PLANS, plain):
+            places = OneCase(spellings[number : number + _FOLLOWED], rates.sample).count(rates.sample)
+            yield passes + self._a_hit * 1024 / max(1, len(rates.sample)) * places, number
+
+    @property
+    def _by_memmem(self) -> float:
+        """What it costs when the C library looks for the whole text."""
+        if self._literal.folded or not memmem.AVAILABLE:
+            return float("inf")
+        return (_MEMMEM if len(self._literal.usual) > _SHORT else _SHORT_MEMMEM) + _A_PLACE * self._hits
+
+    @property
+    def _by_matches(self) -> float:
+        """What it costs when RE2 does."""
+        return min(self._passes, self._own_passes()) + self._a_hit * self._hits
+
+    @property
+    def _a_hit(self) -> float:
+        return _A_FOLDED_HIT if self._literal.folded else _A_HIT
+
     def spans(self) -> Iterator[tuple[int, int]]:
         """Matches in bytes, in order, none within another."""
-        rare = self._hits < _RARE
-        if memmem.AVAILABLE and not self._literal.folded and rare and self._passes > _MEMMEM:
+        if self._by_memmem < self._by_matches:
             yield from self._exact()
             return
         free = 0
@@ -155,26 +160,27 @@ class LiteralScan:
 
     def count(self) -> int | None:
         """How many there are; None when the pattern in RE2 is the better way."""
-        letters = _several(self._literal)
-        wide = sum(not way.isascii() for ways in letters for way in ways[1:])
-        counting = _COUNTING + _REPLACING * wide + (_LOWERING if letters else 0)
-        if (
-            self._literal.overlaps_itself()
-            or min(self._passes, self._own_passes()) + _A_HIT * self._hits < counting
-        ):
+        one_by_one = min(self._by_memmem, self._by_matches)
+        if self._literal.overlaps_itself() or one_by_one < self._count.passes:
             return sum(1 for _ in self.spans()) if self.pays else None
-        return self._count_in_one_case(letters) if letters else self._count_exact()
+        return self._count.count()
 
     def _exact(self) -> Iterator[tuple[int, int]]:
         buffer, size, data = self._buffer, self._body.bytes, self._literal.usual
-        at = 0
+        at = most = 0
         while at < size:
+            # Whoever wants only the first few need not wait for more.
+            most = min(_MOST_PLACES, 4 * most + 1)
             stop = min(size, at + self._window + len(data) - 1)
-            place = memmem.find(buffer, data, at, stop)
-            self._body.passed((stop if place < 0 else place) - at)
-            if place >= 0:
+            found = memmem.places(buffer, data, at, stop, most)
+            for place in found:
                 yield place, place + len(data)
-            at = at + self._window if place < 0 else place + len(data)
+            # Fewer than asked for: the window holds no more.
+            go_on = found[-1] + len(data) if len(found) == most else at + self._window
+            if found:
+                go_on = max(go_on, found[-1] + len(data))
+            self._body.passed(min(size, go_on) - at)
+            at = go_on
 
     def _own_passes(self) -> float:
         return _FOLDED if self._literal.spellings[0][0].isascii() else _FOLDED_WIDE
@@ -207,32 +213,6 @@ class LiteralScan:
             return None
         return start if start == place or self._lead.fullmatch(self._buffer, start, place) else None
 
-    def _count_exact(self) -> int:
-        data, raw = self._literal.usual, self._raw
-        more = _SLICE + len(data) - 1
-        found = 0
-        for at in range(0, self._body.bytes, _SLICE):
-            found += raw[at : at + more].count(data)
-            self._body.passed(_SLICE)
-        return found
-
-    def _count_in_one_case(self, letters: Sequence[tuple[bytes, ...]]) -> int | None:
-        """Line by line, as letters may change their length; None for lines too long to hold."""
-        data, raw, size = self._literal.usual, self._raw, self._body.bytes
-        if b"\n" in data:
-            return None
-        found = at = 0
-        while at < size:
-            stop = at + _SLICE
-            if stop < size:
-                stop = raw.find(b"\n", stop, stop + _LINE) + 1
-                if not stop:
-                    return None
-            found += _in_one_case(raw[at:stop], letters).count(data)
-            self._body.passed(stop - at)
-            at = stop
-        return found
-
 
 @dataclass(frozen=True, slots=True)
 class _Probe:
@@ -263,22 +243,6 @@ def _escaped(data: bytes) -> str:
 
 def _either(ways: tuple[bytes, ...]) -> str:
     return _escaped(ways[0]) if len(ways) == 1 else f"(?:{'|'.join(map(_escaped, ways))})"
-
-
-def _several(literal: Literal) -> list[tuple[bytes, ...]]:
-    """The different letters of the literal that can be written in more ways than one."""
-    return list(dict.fromkeys(ways for ways in literal.spellings if len(ways) > 1))
-
-
-def _in_one_case(data: bytes, letters: Sequence[tuple[bytes, ...]]) -> bytes:
-    """`data` with each of `letters` written in its usual way."""
-    if letters:
-        data = data.lower()
-    for usual, *others in letters:
-        for other in others:
-            if not other.isascii():
-                data = data.replace(other, usual)
-    return data
 
 
 @lru_cache(maxsize=256)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 
-__all__ = ["AVAILABLE", "find"]
+__all__ = ["AVAILABLE", "find", "places"]
 
 _PyBUF_SIMPLE = 0
 
@@ -45,13 +45,25 @@ else:
 def find(raw: mmap.mmap | bytes | memoryview, data: bytes, start: int, stop: int) -> int:
     """As `raw.find(data, start, stop)`, for 0 <= start and data that is not empty. Only where AVAILABLE. A
     signal is seen when it returns: give it a window of a body, not the whole."""
+    return next(iter(places(raw, data, start, stop, 1)), -1)
+
+
+def places(
+    raw: mmap.mmap | bytes | memoryview, data: bytes, start: int, stop: int, most: int = 256
+) -> list[int]:
+    """The first `most` places where `find` finds `data`, none within another."""
     buffer = _Buffer()
     _get(raw, ctypes.byref(buffer), _PyBUF_SIMPLE)
+    found: list[int] = []
     try:
-        stop = min(stop, buffer.len)
-        if stop - start < len(data):
-            return -1
-        found = _memmem(buffer.buf + start, stop - start, data, len(data))
-        return -1 if found is None else int(found) - int(buffer.buf)
+        base, size = int(buffer.buf or 0), len(data)
+        at, end = base + start, base + min(stop, buffer.len)
+        while len(found) < most and end - at >= size:
+            place = _memmem(at, end - at, data, size)
+            if place is None:
+                break
+            found.append(place - base)
+            at = place + size
     finally:
         _release(ctypes.byref(buffer))
+    return found

@@ -18,8 +18,9 @@ from types import FrameType, ModuleType
 from typing import NoReturn
 
 from .body import Body, Span
+from .byte_rates import ByteRates
 from .checkpoints import BLOCK, count_chars
-from .literal import ByteRates, LiteralScan
+from .literal import LiteralScan
 from .pattern import Query
 
 try:
