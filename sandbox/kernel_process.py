@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import shutil
 import socket
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -28,12 +27,14 @@ from sandbox.isolation.policy import IsolationReport
 from sandbox.isolation.probe import Candidate, candidates
 from sandbox.layout import confinement, kernel_package
 from sandbox.private_folder import private_folder, socket_top, sweep
+from sandbox.removal import for_a_while, remove
 from sandbox.types import KernelLimits, Span
 
 __all__ = ["FreshKernels", "KernelProcess", "KernelSource"]
 
 _END_SECONDS = 2.0
 _DEAD_SECONDS = 0.5
+_SWEEP_SECONDS = 5.0
 _ANSWER_SECONDS = 15.0
 _MOST_EVENTS = 32
 _EVENTS = ("started", "refused", "failed", "result", "died")
@@ -188,8 +189,8 @@ class KernelProcess:
             await asyncio.gather(self._reading, return_exceptions=True)
             self._reading = None
         if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
-            self._folder = None
+            folder, self._folder = self._folder, None
+            await asyncio.to_thread(for_a_while, _END_SECONDS, functools.partial(remove, folder))
         self._events = asyncio.Queue()
 
     async def _start(self, way: Candidate) -> dict[str, Any]:
@@ -323,7 +324,7 @@ class FreshKernels:
 @functools.cache
 def _sweep_once(top: Path) -> None:
     """Whoever starts kernels removes what killed ones before left of theirs: once, it takes a while."""
-    sweep(top)
+    for_a_while(_SWEEP_SECONDS, functools.partial(sweep, top))
 
 
 def _is_result(message: Mapping[str, Any]) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import tempfile
 import time
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from sandbox.owner_process import OwnerProcess
+from sandbox.removal import remove
 
 __all__ = ["Purpose", "private_folder", "socket_top", "sweep"]
 
@@ -35,7 +35,7 @@ def private_folder(purpose: Purpose, top: Path) -> Path:
     try:
         (folder / _OWNER).write_text(json.dumps(asdict(OwnerProcess.here())), "utf-8")
     except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
+        remove(folder)
         raise
     return folder
 
@@ -51,7 +51,7 @@ def sweep(top: Path) -> None:
     same time."""
     for folder in _folders(top):
         if _is_left(folder):
-            shutil.rmtree(folder, ignore_errors=True)
+            remove(folder)
 
 
 def _folders(top: Path) -> Iterator[Path]:

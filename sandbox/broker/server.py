@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-import shutil
 import signal
 import socket
 import time
@@ -22,6 +21,7 @@ from sandbox.isolation.late_seccomp import late_program
 from sandbox.isolation.policy import Confinement, IsolationReport, required_layers
 from sandbox.outputs import OutputCollector, error_of
 from sandbox.provisioner import ConfinedProvisioner, Launch, LayerRefused
+from sandbox.removal import remove
 
 __all__ = ["BrokerServer"]
 
@@ -217,7 +217,7 @@ class BrokerServer:
         if self._provisioner.has_process:
             self._provisioner.kill()
             await self._provisioner.wait()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        remove(self._folder)
         self._writer.close()
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import resource
-import shutil
 import signal
 import socket
 from dataclasses import dataclass, replace
@@ -16,6 +15,7 @@ from sandbox.broker.server import BrokerServer
 from sandbox.in_kernel import wire
 from sandbox.isolation.policy import Confinement
 from sandbox.provisioner import Launch
+from sandbox.removal import remove
 
 __all__ = ["StartRequest", "run"]
 
@@ -62,7 +62,7 @@ def run(channel: socket.socket, helper: int, launch: Launch) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     asyncio.run(server.serve(request.seconds))
     # The driver went away. If it was killed, nobody else removes this.
-    shutil.rmtree(request.folder, ignore_errors=True)
+    remove(request.folder)
 
 
 def _receive(channel: socket.socket) -> dict[str, Any]:

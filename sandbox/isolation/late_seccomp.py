@@ -17,6 +17,8 @@ from sandbox.isolation.syscalls import Unsupported, number
 __all__ = ["late_program"]
 
 _MAKE_FILES = ("bind", "link", "linkat", "mknod", "mknodat")
+_SCHEDULE = ("sched_setattr", "sched_setparam", "sched_setscheduler")
+"""Other processes can be slowed down by these where they can be seen. libzmq's threads begin with one."""
 
 _LOAD, _EQUAL, _AND, _RETURN = 0x20, 0x15, 0x54, 0x06
 _NUMBER, _SECOND_ARGUMENT = 0, 24
@@ -31,9 +33,9 @@ def late_program(level: int, machine: str | None = None) -> bytes:
     """The filter of `level` as the bytes of its instructions.
 
     bind(), which makes a file, and the other calls that make a socket's file or another name for one are
-    gone. At level 1 socket() and connect() are, too. socketpair() stays, which asyncio and subprocesses use,
-    but not for datagrams: one end of such a pair can send to any address. accept() stays: so the broker
-    comes in.
+    gone. At level 1 socket(), connect() and what schedules processes are, too. socketpair() stays, which
+    asyncio and subprocesses use, but not for datagrams: one end of such a pair can send to any address.
+    accept() stays: so the broker comes in.
     """
     machine = machine or platform.machine()
     steps: list[Instruction] = [(_LOAD, 0, 0, _NUMBER)]
@@ -42,6 +44,8 @@ def late_program(level: int, machine: str | None = None) -> bytes:
         if denied is not None:
             steps += [(_EQUAL, 0, 1, denied), (_RETURN, 0, 0, _ERRNO | errno.EACCES)]
     if level == 1:
+        for name in _SCHEDULE:
+            steps += [(_EQUAL, 0, 1, _known(name, machine)), (_RETURN, 0, 0, _ERRNO | errno.EPERM)]
         for name in ("socket", "connect"):
             # EOPNOTSUPP, because libzmq aborts the process when it is told EPERM.
             steps += [(_EQUAL, 0, 1, _known(name, machine)), (_RETURN, 0, 0, _ERRNO | errno.EOPNOTSUPP)]

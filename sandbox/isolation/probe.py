@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -26,6 +25,7 @@ from sandbox.isolation.late_seccomp import late_program
 from sandbox.isolation.policy import Confinement, Launcher
 from sandbox.isolation.report import judged
 from sandbox.private_folder import private_folder, socket_top
+from sandbox.removal import remove
 
 __all__ = ["ATTACKS", "Candidate", "Probed", "candidates", "examine", "proven"]
 
@@ -253,7 +253,7 @@ def _folder() -> Iterator[Path]:
     try:
         yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        remove(folder)
 
 
 @contextmanager

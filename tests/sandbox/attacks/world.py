@@ -19,6 +19,7 @@ from pathlib import Path
 from types import TracebackType
 
 from sandbox.forkserver.client import shared_forkserver
+from sandbox.removal import remove
 
 __all__ = ["MOST_GROWTH", "World"]
 
@@ -39,7 +40,7 @@ class World:
         self.canary = f"canary-{secrets.token_hex(8)}"
         self.mark = f"rlmmark{secrets.token_hex(6)}"
         self.folder = Path(tempfile.mkdtemp(prefix="w", dir="/tmp"))
-        self._stack.callback(shutil.rmtree, self.folder, ignore_errors=True)
+        self._stack.callback(remove, self.folder)
         for name in ("tmp", "home", "documents"):
             (self.folder / name).mkdir()
         self._documents = self.folder / "documents"
@@ -145,7 +146,7 @@ class World:
         if files:
             found.append(f"{len(files)} files left")
         for path in files:
-            shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
+            remove(path) if path.is_dir() else path.unlink(missing_ok=True)
         return found
 
     def _orphans(self) -> set[int]:
