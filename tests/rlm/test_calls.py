@@ -50,7 +50,7 @@ async def test_a_place_is_free_again_while_the_reply_is_written_down(tmp_path: P
     """driver.md 4.3: the next call goes out meanwhile; no reply is given before it is journalled."""
     model, room = ScriptedModel.of(child="!"), asyncio.Semaphore(1)
     async with Journal.open(tmp_path / "rlm.db") as journal, journal.run("r", "?", {}) as log:
-        slow = _SlowLog(journal, "r", after=1)
+        slow = _SlowLog(journal, "r", log._owner, after=1)
         slow.may = asyncio.Event()
         caller = Caller(Budget(Limits()), slow, Playback(), lambda _: None, Prices())
         calls = [
