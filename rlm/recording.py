@@ -237,7 +237,7 @@ class _Reading:
         elif data.get("key") is not None:
             past = PastReply(reply, data["cost_usd"], cached)
             self._replies.setdefault(data["key"], []).append(past)
-            if data["role"] == "summary":
+            if "last_round" in data:  # a summary of rounds, that is, not one that a job asks for
                 self._folding = PastFolding(data["last_round"], data["room"])
         if not cached:
             self._calls += data["role"] not in _NO_CHILDREN
