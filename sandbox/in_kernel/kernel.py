@@ -239,6 +239,7 @@ def run(connection_file: str, channel_socket: socket.socket, late: bytes = b"") 
     os.dup2(quiet, 2)
     os.close(quiet)
     if late:
+        late_filter.wait_for_libzmq()
         late_filter.install(late)
     # Its welcome to a subscriber says that all of the above is done.
     app.iopub_thread.start()

@@ -99,13 +99,14 @@ def test_importing_is_light() -> None:
 def test_what_a_first_call_needs_is_imported_early_and_only_then() -> None:
     """While the input loads; a model that is a program needs none of it."""
     code = (
-        "import asyncio, sys\n"
+        "import asyncio, sys, threading\n"
         "from rlm.models import resolve\n"
         "from rlm.models.imports import import_early\n"
         "async def begin(name): import_early([resolve(name, {})])\n"
         "for name in ('extractive', 'openai:m@http://127.0.0.1:9/v1'):\n"
         "    asyncio.run(begin(name))\n"
-        "    print('aiohttp' in sys.modules, 'genai_prices' in sys.modules)\n"
+        "    for thread in threading.enumerate()[1:]: thread.join()\n"
+        "    print('openai' in sys.modules, 'genai_prices' in sys.modules)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False False\nTrue True\n"
