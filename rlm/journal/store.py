@@ -32,6 +32,9 @@ __all__ = ["Journal", "RunLog"]
 _LISTED = 5
 _CONFIRMED_SECONDS = 0.25
 """How long a run that was just seen to be ours counts as ours: the children of a batch do not all ask."""
+_CROWDED_SECONDS = 0.02
+_GATHERED_SECONDS = 0.005
+"""Children that end within so little of each other are many at a time: the next few are written together."""
 _LAST = frozenset({"finished", "interrupted"})
 _T = TypeVar("_T")
 
@@ -111,7 +114,8 @@ class RunLog:
         self._waiting.append(waiting)
         # Whatever comes while others are being written goes in the next transaction, together.
         if self._next is None:
-            self._next = self._journal._started(self._write_waiting())
+            crowded = kind == "child" and time.monotonic() - self._confirmed < _CROWDED_SECONDS
+            self._next = self._journal._started(self._write_waiting(_GATHERED_SECONDS if crowded else 0.0))
         await asyncio.shield(self._next)
         if waiting.fault is not None:
             raise waiting.fault
@@ -148,7 +152,9 @@ class RunLog:
             self._update(rounds=rounds, sub_calls=sub_calls, cost_usd=cost_usd)
         )
 
-    async def _write_waiting(self) -> None:
+    async def _write_waiting(self, seconds: float) -> None:
+        if seconds:
+            await asyncio.sleep(seconds)
         async with self._order:
             batch, self._waiting, self._next = self._waiting, [], None
             await self._write(batch)

@@ -32,13 +32,13 @@ class SdkClient(Protocol):
 class SharedClient:
     """The way to one endpoint. `reached` turns True with its first HTTP response, of any status."""
 
-    def __init__(self, sdk: str, client: SdkClient, path: str) -> None:
+    def __init__(self, sdk: str, client: SdkClient, url: str) -> None:
         self.errors: Any = import_module(sdk)
         """Where the SDK's exceptions are: both call them the same."""
         self.client = client
         self.users = 0
         self.reached = False
-        self._path = path
+        self._url = url
 
     async def post(self, body: dict[str, Any]) -> httpx2.Response:
         """Send `body`; the response's own is still to be read. Raises the SDK's exceptions."""
@@ -46,7 +46,7 @@ class SharedClient:
 
         # The response as it is: making the SDK's models of its events takes longer than all else of a call.
         response: httpx2.Response = await self.client.post(
-            self._path, cast_to=httpx2.Response, body=body, stream=True
+            self._url, cast_to=httpx2.Response, body=body, stream=True
         )
         self.reached = True
         return response
@@ -83,7 +83,8 @@ class SharedClients:
         open_here = self._open[loop]
         if key not in open_here:
             client = self._make(endpoint, _http_client(endpoint, options))
-            open_here[key] = SharedClient(self.sdk, client, self._path)
+            # Whole: a path would be joined to the base URL anew for every request.
+            open_here[key] = SharedClient(self.sdk, client, endpoint.base_url.rstrip("/") + self._path)
         open_here[key].users += 1
         return open_here[key]
 

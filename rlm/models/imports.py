@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -33,3 +34,5 @@ def _import(sdks: Mapping[str, str]) -> None:
         for name, sdk in sdks.items():
             import_sdk(sdk)
             price(name, TokenUsage())  # looked up once
+    # So much that is new makes the collector look through everything soon: better now than amid a batch.
+    gc.collect()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ssl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 
 import aiohttp
 import httpx2
@@ -59,7 +60,7 @@ class AiohttpTransport(httpx2.AsyncBaseTransport):
         with _translated(request):
             answer = await self.session.request(
                 request.method,
-                URL(str(request.url), encoded=True),
+                _url(str(request.url)),
                 headers=request.headers.multi_items(),
                 data=request.content,
                 proxy=self._proxy,
@@ -87,6 +88,11 @@ class _Body(httpx2.AsyncByteStream):
     async def aclose(self) -> None:
         # Read to its end, the connection can be used again; else it is closed.
         self._answer.release()
+
+
+@lru_cache(maxsize=64)
+def _url(text: str) -> URL:
+    return URL(text, encoded=True)
 
 
 @contextmanager
