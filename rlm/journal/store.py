@@ -8,10 +8,10 @@ import json
 import math
 import secrets
 import time
-from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from sqlalchemy import Row, delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
@@ -24,6 +24,8 @@ from rlm.journal.events import EVENT_KINDS, Event, EventKind, RunState, RunSumma
 from rlm.journal.location import store_url
 from rlm.journal.redaction import Redaction
 from rlm.journal.tables import events, runs
+from rlm.journal.waiting import Waiting
+from rlm.journal.writes import Writes
 from rlm.types import GO_ON
 from sandbox.owner_process import OwnerProcess
 
@@ -36,38 +38,6 @@ _CROWDED_SECONDS = 0.02
 _GATHERED_SECONDS = 0.005
 """Children that end within so little of each other are many at a time: the next few are written together."""
 _LAST = frozenset({"finished", "interrupted"})
-_T = TypeVar("_T")
-
-
-@dataclass(slots=True)
-class _Waiting:
-    """An event on its way into the store. `seq` is set when it is there, else `fault`."""
-
-    kind: EventKind
-    payload: Mapping[str, Any]
-    data: str
-    at: float
-    seq: int = 0
-    fault: JournalError | None = None
-
-    def row(self, run_id: str) -> dict[str, Any]:
-        return {
-            "run_id": run_id,
-            "seq": self.seq,
-            "at": self.at,
-            "kind": self.kind,
-            "data": self.data,
-            "key": self.payload.get("key"),
-        }
-
-    def end(self) -> dict[str, Any]:
-        """What the run's own row says after it."""
-        totals = ("stop_reason", "rounds", "sub_calls", "cost_usd")
-        return {
-            "state": self.kind,
-            "finished_at": self.at,
-            **{name: self.payload[name] for name in totals if name in self.payload},
-        }
 
 
 class RunLog:
@@ -83,7 +53,7 @@ class RunLog:
         self._journal = journal
         self._seq = after
         self._order = asyncio.Lock()
-        self._waiting: list[_Waiting] = []
+        self._waiting: list[Waiting] = []
         self._next: asyncio.Task[None] | None = None
         self._finished = False
         self._confirmed = -math.inf
@@ -110,12 +80,14 @@ class RunLog:
         if self._journal._redaction.may_occur_in(data):
             payload = self._journal._redaction.blank(payload)
             data = _encoded(payload)
-        waiting = _Waiting(kind, payload, data, time.time())
+        waiting = Waiting(kind, payload, data, time.time())
         self._waiting.append(waiting)
         # Whatever comes while others are being written goes in the next transaction, together.
         if self._next is None:
             crowded = kind == "child" and time.monotonic() - self._confirmed < _CROWDED_SECONDS
-            self._next = self._journal._started(self._write_waiting(_GATHERED_SECONDS if crowded else 0.0))
+            self._next = self._journal._writes.begin(
+                self._write_waiting(_GATHERED_SECONDS if crowded else 0.0)
+            )
         await asyncio.shield(self._next)
         if waiting.fault is not None:
             raise waiting.fault
@@ -128,7 +100,7 @@ class RunLog:
     async def events(self) -> tuple[Event, ...]:
         """All that was appended to this run so far, in order; also what is still being written because its
         caller was cancelled."""
-        await self._journal._written()
+        await self._journal._writes.done()
         return await self._journal.events(self.run_id)
 
     async def remembered(self, key: str) -> Mapping[str, Any] | None:
@@ -148,7 +120,7 @@ class RunLog:
 
     async def tally(self, *, rounds: int, sub_calls: int, cost_usd: float | None) -> None:
         """Tell the list of runs how far this one is: totals so far."""
-        await self._journal._finish_writing(
+        await self._journal._writes.finish(
             self._update(rounds=rounds, sub_calls=sub_calls, cost_usd=cost_usd)
         )
 
@@ -159,7 +131,7 @@ class RunLog:
             batch, self._waiting, self._next = self._waiting, [], None
             await self._write(batch)
 
-    async def _write(self, batch: Sequence[_Waiting]) -> None:
+    async def _write(self, batch: Sequence[Waiting]) -> None:
         """Commit these events together, or tell each why not."""
         rows: list[dict[str, Any]] = []
         for waiting in batch:
@@ -240,7 +212,7 @@ class Journal:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._redaction = Redaction()
-        self._pending: set[asyncio.Task[Any]] = set()
+        self._writes = Writes()
 
     @classmethod
     @contextlib.asynccontextmanager
@@ -269,10 +241,10 @@ class Journal:
         JournalError if there is a run of that name already."""
         log = RunLog(self, run_id, owner := _process())
         name = None if input is None else await asyncio.to_thread(inputs.identify, input)
-        await self._finish_writing(self._insert_run(run_id, task, settings, name, owner))
+        await self._writes.finish(self._insert_run(run_id, task, settings, name, owner))
         try:
             if input is not None and name is not None:
-                await self._finish_writing(inputs.keep(self._database, name, input))
+                await self._writes.finish(inputs.keep(self._database, name, input))
             await log.append("run_started", {"task": task, "settings": settings})
             yield log
         finally:
@@ -284,7 +256,7 @@ class Journal:
         not here, still runs, or is being resumed by another process. `take_over` takes it from whoever has
         it: the next event that one appends fails."""
         await self.get(run_id)
-        await self._finish_writing(self._claim(run_id, take_over, owner := _process()))
+        await self._writes.finish(self._claim(run_id, take_over, owner := _process()))
         found = await self.events(run_id)
         log = RunLog(self, run_id, owner, after=found[-1].seq if found else 0)
         try:
@@ -362,8 +334,8 @@ class Journal:
         summary = await self.get(run_id)
         if summary.state == "running":
             raise JournalError(f"run {run_id} is still running; stop it first")
-        await self._finish_writing(self._delete(run_id))
-        await self._finish_writing(self._database.shrink())
+        await self._writes.finish(self._delete(run_id))
+        await self._writes.finish(self._database.shrink())
 
     async def prune(
         self, *, keep: int | None = None, older_than: float | None = None, most_bytes: int | None = None
@@ -382,7 +354,7 @@ class Journal:
                 if (keep is None or place >= keep) and (older_than is None or run.started_at < older_than)
             ][::-1]
             for run_id in chosen:
-                await self._finish_writing(self._delete(run_id))
+                await self._writes.finish(self._delete(run_id))
         if most_bytes is not None:
             oldest = sorted(ended, key=lambda run: (run.state == "interrupted", run.started_at))
             # What a run takes is soon known, the whole only by looking through it.
@@ -392,10 +364,10 @@ class Journal:
                     break
                 if run.run_id not in chosen:
                     excess -= await self._bytes(run.run_id)
-                    await self._finish_writing(self._delete(run.run_id))
+                    await self._writes.finish(self._delete(run.run_id))
                     chosen.append(run.run_id)
         if chosen:
-            await self._finish_writing(self._database.shrink())
+            await self._writes.finish(self._database.shrink())
         return tuple(chosen)
 
     def _event(self, row: Row[Any]) -> Event:
@@ -449,7 +421,7 @@ class Journal:
 
     async def _left(self, log: RunLog) -> None:
         if not log.finished:
-            await self._finish_writing(log._update(state="interrupted", finished_at=time.time()))
+            await self._writes.finish(log._update(state="interrupted", finished_at=time.time()))
 
     async def _insert_run(
         self, run_id: str, task: str, settings: Mapping[str, Any], input: str | None, owner: str
@@ -486,32 +458,11 @@ class Journal:
 
         await self._database.write(put)
 
-    async def _finish_writing(self, writing: Coroutine[Any, Any, _T]) -> _T:
-        """Carry a write through to its end even if the caller is cancelled: half of one is not to be had."""
-        return await asyncio.shield(self._started(writing))
-
-    def _started(self, writing: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
-        """A write that `_written` waits for."""
-        task = asyncio.ensure_future(writing)
-        self._pending.add(task)
-        task.add_done_callback(self._carried_through)
-        return task
-
-    def _carried_through(self, task: asyncio.Task[Any]) -> None:
-        self._pending.discard(task)
-        if not task.cancelled():
-            # Looked at: its caller may be gone, and whoever writes next is told the same.
-            task.exception()
-
     async def _close(self) -> None:
         try:
-            await self._written()
+            await self._writes.done()
         finally:
             await self._database.close()
-
-    async def _written(self) -> None:
-        """Until all is in the store that is on its way there."""
-        await asyncio.gather(*self._pending, return_exceptions=True)
 
 
 def _process() -> str:

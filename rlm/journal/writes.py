@@ -1,0 +1,39 @@
+"""Writes to a store that are under way, each carried through to its end: half of one is not to be had."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+__all__ = ["Writes"]
+
+_T = TypeVar("_T")
+
+
+class Writes:
+    """Those of one open store. Whoever waits for one may be cancelled; the write is not."""
+
+    def __init__(self) -> None:
+        self._pending: set[asyncio.Task[Any]] = set()
+
+    async def finish(self, writing: Coroutine[Any, Any, _T]) -> _T:
+        """What the write gives, once it is done."""
+        return await asyncio.shield(self.begin(writing))
+
+    def begin(self, writing: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
+        """A write that `done` waits for, too."""
+        task = asyncio.ensure_future(writing)
+        self._pending.add(task)
+        task.add_done_callback(self._carried_through)
+        return task
+
+    async def done(self) -> None:
+        """Until all that was begun has ended."""
+        await asyncio.gather(*self._pending, return_exceptions=True)
+
+    def _carried_through(self, task: asyncio.Task[Any]) -> None:
+        self._pending.discard(task)
+        if not task.cancelled():
+            # Looked at: its caller may be gone, and whoever writes next is told the same.
+            task.exception()
