@@ -34,6 +34,14 @@ def descendants(process: int | str = "self") -> list[int]:
     return found
 
 
+def _command(process: int | str = "self") -> bytes:
+    """What a process runs. One that was just made for a program runs its parent's still, in its memory."""
+    try:
+        return Path(f"/proc/{process}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
 class MemoryWatch:
     """Samples the memory while it is open. In MB: `driver_growth` over what it was at the start, `largest` of
     any process it started (the kernel, the largest by far), `together` of all of those."""
@@ -71,7 +79,7 @@ class MemoryWatch:
 
     def _watch(self) -> None:
         while not self._stopped.wait(self._seconds):
-            sizes = [private(process) for process in descendants()]
+            sizes = [private(process) for process in descendants() if _command(process) != _command()]
             self._driver = max(self._driver, private())
             self._largest = max(self._largest, *sizes, 0)
             self._together = max(self._together, sum(sizes))
