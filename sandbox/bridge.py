@@ -108,7 +108,7 @@ class Bridge:
         in flight are ended, and their callers told."""
         calls = dict(self._calls)
         for task in calls.values():
-            task.cancel()
+            _cancel(task)
         await asyncio.gather(*calls.values(), return_exceptions=True)
         error = {"type": "ended", "message": "the question that this belonged to has ended"}
         for number in calls:

@@ -288,6 +288,31 @@ async def test_a_call_is_cancelled_once_and_clears_up(handler) -> None:
     assert cleared == ["whole"]
 
 
+async def test_the_next_question_does_not_cut_short_a_call_that_clears_up(handler) -> None:
+    """driver.md 2.8: an interrupt has ended it already, and what it holds is let go."""
+    cleared: list[str] = []
+    begun, ending = asyncio.Event(), asyncio.Event()
+
+    async def children(batch, answered) -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ending.set()
+            await asyncio.sleep(0.05)
+            cleared.append("whole")
+
+    handler.children = children
+    async with bridge_to(handler) as (bridge, peer, broken):
+        await peer.send(wire.encode({"id": 1, "method": "children", "params": EMPTY_BATCH}))
+        await begun.wait()
+        await peer.send(wire.encode({"id": 1, "method": "cancel", "params": {}}))
+        await ending.wait()
+        await bridge.begin_question(CHARS)
+        assert cleared == ["whole"]
+        assert not broken
+
+
 async def test_a_call_that_outlives_its_cell_leaves_the_next_clock_alone(handler) -> None:
     gate = asyncio.Event()
     handler.before_answer = gate.wait
