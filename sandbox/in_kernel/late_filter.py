@@ -6,6 +6,8 @@ import ctypes
 import platform
 import struct
 import time
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 __all__ = ["install", "wait_for_libzmq"]
@@ -13,16 +15,19 @@ __all__ = ["install", "wait_for_libzmq"]
 _SECCOMP = {"x86_64": 317, "aarch64": 277}
 _SET_MODE_FILTER, _EVERY_THREAD = 1, 1
 _INSTRUCTION = 8
-_LIBZMQ_THREADS = frozenset({"ZMQbg/Reaper", "ZMQbg/IO/0"})
-"""Their names, which they take once they have begun."""
+_LIBZMQ_NAME = "ZMQbg/"
+"""What the names of its threads begin with, in every version that names them."""
+_LIBZMQ_THREADS = 2
 _BEGIN_SECONDS = 2.0
 
 
 def wait_for_libzmq() -> None:
-    """Until its threads have begun, by setting how they are scheduled: they abort the process when they may
-    not."""
+    """Until its threads have begun: one does its sockets' work, one removes them. Each sets how it is
+    scheduled, aborts the process when it may not, and then takes its name. Goes on after two seconds."""
     end = time.monotonic() + _BEGIN_SECONDS
-    while not _thread_names() >= _LIBZMQ_THREADS and time.monotonic() < end:
+    while time.monotonic() < end:
+        if sum(name.startswith(_LIBZMQ_NAME) for name in _thread_names()) >= _LIBZMQ_THREADS:
+            return
         time.sleep(0.0005)
 
 
@@ -38,5 +43,7 @@ def install(program: bytes) -> None:
         raise OSError(ctypes.get_errno(), f"seccomp: the late filter can't be put on ({result})")
 
 
-def _thread_names() -> set[str]:
-    return {(thread / "comm").read_text().rstrip("\n") for thread in Path("/proc/self/task").iterdir()}
+def _thread_names() -> Iterator[str]:
+    for thread in Path("/proc/self/task").iterdir():
+        with suppress(OSError):  # it has ended since
+            yield (thread / "comm").read_text()
