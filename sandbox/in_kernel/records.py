@@ -25,6 +25,7 @@ SHOWN_TEXT = 200
 _SHOWN_RECORDS = 5
 _SHOWN_HITS = 20
 _SHOWN_LINE = 160
+_HIT_LINE = frozenset({"index", "start", "end", "line", "match", "document"})
 
 
 class Text(str):
@@ -246,11 +247,15 @@ class Records(list[Any]):
         return f"{len(self):,} record{'' if len(self) == 1 else 's'}"
 
 
-def _hit_lines(hits: list[Hit]) -> Iterator[str]:
-    """A line for each hit: its place, and the line of the body that it stands on, each of these once."""
+def _hit_lines(hits: list[Any]) -> Iterator[str]:
+    """A line for each hit: its place, and the line of the body that it stands on, each of these once. What a
+    cell has changed or put among them is shown as it is."""
     before = None
     for hit in hits:
-        text = hit["line_text"]
+        text = hit.get("line_text") if isinstance(hit, Hit) else None
+        if not isinstance(text, Text) or text.span is None or not hit.keys() >= _HIT_LINE:
+            yield f"  {hit!r}"
+            continue
         here = (hit["line"], text.span)
         head = f"  [{hit['index']}] {hit['start']}-{hit['end']}"
         if here == before:

@@ -421,6 +421,20 @@ def test_a_list_of_hits_prints_a_line_each(make_handle) -> None:
     assert repr(make_handle("none").search("cat")) == "0 hits"
 
 
+def test_a_list_of_hits_prints_what_a_cell_made_of_it(make_handle) -> None:
+    """driver.md 3: hits are dicts in a list, which a cell may change."""
+    hits = make_handle("a cat\nb cat\nc cat\nd cat").search("cat")
+    hits[0]["line_text"] = "changed"
+    hits[1].pop("line_text")
+    hits[2].pop("document")
+    hits.append((1, 2))
+    shown = repr(hits).splitlines()
+    assert "'line_text': 'changed'" in shown[1]
+    assert "'start': 8" in shown[2]
+    assert shown[3].startswith("  {'index': 2, 'start': 14, ")
+    assert shown[4:] == ["  [3] 20-23, line 3 of d0.txt: d cat", "  (1, 2)"]
+
+
 def test_a_hit_stands_for_the_text_around_it(make_handle) -> None:
     """driver.md 3.13 and 3.16: as a slice a hit is its lines, with its context; as evidence its line."""
     before, line, after = "b" * 200, "Ivo Kral takes over all she led.", "a" * 200
