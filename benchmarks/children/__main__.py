@@ -3,8 +3,8 @@
 Every child goes the whole way: a cell in a real kernel asks, the driver assembles, reserves, sends over HTTP
 to a provider on this machine that takes a fixed time, journals and answers. The ideal is the time the
 provider takes if it is never kept waiting: calls / concurrency * latency. Every run is the first of its
-process. The root is scripted, so that the first call of a provider is within the batch, and what that
-imports was to be there by then.
+process. The root is scripted: what a provider's first call imports and connects, which would be the root's
+own, is done by a cell of one call before the batch, and is in `run_seconds` alone.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 import threading
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -30,9 +31,11 @@ def import_early(models: Iterable[Model]) -> None:
 
 
 def _import(sdks: Mapping[str, str]) -> None:
+    new = not sys.modules.keys() >= set(sdks.values())
     with suppress(ImportError):  # told by the call that needs it
         for name, sdk in sdks.items():
             import_sdk(sdk)
             price(name, TokenUsage())  # looked up once
-    # So much that is new makes the collector look through everything soon: better now than amid a batch.
-    gc.collect()
+    if new:
+        # So much makes the collector look through everything soon: better now than amid a batch.
+        gc.collect()

@@ -9,7 +9,6 @@ from __future__ import annotations
 import ssl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
-from functools import lru_cache
 
 import aiohttp
 import httpx2
@@ -60,7 +59,7 @@ class AiohttpTransport(httpx2.AsyncBaseTransport):
         with _translated(request):
             answer = await self.session.request(
                 request.method,
-                _url(str(request.url)),
+                URL(str(request.url), encoded=True),
                 headers=request.headers.multi_items(),
                 data=request.content,
                 proxy=self._proxy,
@@ -88,11 +87,6 @@ class _Body(httpx2.AsyncByteStream):
     async def aclose(self) -> None:
         # Read to its end, the connection can be used again; else it is closed.
         self._answer.release()
-
-
-@lru_cache(maxsize=64)
-def _url(text: str) -> URL:
-    return URL(text, encoded=True)
 
 
 @contextmanager
