@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from rlm.answer_type import AnswerType
 from rlm.budget import Limits
 from rlm.direct import DirectSettings
-from rlm.documents import Loaded, PathSource, Source
+from rlm.documents import Loaded, PathSource, Source, as_source
 from rlm.driver import RootSettings
 from rlm.engine import Settings
 from rlm.errors import DocumentError, JournalError, UsageError
@@ -138,17 +138,11 @@ def source_facts(sources: Sequence[str | Path | Source]) -> list[dict[str, Any]]
     """How sources are written down: paths so that they can be read again, others by name."""
     facts: list[dict[str, Any]] = []
     for source in sources:
-        match source:
+        match as_source(source):
             case PathSource(path, exclude) if not path.is_fifo():
                 facts.append({"path": str(path.absolute()), "exclude": list(exclude)})
-            case Path() if not source.is_fifo():
-                facts.append({"path": str(source.absolute()), "exclude": []})
-            case PathSource(path):
-                facts.append({"name": path.name})
-            case str():
-                facts.append({"name": "text"})
-            case _:
-                facts.append({"name": source.name})
+            case other:
+                facts.append({"name": other.name})
     return facts
 
 

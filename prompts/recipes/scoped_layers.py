@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 from prompts.segments.adapter import BatchAdapter, DbAdapter, RevisedAdapter
@@ -97,7 +98,7 @@ class LayerSource:
         for scope, names in wanted:
             missing = [name for name in names if (scope, name) not in found.segments]
             if missing:
-                jobs.append(lambda scope=scope, missing=missing: self._fill_scope(found, scope, missing))  # type: ignore[misc]
+                jobs.append(partial(self._fill_scope, found, scope, missing))
         if entry in found.rulesets and all(
             ("ruleset", name) in found.segments for name in found.rulesets[entry]
         ):
@@ -107,7 +108,7 @@ class LayerSource:
 
     def _fill_rulesets(self, found: _Found, entry: str) -> None:
         """Which rulesets there are must be known before they can be asked for."""
-        links = _asked("ruleset", lambda: list(self._adapter.get_rulesets_for_entry(entry)))
+        links = _rows("ruleset", partial(self._adapter.get_rulesets_for_entry, entry))
         names = [link.id for link in sorted(links, key=lambda link: (link.sort_order, link.id))]
         found.rulesets[entry] = tuple(dict.fromkeys(names))
         missing: list[str | None] = [
@@ -119,13 +120,12 @@ class LayerSource:
     def _fill_scope(self, found: _Found, scope: str, names: Sequence[str | None]) -> None:
         ids = [name for name in names if name is not None]
         if len(names) > 1 and self._batched is not None:
-            batched = self._batched
-            rows = _asked(scope, lambda: list(batched.get_segments_of(scope, ids)))
+            rows = _rows(scope, partial(self._batched.get_segments_of, scope, ids))
             for one in ids:
                 found.segments[scope, one] = _in_order(row for row in rows if row.ref_id == one)
             return
         for name in names:
-            rows = _asked(scope, lambda name=name: list(self._adapter.get_segments(scope, name)))  # type: ignore[misc]
+            rows = _rows(scope, partial(self._adapter.get_segments, scope, name))
             found.segments[scope, name] = _in_order(rows)
 
 
@@ -147,6 +147,11 @@ def _in_order(rows: Iterable[Segment]) -> tuple[Segment, ...]:
     """Active segments with something to say, each once: without a tier first, then by tier, then by id."""
     kept = {row.id: row for row in rows if row.active and row.content.strip()}
     return tuple(sorted(kept.values(), key=lambda row: (row.tier is not None, row.tier or 0, row.id)))
+
+
+def _rows(scope: str, question: Callable[[], Iterable[_T]]) -> list[_T]:
+    """What an adapter gives; it may fail also while its rows are gone through."""
+    return _asked(scope, lambda: list(question()))
 
 
 def _asked(scope: str, question: Callable[[], _T]) -> _T:

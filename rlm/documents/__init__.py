@@ -5,7 +5,14 @@ from __future__ import annotations
 from rlm.documents.cache import ContextCache, default_cache
 from rlm.documents.loaded import Guessed, Lease, Loaded, Skipped
 from rlm.documents.loader import Progress, load
-from rlm.documents.source import PathSource, Source, StreamSource, TextSource, sources_from_arguments
+from rlm.documents.source import (
+    PathSource,
+    Source,
+    StreamSource,
+    TextSource,
+    as_source,
+    sources_from_arguments,
+)
 
 __all__ = [
     "ContextCache",
@@ -18,6 +25,7 @@ __all__ = [
     "Source",
     "StreamSource",
     "TextSource",
+    "as_source",
     "default_cache",
     "load",
     "sources_from_arguments",

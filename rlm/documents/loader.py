@@ -20,7 +20,7 @@ from rlm.documents.formats.piece import Unreadable
 from rlm.documents.kind import foreign_kind, kind_of
 from rlm.documents.loaded import Guessed, Loaded, Skipped
 from rlm.documents.rendering import CONVERTED, Given, Rendering
-from rlm.documents.source import PathSource, Source, StreamSource, TextSource
+from rlm.documents.source import PathSource, Source, StreamSource, TextSource, as_source
 from rlm.errors import DocumentError
 from sandbox.context_file import ContextFileWriter
 from sandbox.errors import ContextFileError
@@ -56,7 +56,7 @@ def load(
     With a `cache` the context may stand there instead of in `folder`, in use until its lease is closed: it
     was found, or was made to be found. A cache that can't be used is done without.
     """
-    wanted = [_source_of(source) for source in sources]
+    wanted = [as_source(source) for source in sources]
 
     def tick() -> None:
         if progress is not None:
@@ -102,14 +102,6 @@ def _load(wanted: Sequence[Source], folder: Path, progress: Progress | None) -> 
         tuple(loading.guessed),
         tuple(loading.notes),
     )
-
-
-def _source_of(source: Source | Path | str | bytes) -> Source:
-    if isinstance(source, Path):
-        return PathSource(source)
-    if isinstance(source, str | bytes):
-        return TextSource("text", source)
-    return source
 
 
 class _Unfit(Exception):

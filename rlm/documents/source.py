@@ -23,6 +23,11 @@ class PathSource:
     path: Path
     exclude: tuple[str, ...] = ()
 
+    @property
+    def name(self) -> str:
+        """The last part of its path: `.` has none, its folder's name stands for it."""
+        return self.path.name or self.path.absolute().name
+
 
 @dataclass(frozen=True, slots=True)
 class TextSource:
@@ -42,6 +47,15 @@ class StreamSource:
 
 
 Source = PathSource | TextSource | StreamSource
+
+
+def as_source(given: Source | Path | str | bytes) -> Source:
+    """A path or a text as the source it is; a text's name is `text`."""
+    if isinstance(given, Path):
+        return PathSource(given)
+    if isinstance(given, str | bytes):
+        return TextSource("text", given)
+    return given
 
 
 def sources_from_arguments(

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rlm.documents import PathSource, Source, StreamSource, TextSource
+from rlm.documents import PathSource, Source, StreamSource, TextSource, as_source
 
 __all__ = ["as_chats", "with_chats"]
 
@@ -33,16 +33,14 @@ def as_chats(value: Any) -> list[dict[str, Any]] | None:
 
 
 def _with_chat(source: str | Path | Source) -> str | Path | Source:
-    match source:
+    match as_source(source):
         case StreamSource(name, stream):
             data = stream.read()
             if data.lstrip()[:1] not in (b"{", b"["):
                 return StreamSource(name, io.BytesIO(data))
             return _converted(name, data) or StreamSource(name, io.BytesIO(data))
-        case PathSource(path, _):
+        case PathSource(path):
             pass
-        case Path():
-            path = source
         case _:
             return source
     try:

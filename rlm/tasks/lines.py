@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -27,8 +27,11 @@ _LONGEST_RANGE = 20
 _WORD = re.compile(r"\w[\w.'’/@:+-]*\w|\w")
 _FENCE = re.compile(r"^\s*(?:```|~~~)")
 _EMPTY = re.compile(
-    r"^(?:none|nothing|n/a|not found|no \w+)(?: (?:found|yet|known|mentioned|identified))?\.?$", re.IGNORECASE
+    r"^(?:none|nothing|n/a|not found|no (?:items?|tasks?|decisions?|errors?|work)|no \w+(?= \w+\.?$))"
+    r"(?: (?:found|yet|known|mentioned|identified))?\.?$",
+    re.IGNORECASE,
 )
+"""What says that a heading has no line. `No queue.` is one."""
 _COMMON = 2.0
 """A word that more than one message in so many says proves nothing."""
 _NEAR = 3
@@ -140,10 +143,10 @@ class Tracer:
         return {word: math.log(1 + count / len(self._by_word.get(word, "1"))) for word in words_of(text)}
 
     def _best(self, weights: Mapping[str, float]) -> int | None:
-        scores: Counter[int] = Counter()
+        scores: defaultdict[int, float] = defaultdict(float)
         for word, weight in weights.items():
             for place in self._by_word.get(word, ()):
-                scores[place] += weight  # type: ignore[assignment]
+                scores[place] += weight
         if not scores:
             return None
         place, score = max(scores.items(), key=lambda one: (one[1], -one[0]))

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from rlm.documents import Source
+from rlm.documents import Source, as_source
 from rlm.errors import UsageError
 from rlm.runtime import RLM
 from rlm.tasks.digests import summarize_documents
@@ -126,13 +126,5 @@ def _known(job: Job, past: Past | None, entries: Sequence[Entry]) -> int:
 
 
 def _task(sources: Sequence[str | Path | Source]) -> str:
-    names = [
-        source.name if isinstance(source, Path) else "text" if isinstance(source, str) else _name(source)
-        for source in sources
-    ]
+    names = [as_source(source).name for source in sources]
     return f"Summarize {', '.join(names[:5])}{', …' if len(names) > 5 else ''}"
-
-
-def _name(source: Source) -> str:
-    path = getattr(source, "path", None)
-    return path.name if path is not None else source.name  # type: ignore[union-attr]

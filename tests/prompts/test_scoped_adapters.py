@@ -26,7 +26,10 @@ def test_a_failing_adapter_is_a_typed_error_that_names_the_scope(scope: str) -> 
                 raise OSError("the line is dead")
             return super().get_segments(asked, ref_id)
 
-        get_segments_of = None  # type: ignore[assignment]
+        def get_segments_of(self, asked: str, ref_ids: Sequence[str]) -> Sequence[Segment]:
+            if asked == scope:
+                raise OSError("the line is dead")
+            return super().get_segments_of(asked, ref_ids)
 
     with pytest.raises(AdapterFailed, match=f"'{scope}' could not be fetched: OSError: the line") as caught:
         ScopedPrompt(Failing()).assemble(TURN)

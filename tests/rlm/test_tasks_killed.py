@@ -23,8 +23,7 @@ BODY = "".join(f"Part {number} says the word w{number * 7919 % 1000}.\n" for num
 QUESTIONS = ("Which word does part 7 say?", "Which word does part 150 say?", "Which word does part 299 say?")
 BLOCKS = (
     "hits = search(r'Part {n} says', max_hits=1)\nsaid = sub_query_batch('What does it say?', chunk(3_000))",
-    "line = hits[0]\nlines = peek(line.start, line.start + 25).splitlines()\n"
-    "finalize('It is said in the first line. [1]', evidence=[(line.start, line.start + 20)])",
+    "line = hits[0]\nfinalize('It is said in the first line. [1]', evidence=[(line.start, line.start + 20)])",
 )
 
 
@@ -36,7 +35,7 @@ def reply_to(received: Any) -> str:
         return "\n".join(f"- {question}" for question in QUESTIONS)
     if told.startswith("Below are numbered passages"):
         return json.dumps([{"sources": [1, 2], "about": "the word"}])
-    if told.startswith("Write what was found"):
+    if told.startswith("Below are the questions"):
         return "They say words [1][2][3]."
     if "repl" not in received.system:
         return "A" + hashlib.sha256(json.dumps(received.body["messages"]).encode()).hexdigest()[:16]

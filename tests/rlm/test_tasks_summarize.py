@@ -13,8 +13,9 @@ import pytest
 from prompts.history import HEADINGS
 from prompts.tokens import get_counter
 from rlm import RLM, Limits, Settings
-from rlm.documents import TextSource
+from rlm.documents import PathSource, TextSource
 from rlm.errors import JournalError, ModelUnavailable, UsageError
+from rlm.journal import Journal
 from rlm.models.base import ModelWindow, Request
 from rlm.tasks.summarize import Summary, summarize
 from rlm.testing import ScriptedModel
@@ -305,6 +306,19 @@ async def test_messages_without_words_and_broken_lines_do_not_hide_a_chat(summar
     assert found.kind == "history"
     assert "- We must ship by 4 May. [m" in found.text
     assert "- Decision: lmdb. [m" in found.text
+
+
+async def test_a_task_names_its_sources_also_the_folder_one_stands_in(
+    summary: Summarize, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    (folder / "a.txt").write_text("The limit is 40 seconds.")
+    monkeypatch.chdir(folder)
+    found = await summary([Path(), PathSource(folder / "a.txt"), "The text.", chat(3)], kind="document")
+    async with Journal.open(tmp_path / "rlm.db") as journal:
+        run = await journal.get(found.result.run_id)
+    assert run.task == "Summarize notes, a.txt, text, chat.jsonl"
 
 
 async def test_the_kind_can_be_said(summary: Summarize) -> None:
