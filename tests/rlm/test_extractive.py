@@ -194,6 +194,36 @@ def test_a_wrapped_line_is_no_sentence(width) -> None:
     assert [" ".join(one.split()) for one in cut(text)][:3] == wanted
 
 
+RAGGED = """\
+   4. Redistribution. You may reproduce and distribute copies of the Work or of
+      works derived from it in any medium, with or without modifications, and in
+      Source or Object form, provided that You meet the following conditions:
+
+      (c) You must retain, in the Source form of any Derivative Works
+          that You distribute, all copyright, patent, trademark, and
+          attribution notices from the Source form of the Work,
+          excluding those notices that do not pertain to any part of
+          the Derivative Works; and
+
+   7. Disclaimer of Warranty. Unless required by applicable law or
+      agreed to in writing, Licensor provides the Work (and each
+      Contributor provides its Contributions) on an "AS IS" BASIS.
+"""
+
+
+def test_a_line_that_was_wrapped_early_is_no_sentence() -> None:
+    """A right margin that was not kept to the letter: what goes on in small letters goes on."""
+    found = [" ".join(one.split()) for one in cut(RAGGED)]
+    assert (
+        "(c) You must retain, in the Source form of any Derivative Works that You distribute, all "
+        "copyright, patent, trademark, and attribution notices from the Source form of the Work, excluding "
+        "those notices that do not pertain to any part of the Derivative Works; and"
+    ) in found
+    assert any(
+        one.startswith("Unless required by applicable law or agreed to in writing, Lic") for one in found
+    )
+
+
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [

@@ -16,6 +16,8 @@ _ABBREVIATED = re.compile(
 _MARKED = re.compile(r"[ \t]*(?:[-*•|>#\[{(=]|\d+[.):]|\w[\w .'-]{0,30}:\s)")
 _WRAPPED_LINES = 3
 _NARROW, _WIDE = 40, 140
+_FULL = 0.75
+"""The share of the width that a line has which was wrapped, mostly."""
 
 
 def sentences(text: str) -> list[tuple[int, int]]:
@@ -44,12 +46,15 @@ def _parts(text: str, edge: re.Match[str], width: int | None) -> bool:
 
 
 def _is_wrap(text: str, end: int, following: int, width: int) -> bool:
-    """Whether the line that ends at `end` goes on in the next one: whose first word had no room on it."""
+    """Whether the line that ends at `end` goes on in the next one: whose first word had no room on it, or
+    nearly so and is in small letters."""
     line = text[text.rfind("\n", 0, end) + 1 : end]
     if _MARKED.match(text, following):
         return False
     rest = text[following : following + width]
     word = len(rest.split(None, 1)[0]) if rest.strip() else 0
+    if text[following : following + 1].islower() and len(line) >= _FULL * width:
+        return True
     return len(line) + 1 + word > width and len(line) > _NARROW // 2
 
 
@@ -59,7 +64,7 @@ def _wrapped_at(text: str) -> int | None:
     if len(lengths) < _WRAPPED_LINES:
         return None
     width = lengths[int(0.95 * (len(lengths) - 1))]
-    full = sum(0.75 * width <= length <= 1.05 * width for length in lengths)
+    full = sum(_FULL * width <= length <= 1.05 * width for length in lengths)
     return width if _NARROW <= width <= _WIDE and full >= 0.4 * len(lengths) else None
 
 
