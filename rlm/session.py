@@ -169,31 +169,32 @@ class Session:
         }
         kept = input_to_keep(self._journal, self._context.folder, self._sources)
         result: RunResult | None = None
-        try:
-            async with self._journal.run(run_id, task, facts, input=kept) as log:
-                run = Run(
-                    engine,
-                    task,
-                    SubContext(self._context, self._body),
-                    log,
-                    replace(self._bench, kernel=self._kernel),
-                    answer_type=answer_type,
-                    warnings=self._warnings,
-                    earlier=[one.told for one in self._earlier],
-                    variables=variables_of(self._earlier),
-                )
-                result = await run.go()
-                await run.log_result(result)
-            one = Earlier.of(await LeftRun.read(self._journal, run_id))
-        except JournalError as error:
-            # Its cells can't be run again: the kernel must not hold what they did.
-            await self._kernel.close()
-            if result is None:
-                raise
-            return replace(result, warnings=(*result.warnings, f"the end of this run is not kept: {error}"))
-        except BaseException:
-            await self._kernel.close()
-            raise
+        async with AsyncExitStack() as undo:
+            # A run that did not end, or is not kept, can't be gone through again: the kernel must not hold
+            # what its cells did.
+            undo.push_async_callback(self._kernel.close)
+            try:
+                async with self._journal.run(run_id, task, facts, input=kept) as log:
+                    run = Run(
+                        engine,
+                        task,
+                        SubContext(self._context, self._body),
+                        log,
+                        replace(self._bench, kernel=self._kernel),
+                        answer_type=answer_type,
+                        warnings=self._warnings,
+                        earlier=[one.told for one in self._earlier],
+                        variables=variables_of(self._earlier),
+                    )
+                    result = await run.go()
+                    await run.log_result(result)
+                one = Earlier.of(await LeftRun.read(self._journal, run_id))
+            except JournalError as error:
+                if result is None:
+                    raise
+                lost = f"the end of this run is not kept: {error}"
+                return replace(result, warnings=(*result.warnings, lost))
+            undo.pop_all()
         self._earlier.append(one)
         self._remember(engine, one)
         return result

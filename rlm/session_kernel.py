@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import Any, Protocol
 
 from sandbox.context_file import ContextFile
@@ -88,7 +88,7 @@ class SessionKernel:
             await sandbox.close()
 
     async def take(self, seat: Seat) -> JupyterSandbox:
-        """The kernel, for the question of `seat`."""
+        """The kernel, for the question of `seat`. Where this raises, the kernel is to be closed."""
         if self._sandbox is None or not self._sandbox.alive or self._of is not self.context:
             await self.close()
             await self._build(seat)
@@ -124,7 +124,6 @@ class SessionKernel:
                 self._switch.handler = again.handler
                 died, changed = await again.cells(sandbox)
             if died is not None:
-                await self.close()
                 raise KernelStartError(
                     f"the kernel could not be brought to where question {number} had left it: {died.evalue}"
                 )
@@ -154,11 +153,10 @@ class Seat:
         self._cut = False
 
     async def open(self) -> None:
-        try:
+        async with AsyncExitStack() as undo:
+            undo.push_async_callback(self._kernel.close)
             self._sandbox = await self._kernel.take(self)
-        except BaseException:
-            await self._kernel.close()
-            raise
+            undo.pop_all()
 
     async def execute(self, code: str, *, round: int, timeout: float) -> CellResult:
         assert self._sandbox is not None

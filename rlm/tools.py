@@ -14,7 +14,7 @@ import json
 import keyword
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self, get_type_hints
 
@@ -155,9 +155,7 @@ class Toolbox:
             mine = self._tools.get(name)
             doc = Helper(name, signature, summary)
             known = mine is not None and mine.doc.signature == signature
-            other._tools[name] = (
-                Tool(doc, mine.function, mine.signature, mine.types) if mine and known else Tool(doc)
-            )
+            other._tools[name] = replace(mine, doc=doc) if mine and known else Tool(doc)
         return other
 
     async def run(self, call: ToolCall) -> Any:
@@ -209,6 +207,7 @@ class Toolbox:
             try:
                 value = work()
             except BaseException as raised:
+                # A thread's boundary: who waits is to know whatever ended it, SystemExit too.
                 error = raised
             # A loop that is closed has nobody who waits.
             if not loop.is_closed():
@@ -277,8 +276,10 @@ def _shown(signature: inspect.Signature, hints: Mapping[str, Any]) -> str:
         default = parameter.default
         plain = default is None or isinstance(default, bool | int | float | str)
         if default is not inspect.Parameter.empty and (not plain or len(repr(default)) > _MAX_DEFAULT):
-            parameter = parameter.replace(default=_Dots())  # noqa: PLW2901
-        parameters.append(parameter.replace(annotation=hints.get(name, parameter.annotation)))
+            default = _Dots()
+        parameters.append(
+            parameter.replace(default=default, annotation=hints.get(name, parameter.annotation))
+        )
     result = hints.get("return", inspect.Signature.empty)
     shown = signature.replace(parameters=parameters, return_annotation=result)
     return " ".join(str(shown).replace("typing.", "").split())

@@ -12,7 +12,7 @@ import os
 import signal
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AsyncExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
@@ -209,6 +209,7 @@ class RayEngine:
         """The worker with the fewest jobs of those that have room for one; or one that has none, and gets no
         other."""
         place: _Place | None = None
+        taken = False
         try:
             async with self._changed:
                 while True:
@@ -216,18 +217,18 @@ class RayEngine:
                         place = self._choose(job, alone=alone)
                     if place is not None and (place.jobs == 0 or not alone):
                         place.jobs += 1
+                        taken = True
                         return place
                     gone = not any(place.there for place in self._places)
                     await asyncio.wait_for(self._changed.wait(), _ALL_LOST_SECONDS if gone else None)
-        except BaseException as error:
-            if place is not None and place.kept is job:
-                place.kept = None
-            if not isinstance(error, TimeoutError):
-                raise
+        except TimeoutError:
             raise UsageError(
                 f"every worker of the cluster has been gone for {_ALL_LOST_SECONDS:g} s: look after its "
                 "nodes; the same command goes on"
             ) from None
+        finally:
+            if not taken and place is not None and place.kept is job:
+                place.kept = None
 
     def _choose(self, job: Job, *, alone: bool) -> _Place | None:
         """A worker for one more job; to be waited for, and kept from others, if the job is to be alone."""
@@ -277,16 +278,16 @@ class RayEngine:
         )
         self._places = [_Place(actors.remote(*self._given), there=False) for _ in range(self._count)]
         opening = [asyncio.ensure_future(self._open(place)) for place in self._places]
-        try:
-            await asyncio.wait_for(self._first(opening), _READY_SECONDS)
-        except BaseException as error:
-            await self._end(opening)
-            if isinstance(error, TimeoutError):
+        async with AsyncExitStack() as undo:
+            undo.push_async_callback(self._end, opening)
+            try:
+                await asyncio.wait_for(self._first(opening), _READY_SECONDS)
+            except TimeoutError:
                 raise ConfigurationError(
                     f"no worker was ready within {_READY_SECONDS:g} s: the cluster has no free CPU, or "
                     "rlm-runtime is not installed on its nodes"
                 ) from None
-            raise
+            undo.pop_all()
         for task in opening:
             self._watch(task)
         return self

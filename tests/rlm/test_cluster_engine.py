@@ -67,6 +67,7 @@ class FakeRay:
 
     def __init__(self) -> None:
         self.actors: list[Actor] = []
+        self.killed: list[Actor] = []
         self.company: list[tuple[str, set[str]]] = []
         self.ready: Any = lambda number: None
         self.exceptions = SimpleNamespace(RayError=Lost, RayTaskError=Broken)
@@ -75,7 +76,8 @@ class FakeRay:
         made = SimpleNamespace(remote=lambda *_: Actor(self))
         return SimpleNamespace(options=lambda **_: made)
 
-    def kill(self, actor: Actor) -> None: ...
+    def kill(self, actor: Actor) -> None:
+        self.killed.append(actor)
 
 
 def job(name: str) -> Job:
@@ -161,3 +163,35 @@ async def test_when_every_worker_stays_away_the_batch_ends_and_says_how_to_go_on
         ray.ready = gone
         with pytest.raises(UsageError, match=r"has been gone for 0\.05 s: .*the same command goes on"):
             await engine.run(job("bad 1"))
+
+
+async def test_when_no_worker_is_ready_in_time_it_says_why_that_may_be(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(engine_module, "_READY_SECONDS", 0.05)
+    monkeypatch.setattr(engine_module, "_PAUSE_SECONDS", 0.01)
+    ray = FakeRay()
+
+    def waiting(number: int) -> None:
+        raise Lost("the actor has no node yet")
+
+    ray.ready = waiting
+    with pytest.raises(ConfigurationError, match=r"no worker was ready within 0\.05 s: .*no free CPU"):
+        await ran(ray, ["good 1"], workers=2, jobs=1)
+    assert len(ray.killed) == 2
+
+
+async def test_a_job_that_is_cancelled_while_it_waits_to_be_alone_keeps_the_worker_from_nobody(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ray = FakeRay()
+    async with RayEngine(ray, Worker, (), workers=1, jobs=2) as engine:
+        first = asyncio.ensure_future(engine.run(job("good 1")))
+        await asyncio.sleep(0)
+        monkeypatch.setattr(engine_module, "_TOGETHER", 0)
+        waiting = asyncio.ensure_future(engine.run(job("good 2")))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.gather(first, waiting, return_exceptions=True)
+        outcome = await asyncio.wait_for(engine.run(job("good 3")), 5)
+    assert outcome == Outcome(None, Failure("Done", "good 3"))
