@@ -19,13 +19,16 @@ _LIBZMQ_NAME = "ZMQbg/"
 """What the names of its threads begin with, in every version that names them."""
 _LIBZMQ_THREADS = 2
 _BEGIN_SECONDS = 2.0
+_TASKS = Path("/proc/self/task")
 
 
 def wait_for_libzmq() -> None:
     """Until its threads have begun: one does its sockets' work, one removes them. Each sets how it is
-    scheduled, aborts the process when it may not, and then takes its name. Goes on after two seconds."""
+    scheduled, aborts the process when it may not, and then takes its name. Goes on after two seconds, and at
+    once where no names are shown: only level 2 can be without /proc, and its filter leaves scheduling alone.
+    """
     end = time.monotonic() + _BEGIN_SECONDS
-    while time.monotonic() < end:
+    while _TASKS.is_dir() and time.monotonic() < end:
         if sum(name.startswith(_LIBZMQ_NAME) for name in _thread_names()) >= _LIBZMQ_THREADS:
             return
         time.sleep(0.0005)
@@ -44,6 +47,6 @@ def install(program: bytes) -> None:
 
 
 def _thread_names() -> Iterator[str]:
-    for thread in Path("/proc/self/task").iterdir():
+    for thread in _TASKS.iterdir():
         with suppress(OSError):  # it has ended since
             yield (thread / "comm").read_text()
