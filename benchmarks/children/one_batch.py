@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from rlm import RLM, Limits, Settings
+from rlm.cli import COLLECT_AT
 from rlm.events import CellEnded, CellStarted, Event
 from rlm.testing import ScriptedModel
 
@@ -112,5 +114,6 @@ def _status(field: str) -> float:
 
 
 def measured(protocol: str, calls: int, concurrency: int, latency: float, chars: int) -> dict[str, float]:
-    """The figures of `measure`, from an event loop of its own."""
+    """The figures of `measure`, from an event loop of its own, in a process set up as the command line's."""
+    gc.set_threshold(*COLLECT_AT)
     return asyncio.run(measure(protocol, calls, concurrency, latency, chars))
