@@ -136,7 +136,7 @@ def coverage_line(coverage: Coverage) -> str:
     shares = {
         "sent": coverage.sent_chars,
         "failed": coverage.failed_chars,
-        "read by you": coverage.read_chars,
+        "handed to your code": coverage.read_chars,
         "searched": coverage.scanned_chars,
     }
     line = (

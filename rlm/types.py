@@ -216,7 +216,7 @@ class RunResult:
         coverage = self.coverage
         return (
             f"{self.strategy}, {self.rounds} rounds, {self.sub_calls} child calls, {self.seconds:.1f} s; "
-            f"{coverage.input_chars:,} characters, {coverage.read_chars:,} read, "
+            f"{coverage.input_chars:,} characters, {coverage.read_chars:,} read by code, "
             f"{coverage.answered_chars:,} answered for by children; run {self.run_id}"
         )
 

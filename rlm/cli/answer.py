@@ -89,7 +89,7 @@ def account(result: RunResult) -> str:
         + (f"; confidence {result.confidence}" if result.confidence is not None else "")
         + ("; forced by a limit" if result.forced else ""),
         f"input {coverage.input_chars:,} characters: {share(coverage.scanned_chars, coverage.input_chars)} "
-        f"searched, {share(coverage.read_chars, coverage.input_chars)} read, "
+        f"searched, {share(coverage.read_chars, coverage.input_chars)} read by code, "
         f"{share(coverage.answered_chars, coverage.input_chars)} answered for by children"
         + _verified(result.citations),
         *(f"note: {_line(warning)}" for warning in result.warnings if warning != why),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import operator
 import re
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -14,11 +15,12 @@ from .access import AccessLog
 from .body import Body, Span
 from .chunks import Chunks, ChunkUnit, coverage_of, cut
 from .lines import Lines, resolve_range
-from .pattern import understand
+from .pattern import Query, understand
 from .records import Hit, Hits, LazyRecord, Record, Records, Text, shown
 from .rows import Rows
 from .search import ENGINE, Scanner
 from .sections import section_of
+from .wrapped import across_lines
 
 __all__ = ["MAX_HITS", "MAX_PEEK", "MAX_READ_ALL", "Handle"]
 
@@ -32,6 +34,9 @@ _LINE_TEXT = 1_000
 _MOST_CONTEXT = 10_000
 _PROOF = 400
 _LEAST_QUOTE = 20
+_SHOWN_PATTERN = 80
+_SECOND_LOOKS = 20
+_SECOND_LOOK_BYTES = 64 << 20
 _QUOTED = re.compile(r'["“]([^"“”\n]+)["”]')
 
 Plan = Callable[[], Mapping[str, Any]]
@@ -47,6 +52,7 @@ class Handle:
         self._plan = plan
         self._log = AccessLog()
         self._scanner = Scanner(body)
+        self._second_looks = 0
 
     def _show(self, chars: int) -> None:
         """From now on the first `chars` characters are all there is. What was cut out before keeps its
@@ -117,6 +123,8 @@ class Handle:
         most, around = _whole("max_hits", max_hits), _whole("context", context)
         query = self._understood(pattern)
         spans, more = self._scanner.first(query, min(max(0, most), MAX_HITS))
+        if not spans:
+            self._look_across_lines(pattern, query)
         seen = spans[-1].end if spans else 0
         self._log.scanned(0, seen if more else self._body.chars)
         fields = _HitFields(self, min(max(0, around), _MOST_CONTEXT))
@@ -143,7 +151,10 @@ class Handle:
 
     def count(self, pattern: str | re.Pattern[str]) -> int:
         """How many matches `search` would find in the whole body: exact."""
-        found = self._scanner.count(self._understood(pattern))
+        query = self._understood(pattern)
+        found = self._scanner.count(query)
+        if not found:
+            self._look_across_lines(pattern, query)
         self._log.scanned(0, self._body.chars)
         return found
 
@@ -201,6 +212,7 @@ class Handle:
 
     def drain_access(self) -> tuple[tuple[Span, ...], tuple[Span, ...]]:
         """(read, scanned) since the last call: what a cell was handed, and what was searched for it."""
+        self._second_looks = 0
         return self._log.drain()
 
     def restore_access(self, read: Iterable[Span], scanned: Iterable[Span]) -> None:
@@ -226,7 +238,27 @@ class Handle:
                 return Span(within.start + at, within.start + at + len(quote))
         return None
 
-    def _understood(self, pattern: str | re.Pattern[str]) -> Any:
+    def _look_across_lines(self, pattern: str | re.Pattern[str], query: Query) -> None:
+        """Say on stderr when a pattern that found nothing would, if its blanks could be line ends. Texts that
+        are wrapped hide a phrase so, and nothing else would tell. A few times a cell, where it is fast."""
+        wide = across_lines(pattern)
+        if wide is None or query.linear is None or self._body.bytes > _SECOND_LOOK_BYTES:
+            return
+        self._second_looks += 1
+        if self._second_looks > _SECOND_LOOKS:
+            return
+        found, more = self._scanner.first(self._understood(wide), 1)
+        if found:
+            shown = (
+                query.source if len(query.source) <= _SHOWN_PATTERN else query.source[:_SHOWN_PATTERN] + "…"
+            )
+            print(
+                f"{shown!r} is not there on one line, but {'more than once' if more else 'once'} across lines: "
+                r"write \s+ for its blanks",
+                file=sys.stderr,
+            )
+
+    def _understood(self, pattern: str | re.Pattern[str]) -> Query:
         return understand(pattern, ascii_body=self._body.ascii, engine=ENGINE)
 
     def _text(self, start: int, end: int) -> Text:

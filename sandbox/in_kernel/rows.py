@@ -62,7 +62,8 @@ class Rows(Iterator[Row]):
             kinds = ", ".join(sorted({document.kind for document in body.documents})) or "none"
             raise ValueError(
                 f"no document here holds JSON Lines, JSON, CSV or a chat (kinds: {kinds}): "
-                "use read_lines() and take the lines apart yourself"
+                "use read_lines() and take the lines apart yourself; for CSV in a document of another kind, "
+                "csv.DictReader(io.StringIO(read_all()))"
             )
 
     def __iter__(self) -> Iterator[Row]:

@@ -17,7 +17,7 @@ def test_coverage_after_children_is_told_in_full_and_bounded() -> None:
     )  # fmt: skip
     assert coverage_line(coverage) == (
         "Answered for so far: 500 of 1,000 characters (50.0 %); 60.0 % sent, 10.0 % failed, "
-        "1.0 % read by you, 100 % searched; 5 of 6 chunks processed; complete=False. "
+        "1.0 % handed to your code, 100 % searched; 5 of 6 chunks processed; complete=False. "
         "Neither answered for nor read: 490 characters (500-505, 510-515, 520-525, 530-535, 540-545, …)."
     )
     cell = CellResult(status="ok")
