@@ -9,29 +9,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sandbox.context_file import ContextFileWriter
 from sandbox.in_kernel import memmem
 from sandbox.in_kernel.body import Body, Span
 from sandbox.in_kernel.literal import literal_of
 from sandbox.in_kernel.pattern import understand
 from sandbox.in_kernel.search import ENGINE, Scanner
-
-
-@pytest.fixture(scope="module")
-def make_body(tmp_path_factory: pytest.TempPathFactory):
-    opened = []
-
-    def make(text: str) -> Body:
-        with ContextFileWriter(tmp_path_factory.mktemp("context") / "c") as writer:
-            writer.begin_document("d")
-            writer.write(text)
-            body = writer.finish().open()
-        opened.append(body)
-        return body
-
-    yield make
-    for body in opened:
-        body.close()
 
 
 def expected(pattern: str | re.Pattern[str], text: str) -> list[Span]:
