@@ -167,4 +167,4 @@ def test_of_a_long_line_a_hit_stands_for_the_words_around_it(make_handle) -> Non
     assert proof.split() == ["word"] * 39 + ["needle"] + ["word"] * 39
     assert len(passage) == 120 + len("needle") + 120
     [whole] = handle.search(f"(word ){{200}}needle {words[:500]}word")
-    assert handle.peek(*whole.proof()) == whole.match[:0] + handle.peek(whole.start, whole.end)
+    assert whole.proof() == (whole.start, whole.end)
