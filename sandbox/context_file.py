@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import codecs
 import contextlib
-import hashlib
 import itertools
 import json
 import os
 import re
-import shutil
-import sys
 from array import array
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
+from sandbox.body_file import BodyFile
 from sandbox.errors import ContextFileError
 from sandbox.in_kernel.body import (
     BODY_NAME,
@@ -32,14 +28,11 @@ from sandbox.in_kernel.body import (
 )
 from sandbox.in_kernel.checkpoints import BLOCK, count_chars
 from sandbox.in_kernel.places import HEADING_COLUMNS, MESSAGE_COLUMNS, PAGE_COLUMNS, MessageHeader, packed
+from sandbox.spool import Spool, little_endian
 
 __all__ = ["ContextFile", "ContextFileWriter"]
 
 _PIECE = 1 << 20
-_BATCH = 4 * _PIECE
-"""Bytes written at a time: each of the thread's steps waits for its turn, however small it is."""
-_AHEAD = 2
-"""Batches that may wait to be written."""
 _LONGEST_CHARACTER = 4  # bytes
 _BOM = codecs.BOM_UTF8
 _MARK = "\ufffd"
@@ -94,9 +87,9 @@ class ContextFileWriter:
         self._bytes = self._chars = self._newlines = 0
         self._replaced = 0
         self._char_marks, self._line_marks = array("Q", [0]), array("Q", [0])
-        self._pages = _Spool(folder / "pages.part", PAGE_COLUMNS)
-        self._messages = _Spool(folder / "messages.part", MESSAGE_COLUMNS)
-        self._headings = _Spool(folder / "headings.part", HEADING_COLUMNS)
+        self._pages = Spool(folder / "pages.part", PAGE_COLUMNS)
+        self._messages = Spool(folder / "messages.part", MESSAGE_COLUMNS)
+        self._headings = Spool(folder / "headings.part", HEADING_COLUMNS)
         self._message: tuple[int, int] | None = None
         self._above: list[tuple[int, int]] = []
         self._finished = False
@@ -106,7 +99,7 @@ class ContextFileWriter:
             folder.chmod(0o700)
             if (folder / BODY_NAME).exists():
                 raise ContextFileError(f"{folder} already holds a context: choose another folder")
-            self._body = _BodyFile(self._create(BODY_NAME))
+            self._body = BodyFile(self._create(BODY_NAME))
 
     def begin_document(self, name: str, kind: str = "text") -> None:
         """Start the next document, ending the one before it."""
@@ -236,7 +229,7 @@ class ContextFileWriter:
         with self._writing("finish"):
             with self._create(INDEX_NAME) as index:
                 for marks in (self._char_marks, self._line_marks):
-                    index.write(_little(marks))
+                    index.write(little_endian(marks))
                 for spool in self._spools():
                     spool.move_to(index)
             # Renamed into place last: a folder that was half written has no manifest.
@@ -281,7 +274,7 @@ class ContextFileWriter:
             "documents": [[d.name, d.kind, d.start, d.end, d.messages, d.pages] for d in done.documents],
         }
 
-    def _spools(self) -> tuple[_Spool, ...]:
+    def _spools(self) -> tuple[Spool, ...]:
         return self._pages, self._messages, self._headings
 
     def _settle(self) -> None:
@@ -411,107 +404,3 @@ class ContextFileWriter:
             raise ContextFileError(
                 f"can't {action} the context in {self._folder}: {reason}: free space or choose another folder"
             ) from error
-
-
-class _BodyFile:
-    """Writes and digests on a thread of its own: half of the work of a large body, beside the other half.
-    What fails there is raised by a later call."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file = file
-        self._digest = hashlib.sha256()
-        self._held: list[bytes] = []
-        self._size = 0
-        self._thread: ThreadPoolExecutor | None = None
-        self._under_way: deque[Future[None]] = deque()
-
-    def write(self, data: bytes) -> None:
-        self._held.append(data)
-        self._size += len(data)
-        if self._size < _BATCH:
-            return
-        if self._thread is None:
-            self._thread = ThreadPoolExecutor(1, "rlm-body")
-        self._under_way.append(self._thread.submit(self._put, self._held))
-        self._held, self._size = [], 0
-        # Bounded: no more than a few pieces wait for a slow disk.
-        while len(self._under_way) > _AHEAD or (self._under_way and self._under_way[0].done()):
-            self._under_way.popleft().result()
-
-    def finish(self) -> str:
-        """Write the rest and close; the digest of all."""
-        while self._under_way:
-            self._under_way.popleft().result()
-        self._put(self._held)
-        self._held = []
-        self._file.close()
-        self.close()
-        return self._digest.hexdigest()
-
-    def close(self) -> None:
-        """End the thread and close the file, whatever is unwritten. Raises OSError on a full disk."""
-        if self._thread is not None:
-            self._thread.shutdown(cancel_futures=True)
-            self._thread = None
-        self._under_way.clear()
-        self._file.close()
-
-    def _put(self, pieces: list[bytes]) -> None:
-        batch = b"".join(pieces)
-        self._digest.update(batch)
-        self._file.write(batch)
-
-
-class _Spool:
-    """Rows of numbers kept in a file until they are wanted: there may be millions."""
-
-    def __init__(self, path: Path, columns: int) -> None:
-        self._path = path
-        self._columns = columns
-        self._held = array("Q")
-        self._file: IO[bytes] | None = None
-        self._numbers = 0
-
-    def __len__(self) -> int:
-        return self._numbers // self._columns
-
-    @property
-    def size(self) -> int:
-        """In bytes."""
-        return 8 * self._numbers
-
-    def append(self, *row: int) -> None:
-        self._held.extend(row)
-        self._numbers += self._columns
-        if len(self._held) >= _PIECE // 8:
-            self._spill()
-
-    def move_to(self, index: IO[bytes]) -> None:
-        """Write all rows to `index` and forget them."""
-        if self._file is None:
-            index.write(_little(self._held))
-            return
-        self._spill()
-        self._file.seek(0)
-        shutil.copyfileobj(self._file, index, _PIECE)
-        self.remove()
-
-    def remove(self) -> None:
-        if self._file is not None:
-            with contextlib.suppress(OSError):
-                self._file.close()
-            self._file = None
-
-    def _spill(self) -> None:
-        if self._file is None:
-            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-            self._path.unlink()  # only the descriptor holds it: nothing can be left behind
-            self._file = os.fdopen(descriptor, "w+b", buffering=0)
-        self._file.write(_little(self._held))
-        self._held = array("Q")
-
-
-def _little(numbers: array[int]) -> array[int]:
-    if sys.byteorder == "big":
-        numbers.byteswap()
-    return numbers

@@ -182,7 +182,6 @@ class Body:
         documents = tuple(self._clipped(start, end))
         other = Body(self._points, self.marks.window(start, end), documents, "")
         other._byte, other._char = self._byte + first, self._char + start
-        other._pages = self._pages
         other._line = self._line + self.line_of_byte(first)
         other.raw, other.buffer = stretch, stretch.view
         other.chars, other.bytes = end - start, last - first

@@ -16,8 +16,9 @@ from typing import Any, Protocol
 from . import wire
 
 MAX_WAITING_CALLS = 48
-"""Threads of a cell that wait for children or tools at once; more wait their turn. The driver takes some more
+"""Threads of a cell that wait at once for what takes long; more wait their turn. The driver takes some more
 calls than that, so that an interrupt and the cell's report always find room."""
+_LONG = frozenset({"children", "rank", "sub_rlms", "tool"})
 
 
 class CallError(Exception):
@@ -58,7 +59,7 @@ class Channel:
 
     def call(self, method: str, params: dict[str, Any]) -> tuple[Any, list[Any]]:
         """See Caller. An interrupt while waiting cancels the call on the driver's side, then goes on up."""
-        if method not in ("children", "tool"):
+        if method not in _LONG:
             return self._call(method, params)
         with self._asking:
             return self._call(method, params)

@@ -70,8 +70,7 @@ class KernelApp(IPKernelApp):
         self.init_shell()
         self.shell.rehearse()
         self.shell.user_ns_hidden.update(self.shell.user_ns)
-        session = self.session = Session(parent=self)
-        session.serialize(session.msg("status", {"execution_state": "idle"}))
+        self.session = Session(parent=self)
 
     def initialize(self, argv: Any = None) -> None:
         """Bind the sockets, start the threads, and give the prepared kernel all that belongs to it."""

@@ -175,10 +175,10 @@ class LiteralScan:
             found = memmem.places(buffer, data, at, stop, most)
             for place in found:
                 yield place, place + len(data)
-            # Fewer than asked for: the window holds no more.
-            go_on = found[-1] + len(data) if len(found) == most else at + self._window
-            if found:
-                go_on = max(go_on, found[-1] + len(data))
+            go_on = found[-1] + len(data) if found else at
+            if len(found) < most:
+                # The window holds no more.
+                go_on = max(go_on, at + self._window)
             self._body.passed(min(size, go_on) - at)
             at = go_on
 

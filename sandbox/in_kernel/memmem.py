@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 
-__all__ = ["AVAILABLE", "find", "places"]
+__all__ = ["AVAILABLE", "places"]
 
 _PyBUF_SIMPLE = 0
 
@@ -42,16 +42,10 @@ else:
     _release.restype = None
 
 
-def find(raw: mmap.mmap | bytes | memoryview, data: bytes, start: int, stop: int) -> int:
-    """As `raw.find(data, start, stop)`, for 0 <= start and data that is not empty. Only where AVAILABLE. A
-    signal is seen when it returns: give it a window of a body, not the whole."""
-    return next(iter(places(raw, data, start, stop, 1)), -1)
-
-
-def places(
-    raw: mmap.mmap | bytes | memoryview, data: bytes, start: int, stop: int, most: int = 256
-) -> list[int]:
-    """The first `most` places where `find` finds `data`, none within another."""
+def places(raw: mmap.mmap | bytes | memoryview, data: bytes, start: int, stop: int, most: int) -> list[int]:
+    """The first `most` places, from byte `start` up to `stop`, where `data` stands, none within another. For
+    0 <= start and data that is not empty; only where AVAILABLE. A signal is seen when it returns: give it a
+    window of a body, not the whole."""
     buffer = _Buffer()
     _get(raw, ctypes.byref(buffer), _PyBUF_SIMPLE)
     found: list[int] = []

@@ -75,7 +75,7 @@ def _with(table: bytearray, other: bytes, usual: bytes) -> bytearray | None:
     if len(different) != 1:
         return None
     [(byte, wanted)] = different
-    if table[byte] != byte or _kind(byte) != _kind(wanted):
+    if table[byte] != byte:
         return None
     trial = bytearray(table)
     trial[byte] = table[wanted]
@@ -100,11 +100,6 @@ def _is_no_character(data: bytes) -> bool:
     except UnicodeDecodeError:
         return True
     return False
-
-
-def _kind(byte: int) -> int:
-    """What a byte is in UTF-8: 0 ASCII, 1 within a character, else the length of the one that it begins."""
-    return 0 if byte < 0x80 else 1 if byte < 0xC0 else 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
 
 
 def _one(byte: int) -> bytes:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import mmap
 
-__all__ = ["MOST", "Pages"]
+__all__ = ["Pages"]
 
-MOST = 8 << 20
+_MOST = 8 << 20
 """Bytes passed after which the pages are let go of."""
 _LEAST = 64 << 10  # so much is mapped for a single byte that is read
 
@@ -21,9 +21,10 @@ class Pages:
     __slots__ = ("_file", "_passed")
 
     def __init__(self, file: mmap.mmap | bytes) -> None:
+        self._file: mmap.mmap | None = None
         # A file that is never passed in full has nothing to gain.
-        can = isinstance(file, mmap.mmap) and len(file) > MOST and hasattr(mmap, "MADV_DONTNEED")
-        self._file = file if can and isinstance(file, mmap.mmap) else None
+        if isinstance(file, mmap.mmap) and len(file) > _MOST and hasattr(mmap, "MADV_DONTNEED"):
+            self._file = file
         self._passed = 0
 
     def passed(self, size: int) -> None:
@@ -31,6 +32,6 @@ class Pages:
         if self._file is None:
             return
         self._passed += max(size, _LEAST)
-        if self._passed > MOST:
+        if self._passed > _MOST:
             self._passed = 0
             self._file.madvise(mmap.MADV_DONTNEED)

@@ -75,7 +75,7 @@ class Rows(Iterator[Row]):
             joined = form in _DATA
             reached = document.start
             for start, end, value, error in _READERS[form](self._body, document):
-                self._log.read(min(reached, start) if joined else start, end)
+                self._log.read(reached if joined else start, end)
                 reached = end
                 yield Row(value=value, start=start, end=end, error=error, document=document.name)
             if joined:
@@ -128,23 +128,27 @@ def _parsed(text: str) -> tuple[Any, str | None]:
 
 
 def _json(body: Body, document: Document) -> Iterator[_Row]:
-    """The elements of a top-level array; any other document is one row."""
+    """The elements of a top-level array; of any other document the values, one after another."""
     window = _JsonWindow(body, document)
-    if window.at_end():
-        return
     if not window.take("["):
-        yield window.element()
+        while not window.at_end():
+            row = window.element()
+            yield row
+            if row[3] is not None:
+                return
         return
-    if window.take("]"):
-        return
-    while True:
+    ended = window.take("]")
+    while not ended:
         row = window.element()
         yield row
-        if row[3] is not None or window.take("]"):
+        if row[3] is not None:
             return
-        if not window.take(","):
+        ended = window.take("]")
+        if not ended and not window.take(","):
             yield window.rest("',' or ']' has to come next")
             return
+    if not window.at_end():
+        yield window.rest("nothing may come after the array")
 
 
 class _JsonWindow:

@@ -169,11 +169,12 @@ class Scanner:
         """RE2 finds every place where a match may start, `re` tries that place alone: for matches that may
         run on over many lines, where a search in a window would look much further than needed."""
         find, buffer, size = query.linear.search, self._buffer, self._body.bytes
-        at = core = known = 0
+        at = core = known = behind = 0
         while at < size and (match := find(buffer, at, size)):
             start = match.start()
             if start >= core:
-                self._body.passed(start - known)
+                self._body.passed(start - behind)
+                behind = start
                 known = self._boundary(max(0, start - 4 * query.behind - 4))
                 core = min(size, start + self._most_block)
                 text = self._raw[known : self._boundary(min(size, core + 4 * _FAR))].decode()
@@ -186,6 +187,7 @@ class Scanner:
                 continue
             yield Span(base + local, base + found.end())
             at = start + len(text[local : found.end()].encode())
+        self._body.passed(size - behind)
 
     def _backtracked(self, query: Query, low: int, high: int) -> Generator[Span, None, int]:
         """Matches found by `re` that start within the bytes from `low` to `high` (a line end, if no match

@@ -60,7 +60,8 @@ def _clone(flags: int) -> int:
     """
     python, here = ctypes.pythonapi, ctypes.PyDLL(None, use_errno=True)
     wanted = number("clone")
-    arguments = [ctypes.c_long(value) for value in (wanted or 0, flags, 0, 0, 0, 0)]
+    assert wanted is not None, "every machine in the table has it"
+    arguments = [ctypes.c_long(value) for value in (wanted, flags, 0, 0, 0, 0)]
     python.PyOS_BeforeFork()
     child: int = here.syscall(*arguments)
     if child == 0:

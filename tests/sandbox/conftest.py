@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, ExitStack
 from pathlib import Path
 
 import pytest
@@ -13,6 +13,8 @@ from sandbox.brokers import Brokers, PlainBrokers
 from sandbox.context_file import ContextFile, ContextFileWriter
 from sandbox.errors import SandboxRefused
 from sandbox.forkserver.client import shared_forkserver
+from sandbox.in_kernel.body import Body
+from sandbox.in_kernel.handle import Handle
 from sandbox.kernel import JupyterSandbox
 from sandbox.kernel_process import FreshKernels
 from sandbox.requests import BadCall
@@ -102,6 +104,28 @@ def make_context(tmp_path: Path) -> Callable[..., ContextFile]:
             return writer.finish()
 
     return make
+
+
+@pytest.fixture(scope="module")
+def make_body(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Body]]:
+    """An open body of documents: texts, or (name, kind, text) each."""
+    with ExitStack() as stack:
+
+        def make(*documents: str | tuple[str, str, str]) -> Body:
+            with ContextFileWriter(tmp_path_factory.mktemp("context") / "c") as writer:
+                for number, given in enumerate(documents):
+                    name, kind, text = (f"d{number}.txt", "text", given) if isinstance(given, str) else given
+                    writer.begin_document(name, kind)
+                    writer.write(text)
+                return stack.enter_context(writer.finish().open())
+
+        yield make
+
+
+@pytest.fixture(scope="module")
+def make_handle(make_body: Callable[..., Body]) -> Callable[..., Handle]:
+    """A handle over such a body."""
+    return lambda *documents, plan=None: Handle(make_body(*documents), plan)
 
 
 @pytest.fixture

@@ -21,24 +21,6 @@ from sandbox.in_kernel.checkpoints import BLOCK
 MakeBody = Callable[..., Body]
 
 
-@pytest.fixture(scope="module")
-def make_body(tmp_path_factory: pytest.TempPathFactory):
-    opened = []
-
-    def make(*documents: str) -> Body:
-        with ContextFileWriter(tmp_path_factory.mktemp("context") / "c") as writer:
-            for number, text in enumerate(documents):
-                writer.begin_document(f"d{number}")
-                writer.write(text)
-            body = writer.finish().open()
-        opened.append(body)
-        return body
-
-    yield make
-    for body in opened:
-        body.close()
-
-
 ALPHABET = "ab \n\r\u0301é世界🙂\u2028\ufeff\x00"
 PIECES = [
     "plain ascii words, nothing else\n",
@@ -159,7 +141,7 @@ def test_an_empty_body_is_a_body(make_body: MakeBody) -> None:
 def test_document_at_skips_empty_documents(make_body: MakeBody) -> None:
     body = make_body("", "one", "", "two", "")
     names = [document.name if (document := body.document_at(char)) else None for char in range(-1, 9)]
-    assert names == [None, "d1", "d1", "d1", "d1", "d3", "d3", "d3", None, None]
+    assert names == [None, *["d1.txt"] * 4, *["d3.txt"] * 3, None, None]
 
 
 def test_a_closed_body_can_be_closed_again(make_body: MakeBody) -> None:

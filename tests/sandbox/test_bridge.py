@@ -364,6 +364,10 @@ async def test_what_a_kernel_claims_to_have_read_takes_a_bounded_room(handler) -
         assert sum(len(final.access.read + final.access.scanned) for final in handler.finals) <= (
             MOST_FRAGMENTS + 100
         )
+        # The next question's account is its own.
+        await bridge.begin_question(10**9)
+        await peer.call("cell_report", {"read": spans, "scanned": [], "changed": [], "rebound": []}, 100)
+        assert len(bridge.take_report().read) == 10_000
     finally:
         await bridge.close()
         theirs.close()

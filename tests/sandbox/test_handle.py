@@ -6,7 +6,6 @@ import json
 import pickle
 import random
 import re
-import tracemalloc
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from sandbox.context_file import ContextFileWriter
 from sandbox.in_kernel import wire
 from sandbox.in_kernel.access import MOST_SPANS, AccessLog
 from sandbox.in_kernel.body import Span
-from sandbox.in_kernel.handle import MAX_HITS, Handle
+from sandbox.in_kernel.handle import Handle
 from sandbox.in_kernel.records import Text
 from sandbox.in_kernel.registry import HELPERS
 from sandbox.requests import cell_report
@@ -36,27 +35,6 @@ class Whale:
 x = 1
 """
 GUIDE = "# Guide\nintro\n\n## Setup\nrun it\n### Notes\nbeware\n## Use\nthe end\n"
-
-
-@pytest.fixture(scope="module")
-def make_handle(tmp_path_factory: pytest.TempPathFactory):
-    opened = []
-
-    def make(*documents: str | tuple[str, str, str], plan=None) -> Handle:
-        with ContextFileWriter(tmp_path_factory.mktemp("context") / "c") as writer:
-            for number, document in enumerate(documents):
-                name, kind, text = (
-                    document if isinstance(document, tuple) else (f"d{number}.txt", "text", document)
-                )
-                writer.begin_document(name, kind)
-                writer.write(text)
-            body = writer.finish().open()
-        opened.append(body)
-        return Handle(body, plan)
-
-    yield make
-    for body in opened:
-        body.close()
 
 
 @pytest.fixture
@@ -139,104 +117,6 @@ def test_peek_refuses_with_advice(story: Handle, make_handle) -> None:
             ValueError, match=r"100,001 characters, more than 100,000 .*use chunk\(\) or read_lines"
         ):
             big.peek(0, 100_001, unit)
-
-
-def test_hits_say_where_and_what(story: Handle) -> None:
-    """driver.md 3.4"""
-    [hit] = story.search(r"needle is (\d+)", context=6)
-    start = STORY.index("needle")
-    assert hit == {
-        "index": 0,
-        "start": start,
-        "end": start + 14,
-        "line": 3,
-        "match": "needle is 4711",
-        "snippet": STORY[start - 6 : start + 20],
-        "line_text": "The needle is 4711.",
-        "document": "d0.txt",
-    }
-    assert list(hit) == list(next(helper.fields for helper in HELPERS if helper.name == "search"))
-    assert story.peek(hit.start, hit["end"]) == hit.match == hit["match"]
-    assert story.peek(hit.line, hit.line + 1, "lines") == hit.line_text + "\n"
-    assert hit.snippet.span == (start - 6, start + 20)
-
-
-def test_search_is_multiline_and_folds_case_beyond_ascii(make_handle) -> None:
-    """driver.md 3.4: MULTILINE; sandbox.md 13: case-folding of Russian text is right."""
-    handle = make_handle("ЁЛКА\nёлка\nи Ёлка\n")
-    assert [hit.match for hit in handle.search("(?i)^ёлка$")] == ["ЁЛКА", "ёлка"]
-    assert handle.count(re.compile("ёлка", re.IGNORECASE)) == 3
-
-
-def test_a_cut_list_of_hits_says_so(make_handle) -> None:
-    """driver.md 3.4: `len(hits)` must never be mistaken for a count."""
-    handle = make_handle("ab\n" * 1000)
-    hits = handle.search("ab", max_hits=7)
-    assert (len(hits), hits.truncated) == (7, True)
-    assert "7 of at least 8 hits" in repr(hits)
-    assert hits.total == 1000
-    assert "7 of 1,000 hits" in repr(hits)
-    assert len(repr(hits)) < 3_000
-    whole = handle.search("ab", max_hits=1000)
-    assert (len(whole), whole.truncated, whole.total) == (1000, False, 1000)
-    assert repr(whole).startswith("1,000 hits\n")
-    assert [hit.start for hit in whole[2:5]] == [6, 9, 12]
-    assert len(repr(whole[2:])) < 3_000
-
-
-@pytest.mark.parametrize("most", [0, -1])
-def test_no_hits_wanted_none_given(story: Handle, most: int) -> None:
-    """driver.md 3.4: `max_hits<=0` → empty."""
-    hits = story.search("e", max_hits=most)
-    assert (list(hits), hits.truncated, hits.total) == ([], True, STORY.count("e"))
-
-
-def test_hits_are_bounded_whatever_the_text(make_handle) -> None:
-    """driver.md 3.4: match ≤ 500, line_text ≤ 1,000 around the match, snippet ± context."""
-    text = "a" * 5000 + "NEEDLE" + "é" * 5000
-    handle = make_handle(text)
-    [hit] = handle.search("NEEDLE", context=10**9)
-    assert len(hit.line_text) == 1000
-    assert "NEEDLE" in hit.line_text
-    assert text[slice(*hit.line_text.span)] == hit.line_text
-    assert len(hit.snippet) <= 20_500
-    [long] = handle.search("a+NEEDLEé+")
-    assert (long.end - long.start, len(long.match)) == (len(text), 500)
-    assert len(repr(long)) < 2_000
-    for text in (
-        "x" * 999 + "N",
-        "x" * 1000 + "N",
-        "N" + "x" * 1000,
-        "\n" + "x" * 400 + "N" + "x" * 400 + "\n",
-    ):
-        [hit] = make_handle(text).search("N")
-        assert "N" in hit.line_text
-        assert len(hit.line_text) == min(1000, len(text.strip()))
-
-
-def test_hits_that_match_nothing_are_hits(make_handle) -> None:
-    handle = make_handle("a\n\nb\n")
-    assert [(hit.start, hit.end, hit.line) for hit in handle.search("^$")] == [(2, 2, 1), (5, 5, 3)]
-    assert [hit.document for hit in handle.search(r"\Z")] == ["d0.txt"]
-    assert list(make_handle("").search("a")) == []
-    assert [hit.document for hit in make_handle("").search("")] == [None]
-
-
-def test_a_list_of_hits_is_bounded_whatever_was_asked_for(make_handle) -> None:
-    """driver.md 3.4: a cut list says so; `.total` is exact."""
-    handle = make_handle("ab" * (MAX_HITS // 2 + 5))
-    hits = handle.search("[ab]", max_hits=10**9)
-    assert (len(hits), hits.truncated, hits.total) == (MAX_HITS, True, MAX_HITS + 10)
-
-
-def test_many_hits_are_cheap_in_memory(make_handle) -> None:
-    handle = make_handle("some line with a hit in it, and quite a lot of other words around\n" * 50_000)
-    tracemalloc.start()
-    hits = handle.search("hit", max_hits=50_000)
-    used, _ = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert len(hits) == 50_000
-    assert used < 50_000 * 800
 
 
 def fields_of(**fields: object) -> dict[str, object]:
@@ -364,105 +244,6 @@ def test_section_at_looks_far_up_and_never_into_another_document(make_handle) ->
     assert handle.section_at(end + len(filler) - 1).kind == "document"
     with pytest.raises(ValueError, match="empty"):
         make_handle("").section_at(0)
-
-
-def test_lines_are_read_lazily_and_exactly(make_handle) -> None:
-    """driver.md 3.5: `read_lines` → lazy line records."""
-    text = "".join(f"линия {number}{' x' * (number % 50)}\r\n\n" for number in range(40_000)) + "tail"
-    handle = make_handle(text)
-    lines = text.split("\n")
-    all_lines = handle.read_lines()
-    assert len(all_lines) == len(lines)
-    at = 0
-    for number, (record, line) in enumerate(zip(all_lines, lines, strict=True)):
-        assert (record.number, record.start, record.end, record.text) == (number, at, at + len(line), line)
-        at += len(line) + 1
-    chooser = random.Random(3)
-    for _ in range(200):
-        number = chooser.randrange(-len(lines), len(lines))
-        assert all_lines[number].text == lines[number]
-        assert all_lines[number].text.span == (all_lines[number].start, all_lines[number].end)
-        assert [r.text for r in all_lines[number : number + 3]] == lines[number : number + 3]
-        assert [r.text for r in handle.read_lines(number, number + 3)] == lines[number : number + 3]
-    assert [record.number for record in all_lines[10:20][3:5]] == [13, 14]
-    assert [record.number for record in all_lines[8:2:-3]] == [8, 5]
-    with pytest.raises(IndexError, match="there is no such line"):
-        all_lines[len(lines)]
-    assert list(handle.read_lines(5, 5)) == list(make_handle("").read_lines()) == []
-
-
-def test_a_line_is_a_str_and_a_record(make_handle) -> None:
-    """driver.md 3.5: number, start, end, text; what a model takes a line for, it is."""
-    line = make_handle("one\nERROR two\n").read_lines()[1]
-    assert isinstance(line, str)
-    assert (line, line[:5], line.split()) == ("ERROR two", "ERROR", ["ERROR", "two"])
-    assert ("ERROR" in line, "text" in line) == (True, False)
-    assert [line[key] for key in ("number", "start", "end", "text")] == [1, 4, 13, "ERROR two"]
-    assert (line.number, line.start, line.end, line.text, line.span) == (1, 4, 13, "ERROR two", (4, 13))
-    assert json.dumps(line) == '"ERROR two"'
-    copied = pickle.loads(pickle.dumps(line))
-    assert (copied, copied.number, copied.span) == (line, 1, (4, 13))
-    with pytest.raises(KeyError, match="a line is a str with number, start, end, text"):
-        line["lines"]
-
-
-def test_a_list_of_hits_prints_a_line_each(make_handle) -> None:
-    """driver.md 3: what a model prints of records is short, and tells it where each stands."""
-    text = "a cat and a cat\n" + "x" * 300 + "cat" + "y" * 300 + "\n" + "cat\n" * 30
-    shown = repr(make_handle(text).search("cat")).splitlines()
-    assert shown[:4] == [
-        "33 hits",
-        "  [0] 2-5, line 0 of d0.txt: a cat and a cat",
-        "  [1] 12-15, the same line: 'cat'",
-        f"  [2] 316-319, line 1 of d0.txt: …{'x' * 53}cat{'y' * 104}…",
-    ]
-    assert shown[-1] == "  … and 13 more in this list"
-    assert len(shown) == 22
-    assert repr(make_handle("none").search("cat")) == "0 hits"
-
-
-def test_a_list_of_hits_prints_what_a_cell_made_of_it(make_handle) -> None:
-    """driver.md 3: hits are dicts in a list, which a cell may change."""
-    hits = make_handle("a cat\nb cat\nc cat\nd cat").search("cat")
-    hits[0]["line_text"] = "changed"
-    hits[1].pop("line_text")
-    hits[2].pop("document")
-    hits.append((1, 2))
-    shown = repr(hits).splitlines()
-    assert "'line_text': 'changed'" in shown[1]
-    assert "'start': 8" in shown[2]
-    assert shown[3].startswith("  {'index': 2, 'start': 14, ")
-    assert shown[4:] == ["  [3] 20-23, line 3 of d0.txt: d cat", "  (1, 2)"]
-
-
-def test_a_hit_stands_for_the_text_around_it(make_handle) -> None:
-    """driver.md 3.13 and 3.16: as a slice a hit is its lines, with its context; as evidence its line."""
-    before, line, after = "b" * 200, "Ivo Kral takes over all she led.", "a" * 200
-    handle = make_handle(f"{before}\n{line}\n{after}\nthe end", "other")
-    [hit] = handle.search("takes over")
-    assert handle.peek(*hit.passage()) == f"{before}\n{line}\n{after}"
-    assert handle.peek(*hit.proof()) == line
-    [close] = handle.search("takes over", context=0)
-    assert handle.peek(*close.passage()) == line
-    [last] = handle.search("the end")
-    assert handle.peek(*last.passage()).endswith("the end\n")
-    assert handle.peek(*handle.search("other")[0].passage()) == "other"
-
-
-def test_of_a_long_line_a_hit_stands_for_the_words_around_it(make_handle) -> None:
-    words = "word " * 100_000
-    handle = make_handle(f"{words}needle {words}")
-    [hit] = handle.search("needle")
-    proof, passage = handle.peek(*hit.proof()), handle.peek(*hit.passage())
-    assert proof.split() == ["word"] * 39 + ["needle"] + ["word"] * 39
-    assert len(passage) == 120 + len("needle") + 120
-    [whole] = handle.search(f"(word ){{200}}needle {words[:500]}word")
-    assert handle.peek(*whole.proof()) == whole.match[:0] + handle.peek(whole.start, whole.end)
-
-
-def test_a_line_longer_than_a_window_is_one_line(make_handle) -> None:
-    text = "é" * 3_000_000 + "\n" + "b" * 1_500_000
-    assert [len(record.text) for record in make_handle(text).read_lines()] == [3_000_000, 1_500_000]
 
 
 def test_read_all_is_bounded(story: Handle, make_handle) -> None:

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sandbox.context_file import ContextFileWriter
 from sandbox.in_kernel.body import Body, Span
 from sandbox.in_kernel.handle import Handle
 
@@ -18,21 +17,9 @@ UNITS = ["lines", "paragraphs", "headings", "documents"]
 
 
 @pytest.fixture(scope="module")
-def make_body(tmp_path_factory: pytest.TempPathFactory):
-    opened = []
-
-    def make(*documents: str) -> Body:
-        with ContextFileWriter(tmp_path_factory.mktemp("context") / "c") as writer:
-            for number, text in enumerate(documents):
-                writer.begin_document(f"d{number}.md", "markdown")
-                writer.write(text)
-            body = writer.finish().open()
-        opened.append(body)
-        return body
-
-    yield make
-    for body in opened:
-        body.close()
+def make_body(make_body):
+    """A body of documents in Markdown."""
+    return lambda *texts: make_body(*((f"d{n}.md", "markdown", text) for n, text in enumerate(texts)))
 
 
 def unit_starts(body: Body, text: str, by: str | None) -> set[int]:

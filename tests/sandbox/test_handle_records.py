@@ -8,27 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sandbox.context_file import ContextFileWriter
 from sandbox.in_kernel.body import Span
 from sandbox.in_kernel.handle import Handle
 
 
 @pytest.fixture(scope="module")
-def make_handle(tmp_path_factory: pytest.TempPathFactory):
-    opened = []
-
-    def make(*documents: tuple[str, str]) -> Handle:
-        with ContextFileWriter(tmp_path_factory.mktemp("context") / "c") as writer:
-            for number, (kind, text) in enumerate(documents):
-                writer.begin_document(f"d{number}", kind)
-                writer.write(text)
-            body = writer.finish().open()
-        opened.append(body)
-        return Handle(body)
-
-    yield make
-    for body in opened:
-        body.close()
+def make_handle(make_body):
+    """A handle over documents of the kinds that are given."""
+    return lambda *documents: Handle(make_body(*((f"d{n}", *one) for n, one in enumerate(documents))))
 
 
 VALUES = st.recursive(
@@ -145,6 +132,10 @@ def test_a_csv_field_too_large_is_reported(make_handle) -> None:
         ("[1, 2", [1, 2, None], "not JSON at character 5: ',' or ']'"),
         ("[1, ]", [1, None], "not JSON at character 4: Expecting value"),
         ('{"whole": [1]}', [{"whole": [1]}], None),
+        ('{"a": 1}\n{"a": 2}\n\n[3]\n', [{"a": 1}, {"a": 2}, [3]], None),
+        ('{"a": 1} and more', [{"a": 1}, None], "not JSON at character 9: Expecting value"),
+        ("[] 5", [None], "not JSON at character 3: nothing may come after the array"),
+        ("[1, 2] [3]", [1, 2, None], "not JSON at character 7: nothing may come after the array"),
         ("", [], None),
         ("[]", [], None),
         (" \n ", [], None),

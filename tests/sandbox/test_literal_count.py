@@ -34,6 +34,8 @@ def spelled(literal: str, flags: int) -> Literal:
 @example("рек", "Рек РЕК рЕК ѐек Ѐек Ѡек", re.IGNORECASE)
 @example("kiß", "KIẞ \u212aiß kİß kıß", re.IGNORECASE)
 @example("é", "É e\u0301 Ꭹ ꭰ", re.IGNORECASE)
+@example("é丩", "É丩 É三 é三", re.IGNORECASE)
+@example("ѵе", "ѕе ѕЕ ѴЕ", re.IGNORECASE)
 @settings(max_examples=120, deadline=None)
 def test_one_case_counts_as_re_does(literal: str, text: str, flags: int) -> None:
     """spec/sandbox.md 13: a case-folding search of Russian text is right."""

@@ -24,6 +24,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         writer.begin_document("a.txt", "text")
         for _ in range(_SIZE // len(block)):
             writer.write(block)
+        writer.write("The slow fox\n" * 6)
         writer.finish()
     return folder
 
@@ -65,10 +66,26 @@ def _read_all_lines(handle: Handle) -> int:
         lambda handle: handle.search("no such notation"),
         lambda handle: handle.search(r"[A-Z]{9}\d+"),
         lambda handle: handle.search(r"\bfox\d+\b"),
+        lambda handle: handle.search(r"(?<!quick )brown"),
+        lambda handle: handle.search(r"(?s)again(?!\. ).*end"),
+        lambda handle: handle.search(r"^The(?= slow)[^\n]{0,5000}\nThe", max_hits=1),
         lambda handle: handle.count("the"),
         lambda handle: handle.count("(?i)the"),
     ],
-    ids=["chunks", "lines", "literal", "any-case", "common", "regex", "words", "count", "count-any-case"],
+    ids=[
+        "chunks",
+        "lines",
+        "literal",
+        "any-case",
+        "common",
+        "regex",
+        "words",
+        "look-around",
+        "far",
+        "lines apart",
+        "count",
+        "count-any-case",
+    ],
 )
 def test_going_through_a_body_keeps_few_of_its_pages(
     body: Body, folder: Path, go: Callable[[Handle], object]

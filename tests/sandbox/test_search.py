@@ -9,29 +9,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sandbox.context_file import ContextFileWriter
 from sandbox.in_kernel import memmem
 from sandbox.in_kernel.body import Body, Span
 from sandbox.in_kernel.literal import literal_of
 from sandbox.in_kernel.pattern import understand
 from sandbox.in_kernel.search import ENGINE, Scanner
-
-
-@pytest.fixture(scope="module")
-def make_body(tmp_path_factory: pytest.TempPathFactory):
-    opened = []
-
-    def make(text: str) -> Body:
-        with ContextFileWriter(tmp_path_factory.mktemp("context") / "c") as writer:
-            writer.begin_document("d")
-            writer.write(text)
-            body = writer.finish().open()
-        opened.append(body)
-        return body
-
-    yield make
-    for body in opened:
-        body.close()
 
 
 def expected(pattern: str | re.Pattern[str], text: str) -> list[Span]:
@@ -277,11 +259,18 @@ def test_where_the_c_library_has_no_memmem_nothing_changes_but_the_speed(make_bo
 
 
 @pytest.mark.skipif(not memmem.AVAILABLE, reason="the C library has no memmem")
-@given(st.binary(max_size=60), st.binary(min_size=1, max_size=4), st.integers(0, 70), st.integers(0, 70))
-def test_memmem_finds_what_find_finds(raw: bytes, data: bytes, start: int, stop: int) -> None:
+@given(
+    st.binary(max_size=60),
+    st.binary(min_size=1, max_size=4),
+    st.integers(0, 70),
+    st.integers(0, 70),
+    st.integers(0, 3),
+)
+def test_memmem_finds_what_re_finds(raw: bytes, data: bytes, start: int, stop: int, most: int) -> None:
     """sandbox.md 13."""
     for one in (raw, raw + data + raw):
-        assert memmem.find(one, data, start, stop) == one.find(data, start, stop)
+        found = [match.start() for match in re.compile(re.escape(data)).finditer(one, start, stop)]
+        assert memmem.places(one, data, start, stop, most) == found[:most]
 
 
 def test_without_an_engine_nothing_changes_but_the_speed(make_body) -> None:
