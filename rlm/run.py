@@ -351,7 +351,11 @@ class Run:
 
     def _finished(self, outcome: Outcome, strategy: Strategy) -> RunResult:
         if not self._budget.cost_known and not self._depth:
-            self.warn("a model's price is not known: the cost limit was not held, the token limit was")
+            unknown = [one.model for one in self._caller.usage() if one.cost_usd is None]
+            self.warn(
+                f"the price of {' and '.join(unknown) or 'a model'} is not known: the cost limit was not "
+                "held, the token limit was (rlm.toml takes prices of your own, also 0)"
+            )
         if self._from_below > _MOST_FROM_BELOW and not self._depth:
             more = self._from_below - _MOST_FROM_BELOW
             self.warn(f"{more:,} more warnings of sub-RLMs: rlm show {self._log.run_id}")

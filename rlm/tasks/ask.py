@@ -48,8 +48,14 @@ class Answered:
     choice: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """The result's JSON with found and choice beside it."""
-        return {**self.result.to_json(), "found": self.found, "choice": self.choice}
+        """The result's JSON with found, choice and text beside it: the answer with its marks as the citations
+        have them, where `answer` is what was finalized."""
+        return {
+            **self.result.to_json(),
+            "found": self.found,
+            "choice": self.choice,
+            "text": self.result.text,
+        }
 
 
 async def ask(

@@ -249,13 +249,11 @@ class Handle:
             return
         found, more = self._scanner.first(self._understood(wide), 1)
         if found:
-            shown = (
-                query.source if len(query.source) <= _SHOWN_PATTERN else query.source[:_SHOWN_PATTERN] + "…"
-            )
-            print(
-                f"{shown!r} is not there on one line, but {'more than once' if more else 'once'} across lines: "
-                r"write \s+ for its blanks",
-                file=sys.stderr,
+            source = query.source
+            shown = source if len(source) <= _SHOWN_PATTERN else source[:_SHOWN_PATTERN] + "…"
+            often = "more than once" if more else "once"
+            sys.stderr.write(
+                f"{shown!r} is not there on one line, but {often} across lines: write \\s+ for its blanks\n"
             )
 
     def _understood(self, pattern: str | re.Pattern[str]) -> Query:

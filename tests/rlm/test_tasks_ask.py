@@ -88,6 +88,17 @@ async def test_a_model_says_that_it_is_not_in_the_documents(
 CHOICES = ("one month", "three months", "a year")
 
 
+async def test_the_json_has_the_text_with_the_marks_of_its_citations(
+    asked: Ask, block: Callable[[str], str]
+) -> None:
+    """surface.md `--json`: `answer` is what was finalized; a mark in `text` is the marker of a citation."""
+    code = block("finalize('Three months [1].', evidence=search('notice of three months'))")
+    found = await asked("How long is the notice?", ScriptedModel.of(root=[code]), strategy="rlm")
+    data = found.to_json()
+    assert (data["answer"], data["text"]) == ("Three months [1].", "Three months [¹].")
+    assert data["citations"][0]["marker"] == "[¹]"
+
+
 async def test_a_choice_is_one_of_those_given(asked: Ask, block: Callable[[str], str]) -> None:
     code = block("hits = search('notice')\nfinalize('B', evidence=[hits[0]])")
     model = ScriptedModel.of(root=[code])
