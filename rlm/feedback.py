@@ -51,8 +51,9 @@ def render(feedback: Feedback) -> str:
     parts = [f"Output of your block, round {feedback.round} of {feedback.rounds}"]
     if cell.stdout:
         limit = feedback.output_limit
-        hint = f"output_of({feedback.round}) has all of it" if not cell.truncated else "the rest is not kept"
-        parts.append(head_and_tail(cell.stdout.rstrip("\n"), limit, hint, whole=cell.stdout_chars))
+        where = f"they are output_of({feedback.round})[{{start}}:{{end}}]"
+        hint, whole = ("the rest is not kept", cell.stdout_chars) if cell.truncated else (where, None)
+        parts.append(head_and_tail(cell.stdout.rstrip("\n"), limit, hint, whole=whole))
     if cell.stderr:
         parts.append("stderr:\n" + head_and_tail(cell.stderr, 1_000, "cut"))
     if cell.result is not None:
@@ -76,13 +77,14 @@ def said(cell: CellResult, limit: int) -> str:
 
 def head_and_tail(text: str, limit: int, hint: str, *, whole: int | None = None) -> str:
     """`text` within `limit` characters: its first and last part, with the gap named in characters. `whole`
-    is its true size where `text` itself was cut before."""
+    is its true size where `text` itself was cut before. `hint` may say where the gap is: {start}, {end}."""
     if len(text) <= limit:
         return text
     head = limit * 2 // 3
     tail = limit - head
     gap = max(whole or 0, len(text)) - limit
-    return f"{text[:head]}\n[… {gap:,} characters not shown; {hint} …]\n{text[len(text) - tail :]}"
+    said = hint.format(start=head, end=len(text) - tail)
+    return f"{text[:head]}\n[… {gap:,} characters not shown; {said} …]\n{text[len(text) - tail :]}"
 
 
 def _error(cell: CellResult) -> list[str]:

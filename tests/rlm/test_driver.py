@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from pathlib import Path
 
 import pytest
@@ -71,15 +72,19 @@ async def test_long_output_is_cut_in_the_middle_and_can_be_had_whole(run, block)
     model = ScriptedModel.of(
         root=[
             block("print('a' + 'x' * 50_000 + 'z')"),
-            block("count('')\nprint(len(output_of(1)))"),
+            block(
+                "count('')\nprint(len(output_of(1)), set(output_of(1)[666:49668]), output_of(1)[49668:][-3:])"
+            ),
             block("count('')\nfinalize(1)"),
         ]
     )
     await run(model, settings=Settings(strategy="rlm", root=RootSettings(output_limit=1_000)))
     text = fed_back(model, 1)
     assert len(text) < 1_300
-    assert "[… 49,003 characters not shown; output_of(1) has all of it …]" in text
-    assert "50003" in fed_back(model, 2)
+    head, gap, tail = re.split(r"\n(\[… .* …\])\n", text)
+    assert gap == "[… 49,002 characters not shown; they are output_of(1)[666:49668] …]"
+    assert (head.endswith("a" + "x" * 665), tail.startswith("x" * 333 + "z")) == (True, True)
+    assert "50003 {'x'} xz" in fed_back(model, 2)
 
 
 async def test_an_error_keeps_the_run_going(run, block) -> None:
