@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from .access import AccessLog
@@ -21,6 +23,7 @@ _NUMBER_TAIL = 3
 _SPACE = " \t\r\n"
 _DATA = ("jsonl", "json", "csv")
 _FORMATS = (*_DATA, "chat", "card")
+_LEAST_COLUMNS, _LEAST_ROWS, _ROWS_LOOKED_AT = 3, 2, 50
 
 
 class Row(Record):
@@ -104,10 +107,39 @@ def _format(body: Body, document: Document) -> str | None:
     head = body.text(document.start, min(document.end, document.start + _HEAD)).lstrip()
     if head[:1] == "[":
         return "json" if head[1:].lstrip()[:1] in ("{", "[", "]", '"') else None
+    if head[:1] != "{":
+        return "csv" if _is_table(head, whole=document.end - document.start <= _HEAD) else None
     try:
         return "jsonl" if isinstance(json.loads(head.partition("\n")[0]), dict) else None
     except (ValueError, RecursionError):
         return None
+
+
+def _is_table(head: str, *, whole: bool) -> bool:
+    """Whether a text begins as CSV does: names of columns, each another and none a number, then rows of as
+    many fields. `whole` when that is all of it: else its last row may be cut."""
+    first = head.partition("\n")[0]
+    delimiter = _delimiter(first)
+    if first.count(delimiter) + 1 < _LEAST_COLUMNS:
+        return False
+    try:
+        rows = [
+            row for row in islice(csv.reader(io.StringIO(head), delimiter=delimiter), _ROWS_LOOKED_AT) if row
+        ]
+    except csv.Error:
+        return False
+    header, *data = rows if whole else rows[:-1] or [[]]
+    return (
+        len(header) >= _LEAST_COLUMNS
+        and len(data) >= _LEAST_ROWS
+        and len(set(header)) == len(header)
+        and all(any(char.isalpha() for char in name) for name in header)
+        and all(len(row) == len(header) for row in data)
+    )
+
+
+def _delimiter(header: str) -> str:
+    return max(",;\t|", key=header.count)
 
 
 def _json_lines(body: Body, document: Document) -> Iterator[_Row]:
@@ -222,9 +254,8 @@ class _JsonWindow:
 
 def _csv(body: Body, document: Document) -> Iterator[_Row]:
     first = body.text(document.start, min(document.end, document.start + _HEAD)).partition("\n")[0]
-    delimiter = max(",;\t|", key=first.count)
     lines = _CountedLines(body, document)
-    reader = csv.reader(lines, delimiter=delimiter)
+    reader = csv.reader(lines, delimiter=_delimiter(first))
     header: list[str] | None = None
     while True:
         start = lines.read

@@ -167,9 +167,31 @@ def test_plain_text_that_holds_rows_is_read_as_such(make_handle) -> None:
         {"a": 2},
     ]
     assert [r.value for r in make_handle(("text", '\n[\n{"a": 1}]')).read_records()] == [{"a": 1}]
+    table = 'day;who;"what; said"\n1;Ann;"two\nlines"\n2;Bo;\n'
+    assert [r.value for r in make_handle(("text", table)).read_records()] == [
+        {"day": "1", "who": "Ann", "what; said": "two\nlines"},
+        {"day": "2", "who": "Bo", "what; said": ""},
+    ]
+    long = "key,name,note\n" + 'k,n,"a note, of some length"\n' * 10_000
+    assert sum(len(row.value) == 3 for row in make_handle(("text", long)).read_records()) == 10_000
 
 
-@pytest.mark.parametrize("text", ["prose", "[note] this is prose", "{not json}", "", "7\n8\n"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "prose",
+        "[note] this is prose",
+        "{not json}",
+        "",
+        "7\n8\n",
+        "a, b, c\nand one more",
+        "Dear all,\n\nred, white, blue\nred, white and blue, all three\n",
+        "1,2,3\n4,5,6\n7,8,9\n",
+        "2026-01-01,INFO,up\n2026-01-02,INFO,down\n2026-01-03,INFO,up\n",
+        "a,a,a\nb,b,b\nc,c,c\n",
+        "x,y,z" + "\0" * 10,
+    ],
+)
 def test_a_context_without_rows_is_refused_with_advice(make_handle, text: str) -> None:
     with pytest.raises(
         ValueError, match=r"no document here holds .*kinds: markdown, text.*use read_lines\(\)"
