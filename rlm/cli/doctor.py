@@ -185,6 +185,7 @@ def _models() -> list[Finding]:
 
 
 def _store() -> Finding:
+    from rlm.cli.answer import plural
     from rlm.errors import JournalError
     from rlm.journal import Journal, default_store
 
@@ -196,4 +197,4 @@ def _store() -> Finding:
         count = asyncio.run(opened())
     except JournalError as error:
         return Finding("fail", "journal", str(error))
-    return Finding("ok", "journal", f"{default_store(os.environ)}, {count} runs")
+    return Finding("ok", "journal", f"{default_store(os.environ)}, {plural(count, 'run')}")
