@@ -63,6 +63,7 @@ class Loading:
     def __init__(self, environment: dict[str, str], temp: Path) -> None:
         self._environment = {**environment, "TMPDIR": str(temp)}
         self._temp = temp
+        self.kept = Path(environment["XDG_CACHE_HOME"], "rlm", "contexts")
         self._processes: list[subprocess.Popen[str]] = []
 
     def __call__(self, *paths: str, stdin: int = subprocess.DEVNULL) -> subprocess.Popen[str]:
@@ -77,7 +78,9 @@ class Loading:
         )
         self._processes.append(process)
         deadline = time.monotonic() + 30
-        while not list(self._temp.glob(f"rlm-context-{process.pid}-*/context/*")):
+        while not (
+            any(self._temp.glob(f"rlm-context-{process.pid}-*/context/*")) or any(self.kept.glob("part-*/*"))
+        ):
             assert process.poll() is None, process.communicate()
             assert time.monotonic() < deadline
             time.sleep(0.01)
@@ -119,11 +122,21 @@ def with_fifo(loading: Loading, folder: Path) -> subprocess.Popen[str]:
 
 
 def with_big_file(loading: Loading, folder: Path) -> subprocess.Popen[str]:
-    """Gigabytes to read, next to nothing on the disk: a text that ends in a hole."""
+    """Gigabytes to read, next to nothing on the disk: a text that ends in a hole. It is being changed, and so
+    for this run alone."""
+    return loading(big_file(folder, time.time() + 3_600))
+
+
+def with_big_file_to_keep(loading: Loading, folder: Path) -> subprocess.Popen[str]:
+    return loading(big_file(folder, time.time() - 3_600))
+
+
+def big_file(folder: Path, changed: float) -> str:
     big = folder / "big.txt"
     big.write_text(FILLER * 10_000)
     os.truncate(big, 8 << 30)
-    return loading(str(big))
+    os.utime(big, (changed, changed))
+    return str(big)
 
 
 SOURCES: dict[str, Callable[[Loading, Path], subprocess.Popen[str]]] = {
@@ -131,6 +144,7 @@ SOURCES: dict[str, Callable[[Loading, Path], subprocess.Popen[str]]] = {
     "a terminal": with_terminal,
     "a named pipe nobody writes to": with_fifo,
     "a file of gigabytes": with_big_file,
+    "a file of gigabytes to be kept": with_big_file_to_keep,
 }
 
 
@@ -145,6 +159,7 @@ def test_an_interrupt_ends_the_loading(loading, tmp_path, temp, source, signum) 
     seconds = time.monotonic() - began
     assert (process.returncode, stdout, stderr) == (130, "", "rlm: interrupted\n")
     assert list(temp.iterdir()) == []
+    assert list(loading.kept.glob("*")) == []
     # The interpreter's own end is in it, on a machine that does other things too.
     assert seconds < 5
     if hasattr(process, "other_end"):
