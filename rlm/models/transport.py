@@ -47,7 +47,7 @@ class AiohttpTransport(httpx2.AsyncBaseTransport):
             connector=aiohttp.TCPConnector(
                 limit=0, keepalive_timeout=_IDLE_CONNECTION_SECONDS, ssl=True if trusted is None else trusted
             ),
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=connect_seconds, sock_read=idle_seconds),
+            timeout=aiohttp.ClientTimeout(total=None, connect=connect_seconds, sock_read=idle_seconds),
             cookie_jar=aiohttp.DummyCookieJar(),
             skip_auto_headers=_LEFT_TO_THE_SDK,
             auto_decompress=False,

@@ -10,7 +10,7 @@ from email.utils import format_datetime
 
 import pytest
 
-from rlm.errors import ModelError, ModelProtocolError, ModelRejected, ModelUnavailable
+from rlm.errors import ConfigurationError, ModelError, ModelProtocolError, ModelRejected, ModelUnavailable
 from rlm.models.base import Message, Reply, Request
 from rlm.models.endpoint import Endpoint
 from rlm.models.failures import Failure, FailureTeller
@@ -327,3 +327,10 @@ def test_errors_are_model_errors():
     """base.py: generate raises ModelError and nothing else of a provider's."""
     for code in [*range(300, 600)]:
         assert issubclass(TELLER.status(code, headers={}).error, ModelError)
+
+
+def test_bad_retry_policies_are_refused():
+    with pytest.raises(ConfigurationError, match="at least 1 attempt"):
+        RetryPolicy(attempts=0)
+    with pytest.raises(ConfigurationError, match="negative"):
+        RetryPolicy(cap=-1)
