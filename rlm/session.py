@@ -216,15 +216,24 @@ class Session:
         """Bring what was appended into the context."""
         if not self._pending:
             return
-        pending, self._pending = self._pending, []
+        pending = list(self._pending)
         self._grown += 1
         folder = self._workspace.folder / f"grown-{self._grown}"
         with Workspace() as side:
-            loaded = await side.load(pending)
-            # A thread of its own, waited for: the folders must not go while it writes.
-            grown = await asyncio.shield(
-                asyncio.ensure_future(asyncio.to_thread(_grown, self._body, loaded, folder))
-            )
+            try:
+                loaded = await side.load(pending)
+            except Exception:
+                # Else no question after it could be asked.
+                del self._pending[: len(pending)]
+                raise
+            writing = asyncio.ensure_future(asyncio.to_thread(_grown, self._body, loaded, folder))
+            try:
+                grown = await asyncio.shield(writing)
+            except asyncio.CancelledError:
+                # The folders must not go while it reads and writes there.
+                await asyncio.wait([writing])
+                raise
+        del self._pending[: len(pending)]
         former, self._context = self._context, grown
         self._body.close()
         self._body = grown.open()
