@@ -4,9 +4,7 @@ grow between them."""
 from __future__ import annotations
 
 import asyncio
-import os
 import shutil
-import time
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -16,13 +14,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 from rlm.answer_type import AnswerType
 from rlm.bench import Bench
-from rlm.documents import Loaded, Source, default_cache
+from rlm.documents import Loaded, Source
 from rlm.earlier import Earlier, before, past_question, variables_of
 from rlm.engine import Engine
 from rlm.errors import DocumentError, JournalError, UsageError
-from rlm.events import ContextLoaded
-from rlm.ground import bench_for, facts_of, open_journal, type_of
-from rlm.notices import pruned, warnings_of
+from rlm.ground import bench_for, facts_of, load_input, make_room, open_journal, type_of, without_its_end
+from rlm.notices import warnings_of
 from rlm.resume import LeftRun, input_to_keep, source_facts
 from rlm.run import Run
 from rlm.session_kernel import SessionKernel
@@ -113,10 +110,9 @@ class Session:
         engine = self._new_engine()
         self._workspace = stack.enter_context(Workspace())
         self._journal = await stack.enter_async_context(open_journal(engine.settings))
-        removed = await self._journal.prune(most_bytes=engine.settings.store_mb << 20)
+        removed = await make_room(self._journal, engine.settings)
         loaded = await (self._load(engine) if self._after is None else self._load_again(engine, self._after))
-        if removed:
-            self._warnings.append(pruned(removed, engine.settings.store_mb))
+        self._warnings += removed
         self._context, self._body = loaded.context, loaded.context.open()
         stack.callback(self._close_body)
         kernels = engine.kernels()
@@ -128,12 +124,7 @@ class Session:
             self._remember(engine, one)
 
     async def _load(self, engine: Engine) -> Loaded:
-        began = time.monotonic()
-        cache = default_cache(os.environ) if engine.settings.document_cache else None
-        loaded = await self._workspace.load(self._given, cache=cache)
-        seconds = time.monotonic() - began
-        documents = len(loaded.context.documents)
-        engine.tell(ContextLoaded(loaded.context.chars, documents, len(loaded.skipped), seconds))
+        loaded = await load_input(engine, self._given, self._workspace)
         self._sources = source_facts(self._given)
         self._warnings = warnings_of(loaded)
         return loaded
@@ -190,7 +181,7 @@ class Session:
             await self._kernel.close()
             if result is None:
                 raise
-            return replace(result, warnings=(*result.warnings, f"the end of this run is not kept: {error}"))
+            return without_its_end(result, error)
         except BaseException:
             await self._kernel.close()
             raise
