@@ -144,7 +144,7 @@ async def test_a_proxy_that_opens_no_tunnel_is_given_up(make_model, answers):
     """driver.md 7.4: it refuses, or says nothing for the time that a connection may take to make."""
     async with proxy_that(answers) as (url, told):
         model = make_model("https://localhost:9", proxy=url, connect_seconds=0.3, retry=ONCE)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             with pytest.raises(ModelUnavailable, match="localhost:9 can't be reached"):
                 await model.generate(ask())
     assert len(told) == 1
@@ -160,8 +160,8 @@ async def test_a_host_that_does_not_answer_is_given_up(make_model):
             one.setblocking(False)
             one.connect_ex(("127.0.0.1", port))
         try:
-            model = make_model(f"http://127.0.0.1:{port}", connect_seconds=0.3, idle_seconds=60, retry=ONCE)
-            async with asyncio.timeout(10):
+            model = make_model(f"http://127.0.0.1:{port}", connect_seconds=0.3, retry=ONCE)
+            async with asyncio.timeout(60):
                 with pytest.raises(ModelUnavailable, match=f"127.0.0.1:{port} can't be reached"):
                     await model.generate(ask())
         finally:
