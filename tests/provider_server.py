@@ -75,6 +75,7 @@ class Raw:
     body: bytes
     content_type: str = "text/event-stream"
     code: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
 
 
 Behaviour = Answer | Status | Dropped | StreamError | Silence | Raw
@@ -192,14 +193,15 @@ class ProviderServer:
         if isinstance(behaviour, Status):
             error = {"type": behaviour.kind, "message": behaviour.message, "code": behaviour.kind}
             body = json.dumps({"type": "error", "error": error}).encode()
-            extra = "".join(f"{name}: {value}\r\n" for name, value in behaviour.headers.items())
-            head = f"HTTP/1.1 {behaviour.code} X\r\ncontent-type: application/json\r\n{extra}"
-            writer.write(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
-            await writer.drain()
-            return True
+            behaviour = Raw(body, "application/json", behaviour.code, behaviour.headers)
         if isinstance(behaviour, Raw):
-            head = f"HTTP/1.1 {behaviour.code} X\r\ncontent-type: {behaviour.content_type}\r\n"
-            writer.write(f"{head}content-length: {len(behaviour.body)}\r\n\r\n".encode() + behaviour.body)
+            headers = {
+                "content-type": behaviour.content_type,
+                "content-length": str(len(behaviour.body)),
+                **behaviour.headers,
+            }
+            lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+            writer.write(f"HTTP/1.1 {behaviour.code} X\r\n{lines}\r\n".encode() + behaviour.body)
             await writer.drain()
             return True
         if isinstance(behaviour, Answer):

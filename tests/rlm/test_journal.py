@@ -17,6 +17,7 @@ from sqlalchemy.event import listen
 from rlm.errors import JournalError
 from rlm.journal import Event, Journal, RunSummary, default_store, new_run_id
 from rlm.journal import store as journal_store
+from rlm.journal.events import EVENT_KINDS
 
 
 @pytest.fixture
@@ -107,6 +108,13 @@ async def test_runs_are_listed_newest_first(store: Path) -> None:
             await write_run(journal, name)
         assert [run.run_id for run in await journal.runs()] == ["a", "c", "b"]
         assert [run.run_id for run in await journal.runs(limit=2)] == ["a", "c"]
+
+
+def test_the_documents_name_every_kind_of_event() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "driver.md").read_text()
+    table = text.partition("| event | holds |")[2].partition("\n\n")[0]
+    named = {name for row in table.splitlines()[2:] for name in re.findall(r"`(\w+)`", row.split("|")[1])}
+    assert named == EVENT_KINDS
 
 
 async def test_a_bad_event_is_refused_before_it_is_written(store: Path) -> None:

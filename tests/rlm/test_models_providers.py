@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 
 import pytest
@@ -81,6 +82,15 @@ async def test_openai_content_may_come_in_parts(provider_server, providers):
     model = resolve(f"openai:m@{provider_server.url}/v1", {})
     assert (await model.generate(ask())).text == "42"
     await model.aclose()
+
+
+async def test_a_compressed_reply_is_read(make_model, provider_server, providers):
+    """The SDKs offer it to servers, and some gateways do it."""
+    events = providers.anthropic_events if make_model.protocol == "anthropic" else providers.openai_events
+    stream = gzip.compress(b"".join(events(providers.Answer("forty-two"))))
+    provider_server.play(providers.Raw(stream, headers={"content-encoding": "gzip"}))
+    assert (await make_model(provider_server.url).generate(ask())).text == "forty-two"
+    assert "gzip" in provider_server.requests[0].headers["accept-encoding"]
 
 
 async def test_reasoning_is_not_part_of_the_text(make_model, provider_server, providers):
