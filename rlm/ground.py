@@ -18,6 +18,7 @@ from rlm.engine import Engine, Settings
 from rlm.errors import JournalError, UsageError
 from rlm.events import ContextLoaded
 from rlm.models import Model
+from rlm.models.imports import import_early
 from rlm.notices import pruned
 from rlm.retrieval import IndexCache, default_index_cache
 from rlm.retrieval.ranking import Ranking
@@ -58,8 +59,10 @@ class Opened:
 
 
 async def load_input(engine: Engine, sources: Sequence[str | Path | Source], workspace: Workspace) -> Loaded:
-    """The sources as one body, and whoever watches is told. Raises DocumentError and UsageError."""
+    """The sources as one body, and whoever watches is told; meanwhile what a first call needs is imported.
+    Raises DocumentError and UsageError."""
     began = time.monotonic()
+    import_early((engine.model, engine.sub_model, engine.summary_model))
     cache = default_cache(os.environ) if engine.settings.document_cache else None
     loaded = await workspace.load(sources, cache=cache)
     context = loaded.context

@@ -35,7 +35,6 @@ from rlm.ground import (
     without_its_end,
 )
 from rlm.models import Model, resolve
-from rlm.models.imports import import_early
 from rlm.notices import warnings_of
 from rlm.plan import RunPlan, plan_run
 from rlm.resume import LeftRun, input_to_keep, limits_of, settings_of, source_facts
@@ -133,7 +132,6 @@ class RLM:
         engine = self._engine()
         kernels = engine.kernels(self._kernels)
         stack.push_async_callback(kernels.close)
-        import_early((self.model, self.sub_model, self.summary_model))
         sources = _sources(context)
         with _soon(kernels.warm, _WARM_AFTER.get(self.settings.strategy)):
             loaded = await load_input(engine, sources, workspace)
