@@ -6,11 +6,11 @@ import asyncio
 import gc
 import subprocess
 import sys
-import threading
 
 import pytest
 
 from rlm.models.base import Message, Request
+from rlm.models.options import ModelOptions
 from rlm.models.registry import resolve
 
 
@@ -29,26 +29,29 @@ def test_no_sdk_is_imported_before_the_first_call():
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
 
 
-async def test_fifty_calls_at_once_share_one_client(make_model, provider_server):
-    together = threading.Barrier(2)
-
-    def slowly(received):
-        if len(provider_server.requests) == 50:
-            together.wait(60)
-        return received.prompt
-
-    provider_server.always = slowly
+async def test_fifty_calls_share_one_client(make_model, provider_server):
+    provider_server.always = lambda received: received.prompt
     model, twin = make_model(provider_server.url), make_model(provider_server.url)
-    calls = [(model if n % 2 else twin).generate(ask(str(n))) for n in range(50)]
-    running = asyncio.gather(*calls)
-    await asyncio.to_thread(together.wait, 60)  # the SDK may have to be imported first
-    assert [reply.text for reply in await running] == [str(n) for n in range(50)]
+    replies = await asyncio.gather(*((model if n % 2 else twin).generate(ask(str(n))) for n in range(50)))
+    assert [reply.text for reply in replies] == [str(n) for n in range(50)]
     # The next calls find connections to reuse.
     before = provider_server.connections
-    assert before <= 50
-    await asyncio.gather(*[model.generate(ask("again")) for _ in range(20)])
-    assert provider_server.connections == before
+    await asyncio.gather(*(model.generate(ask("again")) for _ in range(50)))
+    assert provider_server.connections == before <= ModelOptions().concurrency
     assert (await model._user.get()) is (await twin._user.get())
+
+
+async def test_as_many_calls_as_are_allowed_are_under_way_at_once(make_model, provider_server, providers):
+    """driver.md 4.3: nothing beneath the limiter holds them back."""
+    provider_server.always = providers.Silence()
+    model = make_model(provider_server.url, concurrency=150)
+    calls = [asyncio.create_task(model.generate(ask())) for _ in range(150)]
+    async with asyncio.timeout(60):
+        while len(provider_server.requests) < 150:
+            await asyncio.sleep(0.01)
+    for call in calls:
+        call.cancel()
+    await asyncio.gather(*calls, return_exceptions=True)
 
 
 async def test_calls_at_once_make_one_client(make_model, provider_server):
