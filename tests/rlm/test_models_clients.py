@@ -6,10 +6,13 @@ import asyncio
 import gc
 import subprocess
 import sys
+import threading
 
 import pytest
 
+from rlm.models import clients
 from rlm.models.base import Message, Request
+from rlm.models.clients import import_sdk
 from rlm.models.options import ModelOptions
 from rlm.models.registry import resolve
 
@@ -27,6 +30,20 @@ def test_no_sdk_is_imported_before_the_first_call():
         "print([m for m in ('anthropic', 'openai', 'httpx2', 'aiohttp', 'genai_prices') if m in sys.modules])"
     )
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
+
+
+async def test_an_sdk_is_imported_beside_the_event_loop(make_model, provider_server, monkeypatch):
+    """libraries.md: it takes seconds, in which children of other models and the kernel are served."""
+    threads = []
+
+    def importing(name):
+        threads.append(threading.current_thread())
+        import_sdk(name)
+
+    monkeypatch.setattr(clients, "import_sdk", importing)
+    await make_model(provider_server.url).generate(ask())
+    assert len(threads) == 1
+    assert threads[0] is not threading.main_thread()
 
 
 async def test_fifty_calls_share_one_client(make_model, provider_server):

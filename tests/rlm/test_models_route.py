@@ -28,6 +28,19 @@ async def test_a_proxy_is_gone_through(make_model, provider_server):
     assert provider_server.requests[0].path.startswith("http://no.such.host.invalid:81/v1/")
 
 
+async def test_the_proxy_of_the_options_goes_before_that_of_the_environment(
+    make_model, provider_server, monkeypatch
+):
+    """driver.md 7.4: also where the environment would go around it."""
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    monkeypatch.setenv("no_proxy", "no.such.host.invalid")
+    reply = await make_model("http://no.such.host.invalid:81", proxy=provider_server.url).generate(ask())
+    assert reply.text == "ok"
+    monkeypatch.delenv("no_proxy")
+    reply = await make_model("http://no.such.host.invalid:82", proxy=provider_server.url).generate(ask())
+    assert reply.text == "ok"
+
+
 async def test_a_proxy_is_told_who_asks(make_model, provider_server):
     """driver.md 7.4: name and password of a proxy stand in its URL; the provider's key is not the proxy's."""
     proxy = provider_server.url.replace("://", "://user:pass%20word@")
