@@ -27,7 +27,8 @@ _END_SECONDS = 1.0
 class Gathering(Protocol):
     """What the events of one stream add up to. `take` is total, whatever a server calls an event."""
 
-    def take(self, event: object) -> None: ...
+    def take(self, event: object) -> bool:
+        """Whether it was the last."""
 
     def take_whole(self, answer: object) -> bool:
         """An answer that came as JSON although a stream was asked for; False when it is none."""
@@ -72,16 +73,15 @@ async def _read(response: httpx2.Response, gathering: Gathering, tell: FailureTe
     chunks = response.aiter_bytes()
     async for chunk in chunks:
         for data in decoder.feed(chunk):
-            if data == _END:
+            event = None if data == _END else json.loads(data.decode())
+            if field(event, "error"):
+                return tell.in_stream(*_complaint(event))
+            if data == _END or gathering.take(event):
                 with suppress(TimeoutError):
                     async with asyncio.timeout(_END_SECONDS):
                         async for _ in chunks:
                             pass
                 return None
-            event = json.loads(data.decode())
-            if field(event, "error"):
-                return tell.in_stream(*_complaint(event))
-            gathering.take(event)
     return None
 
 

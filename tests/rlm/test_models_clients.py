@@ -129,6 +129,15 @@ async def test_a_connection_is_used_again_after_a_stream(make_model, provider_se
     assert provider_server.connections == 1
 
 
+async def test_an_answer_that_is_not_ended_is_had_all_the_same(make_model, provider_server, providers):
+    """A server, or what stands before it, may keep the connection open when all is said: that is no silence
+    within a reply, and nothing to pay for again."""
+    provider_server.play(providers.Answer("all", pause=90))
+    async with asyncio.timeout(60):
+        assert (await make_model(provider_server.url, idle_seconds=80).generate(ask())).text == "all"
+    assert len(provider_server.requests) == 1
+
+
 async def test_cancelling_a_call_closes_its_connection(make_model, provider_server, providers):
     """driver.md 2.8: nothing is orphaned."""
     provider_server.play(providers.Silence())

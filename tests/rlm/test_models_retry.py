@@ -259,6 +259,18 @@ async def test_a_server_that_goes_away_after_an_answer_is_waited_for(make_model,
     assert len(told) == 4
 
 
+async def test_a_server_that_went_away_after_a_refusal_is_waited_for(make_model, providers, told):
+    """driver.md 7.4: whatever it answered, the address is right."""
+    policy = RetryPolicy(attempts=5, base=0.001, cap=0.001)
+    with providers.ProviderServer() as server:
+        model = make_model(server.url, retry=policy, on_retry=lambda *notice: told.append(notice))
+        server.play(providers.Status(400))
+        with pytest.raises(ModelRejected):
+            await model.generate(REQUEST)
+    with pytest.raises(ModelUnavailable, match="5 attempts"):
+        await model.generate(REQUEST)
+
+
 async def test_an_unknown_host_is_named(make_model):
     model = make_model("http://no-such-host.invalid:99", retry=RetryPolicy(base=0, cap=0))
     with pytest.raises(ModelUnavailable, match=r"the host of no-such-host\.invalid:99 is not known"):
