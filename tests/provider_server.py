@@ -23,7 +23,8 @@ from typing import Any
 class Answer:
     """A whole reply, streamed in pieces of `piece` characters. `usage` is (input, output, cached) tokens,
     input including cached; None for a server that counts none. `finish` is in OpenAI's words; `delay` is
-    the seconds before it begins, `pause` those between its last event and the end of the HTTP answer."""
+    the seconds before it begins, `pause` those between its last event and the end of the HTTP answer, which
+    does not come if not `ended`: the connection is cut."""
 
     text: str = "ok"
     finish: str = "stop"
@@ -32,6 +33,7 @@ class Answer:
     reasoning: str = ""
     delay: float = 0.0
     pause: float = 0.0
+    ended: bool = True
 
 
 @dataclass(frozen=True)
@@ -221,6 +223,9 @@ class ProviderServer:
             return False
         if isinstance(behaviour, Answer):
             await asyncio.sleep(behaviour.pause)
+            if not behaviour.ended:
+                writer.transport.abort()
+                return False
         writer.write(b"0\r\n\r\n")
         await writer.drain()
         return True

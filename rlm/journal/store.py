@@ -182,7 +182,6 @@ class RunLog:
         """Whether the store holds just these events."""
         mine = (events.c.run_id == self.run_id) & (events.c.seq >= rows[0]["seq"])
         found = await self._journal._database.rows(select(events).where(mine).order_by(events.c.seq))
-        await self.check_mine()
         return [dict(row._mapping) for row in found] == list(rows)
 
     async def _claimed(self, connection: AsyncConnection) -> None:

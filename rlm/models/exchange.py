@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
 from contextlib import aclosing, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
@@ -77,12 +78,19 @@ async def _read(response: httpx2.Response, gathering: Gathering, tell: FailureTe
             if field(event, "error"):
                 return tell.in_stream(*_complaint(event))
             if data == _END or gathering.take(event):
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(_END_SECONDS):
-                        async for _ in chunks:
-                            pass
+                await _drain(chunks)
                 return None
     return None
+
+
+async def _drain(chunks: AsyncIterator[bytes]) -> None:
+    """All is said: whatever becomes of the connection now, the reply stands."""
+    import httpx2
+
+    with suppress(TimeoutError, httpx2.TransportError):
+        async with asyncio.timeout(_END_SECONDS):
+            async for _ in chunks:
+                pass
 
 
 def _json(body: bytes) -> object:

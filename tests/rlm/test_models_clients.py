@@ -130,12 +130,13 @@ async def test_a_connection_is_used_again_after_a_stream(make_model, provider_se
 
 
 async def test_an_answer_that_is_not_ended_is_had_all_the_same(make_model, provider_server, providers):
-    """A server, or what stands before it, may keep the connection open when all is said: that is no silence
-    within a reply, and nothing to pay for again."""
-    provider_server.play(providers.Answer("all", pause=90))
+    """A server, or what stands before it, may keep the connection open when all is said, or break it: that
+    is nothing to pay for again."""
+    provider_server.play(providers.Answer("all", pause=90), providers.Answer("all", pause=0.1, ended=False))
+    model = make_model(provider_server.url, idle_seconds=80)
     async with asyncio.timeout(60):
-        assert (await make_model(provider_server.url, idle_seconds=80).generate(ask())).text == "all"
-    assert len(provider_server.requests) == 1
+        assert [(await model.generate(ask())).text for _ in range(2)] == ["all", "all"]
+    assert len(provider_server.requests) == 2
 
 
 async def test_cancelling_a_call_closes_its_connection(make_model, provider_server, providers):

@@ -334,6 +334,21 @@ async def test_a_reply_is_passed_on_as_it_is():
     assert await with_retries(attempt, RetryPolicy(), limiter=Limiter(16), reached=lambda: True) == reply
 
 
+async def test_calls_that_go_well_are_let_out_faster_again():
+    """driver.md 4.3: the limiter is told of each."""
+    limiter = Limiter(16)
+    async with limiter.slot() as began:
+        limiter.slow_down(began)
+    slowed = limiter.allowed
+
+    async def attempt():
+        return Reply("x")
+
+    for _ in range(5):
+        await with_retries(attempt, RetryPolicy(), limiter=limiter, reached=lambda: True)
+    assert slowed < limiter.allowed < 16
+
+
 def test_errors_are_model_errors():
     """base.py: generate raises ModelError and nothing else of a provider's."""
     for code in [*range(300, 600)]:
