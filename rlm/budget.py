@@ -98,17 +98,13 @@ class _Ledger:
     numbers: int = 0
     cost_known: bool = True
 
-    def left(self, kind: _Kind) -> int:
+    def left(self, kind: _Kind, *, margin: bool = False) -> int:
+        """What nobody has spent, reserved or held back. With the `margin`, less what calls in flight may yet
+        cost beyond their estimates, each as much as the worst so far did: what may be reserved. So racing
+        calls overspend a limit by no more than one call's estimate error."""
         own = self.limits[kind] - self.used[kind] - self.reserved[kind] - self.held[kind]
-        return own if self.above is None else min(own, self.above.left(kind))
-
-    def room(self, kind: _Kind) -> int:
-        """What may be reserved: what is left, less what calls in flight may yet cost beyond their estimates,
-        each as much as the worst so far did. With it, racing calls overspend a limit by no more than one
-        call's estimate error."""
-        own = self.limits[kind] - self.used[kind] - self.reserved[kind] - self.held[kind]
-        own -= self.overrun[kind] * len(self.open)
-        return own if self.above is None else min(own, self.above.room(kind))
+        own -= self.overrun[kind] * len(self.open) * margin
+        return own if self.above is None else min(own, self.above.left(kind, margin=margin))
 
     def seconds_left(self) -> float:
         own = self.seconds - (self.clock() - self.started)
@@ -267,7 +263,7 @@ class Budget:
 
     def _last_round_room(self) -> dict[_Kind, int]:
         ledger = self._ledger
-        return {kind: self._hold[kind] + max(0, ledger.room(kind)) for kind in _KINDS}
+        return {kind: self._hold[kind] + max(0, ledger.left(kind, margin=True)) for kind in _KINDS}
 
     def reserve(self, *, calls: int = 1, tokens: int, cost_usd: float | None) -> Reservation:
         """Hold room for a call: `tokens` in and out at most, `cost_usd` or None when its price is unknown.
@@ -279,7 +275,7 @@ class Budget:
         amounts = self._amounts(calls, tokens, cost_usd)
         ledger = self._ledger
         for kind in _KINDS:
-            room = ledger.room(kind)
+            room = ledger.left(kind, margin=True)
             if amounts[kind] > 0 and amounts[kind] > room:
                 raise self._exhausted(kind, amounts[kind], room)
         if cost_usd is None:

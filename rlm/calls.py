@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
 from copy import copy
 from dataclasses import asdict, dataclass
@@ -43,15 +43,6 @@ class Call:
     cached: bool = False
 
 
-@dataclass(slots=True)
-class _Sum:
-    calls: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cached_tokens: int = 0
-    cost_usd: float | None = 0.0
-
-
 class Caller:
     """Sends requests within a run's budget, and keeps the run's usage by model.
 
@@ -75,11 +66,10 @@ class Caller:
         self._playback = playback
         self._observe = observe
         self._remember = remember
-        self._sums: dict[str, _Sum] = {}
-        self._branches: tuple[dict[str, _Sum], ...] = ()
+        self._branches: tuple[dict[str, Usage], ...] = ()
         spent = playback.recording.spent
+        self._sums = {one.model: one for one in spent.usage}
         self._calibrations: dict[str, Calibration] = dict(spent.calibrations)
-        self._sums.update(_sums_of(spent.usage))
         budget.restore(
             calls=spent.calls, tokens=spent.tokens, cost_usd=spent.cost_usd, cost_known=spent.cost_known
         )
@@ -96,7 +86,7 @@ class Caller:
         """The same for a part of a job, whose own usage is told apart, also what an earlier process paid."""
         other = self.branch(budget, log, playback)
         spent = playback.recording.spent
-        other._branches[-1].update(_sums_of(spent.usage))
+        other._branches[-1].update((one.model, one) for one in spent.usage)
         budget.restore(
             calls=spent.calls, tokens=spent.tokens, cost_usd=spent.cost_usd, cost_known=spent.cost_known
         )
@@ -123,12 +113,12 @@ class Caller:
 
     def usage(self) -> tuple[Usage, ...]:
         """What every model was asked for, by all of the tree."""
-        return _usages(self._sums)
+        return tuple(self._sums.values())
 
     @property
     def branch_usage(self) -> tuple[Usage, ...]:
         """What every model was asked for in this branch, and below it."""
-        return _usages(self._branches[-1])
+        return tuple(self._branches[-1].values())
 
     def calibrated(self, model: Model, estimated: int) -> int:
         """An estimate in the model's own tokens, as far as its usage has told."""
@@ -269,24 +259,11 @@ class Caller:
     def _settle(self, model: Model, reservation: Reservation, usage: TokenUsage) -> float | None:
         paid = self.prices.of(model, usage)
         self._budget.settle(reservation, tokens=usage.input_tokens + usage.output_tokens, cost_usd=paid)
-        for one in (sums.setdefault(model.name, _Sum()) for sums in (self._sums, *self._branches)):
-            one.calls += 1
-            one.input_tokens += usage.input_tokens
-            one.output_tokens += usage.output_tokens
-            one.cached_tokens += usage.cached_tokens
-            one.cost_usd = None if one.cost_usd is None or paid is None else one.cost_usd + paid
+        for sums in (self._sums, *self._branches):
+            sums[model.name] = sums.get(model.name, Usage(model.name)).plus(usage, paid)
         return paid
 
 
 def messages_of(system: str, user: str) -> tuple[Message, ...]:
     """The two messages of a prompt that has a system part."""
     return (Message("system", system, stable=True), Message("user", user))
-
-
-def _sums_of(usages: Sequence[Usage]) -> dict[str, _Sum]:
-    facts = [asdict(usage) for usage in usages]
-    return {one.pop("model"): _Sum(**one) for one in facts}
-
-
-def _usages(sums: Mapping[str, _Sum]) -> tuple[Usage, ...]:
-    return tuple(Usage(model=name, **asdict(one)) for name, one in sums.items())

@@ -1,21 +1,28 @@
-"""What every run stands on, however it is begun: the journal, a bench, its facts, a question that is one."""
+"""What every run stands on, however it is begun: its input, the journal, a bench, its facts, a question that
+is one."""
 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlm.answer_type import AnswerType
 from rlm.bench import Bench
-from rlm.documents import Loaded
+from rlm.documents import Loaded, Source, default_cache
 from rlm.engine import Engine, Settings
-from rlm.errors import UsageError
+from rlm.errors import JournalError, UsageError
+from rlm.events import ContextLoaded
 from rlm.models import Model
+from rlm.models.imports import import_early
+from rlm.notices import pruned
 from rlm.retrieval import IndexCache, default_index_cache
 from rlm.retrieval.ranking import Ranking
+from rlm.types import RunResult
 from rlm.workspace import Workspace
 from sandbox.context_file import ContextFile
 from sandbox.kernel_process import KernelSource
@@ -24,7 +31,17 @@ from sandbox.pool import KernelPool
 if TYPE_CHECKING:
     from rlm.journal import Journal
 
-__all__ = ["Opened", "bench_for", "facts_of", "open_journal", "secrets_of", "type_of"]
+__all__ = [
+    "Opened",
+    "bench_for",
+    "facts_of",
+    "load_input",
+    "make_room",
+    "open_journal",
+    "secrets_of",
+    "type_of",
+    "without_its_end",
+]
 
 _SECRET_WORDS = ("KEY", "TOKEN", "SECRET", "PASSWORD", "AUTHORIZATION")
 
@@ -41,6 +58,19 @@ class Opened:
     kernels: KernelPool | None = None
 
 
+async def load_input(engine: Engine, sources: Sequence[str | Path | Source], workspace: Workspace) -> Loaded:
+    """The sources as one body, and whoever watches is told; meanwhile what a first call needs is imported.
+    Raises DocumentError and UsageError."""
+    began = time.monotonic()
+    import_early((engine.model, engine.sub_model, engine.summary_model))
+    cache = default_cache(os.environ) if engine.settings.document_cache else None
+    loaded = await workspace.load(sources, cache=cache)
+    context = loaded.context
+    seconds = time.monotonic() - began
+    engine.tell(ContextLoaded(context.chars, len(context.documents), len(loaded.skipped), seconds))
+    return loaded
+
+
 @asynccontextmanager
 async def open_journal(settings: Settings, shared: Journal | None = None) -> AsyncIterator[Journal]:
     """The journal that the settings name, which never writes a secret of the environment; or the one that
@@ -54,6 +84,20 @@ async def open_journal(settings: Settings, shared: Journal | None = None) -> Asy
     async with Journal.open(settings.store or default_store(os.environ)) as journal:
         journal.redact(secrets_of(os.environ))
         yield journal
+
+
+async def make_room(journal: Journal, settings: Settings) -> list[str]:
+    """Remove the oldest runs from a journal that takes more than the settings allow; what is to be said of
+    that, if any were."""
+    removed = await journal.prune(most_bytes=settings.store_mb << 20)
+    return [pruned(removed, settings.store_mb)] if removed else []
+
+
+def without_its_end(result: RunResult, error: JournalError) -> RunResult:
+    """The result of a run whose last entry, or whose journal's closing, failed: the one thing for which a
+    broken journal is forgiven, for the answer is there and paid for. Before that a run must not go on
+    unrecorded."""
+    return replace(result, warnings=(*result.warnings, f"the end of this run is not kept: {error}"))
 
 
 def bench_for(engine: Engine, workspace: Workspace, kernels: KernelSource) -> Bench:

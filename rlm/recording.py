@@ -248,15 +248,7 @@ class _Reading:
             self._count(data["model"], reply.usage, data["cost_usd"])
 
     def _count(self, model: str, usage: TokenUsage, cost: float | None) -> None:
-        one = self._usage.get(model, Usage(model, 0, 0, 0, 0, 0.0))
-        self._usage[model] = Usage(
-            model,
-            one.calls + 1,
-            one.input_tokens + usage.input_tokens,
-            one.output_tokens + usage.output_tokens,
-            one.cached_tokens + usage.cached_tokens,
-            None if one.cost_usd is None or cost is None else one.cost_usd + cost,
-        )
+        self._usage[model] = self._usage.get(model, Usage(model)).plus(usage, cost)
 
     def _set_cell(self, number: int, cell: CellResult | None) -> None:
         past = self._rounds.get(number)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from copy import copy
@@ -14,22 +13,29 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from rlm.answer_type import AnswerType
 from rlm.budget import Limits
-from rlm.documents import Loaded, Source, default_cache
+from rlm.documents import Loaded, Source
 from rlm.earlier import Earlier, before, kernel_after, variables_of
 from rlm.engine import Engine, Settings
 from rlm.errors import JournalError, UsageError
 from rlm.events import (
-    ContextLoaded,
     Event,
     Observer,
     Resumed,
     Retrying,
     RunFinished,
 )
-from rlm.ground import Opened, bench_for, facts_of, open_journal, type_of
+from rlm.ground import (
+    Opened,
+    bench_for,
+    facts_of,
+    load_input,
+    make_room,
+    open_journal,
+    type_of,
+    without_its_end,
+)
 from rlm.models import Model, resolve
-from rlm.models.imports import import_early
-from rlm.notices import pruned, warnings_of
+from rlm.notices import warnings_of
 from rlm.plan import RunPlan, plan_run
 from rlm.resume import LeftRun, input_to_keep, limits_of, settings_of, source_facts
 from rlm.run import Run
@@ -106,11 +112,9 @@ class RLM:
                 result = await run.go()
                 await run.log_result(result)
         except JournalError as error:
-            # The one place where a broken journal is forgiven: the answer is there and paid for, only its
-            # last entry (or the closing of the journal) failed. Before that a run must not go on unrecorded.
             if result is None:
                 raise
-            return replace(result, warnings=(*result.warnings, f"the end of this run is not kept: {error}"))
+            return without_its_end(result, error)
         return result
 
     async def _prepared(
@@ -128,28 +132,16 @@ class RLM:
         engine = self._engine()
         kernels = engine.kernels(self._kernels)
         stack.push_async_callback(kernels.close)
-        import_early((self.model, self.sub_model, self.summary_model))
-        began = time.monotonic()
         sources = _sources(context)
-        cache = default_cache(os.environ) if self.settings.document_cache else None
         with _soon(kernels.warm, _WARM_AFTER.get(self.settings.strategy)):
-            loaded = await workspace.load(sources, cache=cache)
+            loaded = await load_input(engine, sources, workspace)
         body = stack.enter_context(Body.open(loaded.context.folder))
         if engine.first_strategy(body) == "rlm":
             # It starts while the journal is opened.
             kernels.warm()
-        self._tell(
-            ContextLoaded(
-                loaded.context.chars,
-                len(loaded.context.documents),
-                len(loaded.skipped),
-                time.monotonic() - began,
-            )
-        )
         journal = await stack.enter_async_context(open_journal(self.settings, self._shared_journal))
-        removed: Sequence[str] = ()
-        if self._shared_journal is None:
-            removed = await journal.prune(most_bytes=self.settings.store_mb << 20)
+        # Who shares a journal sees to its size.
+        removed = [] if self._shared_journal is not None else await make_room(journal, self.settings)
         warnings = warnings_of(loaded)
         facts = facts_of(engine, loaded.context, source_facts(sources), warnings, answer_type)
         kept = input_to_keep(journal, loaded.context.folder, facts["sources"])
@@ -163,8 +155,8 @@ class RLM:
             answer_type=answer_type,
             warnings=warnings,
         )
-        if removed:
-            run.warn(pruned(removed, self.settings.store_mb))
+        for warning in removed:
+            run.warn(warning)
         return run
 
     def sharing(self, kernels: KernelPool, journal: Journal, limits: Limits) -> RLM:
@@ -223,7 +215,7 @@ class RLM:
         except JournalError as error:
             if result is None:
                 raise
-            return replace(result, warnings=(*result.warnings, f"the end of this run is not kept: {error}"))
+            return without_its_end(result, error)
         return result
 
     async def go_through(
@@ -295,22 +287,14 @@ class RLM:
     async def opened(self, context: Context | LeftRun, *observers: Observer) -> AsyncIterator[Opened]:
         """What a job of its own works with: these models and limits, `context` loaded (or the input of a job
         that was left), the journal. `observers` are told of it, too. Raises UsageError and JournalError."""
-        watched = self._watched(log_event, *observers)
-        cache = default_cache(os.environ) if self.settings.document_cache else None
-        began = time.monotonic()
+        engine = self._watched(log_event, *observers)._engine()
         with Workspace() as workspace:
             async with open_journal(self.settings, self._shared_journal) as journal:
                 if isinstance(context, LeftRun):
                     loaded = await context.load(journal, workspace)
                 else:
-                    loaded = await workspace.load(_sources(context), cache=cache)
-                found = loaded.context
-                watched._tell(
-                    ContextLoaded(
-                        found.chars, len(found.documents), len(loaded.skipped), time.monotonic() - began
-                    )
-                )
-                yield Opened(watched._engine(), loaded, journal, workspace, self._kernels)
+                    loaded = await load_input(engine, _sources(context), workspace)
+                yield Opened(engine, loaded, journal, workspace, self._kernels)
 
     async def left_job(self, run: str, kind: str) -> LeftRun:
         """A job of that kind as the journal has it, by its name or the start of it. Raises JournalError."""

@@ -4,9 +4,7 @@ grow between them."""
 from __future__ import annotations
 
 import asyncio
-import os
 import shutil
-import time
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -16,13 +14,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 from rlm.answer_type import AnswerType
 from rlm.bench import Bench
-from rlm.documents import Loaded, Source, default_cache
+from rlm.documents import Loaded, Source
 from rlm.earlier import Earlier, before, past_question, variables_of
 from rlm.engine import Engine
 from rlm.errors import DocumentError, JournalError, UsageError
-from rlm.events import ContextLoaded
-from rlm.ground import bench_for, facts_of, open_journal, type_of
-from rlm.notices import pruned, warnings_of
+from rlm.ground import bench_for, facts_of, load_input, make_room, open_journal, type_of, without_its_end
+from rlm.notices import warnings_of
 from rlm.resume import LeftRun, input_to_keep, source_facts
 from rlm.run import Run
 from rlm.session_kernel import SessionKernel
@@ -113,10 +110,9 @@ class Session:
         engine = self._new_engine()
         self._workspace = stack.enter_context(Workspace())
         self._journal = await stack.enter_async_context(open_journal(engine.settings))
-        removed = await self._journal.prune(most_bytes=engine.settings.store_mb << 20)
+        removed = await make_room(self._journal, engine.settings)
         loaded = await (self._load(engine) if self._after is None else self._load_again(engine, self._after))
-        if removed:
-            self._warnings.append(pruned(removed, engine.settings.store_mb))
+        self._warnings += removed
         self._context, self._body = loaded.context, loaded.context.open()
         stack.callback(self._close_body)
         kernels = engine.kernels()
@@ -128,12 +124,7 @@ class Session:
             self._remember(engine, one)
 
     async def _load(self, engine: Engine) -> Loaded:
-        began = time.monotonic()
-        cache = default_cache(os.environ) if engine.settings.document_cache else None
-        loaded = await self._workspace.load(self._given, cache=cache)
-        seconds = time.monotonic() - began
-        documents = len(loaded.context.documents)
-        engine.tell(ContextLoaded(loaded.context.chars, documents, len(loaded.skipped), seconds))
+        loaded = await load_input(engine, self._given, self._workspace)
         self._sources = source_facts(self._given)
         self._warnings = warnings_of(loaded)
         return loaded
@@ -192,8 +183,7 @@ class Session:
             except JournalError as error:
                 if result is None:
                     raise
-                lost = f"the end of this run is not kept: {error}"
-                return replace(result, warnings=(*result.warnings, lost))
+                return without_its_end(result, error)
             undo.pop_all()
         self._earlier.append(one)
         self._remember(engine, one)
@@ -217,15 +207,24 @@ class Session:
         """Bring what was appended into the context."""
         if not self._pending:
             return
-        pending, self._pending = self._pending, []
+        pending = list(self._pending)
         self._grown += 1
         folder = self._workspace.folder / f"grown-{self._grown}"
         with Workspace() as side:
-            loaded = await side.load(pending)
-            # A thread of its own, waited for: the folders must not go while it writes.
-            grown = await asyncio.shield(
-                asyncio.ensure_future(asyncio.to_thread(_grown, self._body, loaded, folder))
-            )
+            try:
+                loaded = await side.load(pending)
+            except Exception:
+                # Else no question after it could be asked.
+                del self._pending[: len(pending)]
+                raise
+            writing = asyncio.ensure_future(asyncio.to_thread(_grown, self._body, loaded, folder))
+            try:
+                grown = await asyncio.shield(writing)
+            except asyncio.CancelledError:
+                # The folders must not go while it reads and writes there.
+                await asyncio.wait([writing])
+                raise
+        del self._pending[: len(pending)]
         former, self._context = self._context, grown
         self._body.close()
         self._body = grown.open()

@@ -138,11 +138,22 @@ class Usage:
     """What one model was asked for. `cost_usd` is None when its price is not known."""
 
     model: str
-    calls: int
-    input_tokens: int
-    output_tokens: int
-    cached_tokens: int
-    cost_usd: float | None
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    cost_usd: float | None = 0.0
+
+    def plus(self, tokens: TokenUsage, cost_usd: float | None) -> Usage:
+        """With one call more."""
+        return Usage(
+            self.model,
+            self.calls + 1,
+            self.input_tokens + tokens.input_tokens,
+            self.output_tokens + tokens.output_tokens,
+            self.cached_tokens + tokens.cached_tokens,
+            None if self.cost_usd is None or cost_usd is None else self.cost_usd + cost_usd,
+        )
 
 
 @dataclass(frozen=True, slots=True)

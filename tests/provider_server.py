@@ -23,7 +23,8 @@ from typing import Any
 class Answer:
     """A whole reply, streamed in pieces of `piece` characters. `usage` is (input, output, cached) tokens,
     input including cached; None for a server that counts none. `finish` is in OpenAI's words; `delay` is
-    the seconds before it begins, `pause` those between its last event and the end of the HTTP answer."""
+    the seconds before it begins, `pause` those between its last event and the end of the HTTP answer, which
+    does not come if not `ended`: the connection is cut."""
 
     text: str = "ok"
     finish: str = "stop"
@@ -32,6 +33,7 @@ class Answer:
     reasoning: str = ""
     delay: float = 0.0
     pause: float = 0.0
+    ended: bool = True
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,7 @@ class Raw:
     body: bytes
     content_type: str = "text/event-stream"
     code: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
 
 
 Behaviour = Answer | Status | Dropped | StreamError | Silence | Raw
@@ -192,14 +195,15 @@ class ProviderServer:
         if isinstance(behaviour, Status):
             error = {"type": behaviour.kind, "message": behaviour.message, "code": behaviour.kind}
             body = json.dumps({"type": "error", "error": error}).encode()
-            extra = "".join(f"{name}: {value}\r\n" for name, value in behaviour.headers.items())
-            head = f"HTTP/1.1 {behaviour.code} X\r\ncontent-type: application/json\r\n{extra}"
-            writer.write(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
-            await writer.drain()
-            return True
+            behaviour = Raw(body, "application/json", behaviour.code, behaviour.headers)
         if isinstance(behaviour, Raw):
-            head = f"HTTP/1.1 {behaviour.code} X\r\ncontent-type: {behaviour.content_type}\r\n"
-            writer.write(f"{head}content-length: {len(behaviour.body)}\r\n\r\n".encode() + behaviour.body)
+            headers = {
+                "content-type": behaviour.content_type,
+                "content-length": str(len(behaviour.body)),
+                **behaviour.headers,
+            }
+            lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+            writer.write(f"HTTP/1.1 {behaviour.code} X\r\n{lines}\r\n".encode() + behaviour.body)
             await writer.drain()
             return True
         if isinstance(behaviour, Answer):
@@ -219,6 +223,9 @@ class ProviderServer:
             return False
         if isinstance(behaviour, Answer):
             await asyncio.sleep(behaviour.pause)
+            if not behaviour.ended:
+                writer.transport.abort()
+                return False
         writer.write(b"0\r\n\r\n")
         await writer.drain()
         return True

@@ -10,7 +10,7 @@ from typing import Self
 from prompts import PromptError
 from rlm.batch.job import Failure, Job, Outcome
 from rlm.errors import ConfigurationError, JournalError, RLMError
-from rlm.ground import secrets_of
+from rlm.ground import make_room, secrets_of
 from rlm.journal import Journal
 from rlm.recording import Recording
 from rlm.runtime import RLM
@@ -70,7 +70,7 @@ class LocalEngine:
         """Keep the journal within its size, now and then: all of it is looked through for that."""
         if time.monotonic() >= self._room_at:
             self._room_at = time.monotonic() + _ROOM_SECONDS
-            await journal.prune(most_bytes=self._rlm.settings.store_mb << 20)
+            await make_room(journal, self._rlm.settings)
 
     async def __aenter__(self) -> Self:
         self._journal = await self._opening.__aenter__()

@@ -36,7 +36,8 @@ _CONFIRMED_SECONDS = 0.25
 """How long a run that was just seen to be ours counts as ours: the children of a batch do not all ask."""
 _CROWDED_SECONDS = 0.02
 _GATHERED_SECONDS = 0.005
-"""Children that end within so little of each other are many at a time: the next few are written together."""
+"""Where several events were written together so short a time ago, a child's waits a little for others: it
+is one of many, and a transaction takes longer than all the rest of a write."""
 _LAST = frozenset({"finished", "interrupted"})
 
 
@@ -57,6 +58,7 @@ class RunLog:
         self._next: asyncio.Task[None] | None = None
         self._finished = False
         self._confirmed = -math.inf
+        self._crowded = -math.inf
 
     @property
     def finished(self) -> bool:
@@ -84,7 +86,7 @@ class RunLog:
         self._waiting.append(waiting)
         # Whatever comes while others are being written goes in the next transaction, together.
         if self._next is None:
-            crowded = kind == "child" and time.monotonic() - self._confirmed < _CROWDED_SECONDS
+            crowded = kind == "child" and time.monotonic() - self._crowded < _CROWDED_SECONDS
             self._next = self._journal._writes.begin(
                 self._write_waiting(_GATHERED_SECONDS if crowded else 0.0)
             )
@@ -168,6 +170,8 @@ class RunLog:
         else:
             self._seq += len(rows)
             self._confirmed = time.monotonic()
+            if len(rows) > 1:
+                self._crowded = self._confirmed
             return
         self._finished = False
         self._confirmed = -math.inf
@@ -178,7 +182,6 @@ class RunLog:
         """Whether the store holds just these events."""
         mine = (events.c.run_id == self.run_id) & (events.c.seq >= rows[0]["seq"])
         found = await self._journal._database.rows(select(events).where(mine).order_by(events.c.seq))
-        await self.check_mine()
         return [dict(row._mapping) for row in found] == list(rows)
 
     async def _claimed(self, connection: AsyncConnection) -> None:

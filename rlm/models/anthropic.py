@@ -121,7 +121,7 @@ class _Gathered:
             cache_write_tokens=written,
         )
 
-    def take(self, event: object) -> None:
+    def take(self, event: object) -> bool:
         kind = field(event, "type")
         if kind == "message_start":
             self._note(field(field(event, "message"), "usage"))
@@ -135,6 +135,7 @@ class _Gathered:
             self._stop_reason = reason if isinstance(reason, str) else self._stop_reason
         elif kind == "message_stop":
             self._whole = True
+        return self._whole
 
     def take_whole(self, answer: object) -> bool:
         return False

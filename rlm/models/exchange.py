@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
 from contextlib import aclosing, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
@@ -27,7 +28,8 @@ _END_SECONDS = 1.0
 class Gathering(Protocol):
     """What the events of one stream add up to. `take` is total, whatever a server calls an event."""
 
-    def take(self, event: object) -> None: ...
+    def take(self, event: object) -> bool:
+        """Whether it was the last."""
 
     def take_whole(self, answer: object) -> bool:
         """An answer that came as JSON although a stream was asked for; False when it is none."""
@@ -72,17 +74,23 @@ async def _read(response: httpx2.Response, gathering: Gathering, tell: FailureTe
     chunks = response.aiter_bytes()
     async for chunk in chunks:
         for data in decoder.feed(chunk):
-            if data == _END:
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(_END_SECONDS):
-                        async for _ in chunks:
-                            pass
-                return None
-            event = json.loads(data.decode())
+            event = None if data == _END else json.loads(data.decode())
             if field(event, "error"):
                 return tell.in_stream(*_complaint(event))
-            gathering.take(event)
+            if data == _END or gathering.take(event):
+                await _drain(chunks)
+                return None
     return None
+
+
+async def _drain(chunks: AsyncIterator[bytes]) -> None:
+    """All is said: whatever becomes of the connection now, the reply stands."""
+    import httpx2
+
+    with suppress(TimeoutError, httpx2.TransportError):
+        async with asyncio.timeout(_END_SECONDS):
+            async for _ in chunks:
+                pass
 
 
 def _json(body: bytes) -> object:

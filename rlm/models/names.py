@@ -70,6 +70,10 @@ def check_url(url: str, what: str, schemes: tuple[str, ...] = ("http", "https"))
         raise ConfigurationError(f"{what} is not a usable URL: write it as {forms}")
     if any(character.isspace() or not character.isprintable() for character in url):
         raise ConfigurationError(f"{what} holds a blank or a control character: remove it")
+    try:
+        parts.hostname.encode("idna")
+    except UnicodeError:
+        raise ConfigurationError(f"{what} names no host that can be: check its dots and its length") from None
     return parts
 
 

@@ -146,7 +146,7 @@ class _Gathered:
             return TokenUsage()
         return _estimated(self._body, "".join(self._text + self._refusal), "".join(self._reasoning))
 
-    def take(self, event: object) -> None:
+    def take(self, event: object) -> bool:
         self._began = True
         usage = field(event, "usage")
         if usage is not None:
@@ -160,6 +160,7 @@ class _Gathered:
             self._reasoning.append(_said(field(delta, "reasoning_content")))
             finish = field(choice, "finish_reason")
             self._finish = finish if isinstance(finish, str) and finish else self._finish
+        return False  # the usage follows, and then what is no event
 
     def take_whole(self, answer: object) -> bool:
         """Some servers ignore that a stream was asked for, and send the whole completion as JSON."""

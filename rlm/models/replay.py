@@ -21,25 +21,33 @@ __all__ = ["ReplayModel"]
 
 
 class ReplayModel:
-    """Implements Model. A root's rounds are answered by their numbers, whatever is asked; every other call by
-    the reply to the very same prompt. It plays root and children, and costs nothing."""
+    """Implements Model. The rounds of the run's root are answered by their numbers, whatever is asked; those
+    of a sub-RLM by how it begins, too; every other call by the reply to the very same prompt. It plays root
+    and children, and costs nothing."""
 
     def __init__(self, name: str, facts: Mapping[str, Any], events: Sequence[Event]) -> None:
         self._name = name
         self._facts = facts
-        self._rounds: dict[int, Reply] = {}
         self._replies: dict[str, deque[Reply]] = {}
         self._most: dict[str, int] = {}
+        roots: dict[str, dict[int, tuple[str, Reply]]] = {}
         for event in events:
             data = event.data
             if "reply" not in data:
                 continue
             reply = Reply(data["reply"], data["finish_reason"], TokenUsage(**data["usage"]))
             if data["role"] == "root":
-                self._rounds[data["round"]] = reply
+                roots.setdefault(data.get("within", ""), {})[data["round"]] = (data["prompt"], reply)
             else:
                 self._replies.setdefault(data["key"], deque()).append(reply)
                 self._most[data["role"]] = data["max_output_tokens"]
+        self._rounds = {number: reply for number, (_, reply) in roots.pop("", {}).items()}
+        self._below: dict[tuple[str, int], deque[Reply]] = {}
+        for rounds in roots.values():
+            first, _ = rounds[min(rounds)]
+            for number, (_, reply) in rounds.items():
+                self._below.setdefault((first, number), deque()).append(reply)
+        self._tasks_below = {event.data["prompt"] for event in events if event.kind == "sub_rlm"}
 
     @classmethod
     def of(cls, run: str, store: str | Path) -> ReplayModel:
@@ -93,6 +101,9 @@ class ReplayModel:
 
     def _next(self, request: Request) -> Reply | None:
         if request.role == "root":
+            below = self._below.get((request.messages[1].content, request.round))
+            if below or request.task in self._tasks_below:
+                return below.popleft() if below else None
             return self._rounds.get(request.round)
         asked = "sub_model" if request.role == "child" else "model"
         most = self._most.get(request.role, request.max_output_tokens)

@@ -17,7 +17,6 @@ from yarl import URL
 __all__ = ["AiohttpTransport"]
 
 _IDLE_CONNECTION_SECONDS = 60.0
-_LEFT_TO_THE_SDK = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
 
 _TRANSLATED: tuple[tuple[type[BaseException], type[httpx2.TransportError]], ...] = (
     (aiohttp.ConnectionTimeoutError, httpx2.ConnectTimeout),
@@ -47,9 +46,8 @@ class AiohttpTransport(httpx2.AsyncBaseTransport):
             connector=aiohttp.TCPConnector(
                 limit=0, keepalive_timeout=_IDLE_CONNECTION_SECONDS, ssl=True if trusted is None else trusted
             ),
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=connect_seconds, sock_read=idle_seconds),
+            timeout=aiohttp.ClientTimeout(total=None, connect=connect_seconds, sock_read=idle_seconds),
             cookie_jar=aiohttp.DummyCookieJar(),
-            skip_auto_headers=_LEFT_TO_THE_SDK,
             auto_decompress=False,
         )
         self._proxy = proxy

@@ -19,9 +19,9 @@ from rlm.documents import Source
 from rlm.engine import Engine
 from rlm.errors import BudgetExhausted, JournalError, ModelError, UsageError
 from rlm.events import ChildEnded, Event, Resumed, RunEnded, RunStarted, Warned
-from rlm.ground import Opened, bench_for, facts_of
+from rlm.ground import Opened, bench_for, facts_of, make_room
 from rlm.models.base import Message, Model, Request
-from rlm.notices import pruned, warnings_of
+from rlm.notices import warnings_of
 from rlm.playback import Playback
 from rlm.reasoning import without_reasoning
 from rlm.recording import PastReply, Recording
@@ -242,15 +242,15 @@ async def opened_job(
                 "job": kind,
                 "since": past.run_id if past else None,
             }
-            removed = await journal.prune(most_bytes=engine.settings.store_mb << 20)
+            removed = await make_room(journal, engine.settings)
             kept = None
             if kind in _RESUMED:
                 kept = input_to_keep(journal, loaded.context.folder, settings["sources"])
             async with journal.run(new_run_id(), task, settings, input=kept) as log:
                 engine.tell(RunStarted(log.run_id, "rlm", engine.model.name))
                 job = Job(opened, body, log, Recording(replies=past.replies) if past else None, warnings)
-                if removed:
-                    job.warn(pruned(removed, engine.settings.store_mb))
+                for warning in removed:
+                    job.warn(warning)
                 async with _interruptible(job):
                     yield job, past
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import subprocess
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from driver_processes import Drivers, forking_driver
 
 from rlm import RLM, Limits, RunResult, Settings
 from rlm.events import Event
@@ -91,3 +94,24 @@ def tree(tmp_path: Path) -> Path:
     folder = tmp_path / "tree"
     folder.mkdir()
     return folder
+
+
+@pytest.fixture(scope="session")
+def _driver_parent() -> Iterator[subprocess.Popen[str]]:
+    with forking_driver() as process:
+        yield process
+
+
+@pytest.fixture
+def drivers(
+    _driver_parent: subprocess.Popen[str], provider_server: Any, sandbox_level: int, tmp_path: Path
+) -> Drivers:
+    """Drivers over the file `parts.txt`, which the test writes; they ask `provider_server`."""
+    order = {
+        "model": f"openai:m@{provider_server.url}/v1",
+        "store": str(tmp_path / "rlm.db"),
+        "sandbox": sandbox_level,
+        "key": "key-of-the-first",
+        "context": str(tmp_path / "parts.txt"),
+    }
+    return Drivers(_driver_parent, tmp_path, order)

@@ -16,6 +16,8 @@ from sqlalchemy.event import listen
 
 from rlm.errors import JournalError
 from rlm.journal import Event, Journal, RunSummary, default_store, new_run_id
+from rlm.journal import store as journal_store
+from rlm.journal.events import EVENT_KINDS
 
 
 @pytest.fixture
@@ -106,6 +108,13 @@ async def test_runs_are_listed_newest_first(store: Path) -> None:
             await write_run(journal, name)
         assert [run.run_id for run in await journal.runs()] == ["a", "c", "b"]
         assert [run.run_id for run in await journal.runs(limit=2)] == ["a", "c"]
+
+
+def test_the_documents_name_every_kind_of_event() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "driver.md").read_text()
+    table = text.partition("| event | holds |")[2].partition("\n\n")[0]
+    named = {name for row in table.splitlines()[2:] for name in re.findall(r"`(\w+)`", row.split("|")[1])}
+    assert named == EVENT_KINDS
 
 
 async def test_a_bad_event_is_refused_before_it_is_written(store: Path) -> None:
@@ -395,3 +404,34 @@ async def test_what_comes_with_the_last_event_is_refused_alone(store) -> None:
         assert told[:2] == [2, 3]
         assert isinstance(told[2], JournalError)
         assert [event.kind for event in await journal.events("r1")] == ["run_started", "warning", "finished"]
+
+
+async def test_children_that_end_soon_after_one_another_are_written_together(store, monkeypatch) -> None:
+    """Once two came together the next few milliseconds are waited for, as in a batch of fifty at a time."""
+    monkeypatch.setattr(journal_store, "_CROWDED_SECONDS", 60.0)
+    monkeypatch.setattr(journal_store, "_GATHERED_SECONDS", 0.3)
+    commits = []
+    async with Journal.open(store) as journal, journal.run("r1", "task", {}) as log:
+        await asyncio.gather(log.append("child", {}), log.append("child", {}))
+        listen(journal._database._engine.sync_engine, "commit", commits.append)
+
+        async def after(seconds: float) -> None:
+            await asyncio.sleep(seconds)
+            await log.append("child", {})
+
+        await asyncio.gather(*(after(n * 0.02) for n in range(5)))
+        assert len(commits) == 1
+
+
+@pytest.mark.parametrize("kind", ["child", "model_call"])
+async def test_an_event_that_comes_alone_waits_for_no_other(store, monkeypatch, kind) -> None:
+    """Children one after another, of a model that answers at once; the root's own replies amid a crowd."""
+    monkeypatch.setattr(journal_store, "_CROWDED_SECONDS", 60.0)
+    monkeypatch.setattr(journal_store, "_GATHERED_SECONDS", 30.0)
+    async with Journal.open(store) as journal, journal.run("r1", "task", {}) as log, asyncio.timeout(25):
+        await log.check_mine()
+        for _ in range(5):
+            await log.append(kind, {})
+        if kind != "child":
+            await asyncio.gather(log.append(kind, {}), log.append(kind, {}))
+            await log.append(kind, {})

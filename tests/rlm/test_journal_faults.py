@@ -14,10 +14,12 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 from sqlalchemy.engine import make_url
+from sqlalchemy.event import listen
 
 from rlm.errors import JournalError
 from rlm.journal import Journal
 from rlm.journal import database as journal_database
+from rlm.journal import store as journal_store
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -181,3 +183,36 @@ async def test_a_server_that_stays_away_is_named_with_what_to_do(
                 server.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS true')
             await log.append("child", {"number": 2})
         assert [event.data.get("number") for event in await journal.events("r")] == [None, 2]
+
+
+async def test_a_run_just_confirmed_is_not_looked_at_again_yet_its_next_write_is_refused(
+    store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The children of a batch do not all ask whose the run is; what they would write after it was lost is
+    refused all the same, and then so is the next to ask."""
+    monkeypatch.setattr(journal_store, "_CONFIRMED_SECONDS", 3_600.0)
+    async with Journal.open(store) as old, Journal.open(store) as new, old.run("r", "task", {}) as lost:
+        asked: list[str] = []
+        engine = old._database._engine
+        assert engine is not None
+        listen(engine.sync_engine, "before_cursor_execute", lambda *told: asked.append(told[2]))
+        await asyncio.gather(*(lost.check_mine() for _ in range(50)))
+        assert asked == []
+        async with new.resume("r", take_over=True):
+            await lost.check_mine()
+            with pytest.raises(JournalError, match="is written by another process"):
+                await lost.append("child", {})
+            with pytest.raises(JournalError, match="is written by another process"):
+                await lost.check_mine()
+            assert [event.kind for event in await new.events("r")] == ["run_started", "resumed"]
+
+
+async def test_a_run_confirmed_a_while_ago_is_looked_at_before_money_is_spent(
+    store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal_store, "_CONFIRMED_SECONDS", 0.0)
+    async with Journal.open(store) as old, Journal.open(store) as new, old.run("r", "task", {}) as lost:
+        await lost.check_mine()
+        async with new.resume("r", take_over=True):
+            with pytest.raises(JournalError, match="is written by another process"):
+                await lost.check_mine()

@@ -66,6 +66,12 @@ async def test_a_redirect_is_not_followed(make_model, provider_server, providers
         assert other.requests == []
 
 
+async def test_a_host_that_is_none_is_refused_at_once(make_model):
+    """Not taken for a connection that broke off, and tried again for minutes."""
+    with pytest.raises(ModelRejected, match=r"no valid HTTP request can be made for http://1\.2\.3\.4\.5:9"):
+        await make_model("http://1.2.3.4.5:9").generate(REQUEST)
+
+
 async def test_a_base_url_without_v1_is_suspected(provider_server, providers):
     provider_server.play(providers.Status(404, "page not found"))
     model = resolve(f"openai:llama@{provider_server.url}", {})

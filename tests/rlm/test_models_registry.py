@@ -68,6 +68,7 @@ def test_every_form_of_name(name, provider, model, base_url):
         ("openai:gpt 5", "holds a blank"),
         ("openai:llama@localhost:11434", "must begin with http:// or https://"),
         ("openai:llama@ftp://host/v1", "the base URL of openai:llama is not a usable URL"),
+        ("openai:llama@http://my..host/v1", "the base URL of openai:llama names no host that can be"),
         ("openai:llama@http://", "not a usable URL"),
         ("openai:llama@http://host:99999/v1", "check its host and port"),
         ("openai:llama@http://host:0/v1", "not a usable URL"),

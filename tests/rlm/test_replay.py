@@ -149,6 +149,29 @@ async def test_a_run_serves_as_a_model(run, eventful) -> None:
     assert [usage.cost_usd for usage in again.usage] == [0.0]
 
 
+async def test_a_run_with_sub_rlms_serves_as_a_model(run, block) -> None:
+    """driver.md 7.1: each root of the tree has its own rounds; those that were asked the same have theirs by
+    what they were told."""
+    codes = {
+        "top": "peek(0, 1)\na = sub_rlm_batch(['inner'] * 3, [(0, 9), (9, 30), (30, 40)])\n"
+        "b = sub_rlm('other', (0, 5))",
+        "inner": "n = context_meta().chars",
+        "other": "finalize('other ' + peek(0, 3))",
+    }
+
+    def root(request) -> str:
+        if request.round == 1:
+            return block(codes[request.task])
+        if request.task == "top":
+            return block("finalize([str(one) for one in a] + [str(b)])")
+        return block(f"peek(0, 1)\nfinalize(f'{{n}} {len(request.messages)}')")
+
+    result = await run(ScriptedModel.of(root=root), BODY, task="top")
+    assert result.answer == ["9 4", "21 4", "10 4", f"other {BODY[:3]}"]
+    again = await run(f"replay:{result.run_id}", BODY, task="top")
+    assert (again.answer, again.stop_reason) == (result.answer, "finalized")
+
+
 async def test_a_replaying_model_refuses_what_it_does_not_know(run, block) -> None:
     """driver.md 7.1: another input has other calls: said in one line, never a guess."""
     result = await run(ScriptedModel.of(root=[block("finalize(str(sub_query('q', (0, 3))))")], child="yes"))

@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import json
-import os
 import random
 import re
-import signal
-import sqlite3
-import subprocess
-import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from driver_processes import Drivers, Events
 
 from rlm.types import RunResult
 
@@ -81,94 +74,17 @@ def reply_to(received: Any) -> str:
     return f"```repl\n{BLOCKS[rounds].format(**seen) if rounds == 4 else BLOCKS[rounds]}\n```"
 
 
-@dataclass
-class Drivers:
-    """Processes that run or resume, one after the other."""
-
-    farm: subprocess.Popen[str]
-    folder: Path
-    order: dict[str, Any]
-
-    def begin(self, **more: str) -> int:
-        assert self.farm.stdin is not None
-        assert self.farm.stdout is not None
-        self.farm.stdin.write(json.dumps({**self.order, "out": str(self.folder / "out.json"), **more}) + "\n")
-        self.farm.stdin.flush()
-        return int(self.farm.stdout.readline())
-
-    def end(self) -> int:
-        assert self.farm.stdout is not None
-        return int(self.farm.stdout.readline())
-
-    def result(self) -> RunResult:
-        return RunResult.from_json(json.loads((self.folder / "out.json").read_text()))
-
-
-@pytest.fixture(scope="module")
-def farm() -> Iterator[subprocess.Popen[str]]:
-    script = Path(__file__).parent.parent / "forking_driver.py"
-    with subprocess.Popen(
-        [sys.executable, str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-        yield process
-        assert process.stdin is not None
-        process.stdin.close()
-
-
-@pytest.fixture
-def drivers(farm, provider_server, sandbox_level, tmp_path) -> Drivers:
+@pytest.fixture(autouse=True)
+def _over_parts(provider_server: Any, tmp_path: Path) -> None:
     provider_server.always = reply_to
     (tmp_path / "parts.txt").write_text(BODY)
-    order = {
-        "model": f"openai:m@{provider_server.url}/v1",
-        "store": str(tmp_path / "rlm.db"),
-        "sandbox": sandbox_level,
-        "key": "key-of-the-first",
-        "context": str(tmp_path / "parts.txt"),
-    }
-    return Drivers(farm, tmp_path, order)
 
 
-def journalled(store: Path) -> list[tuple[str, dict[str, Any]]]:
-    """The events in a store of one run."""
-    database = sqlite3.connect(store)
-    try:
-        rows = database.execute("SELECT kind, data FROM events ORDER BY seq").fetchall()
-    finally:
-        database.close()
-    return [(kind, json.loads(data)) for kind, data in rows]
+def result_of(drivers: Drivers) -> RunResult:
+    return RunResult.from_json(drivers.outcome())
 
 
-def count_events(store: Path) -> int:
-    if not store.exists():
-        return 0
-    database = sqlite3.connect(store)
-    try:
-        return int(database.execute("SELECT count(*) FROM events").fetchone()[0])
-    except sqlite3.OperationalError:
-        return 0  # it is being made
-    finally:
-        database.close()
-
-
-def wait_for(store: Path, count: int) -> None:
-    """Until so many events are in the store."""
-    while count_events(store) < count:
-        time.sleep(0.002)
-
-
-def killed_at(drivers: Drivers, count: int, pause: float) -> list[tuple[str, dict[str, Any]]]:
-    """Begin a run and kill it -9 `pause` seconds after it has so many events. What its journal has then."""
-    store = Path(drivers.order["store"])
-    pid = drivers.begin()
-    wait_for(store, count)
-    time.sleep(pause)
-    os.kill(pid, signal.SIGKILL)
-    drivers.end()
-    return journalled(store)
-
-
-def replies(events: list[tuple[str, dict[str, Any]]]) -> list[str]:
+def replies(events: Events) -> list[str]:
     return [data["reply"] for _, data in events if "reply" in data]
 
 
@@ -188,13 +104,12 @@ def check_undisturbed(drivers: Drivers, undisturbed: list[Any]) -> Any:
     if not undisturbed:
         drivers.begin()
         assert drivers.end() == 0
-        result = drivers.result()
-        events = journalled(Path(drivers.order["store"]))
+        result = result_of(drivers)
+        events = drivers.events()
         assert (result.stop_reason, result.rounds) == ("finalized", 5)
         assert result.answer[3:] == [True, True]
         undisturbed.extend([result.answer, len(events), sorted(replies(events))])
-        for path in (*drivers.folder.glob("rlm.db*"), drivers.folder / "out.json"):
-            path.unlink()
+        drivers.forget()
     return undisturbed
 
 
@@ -205,12 +120,11 @@ def test_a_killed_run_is_resumed_from_any_event(drivers, provider_server, undist
     answer, length, all_replies = check_undisturbed(drivers, undisturbed)
     chance = random.Random(share)
     at = 1 + share * (length - 2) // 19
-    events = killed_at(drivers, at, chance.choice((0.0, 0.0, 0.002, 0.01, 0.03)))
+    events = drivers.kill_at(at, chance.choice((0.0, 0.0, 0.002, 0.01, 0.03)))
     assert len(events) >= at
-    (run_id,) = names(drivers)
-    drivers.begin(resume=run_id, key="key-of-the-second")
+    drivers.begin(resume=drivers.run_id, key="key-of-the-second")
     assert drivers.end() == 0
-    result = drivers.result()
+    result = result_of(drivers)
     assert result.answer == answer
     # Each call of the undisturbed run is either journalled before the kill or asked after it.
     known = Counter(map(named, replies(events)))
@@ -221,7 +135,7 @@ def test_a_killed_run_is_resumed_from_any_event(drivers, provider_server, undist
         if one.headers["authorization"].endswith("second")
     )
     assert known + asked_again == Counter(map(named, all_replies))
-    after = journalled(Path(drivers.order["store"]))
+    after = drivers.events()
     assert after[: len(events)] == events
     assert len(replies(after)) == len(all_replies)
     # The budget goes on from what was spent.
@@ -235,14 +149,6 @@ def named(reply: str) -> str:
     return re.sub(r"== \S+?([,\]])", r"== X\1", reply)
 
 
-def names(drivers: Drivers) -> list[str]:
-    database = sqlite3.connect(drivers.order["store"])
-    try:
-        return [name for (name,) in database.execute("SELECT run_id FROM runs")]
-    finally:
-        database.close()
-
-
 @pytest.mark.parametrize("share", range(3))
 def test_a_killed_tree_is_resumed_from_any_event(drivers, provider_server, undisturbed_tree, share) -> None:
     """driver.md 6.2: also where sub-RLMs run beside each other, two levels down, and one of them fails."""
@@ -251,18 +157,16 @@ def test_a_killed_tree_is_resumed_from_any_event(drivers, provider_server, undis
     if not undisturbed_tree:
         drivers.begin()
         assert drivers.end() == 0
-        answer = drivers.result().answer
+        answer = result_of(drivers).answer
         assert answer[2:] == [[0], True]
-        events = journalled(Path(drivers.order["store"]))
+        events = drivers.events()
         undisturbed_tree.extend([answer, len(events), replies(events)])
-        for path in (*drivers.folder.glob("rlm.db*"), drivers.folder / "out.json"):
-            path.unlink()
+        drivers.forget()
     answer, length, all_replies = undisturbed_tree
-    events = killed_at(drivers, 3 + share * (length - 6) // 2, 0.0)
-    (run_id,) = names(drivers)
-    drivers.begin(resume=run_id, key="key-of-the-second")
+    events = drivers.kill_at(3 + share * (length - 6) // 2)
+    drivers.begin(resume=drivers.run_id, key="key-of-the-second")
     assert drivers.end() == 0
-    result = drivers.result()
+    result = result_of(drivers)
     assert result.answer == answer
     asked_again = [
         reply_in_a_tree(one)
@@ -277,13 +181,9 @@ def test_a_killed_tree_is_resumed_from_any_event(drivers, provider_server, undis
 def test_a_run_that_is_killed_again_and_again_still_ends(drivers, undisturbed) -> None:
     """driver.md 6.2: also while it is being resumed."""
     answer, length, _ = check_undisturbed(drivers, undisturbed)
-    killed_at(drivers, 4, 0.0)
-    (run_id,) = names(drivers)
+    drivers.kill_at(4)
     for at in (length // 3, length // 2, length * 3 // 4):
-        pid = drivers.begin(resume=run_id)
-        wait_for(Path(drivers.order["store"]), at)
-        os.kill(pid, signal.SIGKILL)
-        drivers.end()
-    drivers.begin(resume=run_id)
+        drivers.kill_at(at, resume=drivers.run_id)
+    drivers.begin(resume=drivers.run_id)
     assert drivers.end() == 0
-    assert drivers.result().answer == answer
+    assert result_of(drivers).answer == answer

@@ -96,37 +96,39 @@ def test_importing_is_light() -> None:
     assert done.stdout == "[]\n"
 
 
-def test_what_a_first_call_needs_is_imported_early_and_only_then() -> None:
-    """While the input loads; a model that is a program needs none of it."""
+def test_what_a_first_call_needs_is_imported_while_the_input_loads(tmp_path: Path) -> None:
+    """Of a run, a session or a job; a model that is a program needs none of it."""
     code = (
         "import asyncio, sys, threading\n"
-        "from rlm.models import resolve\n"
-        "from rlm.models.imports import import_early\n"
-        "async def begin(name): import_early([resolve(name, {})])\n"
+        "from rlm import RLM, Settings\n"
+        "async def begin(name):\n"
+        "    async with RLM(name, settings=Settings(store=sys.argv[1])).opened('text'): pass\n"
         "for name in ('extractive', 'openai:m@http://127.0.0.1:9/v1'):\n"
         "    asyncio.run(begin(name))\n"
         "    for thread in threading.enumerate()[1:]: thread.join()\n"
         "    print('openai' in sys.modules, 'genai_prices' in sys.modules)\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    program = [sys.executable, "-c", code, tmp_path / "rlm.db"]
+    done = subprocess.run(program, capture_output=True, text=True, check=True)
     assert done.stdout == "False False\nTrue True\n"
 
 
-def test_only_the_first_run_has_the_collector_look_through_what_was_imported() -> None:
-    """It holds up every thread: a program of many runs pays once."""
+def test_the_collector_looks_through_what_was_imported_once() -> None:
+    """Beside the loading, not amid a batch. It holds up every thread: a program of many runs pays once."""
     code = (
         "import gc, threading\n"
         "from rlm.models import resolve\n"
         "from rlm.models.imports import import_early\n"
+        "gc.disable()\n"
         "seen = []\n"
-        "full = lambda phase, info: seen.append(1) if phase == 'stop' and info['generation'] == 2 else None\n"
+        "gc.callbacks.append(lambda phase, info: phase == 'stop' and seen.append(info['generation']))\n"
         "for _ in range(2):\n"
         "    import_early([resolve('openai:m@http://127.0.0.1:9/v1', {})])\n"
         "    for thread in threading.enumerate()[1:]: thread.join()\n"
-        "    print(len(seen)) if full in gc.callbacks else gc.callbacks.append(full)\n"
+        "print(seen)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "0\n"
+    assert done.stdout == "[2]\n"
 
 
 async def test_a_notebook_shows_the_answer_escaped(run, block) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -147,6 +149,36 @@ async def test_the_context_grows_and_old_offsets_stay(asker, tmp_path: Path) -> 
     assert len(asker.run.seen(KernelOpened)) == 3
     assert [event.questions for event in asker.run.seen(QuestionsRepeated)] == [1, 2]
     assert second.coverage.input_chars == len(grown)
+
+
+async def feed(pipe: Path, data: bytes) -> None:
+    """Write into a named pipe as soon as it is read."""
+    while True:
+        with suppress(OSError), open(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK), "wb") as stream:
+            stream.write(data)
+            return
+        await asyncio.sleep(0.01)
+
+
+async def test_what_was_appended_is_there_though_the_question_that_read_it_was_cancelled(
+    asker, tmp_path: Path
+) -> None:
+    """3.19: Ctrl-C while a slow pipe is read, then the next question."""
+    slow = tmp_path / "slow"
+    os.mkfifo(slow)
+    model = asker.model(one="peek(0, 1)\nfinalize([d.name for d in documents()])")
+    async with asker.rlm(model).session(BODY) as session:
+        session.append(slow)
+        asked = asyncio.create_task(session.run("one"))
+        await asyncio.sleep(0.2)
+        asked.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asked
+        session.append("after")
+        feeding = asyncio.create_task(feed(slow, b"the slow one"))
+        result = await session.run("one")
+        feeding.cancel()
+    assert result.answer == ["text", "slow", "text (2)"]
 
 
 async def test_a_kernel_that_dies_gets_back_the_variables_of_every_question(asker) -> None:

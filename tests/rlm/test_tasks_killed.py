@@ -5,19 +5,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import signal
-import sqlite3
-import subprocess
-import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from driver_processes import Drivers, Events
 
 BODY = "".join(f"Part {number} says the word w{number * 7919 % 1000}.\n" for number in range(300))
 QUESTIONS = ("Which word does part 7 say?", "Which word does part 150 say?", "Which word does part 299 say?")
@@ -46,90 +40,13 @@ def reply_to(received: Any) -> str:
     return f"```repl\n{BLOCKS[min(rounds, 1)].format(n=number)}\n```"
 
 
-@dataclass
-class Drivers:
-    """Processes that begin a job or go on with it, one after the other."""
-
-    farm: subprocess.Popen[str]
-    folder: Path
-    order: dict[str, Any]
-
-    def begin(self, **more: str) -> int:
-        assert self.farm.stdin is not None
-        assert self.farm.stdout is not None
-        self.farm.stdin.write(json.dumps({**self.order, "out": str(self.folder / "out.json"), **more}) + "\n")
-        self.farm.stdin.flush()
-        return int(self.farm.stdout.readline())
-
-    def end(self) -> int:
-        assert self.farm.stdout is not None
-        return int(self.farm.stdout.readline())
-
-    def outcome(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads((self.folder / "out.json").read_text())
-        return found
-
-    def rows(self, query: str) -> list[Any]:
-        store = Path(self.order["store"])
-        if not store.exists():
-            return []
-        database = sqlite3.connect(store)
-        try:
-            return database.execute(query).fetchall()
-        except sqlite3.OperationalError:
-            return []  # it is being made
-        finally:
-            database.close()
-
-    def events(self) -> list[tuple[str, dict[str, Any]]]:
-        return [
-            (kind, json.loads(data)) for kind, data in self.rows("SELECT kind, data FROM events ORDER BY seq")
-        ]
-
-    def kill_at(self, count: int, **more: str) -> list[tuple[str, dict[str, Any]]]:
-        """Begin and kill when so many events are in the store; those that are there then."""
-        pid = self.begin(**more)
-        while len(self.rows("SELECT 1 FROM events")) < count:
-            time.sleep(0.002)
-        os.kill(pid, signal.SIGKILL)
-        self.end()
-        return self.events()
-
-    @property
-    def run_id(self) -> str:
-        ((name,),) = self.rows("SELECT run_id FROM runs")
-        return str(name)
-
-
-@pytest.fixture(scope="module")
-def farm() -> Iterator[subprocess.Popen[str]]:
-    script = Path(__file__).parent.parent / "forking_driver.py"
-    with subprocess.Popen(
-        [sys.executable, str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-        yield process
-        assert process.stdin is not None
-        process.stdin.close()
-
-
-@pytest.fixture
-def drivers(farm: Any, provider_server: Any, sandbox_level: Any, tmp_path: Path) -> Drivers:
+@pytest.fixture(autouse=True)
+def _over_parts(provider_server: Any, tmp_path: Path) -> None:
     provider_server.always = reply_to
     (tmp_path / "parts.txt").write_text(BODY)
-    return Drivers(
-        farm,
-        tmp_path,
-        {
-            "model": f"openai:m@{provider_server.url}/v1",
-            "store": str(tmp_path / "rlm.db"),
-            "sandbox": sandbox_level,
-            "key": "key-of-the-first",
-            "context": str(tmp_path / "parts.txt"),
-        },
-    )
 
 
-def replies(events: list[tuple[str, dict[str, Any]]]) -> Counter[str]:
+def replies(events: Events) -> Counter[str]:
     """What was paid for, by the place in the job and the reply."""
     return Counter(f"{data.get('within', '')} {data['reply']}" for _, data in events if "reply" in data)
 
@@ -149,8 +66,7 @@ def check_undisturbed(
         assert drivers.end() == 0
         events = drivers.events()
         undisturbed[job] = (drivers.outcome(), len(events), replies(events))
-        for path in (*drivers.folder.glob("rlm.db*"), drivers.folder / "out.json"):
-            path.unlink()
+        drivers.forget()
     found: tuple[dict[str, Any], int, Counter[str]] = undisturbed[job]
     return found
 

@@ -1,0 +1,97 @@
+"""Runs in processes of their own that can be killed at any moment, and what is then in their store."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+Events = list[tuple[str, dict[str, Any]]]
+"""Kind and data of each, in order."""
+
+
+@contextmanager
+def forking_driver() -> Iterator[subprocess.Popen[str]]:
+    """tests/forking_driver.py, running."""
+    script = Path(__file__).with_name("forking_driver.py")
+    with subprocess.Popen(
+        [sys.executable, str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        yield process
+        assert process.stdin is not None
+        process.stdin.close()
+
+
+@dataclass
+class Drivers:
+    """Processes that begin what `order` says or go on with it, one after the other, forked by `parent`."""
+
+    parent: subprocess.Popen[str]
+    folder: Path
+    order: dict[str, Any]
+
+    def begin(self, **more: str) -> int:
+        assert self.parent.stdin is not None
+        assert self.parent.stdout is not None
+        order = {**self.order, "out": str(self._out), **more}
+        self.parent.stdin.write(json.dumps(order) + "\n")
+        self.parent.stdin.flush()
+        return int(self.parent.stdout.readline())
+
+    def end(self) -> int:
+        assert self.parent.stdout is not None
+        return int(self.parent.stdout.readline())
+
+    def outcome(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self._out.read_text())
+        return found
+
+    def kill_at(self, count: int, pause: float = 0.0, **more: str) -> Events:
+        """Begin, and kill -9 `pause` seconds after so many events are in the store; those it has then."""
+        pid = self.begin(**more)
+        while len(self._rows("SELECT 1 FROM events")) < count:
+            time.sleep(0.002)
+        time.sleep(pause)
+        os.kill(pid, signal.SIGKILL)
+        self.end()
+        return self.events()
+
+    def events(self) -> Events:
+        found = self._rows("SELECT kind, data FROM events ORDER BY seq")
+        return [(kind, json.loads(data)) for kind, data in found]
+
+    @property
+    def run_id(self) -> str:
+        """The store holds one run."""
+        ((name,),) = self._rows("SELECT run_id FROM runs")
+        return str(name)
+
+    def forget(self) -> None:
+        """Remove the store and what came out."""
+        for path in (*self.folder.glob("rlm.db*"), self._out):
+            path.unlink()
+
+    @property
+    def _out(self) -> Path:
+        return self.folder / "out.json"
+
+    def _rows(self, query: str) -> list[Any]:
+        store = Path(self.order["store"])
+        if not store.exists():
+            return []
+        database = sqlite3.connect(store)
+        try:
+            return database.execute(query).fetchall()
+        except sqlite3.OperationalError:
+            return []  # it is being made
+        finally:
+            database.close()
