@@ -20,6 +20,7 @@ __all__ = ["EvidenceTable", "Finding", "Source", "passages", "without_headings"]
 _ALIKE = 0.9
 _OVERLAP = 0.5
 _CLAIM = re.compile(r"\n+|(?<=[.!?…])\s+(?!\[)|(?<=[.!?…]\])\s+|(?<=\])\s+(?=[A-Z])")
+_STOPS = ".,;:!?…"
 _PREFACE = "Extracts ("
 _HASHES = re.compile(r"(?<!\S)#{1,6}\s+")
 _MOST_EXTRACTS = 8
@@ -177,12 +178,14 @@ def _mostly(text: str, quote: set[str]) -> bool:
 
 
 def _without_marks(text: str) -> str:
-    at, pieces = 0, []
+    at, kept = 0, ""
     padded = f" {text}"
     for mark in marks_in(padded):
-        pieces.append(padded[at : mark.start])
+        kept += padded[at : mark.start]
         at = mark.end
-    return " ".join("".join([*pieces, padded[at:]]).split())
+        if padded[at : at + 1] in _STOPS:
+            kept = kept.rstrip()
+    return " ".join((kept + padded[at:]).split())
 
 
 def _overlap(one: Citation, other: Citation) -> bool:

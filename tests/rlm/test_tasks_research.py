@@ -19,10 +19,13 @@ from rlm.errors import JournalError, ModelUnavailable, UsageError
 from rlm.events import Event, PartEnded, PartStarted
 from rlm.journal import Journal
 from rlm.models.base import Request
+from rlm.tasks.ask import Answered
 from rlm.tasks.compare import resume_comparison
+from rlm.tasks.evidence_table import EvidenceTable
 from rlm.tasks.questions import Plan, Question, from_markdown, from_task
 from rlm.tasks.research import Research, plan_research, research, resume_research
 from rlm.testing import ScriptedModel
+from rlm.types import Citation, Coverage, RunResult
 
 OFFERS = [
     TextSource("a.txt", "Zeppelin Works offers the crane for 90,000 euros.\nThe notice is three months.\n"),
@@ -259,28 +262,48 @@ async def test_nothing_to_research_is_refused(researched: Run) -> None:
         await researched("  ")
 
 
-def test_every_sentence_of_a_passage_has_its_source() -> None:
-    """A mark stands behind the last sentence of what it is for; those before it stand in the passage, too."""
-    from rlm.tasks.evidence_table import _claims
-    from rlm.types import Citation, Coverage, RunResult
-
-    quote = "The notice period is ninety days. It begins with the letter."
-    citation = Citation("[¹]", quote, 0, len(quote), "a.txt", None, 1, True)
+def findings_of(quote: str, answer: str) -> list[tuple[str, tuple[int, ...]]]:
+    """The claims of `answer`, whose one piece of evidence is `quote`, with their sources."""
     result = RunResult(
         run_id="r",
-        answer=f"{quote} [1] Nobody has ever used it.",
+        answer=answer,
         confidence=None,
         stop_reason="finalized",
         forced=False,
         strategy="rlm",
-        citations=(citation,),
+        citations=(Citation("[¹]", quote, 0, len(quote), "a.txt", None, 1, True),),
         coverage=Coverage(input_chars=len(quote)),
         usage=(),
         rounds=1,
         sub_calls=0,
         seconds=0.0,
     )
-    assert [sources for _, sources in _claims(result, {1: 7})] == [(7,), (7,), ()]
+    table = EvidenceTable()
+    table.add(Question("1", "What is the notice?"), Answered(result))
+    return [(one.text, one.sources) for one in table.findings]
+
+
+def test_every_sentence_of_a_passage_has_its_source() -> None:
+    """A mark stands behind the last sentence of what it is for; those before it stand in the passage, too."""
+    quote = "The notice period is ninety days. It begins with the letter."
+    found = findings_of(quote, f"{quote} [1] Nobody has ever used it.")
+    assert [sources for _, sources in found] == [(1,), (1,), ()]
+
+
+@pytest.mark.parametrize(
+    ("end", "shown"),
+    [
+        (" [1].", "."),
+        ("[1].", "."),
+        (" [1][1].", "."),
+        (". [1]", "."),
+        (" [1], now.", ", now."),
+        (" [1] now", " now"),
+    ],
+)
+def test_a_mark_that_is_taken_out_leaves_no_blank_before_a_full_stop(end: str, shown: str) -> None:
+    notice = "The notice is ninety days"
+    assert findings_of(f"{notice}.", notice + end) == [(notice + shown, (1,))]
 
 
 async def test_a_question_whose_provider_failed_is_asked_again_and_the_answered_ones_are_not(
