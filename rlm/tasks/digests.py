@@ -13,7 +13,7 @@ from prompts.tokens import get_counter
 from prompts.words import table
 from rlm.errors import BudgetExhausted, ModelError, UsageError
 from rlm.evidence import cite
-from rlm.markers import marked, marker, marks_in
+from rlm.markers import marked, marker, sourced
 from rlm.quotes import locate_all
 from rlm.tasks.extracts import extracted
 from rlm.tasks.job import Job
@@ -37,7 +37,6 @@ _COUNTER = get_counter()
 _OVERVIEW = "Overview"
 _SENTENCE_END = re.compile(r"\n[ \t]*\n\s*|[.!?…][\"'”’)]*\s+|\n")
 _REACH = 2_000
-_SENTENCE = re.compile(r"(?<=[.!?…\]])\s+")
 _SCHEMA: Mapping[str, Any] = {
     "type": "object",
     "properties": {
@@ -205,10 +204,7 @@ async def _overview(job: Job, sections: Sequence[Section], points: Sequence[Poin
         return ""
     kept: list[str] = []
     quotes = dict.fromkeys(range(1, len(points) + 1), "")
-    for sentence in _SENTENCE.split(" ".join(said.split())):
-        marks = [number for mark in marks_in(sentence) for number in mark.numbers]
-        if not marks or not all(number in quotes for number in marks):
-            continue
+    for sentence in sourced(said, len(points)):
         longer = [*kept, marked(sentence, quotes)]
         if _COUNTER.count(" ".join(longer)) > room:
             break

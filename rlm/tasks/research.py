@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import reduce
@@ -14,7 +13,7 @@ from prompts import NOT_FOUND
 from prompts.words import table as words_table
 from rlm.documents import Source
 from rlm.errors import BudgetExhausted, ModelError, UsageError
-from rlm.markers import marks_in
+from rlm.markers import sourced
 from rlm.plan import RunPlan
 from rlm.quotes import locate_all
 from rlm.runtime import RLM
@@ -41,7 +40,6 @@ _PLAN_TOKENS = 2_000
 _REPORT_WORDS = 250
 _NAMED_DOCUMENTS = 30
 _HEADINGS_SHOWN = 12
-_SENTENCE = re.compile(r"(?<=[.!?…\]])\s+(?!\[)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,9 +296,4 @@ async def _summary(job: Job, plan: Plan, table: EvidenceTable, gaps: Sequence[tu
     except (ModelError, BudgetExhausted) as error:
         job.warn(f"the report has no summary: {error}")
         return ""
-    kept = []
-    for sentence in _SENTENCE.split(" ".join(reply.split())):
-        numbers = [number for mark in marks_in(f" {sentence}") for number in mark.numbers]
-        if numbers and all(1 <= number <= len(table.sources) for number in numbers):
-            kept.append(sentence)
-    return " ".join(kept)
+    return " ".join(sourced(reply, len(table.sources)))
