@@ -326,3 +326,11 @@ async def test_the_kind_can_be_said(summary: Summarize) -> None:
     assert (await summary([prose])).kind == "document"
     assert (await summary([prose], kind="chat")).kind == "history"
     assert (await summary([chat(10)], kind="document")).kind == "document"
+
+
+async def test_what_looks_like_a_mark_in_a_message_stays_as_it_was_said(summary: Summarize) -> None:
+    said = "The hall must have at least 400 (m2), as agreed in [m7]."
+    more = TextSource("more.json", json.dumps([{"role": "user", "content": said}]), "json")
+    found = await summary([chat(30), more])
+    assert f"- {said} [m31]" in found.text
+    assert [one.status for one in found.facts if one.text == said] == ["kept"]
