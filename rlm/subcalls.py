@@ -105,6 +105,8 @@ class SubCalls:
         self._done = 0
         self._tally = ChildTally()
         self._spent: float | None = 0.0
+        self.exhausted: BudgetExhausted | None = None
+        """The limit that left no room for a child, the last time one did."""
 
     @property
     def calls(self) -> int:
@@ -302,6 +304,7 @@ class SubCalls:
                     output_tokens=second.output_tokens + answer.output_tokens,
                 )
         except BudgetExhausted as error:
+            self.exhausted = error
             answer = _failure("limit", str(error))
         except ModelError as error:
             answer = _failure("model", str(error))

@@ -153,8 +153,6 @@ async def _read(job: Job, sections: Sequence[Section], shares: Sequence[int]) ->
     unproved = 0
     for (number, span), answer in zip(wanted, answers, strict=True):
         if answer.error is not None:
-            if answer.error_type in ("limit", "model"):
-                job.stop_reason = "model" if answer.error_type == "model" else _limit(answer)
             job.warn(
                 f"{sections[number].title}: no child could read it ({answer.error}); extracts stand there"
             )
@@ -168,11 +166,6 @@ async def _read(job: Job, sections: Sequence[Section], shares: Sequence[int]) ->
     if unproved:
         job.warn(f"{unproved:,} points were left out: their quotes do not stand in the text")
     return points
-
-
-def _limit(answer: ChildAnswer) -> Any:
-    reason = answer.error or ""
-    return next((word for word in ("cost", "tokens", "time") if word in reason), "sub_calls")
 
 
 def _proved(job: Job, number: int, span: Span, answer: ChildAnswer) -> tuple[list[Point], int]:

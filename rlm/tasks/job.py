@@ -124,8 +124,8 @@ class Job:
         *,
         schema: Mapping[str, Any] | None = None,
     ) -> list[ChildAnswer]:
-        """The children's answers, in order. Raises BadCall, before anything is spent, when a slice is too
-        large."""
+        """The children's answers, in order; what kept one from being asked is noted as `stopped` notes it.
+        Raises BadCall, before anything is spent, when a slice is too large."""
         answers: dict[int, ChildAnswer] = {}
 
         async def answered(position: int, answer: ChildAnswer) -> None:
@@ -133,6 +133,10 @@ class Job:
 
         batch = ChildBatch(tuple(prompts), tuple(slices), schema=schema, chunked=True)
         await self._children.serve(batch, answered)
+        if self._children.exhausted is not None:
+            self.stopped(self._children.exhausted)
+        elif any(answer.error_type == "model" for answer in answers.values()):
+            self.stop_reason = "model"
         return [answers[position] for position in range(len(prompts))]
 
     def progress(self, at: int, of: int) -> None:

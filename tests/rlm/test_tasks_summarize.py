@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import Callable, Sequence
@@ -334,3 +335,21 @@ async def test_what_looks_like_a_mark_in_a_message_stays_as_it_was_said(summary:
     found = await summary([chat(30), more])
     assert f"- {said} [m31]" in found.text
     assert [one.status for one in found.facts if one.text == said] == ["kept"]
+
+
+async def never(request: Request) -> str:
+    return await asyncio.Event().wait() and ""
+
+
+@pytest.mark.parametrize(
+    ("limits", "reason"), [(Limits(seconds=0.3), "time"), (Limits(tokens=1_000), "tokens")]
+)
+async def test_a_limit_that_ends_the_reading_is_the_stop_reason(
+    summary: Summarize, limits: Limits, reason: str
+) -> None:
+    # One sentence that so short a summary has no room for: there is nothing for an overview to be asked of.
+    text = f"It rained on {' and '.join(f'sample {number}' for number in range(60))}."
+    report = TextSource("report.md", f"# Method\n\n{text}", "markdown")
+    found = await summary([report], ScriptedModel.of(child=never), limits=limits, tokens=100)
+    assert found.result.stop_reason == reason
+    assert any("no child could read it" in warning for warning in found.result.warnings)
