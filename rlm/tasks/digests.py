@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,7 +16,7 @@ from rlm.markers import marked, marker, sourced
 from rlm.quotes import locate_all
 from rlm.tasks.extracts import extracted
 from rlm.tasks.job import Job
-from rlm.tasks.sections import Section, sections_of
+from rlm.tasks.sections import Section, parted, sections_of
 from rlm.types import Citation
 from sandbox.in_kernel.body import Body
 from sandbox.requests import BadCall
@@ -35,8 +34,6 @@ _FULL = 0.98
 _SOON_READ = 1_000_000  # characters
 _COUNTER = get_counter()
 _OVERVIEW = "Overview"
-_SENTENCE_END = re.compile(r"\n[ \t]*\n\s*|[.!?…][\"'”’)]*\s+|\n")
-_REACH = 2_000
 _SCHEMA: Mapping[str, Any] = {
     "type": "object",
     "properties": {
@@ -100,11 +97,7 @@ def _shares(sections: Sequence[Section], tokens: int) -> list[int]:
 def _slices(body: Body, section: Section) -> list[Span]:
     """The section in parts that a child can read, cut where a sentence ends."""
     count = max(1, -(-section.chars // _SLICE_CHARS))
-    borders = [section.start]
-    for part in range(1, count):
-        at = section.start + section.chars * part // count
-        found = _SENTENCE_END.search(body.text(at, min(at + _REACH, section.end)))
-        borders.append(at + found.end() if found else at)
+    borders = parted(body, section.start, section.end, count)
     return [Span(*pair) for pair in itertools.pairwise([*borders, section.end]) if pair[0] < pair[1]]
 
 
