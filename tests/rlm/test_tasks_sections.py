@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 from hypothesis import given
@@ -80,6 +81,6 @@ _PIECES = st.one_of(
 def test_sections_hold_all_that_is_written_once_and_in_order(documents: list[list[Piece]], most: int) -> None:
     text, found = sections(documents, most)
     assert "".join("".join(text[one.start : one.end].split()) for one in found) == "".join(text.split())
-    assert all(before.end <= after.start for before, after in zip(found, found[1:], strict=False))
+    assert all(before.end <= after.start for before, after in pairwise(found))
     # One for each document, and what stands before its first heading.
     assert len(found) <= max(most, len(documents)) + len(documents)
