@@ -170,6 +170,16 @@ class SubCalls:
         await self._refuse_what_cannot_be_done(batch, [len(prompt) + _length(source)])
         return await self._answer(self._wanted(batch, 0, None))
 
+    async def answers(self, batch: ChildBatch) -> list[ChildAnswer]:
+        """What `serve` gives, once all have answered, in order."""
+        found: dict[int, ChildAnswer] = {}
+
+        async def answered(position: int, answer: ChildAnswer) -> None:
+            found[position] = answer
+
+        await self.serve(batch, answered)
+        return [found[position] for position in range(len(batch.prompts))]
+
     def plan(self) -> dict[str, float | None]:
         """What a full pass would take: `recommended_chunk` (characters a chunk), calls, cost_usd."""
         return self._forecaster.full_pass()

@@ -57,7 +57,7 @@ def compared(sandbox_level: int, tmp_path: Path, block: Callable[[str], str]) ->
         )
         rlm = RLM(model, limits=changes.pop("limits", Limits()), settings=settings)
         sources = changes.pop("sources", [TextSource("text", text)])
-        return await compare(rlm, QUESTION, sources, **changes)
+        return await compare(rlm, changes.pop("task", QUESTION), sources, **changes)
 
     return run
 
@@ -117,6 +117,23 @@ async def test_a_limit_that_does_not_reach_for_every_part_is_said_before_it_is_s
     assert row.result.answer is None
     assert row.calls == 0
     assert "tokens" in row.note
+
+
+async def test_a_small_model_is_shown_as_much_as_its_prompt_holds(compared: Any) -> None:
+    whole = await compared(FACT + "\n" + FILLER[:2_000], window=8_000, methods=("direct",))
+    assert whole.fits
+    assert whole.rows[0].stands
+    part = await compared(FACT + "\n" + FILLER, window=8_000, methods=("direct",))
+    assert part.rows[0].stands
+    seen = part.rows[0].result.coverage.answered_chars
+    assert seen > 10_000
+    assert part.rows[0].note.startswith(f"it saw the first {100 * seen / part.chars:.1f} % of the input")
+
+
+async def test_a_question_that_leaves_no_room_for_the_input_is_a_row_that_says_so(compared: Any) -> None:
+    found = await compared(task=QUESTION * 1_000, window=8_000, methods=("direct",))
+    assert found.rows[0].note == "the question leaves no room for the input: ask a shorter one"
+    assert found.rows[0].calls == 0
 
 
 async def test_a_stream_is_read_once_for_all_methods(compared: Any) -> None:
