@@ -14,6 +14,7 @@ from prompts import NOT_FOUND, is_not_found
 from prompts.words import table
 from rlm.documents import Source
 from rlm.errors import UsageError
+from rlm.models.extractive.said import EXTRACTS, NO_WORDS, NOTHING
 from rlm.models.extractive.words import peculiar, telling
 from rlm.retrieval.words import Tokens
 from rlm.runtime import RLM
@@ -27,8 +28,6 @@ _NEAREST = "What comes nearest:"
 _SAID = "not in the documents"
 """How the root is told to begin an answer that there is none."""
 _MOST_CHOICES = len(string.ascii_uppercase)
-_EXTRACTS = "Extracts ("
-_NOTHING = ("No passage of the input", "The question holds no word")
 _NAMES_A_LOST_ONE = 4
 """Of so many names in a question one may be missing from the extracts."""
 _MOST_CAPITALS = 0.6
@@ -92,9 +91,9 @@ def answered(question: str, result: RunResult) -> Answered:
         return Answered(result, found=answer is not None)
     if answer.casefold().startswith(_SAID):
         return Answered(result, found=False)
-    if is_not_found(answer) or answer.startswith(_NOTHING):
+    if is_not_found(answer) or answer in (NOTHING, NO_WORDS):
         return _not_there(result)
-    if answer.startswith(_EXTRACTS) and not _spoken_of(question, result):
+    if answer.startswith(EXTRACTS) and not _spoken_of(question, result):
         # What was found may still be of use, and its citations stand.
         return Answered(replace(result, answer=f"{NOT_IN_DOCUMENTS} {_NEAREST}\n{answer}"), found=False)
     return Answered(result)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from rlm.markers import marks_in
+from rlm.models.extractive.said import EXTRACTS
 from rlm.models.extractive.sentences import sentences
 from rlm.models.extractive.words import telling
 from rlm.retrieval.words import Tokens
@@ -21,7 +22,6 @@ _ALIKE = 0.9
 _OVERLAP = 0.5
 _CLAIM = re.compile(r"\n+|(?<=[.!?…])\s+(?!\[)|(?<=[.!?…]\])\s+|(?<=\])\s+(?=[A-Z])")
 _STOPS = ".,;:!?…"
-_PREFACE = "Extracts ("
 _HASHES = re.compile(r"(?<!\S)#{1,6}\s+")
 _MOST_EXTRACTS = 8
 """Of a question that no model answered: passages in the report, the best ones."""
@@ -60,13 +60,12 @@ class EvidenceTable:
 
     def add(self, question: Question, answer: Answered) -> bool:
         """Take an answer's claims; False when nothing verified stands behind any of them."""
-        if answer.result.text.startswith(_PREFACE):
-            answer = replace(answer, result=_best_extracts(question.text, answer.result))
-        numbers = self._numbers(answer.result)
-        extracts = answer.result.text.startswith(_PREFACE)
-        claims = (
-            _extracted(question.text, answer.result, numbers) if extracts else _claims(answer.result, numbers)
-        )
+        result = answer.result
+        if result.text.startswith(EXTRACTS):
+            result = _best_extracts(question.text, result)
+            claims = _extracted(question.text, result, self._numbers(result))
+        else:
+            claims = _claims(result, self._numbers(result))
         for text, sources in claims:
             earlier = self._earlier(text)
             self.folded += earlier is not None
