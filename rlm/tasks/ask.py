@@ -6,6 +6,7 @@ import re
 import string
 from calendar import day_name, month_name
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -108,14 +109,11 @@ def _spoken_of(question: str, result: RunResult) -> bool:
     name more than half, of two one."""
     quotes = [text for citation in result.citations for text in (citation.quote, citation.document or "")]
     about = telling(question)
-    tokens = Tokens()
-    try:
+    with closing(Tokens()) as tokens:
         held = set().union(*tokens.stems(quotes)) if quotes else set()
         names = [set(stems) for stems in tokens.stems(_names(question)) if stems]
         named = set().union(*names)
         words = {stem for stem in tokens.query(about).stems if len(stem) > 1} - named if about else set()
-    finally:
-        tokens.close()
     if sum(not stems & held for stems in names) > len(names) // _NAMES_A_LOST_ONE:
         return False
     half = len(words) // 2
@@ -140,14 +138,11 @@ def _chosen_by_words(question: str, choices: Sequence[str], result: RunResult) -
     """The choice whose own words the extracts hold most of; none where no choice has any there."""
     if result.answer is None:
         return Answered(result, found=False)
-    tokens = Tokens()
-    try:
+    with closing(Tokens()) as tokens:
         # Whole words: stems of short ones (one, on) fall together.
         (asked,) = tokens.words([question])
         own = [set(words) - set(asked) for words in tokens.words(choices)]
         held = set().union(*tokens.words([citation.quote for citation in result.citations] or [""]))
-    finally:
-        tokens.close()
     shared = set.intersection(*own)
     scores = [
         (len((words - shared) & held) / max(1, len(words - shared)), len((words - shared) & held))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 
 from rlm.markers import marks_in
@@ -130,12 +131,9 @@ def _extracted(
 
 def _told(question: str, texts: Sequence[str]) -> list[set[str]]:
     """The telling words of the question that each text holds."""
-    tokens = Tokens()
-    try:
+    with closing(Tokens()) as tokens:
         wanted = set(tokens.query(telling(question) or question).stems)
         return [wanted & set(stems) for stems in tokens.stems(texts)]
-    finally:
-        tokens.close()
 
 
 def _claims(result: RunResult, numbers: dict[int, int]) -> list[tuple[str, tuple[int, ...]]]:
