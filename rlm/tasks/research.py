@@ -15,7 +15,6 @@ from rlm.documents import Source
 from rlm.errors import BudgetExhausted, ModelError, UsageError
 from rlm.markers import sourced
 from rlm.plan import RunPlan
-from rlm.quotes import locate_all
 from rlm.runtime import RLM
 from rlm.tasks.ask import answered
 from rlm.tasks.conflicts import Conflict, read_conflicts, seen_conflicts
@@ -28,7 +27,6 @@ from rlm.tasks.questions import Plan, Question, from_markdown, from_task
 from rlm.tasks.report import findings_text, report
 from rlm.types import RunResult
 from sandbox.in_kernel.body import Body
-from sandbox.types import Span
 
 __all__ = ["Research", "foretell_research", "plan_research", "research", "resume_research"]
 
@@ -212,7 +210,6 @@ async def _answers(job: Job, plan: Plan) -> dict[str, RunResult | str]:
         tokens=max(1, int(limits.tokens * share)),
         cost_usd=limits.cost_usd * share,
         seconds=limits.seconds * min(1.0, share * at_once),
-        concurrency=max(1, limits.concurrency // at_once),
     )
     wording = words_table("tasks.toml")["question"].strip()
     room = asyncio.Semaphore(at_once)
@@ -260,12 +257,6 @@ def _gathered(
             gaps.append((leaf, "no verified passage stands behind the answer"))
     if table.unverified:
         job.warn(f"{table.unverified:,} pieces of evidence do not stand in the input and were left out")
-    spans = [Span(one.citation.start or 0, one.citation.end or 0) for one in table.sources]
-    places = locate_all([one.citation.quote for one in table.sources], job.body, spans)
-    for source, place in zip(table.sources, places, strict=True):
-        # One more look, at the report's own body: a file may have changed between two runs.
-        if place is None:
-            job.warn(f"source [{source.number}] is not where it was: a document changed while it was read")
     return table, gaps
 
 
