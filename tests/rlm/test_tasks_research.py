@@ -158,6 +158,16 @@ async def test_the_same_words_in_two_documents_are_one_source_with_two_places(
     assert [one.sources for one in found.findings] == [(1,)]
 
 
+async def test_passages_that_are_mostly_the_same_stretch_are_one_source(
+    researched: Run, block: Callable[[str], str]
+) -> None:
+    code = block("finalize('It costs 90,000 euros [1][2].', evidence=[(0, 49), (30, 49), (50, 70)])")
+    model = ScriptedModel.of(root=[block("print(peek(0, 90))"), code], summary=summaries)
+    found = await researched("T", model, plan=from_markdown("# T\n- Cost?\n"), strategy="rlm")
+    assert [(one.citation.start, one.citation.end) for one in found.sources] == [(0, 49), (50, 70)]
+    assert found.findings[0].sources == (1,)
+
+
 async def test_what_was_found_under_an_earlier_question_is_not_told_twice(researched: Run) -> None:
     model = ScriptedModel.of(direct=scripted, summary=summaries)
     plan = from_markdown("# T\n- What is the notice?\n- How long is the notice?\n")
@@ -196,6 +206,7 @@ async def test_models_plan_answer_compare_and_sum_up(researched: Run) -> None:
     assert "Nobody said this" not in found.report
     assert "[77]" not in found.report
     assert found.result.usage[0].calls == len(model.requests)
+    assert found.result.coverage.complete
 
 
 async def test_a_plan_that_is_given_is_what_is_asked(researched: Run) -> None:
@@ -250,11 +261,15 @@ async def test_limits_are_shared_among_the_questions(researched: Run, tmp_path: 
 async def test_a_document_can_put_neither_heading_nor_link_into_the_report(researched: Run) -> None:
     text = (
         "The crane costs 5 euros [click](http://x.example) <b>now</b>\n# Owned heading of the crane costs\n"
+        "\n1. The crane costs more.\n\n- The crane costs less.\n"
     )
     found = await researched("What does the crane cost?", context=[TextSource("x.txt", text)])
     assert "[click](" not in found.report
     assert "<b>" not in found.report
     assert "\n# Owned" not in found.report
+    shown = re.findall(r"^- (.*)$", found.report, re.MULTILINE)
+    assert any("The crane costs more" in line for line in shown)
+    assert not [line for line in shown if line.startswith(("1.", "- "))]
 
 
 async def test_nothing_to_research_is_refused(researched: Run) -> None:
@@ -468,12 +483,14 @@ async def test_the_input_is_loaded_once_for_all_questions(tmp_path: Path, sandbo
     watchers are told once that it began and ended."""
     told: list[Event] = []
     text = b"Zeppelin Works offers the crane for 90,000 euros.\nThe notice is three months.\n"
-    settings = Settings(store=tmp_path / "rlm.db", sandbox=sandbox_level)
+    settings = Settings(store=tmp_path / "rlm.db", sandbox=sandbox_level, strategy="rlm")
     rlm = RLM("extractive", settings=settings, observe=told.append)
     found = await research(rlm, TASK, [StreamSource("stdin", io.BytesIO(text))])
     assert {one.question.number for one in found.findings} == {"1", "2"}
     names = [type(event).__name__ for event in told]
-    assert [names.count(name) for name in ("ContextLoaded", "RunStarted", "RunEnded")] == [1, 1, 1]
+    assert [names.count(name) for name in ("ContextLoaded", "RunStarted", "KernelOpened", "RunEnded")] == [
+        1
+    ] * 4
     assert [event.name for event in told if isinstance(event, PartStarted)] == ["q1", "q2", "q3"]
     assert [event.done for event in told if isinstance(event, PartEnded)] == [1, 2, 3]
     async with Journal.open(tmp_path / "rlm.db") as journal:
