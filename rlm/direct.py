@@ -33,7 +33,7 @@ from rlm.types import Citation
 from sandbox.in_kernel.body import Body
 from sandbox.types import Span
 
-__all__ = ["DirectReply", "DirectSettings", "Question", "answer_directly", "ask_directly", "fits"]
+__all__ = ["DirectReply", "DirectSettings", "Question", "answer_directly", "ask_directly", "fits", "room_of"]
 
 _FRAMING = 1_500
 """Tokens of a direct prompt beside the body and the question."""
@@ -71,11 +71,15 @@ class Question:
 def fits(model: Model, body: Body, settings: DirectSettings, earlier: Sequence[EarlierQuestion] = ()) -> bool:
     """Whether the body is short enough, by the run's counter, and leaves the model room to answer, beside the
     questions before."""
-    beside = _FRAMING + estimate(earlier_words(earlier))
-    room = min(settings.below_tokens, model.window.context - settings.output_tokens - beside)
+    room = min(settings.below_tokens, room_of(model, settings) - estimate(earlier_words(earlier)))
     if body.chars > room * 8:
         return False
     return estimate(body.text(0, body.chars)) <= room
+
+
+def room_of(model: Model, settings: DirectSettings) -> int:
+    """Tokens of text that one prompt holds beside its instructions and a question."""
+    return model.window.context - min(settings.output_tokens, model.window.output) - _FRAMING
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,14 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-__all__ = ["Mark", "marked", "marker", "marks_in", "unknown_marks"]
+__all__ = ["Mark", "marked", "marker", "marks_in", "sourced", "unknown_marks"]
 
 _SUPERSCRIPT = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 _PLAIN = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")
 _NUMBER = r"(?:[0-9]{1,4}|[⁰¹²³⁴⁵⁶⁷⁸⁹]{1,4})"
 _MARK = re.compile(rf"\[({_NUMBER}(?:[ \t]*[,;][ \t]*{_NUMBER})*)\](?![(:])")
+# A mark may stand behind the full stop.
+_SENTENCE = re.compile(r"(?<=[.!?…\]])\s+(?!\[)")
 # Code, where brackets are an index.
 _CODE = re.compile(r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)|`[^`\n]+`", re.DOTALL)
 
@@ -38,6 +40,16 @@ def marks_in(text: str) -> Iterator[Mark]:
         before = text[max(0, match.start() - 1) : match.start()]
         superscript = not match[1][0].isascii()
         yield Mark(*match.span(), numbers, superscript or not (before.isalnum() or before in ("", "_", ")")))
+
+
+def sourced(text: str, known: int) -> list[str]:
+    """The sentences of `text` that name sources, all of which there are (1 to `known`), each on one line."""
+    kept = []
+    for sentence in _SENTENCE.split(" ".join(text.split())):
+        numbers = [number for mark in marks_in(sentence) for number in mark.numbers]
+        if numbers and all(1 <= number <= known for number in numbers):
+            kept.append(sentence)
+    return kept
 
 
 def unknown_marks(text: str, known: int) -> list[int]:

@@ -317,7 +317,7 @@ class Run:
     def _root_input(self) -> RootInput:
         body = self._body
         limits = self._engine.limits
-        settings = self._engine.settings.root
+        settings, window = self._engine.settings.root, self._engine.model.window
         child_tokens = self._engine.settings.child.prompt_tokens
         return RootInput(
             task=self._task,
@@ -346,7 +346,7 @@ class Run:
             contract=settings.contract,
             answer_schema=None if self._answer_type is None else self._answer_type.text,
             model=self._engine.model.name,
-            budget=PromptBudget(self._engine.model.window.context - settings.output_tokens),
+            budget=PromptBudget(window.context - min(settings.output_tokens, window.output)),
         )
 
     def _finished(self, outcome: Outcome, strategy: Strategy) -> RunResult:

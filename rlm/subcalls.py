@@ -105,6 +105,8 @@ class SubCalls:
         self._done = 0
         self._tally = ChildTally()
         self._spent: float | None = 0.0
+        self.exhausted: BudgetExhausted | None = None
+        """The limit that left no room for a child, the last time one did."""
 
     @property
     def calls(self) -> int:
@@ -167,6 +169,16 @@ class SubCalls:
         batch = ChildBatch((prompt,), (source,))
         await self._refuse_what_cannot_be_done(batch, [len(prompt) + _length(source)])
         return await self._answer(self._wanted(batch, 0, None))
+
+    async def answers(self, batch: ChildBatch) -> list[ChildAnswer]:
+        """What `serve` gives, once all have answered, in order."""
+        found: dict[int, ChildAnswer] = {}
+
+        async def answered(position: int, answer: ChildAnswer) -> None:
+            found[position] = answer
+
+        await self.serve(batch, answered)
+        return [found[position] for position in range(len(batch.prompts))]
 
     def plan(self) -> dict[str, float | None]:
         """What a full pass would take: `recommended_chunk` (characters a chunk), calls, cost_usd."""
@@ -302,6 +314,7 @@ class SubCalls:
                     output_tokens=second.output_tokens + answer.output_tokens,
                 )
         except BudgetExhausted as error:
+            self.exhausted = error
             answer = _failure("limit", str(error))
         except ModelError as error:
             answer = _failure("model", str(error))

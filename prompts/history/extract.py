@@ -59,6 +59,11 @@ class Telling:
     particulars: frozenset[str]
     speaker: str = ""
 
+    @property
+    def said(self) -> str:
+        """The text, with who speaks before it."""
+        return f"{self.speaker}: {self.text}" if self.speaker else self.text
+
 
 class Extraction:
     """The sentences of a chat, judged once, to be picked from as often as is wanted."""
@@ -80,25 +85,22 @@ class Extraction:
             own = (place for place in told if self._candidates[place].heading == heading)
             left -= room - choice.fill(own, room)
         choice.fill(told, left)
-        return [
-            Telling(
-                one.source,
-                one.heading,
-                one.text,
-                one.score,
-                one.words,
-                frozenset(word.casefold() for word in one.particulars),
-                self._speaker(one),
-            )
-            for one in sorted(choice.chosen, key=lambda one: (-one.score, one.order))
-        ]
+        return [self._told(one) for one in sorted(choice.chosen, key=lambda one: (-one.score, one.order))]
 
     def page(self, names: Sequence[str], allowance: int, counter: Counter) -> str:
-        """The telling sentences under the five headings, each followed by its message's name, in at most
-        about `allowance` tokens of `counter`; "" when that holds none."""
+        """`lines` under the five headings, each followed by its message's name; "" when there is none."""
+        page: dict[str, list[str]] = {}
+        for one in self.lines(names, allowance, counter):
+            page.setdefault(one.heading, []).append(_line(one.said, names[one.place]))
+        return _page(page) if page else ""
+
+    def lines(self, names: Sequence[str], allowance: int, counter: Counter) -> list[Telling]:
+        """The telling sentences in the order of the chat, those that stood side by side in one: so many that
+        a page of them takes at most about `allowance` tokens of `counter`."""
         candidates = self._candidates
-        lines = [self._line(candidate, names) for candidate in candidates]
-        costs = counter.count_each([f"\n{line}" for line in lines])
+        costs = counter.count_each(
+            [f"\n{_line(self._told(one).said, names[one.source])}" for one in candidates]
+        )
         left = allowance - counter.count(_page({}))
         promised = int(left * _EACH_SHARE)
         choice = Choice(candidates, costs)
@@ -106,25 +108,19 @@ class Extraction:
             own = [index for index, one in enumerate(candidates) if one.heading == heading]
             left -= promised - choice.fill(own, promised)
         choice.fill(range(len(candidates)), left)
-        page: dict[str, list[str]] = {}
-        for together in _neighbours(choice.chosen):
-            page.setdefault(together.heading, []).append(self._line(together, names))
-        return _page(page) if page else ""
+        return [self._told(one) for one in _neighbours(choice.chosen)]
 
-    def _line(self, candidate: Candidate, names: Sequence[str]) -> str:
-        """The sentence with its message's name; whoever speaks of themselves is named before it."""
-        name, text = names[candidate.source], candidate.text
-        if _FENCED in text:
-            return f"- [{name}]\n  {text.replace(chr(10), chr(10) + '  ')}"
-        speaker = self._speaker(candidate)
-        return f"- {speaker}: {text} [{name}]" if speaker else f"- {text} [{name}]"
+    def _told(self, one: Candidate) -> Telling:
+        particulars = frozenset(word.casefold() for word in one.particulars)
+        return Telling(
+            one.source, one.heading, one.text, one.score, one.words, particulars, self._speaker(one)
+        )
 
     def _speaker(self, candidate: Candidate) -> str:
         """Who speaks, where the sentence says "I" or "we"; "" where nobody need be named."""
-        speaker = self._speakers[candidate.source]
-        return (
-            speaker if FIRST_PERSON.search(candidate.text) and not candidate.text.startswith(speaker) else ""
-        )
+        speaker, text = self._speakers[candidate.source], candidate.text
+        own = speaker and _FENCED not in text and FIRST_PERSON.search(text) and not text.startswith(speaker)
+        return speaker if own else ""
 
 
 def extract(messages: Sequence[Message], names: Sequence[str], allowance: int, counter: Counter) -> str:
@@ -153,6 +149,12 @@ def _speakers(messages: Sequence[Message]) -> list[str]:
     """Who speaks, for each message, where several do and say their names."""
     names = [message.author or "" for message in messages]
     return names if len({name for name in names if name}) > 1 else [""] * len(names)
+
+
+def _line(said: str, name: str) -> str:
+    if _FENCED in said:
+        return f"- [{name}]\n  {said.replace(chr(10), chr(10) + '  ')}"
+    return f"- {said} [{name}]"
 
 
 def _page(lines: dict[str, list[str]]) -> str:

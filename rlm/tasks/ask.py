@@ -6,6 +6,7 @@ import re
 import string
 from calendar import day_name, month_name
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from prompts import NOT_FOUND, is_not_found
 from prompts.words import table
 from rlm.documents import Source
 from rlm.errors import UsageError
+from rlm.models.extractive.said import EXTRACTS, NO_WORDS, NOTHING
 from rlm.models.extractive.words import peculiar, telling
 from rlm.retrieval.words import Tokens
 from rlm.runtime import RLM
@@ -27,8 +29,6 @@ _NEAREST = "What comes nearest:"
 _SAID = "not in the documents"
 """How the root is told to begin an answer that there is none."""
 _MOST_CHOICES = len(string.ascii_uppercase)
-_EXTRACTS = "Extracts ("
-_NOTHING = ("No passage of the input", "The question holds no word")
 _NAMES_A_LOST_ONE = 4
 """Of so many names in a question one may be missing from the extracts."""
 _MOST_CAPITALS = 0.6
@@ -98,9 +98,9 @@ def answered(question: str, result: RunResult) -> Answered:
         return Answered(result, found=answer is not None)
     if answer.casefold().startswith(_SAID):
         return Answered(result, found=False)
-    if is_not_found(answer) or answer.startswith(_NOTHING):
+    if is_not_found(answer) or answer in (NOTHING, NO_WORDS):
         return _not_there(result)
-    if answer.startswith(_EXTRACTS) and not _spoken_of(question, result):
+    if answer.startswith(EXTRACTS) and not _spoken_of(question, result):
         # What was found may still be of use, and its citations stand.
         return Answered(replace(result, answer=f"{NOT_IN_DOCUMENTS} {_NEAREST}\n{answer}"), found=False)
     return Answered(result)
@@ -115,14 +115,11 @@ def _spoken_of(question: str, result: RunResult) -> bool:
     name more than half, of two one."""
     quotes = [text for citation in result.citations for text in (citation.quote, citation.document or "")]
     about = telling(question)
-    tokens = Tokens()
-    try:
+    with closing(Tokens()) as tokens:
         held = set().union(*tokens.stems(quotes)) if quotes else set()
         names = [set(stems) for stems in tokens.stems(_names(question)) if stems]
         named = set().union(*names)
         words = {stem for stem in tokens.query(about).stems if len(stem) > 1} - named if about else set()
-    finally:
-        tokens.close()
     if sum(not stems & held for stems in names) > len(names) // _NAMES_A_LOST_ONE:
         return False
     half = len(words) // 2
@@ -147,14 +144,11 @@ def _chosen_by_words(question: str, choices: Sequence[str], result: RunResult) -
     """The choice whose own words the extracts hold most of; none where no choice has any there."""
     if result.answer is None:
         return Answered(result, found=False)
-    tokens = Tokens()
-    try:
+    with closing(Tokens()) as tokens:
         # Whole words: stems of short ones (one, on) fall together.
         (asked,) = tokens.words([question])
         own = [set(words) - set(asked) for words in tokens.words(choices)]
         held = set().union(*tokens.words([citation.quote for citation in result.citations] or [""]))
-    finally:
-        tokens.close()
     shared = set.intersection(*own)
     scores = [
         (len((words - shared) & held) / max(1, len(words - shared)), len((words - shared) & held))

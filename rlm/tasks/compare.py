@@ -19,11 +19,10 @@ from rlm.accounts import Accounts
 from rlm.budget import STOP_REASONS, Limits
 from rlm.calls import estimate
 from rlm.coverage import CoverageLedger
-from rlm.direct import DirectReply, DirectSettings, Question, ask_directly
+from rlm.direct import DirectReply, DirectSettings, Question, ask_directly, room_of
 from rlm.documents import Source
 from rlm.engine import Engine
 from rlm.errors import BudgetExhausted, ModelError, UsageError
-from rlm.models import Model
 from rlm.models.base import SliceText
 from rlm.models.prices import Prices
 from rlm.plan import RunPlan, plan_run
@@ -37,13 +36,15 @@ from rlm.types import RunResult, StopReason
 from rlm.workspace import Workspace
 from sandbox.in_kernel.body import Body
 from sandbox.requests import BadCall
-from sandbox.types import ChildAnswer, ChildBatch, ChildSlice, Span
+from sandbox.types import ChildBatch, ChildSlice, Span
 
 __all__ = ["compare", "plan_comparison", "resume_comparison"]
 
 TOP_K = 8
 _NO_WORDS = "no passage of the input holds a word of the question"
 _SHRINK = 0.9
+_LEAST_CHARS = 1_000  # of the input that a direct call is tried with
+_MOST_CHARS = 8  # that a token has
 
 _WEIGHTS: Mapping[Method, int] = MappingProxyType({"rlm": 3, "map-reduce": 3, "direct": 1, "bm25": 1})
 """Of what is left of the limits when a method begins, what it may take beside those still to come."""
@@ -138,7 +139,7 @@ async def resume_comparison(rlm: RLM, run: str) -> Comparison:
 
 async def _compared(job: Job, task: str, methods: Sequence[Method], top_k: int) -> Comparison:
     engine = job.engine
-    fits = _fitting(engine.model, engine.settings.direct, job.body) == job.body.chars
+    fits = _fitting(engine, job.body) == job.body.chars
     rows: dict[Method, MethodRow] = {}
     # The RLM first: where the sandbox is refused nothing is spent.
     order = sorted(methods, key=lambda one: one != "rlm")
@@ -256,15 +257,15 @@ def _note(method: Method, result: RunResult) -> str:
 async def _direct(way: _Way) -> _Asked:
     """One call over the whole, or over as much of its beginning as one prompt holds."""
     body = way.body
-    room = min(body.chars, _fitting_chars(way.engine.model.window.context, way.settings, body))
+    room = min(body.chars, max(_fitting(way.engine, body), _LEAST_CHARS))
     while True:
         try:
             spans = [Span(one.start, min(one.end, room)) for one in body.documents if one.start < room]
             reply = await way.ask([way.piece(span) for span in spans])
             break
         except (SliceTooLarge, BudgetExceeded):
-            if room < 1_000:
-                raise UsageError("the question leaves no room for the input: ask a shorter one") from None
+            if room < _LEAST_CHARS:
+                return None, "the question leaves no room for the input: ask a shorter one"
             room = int(room * _SHRINK)
     if reply.complete:
         way.accounts.coverage.note_answered([Span(0, room)])
@@ -303,17 +304,12 @@ async def _map_reduce(way: _Way) -> _Asked:
         for one in way.body.documents
         for start in range(one.start, one.end, size)
     ]
-    answers: dict[int, ChildAnswer] = {}
-
-    async def take(position: int, answer: ChildAnswer) -> None:
-        answers[position] = answer
-
     batch = ChildBatch((way.task,) * len(spans), tuple(ChildSlice((span,)) for span in spans), chunked=True)
-    await children.serve(batch, take)
-    failed = sum(answer.error is not None for answer in answers.values())
+    answers = await children.answers(batch)
+    failed = sum(answer.error is not None for answer in answers)
     found = [
-        SliceText(answer.text, None, f"part {position + 1} of {len(spans)}")
-        for position, answer in sorted(answers.items())
+        SliceText(answer.text, None, f"part {number} of {len(spans)}")
+        for number, answer in enumerate(answers, 1)
         if answer.error is None and answer.found
     ]
     note = f"{failed} of {len(spans)} parts failed" if failed else ""
@@ -335,13 +331,11 @@ async def _map_reduce(way: _Way) -> _Asked:
     return reply, note
 
 
-def _fitting(model: Model, settings: DirectSettings, body: Body) -> int:
-    """Characters of the body's beginning that one prompt of the model holds, by the estimate."""
-    return min(body.chars, _fitting_chars(model.window.context, settings, body))
-
-
-def _fitting_chars(window: int, settings: DirectSettings, body: Body) -> int:
-    room = window - settings.output_tokens - 1_500
-    most = body.text(0, min(body.chars, room * 8))
+def _fitting(engine: Engine, body: Body) -> int:
+    """Characters of the body's beginning that one prompt of the root model holds, by the estimate."""
+    room = room_of(engine.model, engine.settings.direct)
+    if room <= 0:
+        return 0
+    most = body.text(0, min(body.chars, room * _MOST_CHARS))
     tokens = estimate(most)
     return len(most) if tokens <= room else int(len(most) * room / tokens)

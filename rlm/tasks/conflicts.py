@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -135,13 +136,10 @@ def _said(sources: Sequence[Source]) -> list[_Said]:
             if not _NO_CLAIM.search(text) and len(_SMALL.findall(text)) >= _FEWEST_SMALL:
                 claims.append((source.number, text))
     plain = [_LABEL.sub(" ", text) for _, text in claims]
-    tokens = Tokens()
-    try:
+    with closing(Tokens()) as tokens:
         frames = tokens.stems([" ".join(_WORD.findall(_NEGATION.sub(" ", text))) for text in plain])
         names = tokens.stems([" ".join(_NAMED.findall(text)) for text in plain])
         units = dict(_stems(tokens, plain))
-    finally:
-        tokens.close()
     found = []
     for (number, text), bare, frame, named in zip(claims, plain, frames, names, strict=True):
         numbers, years, labels = _numbers(bare, units)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,11 +12,11 @@ from prompts.tokens import get_counter
 from prompts.words import table
 from rlm.errors import BudgetExhausted, ModelError, UsageError
 from rlm.evidence import cite
-from rlm.markers import marked, marker, marks_in
+from rlm.markers import marked, marker, sourced
 from rlm.quotes import locate_all
 from rlm.tasks.extracts import extracted
 from rlm.tasks.job import Job
-from rlm.tasks.sections import Section, sections_of
+from rlm.tasks.sections import Section, parted, sections_of
 from rlm.types import Citation
 from sandbox.in_kernel.body import Body
 from sandbox.requests import BadCall
@@ -35,9 +34,6 @@ _FULL = 0.98
 _SOON_READ = 1_000_000  # characters
 _COUNTER = get_counter()
 _OVERVIEW = "Overview"
-_SENTENCE_END = re.compile(r"\n[ \t]*\n\s*|[.!?…][\"'”’)]*\s+|\n")
-_REACH = 2_000
-_SENTENCE = re.compile(r"(?<=[.!?…\]])\s+")
 _SCHEMA: Mapping[str, Any] = {
     "type": "object",
     "properties": {
@@ -101,11 +97,7 @@ def _shares(sections: Sequence[Section], tokens: int) -> list[int]:
 def _slices(body: Body, section: Section) -> list[Span]:
     """The section in parts that a child can read, cut where a sentence ends."""
     count = max(1, -(-section.chars // _SLICE_CHARS))
-    borders = [section.start]
-    for part in range(1, count):
-        at = section.start + section.chars * part // count
-        found = _SENTENCE_END.search(body.text(at, min(at + _REACH, section.end)))
-        borders.append(at + found.end() if found else at)
+    borders = parted(body, section.start, section.end, count)
     return [Span(*pair) for pair in itertools.pairwise([*borders, section.end]) if pair[0] < pair[1]]
 
 
@@ -154,8 +146,6 @@ async def _read(job: Job, sections: Sequence[Section], shares: Sequence[int]) ->
     unproved = 0
     for (number, span), answer in zip(wanted, answers, strict=True):
         if answer.error is not None:
-            if answer.error_type in ("limit", "model"):
-                job.stop_reason = "model" if answer.error_type == "model" else _limit(answer)
             job.warn(
                 f"{sections[number].title}: no child could read it ({answer.error}); extracts stand there"
             )
@@ -169,11 +159,6 @@ async def _read(job: Job, sections: Sequence[Section], shares: Sequence[int]) ->
     if unproved:
         job.warn(f"{unproved:,} points were left out: their quotes do not stand in the text")
     return points
-
-
-def _limit(answer: ChildAnswer) -> Any:
-    reason = answer.error or ""
-    return next((word for word in ("cost", "tokens", "time") if word in reason), "sub_calls")
 
 
 def _proved(job: Job, number: int, span: Span, answer: ChildAnswer) -> tuple[list[Point], int]:
@@ -205,10 +190,7 @@ async def _overview(job: Job, sections: Sequence[Section], points: Sequence[Poin
         return ""
     kept: list[str] = []
     quotes = dict.fromkeys(range(1, len(points) + 1), "")
-    for sentence in _SENTENCE.split(" ".join(said.split())):
-        marks = [number for mark in marks_in(sentence) for number in mark.numbers]
-        if not marks or not all(number in quotes for number in marks):
-            continue
+    for sentence in sourced(said, len(points)):
         longer = [*kept, marked(sentence, quotes)]
         if _COUNTER.count(" ".join(longer)) > room:
             break

@@ -34,40 +34,13 @@ _HEADED_SHARE = 0.8  # of the entries that begin with a time
 _TITLED_SHARE = 0.3  # of the headings
 _HISTORY_SHARE = 0.5
 _LOOKED_AT = 2_000_000  # characters of a document, to see what it is
-_LEVELS = frozenset(
-    ("trace", "debug", "info", "notice", "warn", "warning", "error", "err", "fatal", "critical", "panic")
-)
-_LABELS = frozenset(
-    (
-        *("note", "notes", "todo", "fixme", "example", "examples", "see", "tip", "important", "usage"),
-        *(
-            "abstract",
-            "returns",
-            "args",
-            "raises",
-            "http",
-            "https",
-            "date",
-            "time",
-            "subject",
-            "re",
-            "figure",
-        ),
-        *(
-            "table",
-            "source",
-            "sources",
-            "url",
-            "version",
-            "author",
-            "state",
-            "status",
-            "title",
-            "summary",
-            "re",
-        ),
-    )
-)
+_LEVEL_WORDS = "trace debug info notice warn warning error err fatal critical panic"
+_LEVELS = frozenset(_LEVEL_WORDS.split())
+_LABEL_WORDS = """
+    abstract args author date example examples figure fixme http https important note notes raises re returns
+    see source sources state status subject summary table time tip title todo url usage version
+"""
+_LABELS = frozenset(_LABEL_WORDS.split())
 _ROLES: dict[str, Role] = {
     **dict.fromkeys(("system", "developer"), "system"),
     **dict.fromkeys(("assistant", "ai", "bot", "model", "gpt", "agent", "claude", "llm"), "assistant"),

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 
 from rlm.markers import marks_in
+from rlm.models.extractive.said import EXTRACTS
 from rlm.models.extractive.sentences import sentences
 from rlm.models.extractive.words import telling
 from rlm.retrieval.words import Tokens
@@ -20,7 +22,7 @@ __all__ = ["EvidenceTable", "Finding", "Source", "passages", "without_headings"]
 _ALIKE = 0.9
 _OVERLAP = 0.5
 _CLAIM = re.compile(r"\n+|(?<=[.!?…])\s+(?!\[)|(?<=[.!?…]\])\s+|(?<=\])\s+(?=[A-Z])")
-_PREFACE = "Extracts ("
+_STOPS = ".,;:!?…"
 _HASHES = re.compile(r"(?<!\S)#{1,6}\s+")
 _MOST_EXTRACTS = 8
 """Of a question that no model answered: passages in the report, the best ones."""
@@ -59,13 +61,12 @@ class EvidenceTable:
 
     def add(self, question: Question, answer: Answered) -> bool:
         """Take an answer's claims; False when nothing verified stands behind any of them."""
-        if answer.result.text.startswith(_PREFACE):
-            answer = replace(answer, result=_best_extracts(question.text, answer.result))
-        numbers = self._numbers(answer.result)
-        extracts = answer.result.text.startswith(_PREFACE)
-        claims = (
-            _extracted(question.text, answer.result, numbers) if extracts else _claims(answer.result, numbers)
-        )
+        result = answer.result
+        if result.text.startswith(EXTRACTS):
+            result = _best_extracts(question.text, result)
+            claims = _extracted(question.text, result, self._numbers(result))
+        else:
+            claims = _claims(result, self._numbers(result))
         for text, sources in claims:
             earlier = self._earlier(text)
             self.folded += earlier is not None
@@ -130,12 +131,9 @@ def _extracted(
 
 def _told(question: str, texts: Sequence[str]) -> list[set[str]]:
     """The telling words of the question that each text holds."""
-    tokens = Tokens()
-    try:
+    with closing(Tokens()) as tokens:
         wanted = set(tokens.query(telling(question) or question).stems)
         return [wanted & set(stems) for stems in tokens.stems(texts)]
-    finally:
-        tokens.close()
 
 
 def _claims(result: RunResult, numbers: dict[int, int]) -> list[tuple[str, tuple[int, ...]]]:
@@ -177,12 +175,14 @@ def _mostly(text: str, quote: set[str]) -> bool:
 
 
 def _without_marks(text: str) -> str:
-    at, pieces = 0, []
+    at, kept = 0, ""
     padded = f" {text}"
     for mark in marks_in(padded):
-        pieces.append(padded[at : mark.start])
+        kept += padded[at : mark.start]
         at = mark.end
-    return " ".join("".join([*pieces, padded[at:]]).split())
+        if padded[at : at + 1] in _STOPS:
+            kept = kept.rstrip()
+    return " ".join((kept + padded[at:]).split())
 
 
 def _overlap(one: Citation, other: Citation) -> bool:

@@ -164,7 +164,7 @@ def _filled(states: Sequence[Line], extraction: Extraction, names: Sequence[str]
     allowance = tokens
     best: list[Line] = list(states)
     for _ in range(_GUESSES):
-        lines = [*states, *parsed(extraction.page(names, allowance, _COUNTER))]
+        lines = [*states, *(_line(one, names) for one in extraction.lines(names, allowance, _COUNTER))]
         size = _COUNTER.count(page(lines))
         if size <= tokens and len(lines) >= len(best):
             best = lines
@@ -201,8 +201,7 @@ def _restored(
     for fact, kept in zip(facts, held, strict=True):
         row = Fact(fact.heading, fact.text, names[fact.place])
         if not kept:
-            said = f"{fact.speaker}: {fact.text}" if fact.speaker else fact.text
-            line = Line(fact.heading, said, (names[fact.place],))
+            line = _line(fact, names)
             cost = counter.count("\n" + line.rendered())
             if cost <= room and counter.count(page([*lines, line])) <= tokens:
                 lines = [*lines, line]
@@ -212,6 +211,10 @@ def _restored(
                 row = replace(row, status="lost")
         rows.append(row)
     return lines, tuple(rows)
+
+
+def _line(told: Telling, names: Sequence[str]) -> Line:
+    return Line(told.heading, told.said, (names[told.place],))
 
 
 def _citations(body: Body, lines: Sequence[Line], entries: Sequence[Entry]) -> tuple[Citation, ...]:

@@ -71,7 +71,7 @@ def page(lines: Sequence[Line]) -> str:
 
 
 def parsed(text: str) -> list[Line]:
-    """The lines of a summary that a model or `extract` wrote. What stands before any heading, or under one
+    """The lines of a summary that a model wrote. What stands before any heading, or under one
     that is none of the five, belongs to the one before it, or the first."""
     known = {_folded(heading): heading for heading in HEADINGS}
     heading = HEADINGS[0]

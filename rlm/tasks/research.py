@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import reduce
@@ -14,9 +13,8 @@ from prompts import NOT_FOUND
 from prompts.words import table as words_table
 from rlm.documents import Source
 from rlm.errors import BudgetExhausted, ModelError, UsageError
-from rlm.markers import marks_in
+from rlm.markers import sourced
 from rlm.plan import RunPlan
-from rlm.quotes import locate_all
 from rlm.runtime import RLM
 from rlm.tasks.ask import answered
 from rlm.tasks.conflicts import Conflict, read_conflicts, seen_conflicts
@@ -29,7 +27,6 @@ from rlm.tasks.questions import Plan, Question, from_markdown, from_task
 from rlm.tasks.report import findings_text, report
 from rlm.types import RunResult
 from sandbox.in_kernel.body import Body
-from sandbox.types import Span
 
 __all__ = ["Research", "foretell_research", "plan_research", "research", "resume_research"]
 
@@ -41,7 +38,6 @@ _PLAN_TOKENS = 2_000
 _REPORT_WORDS = 250
 _NAMED_DOCUMENTS = 30
 _HEADINGS_SHOWN = 12
-_SENTENCE = re.compile(r"(?<=[.!?…\]])\s+(?!\[)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +210,6 @@ async def _answers(job: Job, plan: Plan) -> dict[str, RunResult | str]:
         tokens=max(1, int(limits.tokens * share)),
         cost_usd=limits.cost_usd * share,
         seconds=limits.seconds * min(1.0, share * at_once),
-        concurrency=max(1, limits.concurrency // at_once),
     )
     wording = words_table("tasks.toml")["question"].strip()
     room = asyncio.Semaphore(at_once)
@@ -262,12 +257,6 @@ def _gathered(
             gaps.append((leaf, "no verified passage stands behind the answer"))
     if table.unverified:
         job.warn(f"{table.unverified:,} pieces of evidence do not stand in the input and were left out")
-    spans = [Span(one.citation.start or 0, one.citation.end or 0) for one in table.sources]
-    places = locate_all([one.citation.quote for one in table.sources], job.body, spans)
-    for source, place in zip(table.sources, places, strict=True):
-        # One more look, at the report's own body: a file may have changed between two runs.
-        if place is None:
-            job.warn(f"source [{source.number}] is not where it was: a document changed while it was read")
     return table, gaps
 
 
@@ -298,9 +287,4 @@ async def _summary(job: Job, plan: Plan, table: EvidenceTable, gaps: Sequence[tu
     except (ModelError, BudgetExhausted) as error:
         job.warn(f"the report has no summary: {error}")
         return ""
-    kept = []
-    for sentence in _SENTENCE.split(" ".join(reply.split())):
-        numbers = [number for mark in marks_in(f" {sentence}") for number in mark.numbers]
-        if numbers and all(1 <= number <= len(table.sources) for number in numbers):
-            kept.append(sentence)
-    return " ".join(kept)
+    return " ".join(sourced(reply, len(table.sources)))

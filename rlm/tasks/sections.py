@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 from sandbox.in_kernel.body import Body, Document
 
-__all__ = ["Section", "sections_of"]
+__all__ = ["Section", "parted", "sections_of"]
 
 _MOST = 24
 _PAGES_A_SECTION = 8
 _CHARS_A_SECTION = 20_000
 _LEAST_CHARS = 200
-_PARAGRAPH_END = re.compile(r"\n[ \t]*\n|[.!?…]\s+|\n")
+_SENTENCE_END = re.compile(r"\n[ \t]*\n\s*|[.!?…][\"'”’)]*\s+|\n")
 _REACH = 2_000
 
 
@@ -44,6 +44,16 @@ def sections_of(body: Body, *, most: int = _MOST) -> tuple[Section, ...]:
         for section in _of_document(body, document, share, several=several)
         if body.text(section.start, section.end).strip()
     )
+
+
+def parted(body: Body, start: int, end: int, count: int) -> list[int]:
+    """Where `count` about equal parts of a stretch begin, each where a sentence ends."""
+    starts = [start]
+    for part in range(1, count):
+        at = start + (end - start) * part // count
+        found = _SENTENCE_END.search(body.text(at, min(at + _REACH, end)))
+        starts.append(at + found.end() if found else at)
+    return starts
 
 
 def _of_document(body: Body, document: Document, most: int, *, several: bool) -> Iterator[Section]:
@@ -106,9 +116,5 @@ def _by_length(body: Body, document: Document, most: int) -> list[tuple[int, str
     count = max(1, min(most, 8, -(-size // _CHARS_A_SECTION)))
     if count == 1:
         return [(document.start, "")]
-    starts = [document.start]
-    for part in range(1, count):
-        at = document.start + size * part // count
-        found = _PARAGRAPH_END.search(body.text(at, min(at + _REACH, document.end)))
-        starts.append(at + found.end() if found else at)
+    starts = parted(body, document.start, document.end, count)
     return [(start, f"Part {number} of {count}") for number, start in enumerate(starts, 1)]

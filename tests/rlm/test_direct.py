@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rlm import Settings
+from rlm.models.base import ModelWindow
 from rlm.testing import ScriptedModel
 
 BODY = "The lease began on 1 May 2019.\nEither party may end it with ninety days' notice.\n"
@@ -20,6 +21,22 @@ async def test_a_short_context_is_answered_by_one_call(run) -> None:
     assert (citation.verified, citation.line) == (True, 2)
     assert result.coverage.complete
     assert BODY.splitlines()[1] in model.requests[0].messages[-1].content
+
+
+async def test_a_small_model_is_asked_directly_with_the_room_that_its_own_replies_leave(run) -> None:
+    """Its window is smaller than the longest reply that a direct call asks of larger ones."""
+    model = ScriptedModel.of(direct=[GOOD], window=ModelWindow(8_000, 2_000))
+    result = await run(model, BODY, settings=Settings())
+    assert (result.answer, result.strategy) == ("Ninety days.", "direct")
+    assert model.requests[0].max_output_tokens == 2_000
+
+
+async def test_a_small_model_may_be_the_root(run, block) -> None:
+    """Its prompt has what its own longest reply leaves of the window."""
+    cell = block("peek(0, 9)\nfinalize('from the rlm')")
+    model = ScriptedModel.of(root=[cell], window=ModelWindow(8_000, 2_000))
+    result = await run(model, BODY, settings=Settings(strategy="rlm"))
+    assert result.answer == "from the rlm"
 
 
 async def test_the_quotes_do_not_count_against_the_form_that_the_task_fixes(run) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlm.cli.answer import answer_text, styled
-from rlm.markers import marked, marker, marks_in, unknown_marks
+from rlm.markers import marked, marker, marks_in, sourced, unknown_marks
 from rlm.types import Citation, Coverage, RunResult
 
 
@@ -40,6 +40,19 @@ LOST = Citation("[³]", "never said", None, None, None, None, None, False)
 def test_what_is_a_mark(text: str, numbers: list[tuple[int, ...]]) -> None:
     """driver.md 5.3: `[¹]`, `[1]`, `[1, 3]`; not code, not links."""
     assert [mark.numbers for mark in marks_in(text)] == numbers
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("It costs 5 [1].\nNobody said this. This is false [7].", ["It costs 5 [1]."]),
+        ("It costs 5. [1][2] Nobody said this. It is red. [¹]", ["It costs 5. [1][2]", "It is red. [¹]"]),
+        ("True and false [2][3]. Both true [1, 2].", ["Both true [1, 2]."]),
+        ("", []),
+    ],
+)
+def test_sentences_that_name_no_source_that_there_is_are_left_out(text: str, kept: list[str]) -> None:
+    assert sourced(text, 2) == kept
 
 
 @pytest.mark.parametrize(

@@ -163,7 +163,8 @@ async def test_what_can_not_be_asked_is_refused(asked: Ask, options: dict[str, A
 
 CHAT = (
     "Mira: I lost my job at the harbour in January, and the tattoo on my arm still hurts.\n"
-    "Zeno: My dogs play in the park. I love animals, and the workshop about cars begins on Friday.\n"
+    "Zeno: My neighbour's dogs play in the park. I love animals.\n"
+    "Zeno: The workshop about cars begins on Friday.\n"
 )
 
 
@@ -199,3 +200,17 @@ async def test_a_name_or_most_of_the_words_that_are_not_there_is_not_answered(
 async def test_other_words_for_what_is_there_do_not_make_it_absent(asked: Ask, question: str) -> None:
     """Names that stand there, months and titles in capitals don't count against a question."""
     assert (await asked(question, context=[CHAT])).found
+
+
+async def test_what_comes_nearest_is_shown_with_its_citations(asked: Ask) -> None:
+    found = await asked("What did Bartholomew say about his job at the harbour?", context=[CHAT])
+    assert found.result.answer.startswith(f"{NOT_IN_DOCUMENTS} What comes nearest:\n")
+    assert "I lost my job at the harbour" in found.result.answer
+    assert all(citation.verified for citation in found.result.citations)
+    assert found.result.citations
+
+
+@pytest.mark.parametrize(("names", "there"), [("Bartholomew", True), ("Bartholomew and Ottoline", False)])
+async def test_of_four_names_and_more_one_may_be_missing(asked: Ask, names: str, there: bool) -> None:
+    found = await asked(f"What does the lease of Mira Holt and the Zeppelin Works say of {names}?")
+    assert found.found is there

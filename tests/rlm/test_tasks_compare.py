@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -57,7 +58,7 @@ def compared(sandbox_level: int, tmp_path: Path, block: Callable[[str], str]) ->
         )
         rlm = RLM(model, limits=changes.pop("limits", Limits()), settings=settings)
         sources = changes.pop("sources", [TextSource("text", text)])
-        return await compare(rlm, QUESTION, sources, **changes)
+        return await compare(rlm, changes.pop("task", QUESTION), sources, **changes)
 
     return run
 
@@ -117,6 +118,61 @@ async def test_a_limit_that_does_not_reach_for_every_part_is_said_before_it_is_s
     assert row.result.answer is None
     assert row.calls == 0
     assert "tokens" in row.note
+
+
+async def test_a_small_model_is_shown_as_much_as_its_prompt_holds(compared: Any) -> None:
+    whole = await compared(FACT + "\n" + FILLER[:2_000], window=8_000, methods=("direct",))
+    assert whole.fits
+    assert whole.rows[0].stands
+    part = await compared(FACT + "\n" + FILLER, window=8_000, methods=("direct",))
+    assert part.rows[0].stands
+    seen = part.rows[0].result.coverage.answered_chars
+    assert seen > 10_000
+    assert part.rows[0].note.startswith(f"it saw the first {100 * seen / part.chars:.1f} % of the input")
+
+
+async def test_a_question_that_leaves_no_room_for_the_input_is_a_row_that_says_so(compared: Any) -> None:
+    found = await compared(task=QUESTION * 1_000, window=8_000, methods=("direct",))
+    assert found.rows[0].note == "the question leaves no room for the input: ask a shorter one"
+    assert found.rows[0].calls == 0
+
+
+async def test_the_rlm_is_asked_first_and_each_method_within_its_share_of_what_is_left(
+    compared: Any, tmp_path: Path
+) -> None:
+    """The RLM and map-reduce may take three times what a single call may; what one leaves is for the rest."""
+    found = await compared(limits=Limits(sub_calls=80, cost_usd=8.0))
+    async with Journal.open(tmp_path / "rlm.db") as journal:
+        events = await journal.events(found.rows[0].result.run_id)
+    parts = {one.data["name"]: Limits(**one.data["limits"]) for one in events if one.kind == "part"}
+    assert list(parts) == ["rlm", "direct", "bm25", "map-reduce"]
+    assert (parts["rlm"].sub_calls, parts["rlm"].cost_usd) == (30, 3.0)
+    costs = {row.method: row.cost_usd or 0.0 for row in found.rows}
+    assert parts["direct"].cost_usd == pytest.approx((8.0 - costs["rlm"]) / 5)
+    assert parts["map-reduce"].cost_usd == pytest.approx(8.0 - sum(costs.values()) + costs["map-reduce"])
+
+
+async def test_parts_that_failed_and_findings_that_do_not_fit_are_told_of_map_reduce(compared: Any) -> None:
+    def child(request: Request) -> Reply:
+        if FACT in request.slices[0].text:
+            raise ModelRejected("not this one")
+        return Reply("The weather is spoken of. " * 150)
+
+    found = await compared(
+        window=9_000, methods=("map-reduce",), answers={"child": child, "direct": lambda _: Reply(ANSWER)}
+    )
+    (row,) = found.rows
+    assert re.fullmatch(r"1 of \d+ parts failed; what \d+ of \d+ parts found did not fit", row.note)
+    assert row.result.answer == "Orlen & Sons."
+
+
+async def test_where_the_provider_failed_every_method_that_is_why_it_stopped(
+    compared: Any, tmp_path: Path
+) -> None:
+    await compared(methods=("direct", "bm25"), answers={"direct": ModelRejected("no such key")})
+    async with Journal.open(tmp_path / "rlm.db") as journal:
+        (run,) = await journal.runs()
+    assert run.stop_reason == "model"
 
 
 async def test_a_stream_is_read_once_for_all_methods(compared: Any) -> None:

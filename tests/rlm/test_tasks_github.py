@@ -92,14 +92,14 @@ def test_an_issue_of_gh_has_comments_reviews_and_commits_in_the_order_of_time() 
     ("value", "expected"),
     [
         (REST, [("ann", "Refund twice")]),
-        ([REST, GH], [("ann", "Refund twice"), ("ann", "Refund twice")]),
+        ([REST, REST], [("ann", "Refund twice"), ("ann", "Refund twice")]),
         (GRAPHQL, [("ann", "Refund twice"), ("unknown", "Gone user.")]),
         ({"items": [REST]}, [("ann", "Refund twice")]),
     ],
     ids=["rest", "list", "graphql", "search"],
 )
 def test_every_shape_of_the_api_is_known(value: Any, expected: list[tuple[str, str]]) -> None:
-    assert [one for one in said(value) if one in expected] == expected
+    assert said(value) == expected
 
 
 @pytest.mark.parametrize(

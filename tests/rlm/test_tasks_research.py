@@ -18,11 +18,16 @@ from rlm.documents import StreamSource, TextSource
 from rlm.errors import JournalError, ModelUnavailable, UsageError
 from rlm.events import Event, PartEnded, PartStarted
 from rlm.journal import Journal
+from rlm.markers import marker
 from rlm.models.base import Request
+from rlm.models.extractive.said import EXTRACTS
+from rlm.tasks.ask import Answered
 from rlm.tasks.compare import resume_comparison
+from rlm.tasks.evidence_table import EvidenceTable
 from rlm.tasks.questions import Plan, Question, from_markdown, from_task
 from rlm.tasks.research import Research, plan_research, research, resume_research
 from rlm.testing import ScriptedModel
+from rlm.types import Citation, Coverage, RunResult
 
 OFFERS = [
     TextSource("a.txt", "Zeppelin Works offers the crane for 90,000 euros.\nThe notice is three months.\n"),
@@ -153,6 +158,16 @@ async def test_the_same_words_in_two_documents_are_one_source_with_two_places(
     assert [one.sources for one in found.findings] == [(1,)]
 
 
+async def test_passages_that_are_mostly_the_same_stretch_are_one_source(
+    researched: Run, block: Callable[[str], str]
+) -> None:
+    code = block("finalize('It costs 90,000 euros [1][2].', evidence=[(0, 49), (30, 49), (50, 70)])")
+    model = ScriptedModel.of(root=[block("print(peek(0, 90))"), code], summary=summaries)
+    found = await researched("T", model, plan=from_markdown("# T\n- Cost?\n"), strategy="rlm")
+    assert [(one.citation.start, one.citation.end) for one in found.sources] == [(0, 49), (50, 70)]
+    assert found.findings[0].sources == (1,)
+
+
 async def test_what_was_found_under_an_earlier_question_is_not_told_twice(researched: Run) -> None:
     model = ScriptedModel.of(direct=scripted, summary=summaries)
     plan = from_markdown("# T\n- What is the notice?\n- How long is the notice?\n")
@@ -191,6 +206,7 @@ async def test_models_plan_answer_compare_and_sum_up(researched: Run) -> None:
     assert "Nobody said this" not in found.report
     assert "[77]" not in found.report
     assert found.result.usage[0].calls == len(model.requests)
+    assert found.result.coverage.complete
 
 
 async def test_a_plan_that_is_given_is_what_is_asked(researched: Run) -> None:
@@ -245,11 +261,15 @@ async def test_limits_are_shared_among_the_questions(researched: Run, tmp_path: 
 async def test_a_document_can_put_neither_heading_nor_link_into_the_report(researched: Run) -> None:
     text = (
         "The crane costs 5 euros [click](http://x.example) <b>now</b>\n# Owned heading of the crane costs\n"
+        "\n1. The crane costs more.\n\n- The crane costs less.\n"
     )
     found = await researched("What does the crane cost?", context=[TextSource("x.txt", text)])
     assert "[click](" not in found.report
     assert "<b>" not in found.report
     assert "\n# Owned" not in found.report
+    shown = re.findall(r"^- (.*)$", found.report, re.MULTILINE)
+    assert any("The crane costs more" in line for line in shown)
+    assert not [line for line in shown if line.startswith(("1.", "- "))]
 
 
 async def test_nothing_to_research_is_refused(researched: Run) -> None:
@@ -259,28 +279,148 @@ async def test_nothing_to_research_is_refused(researched: Run) -> None:
         await researched("  ")
 
 
-def test_every_sentence_of_a_passage_has_its_source() -> None:
-    """A mark stands behind the last sentence of what it is for; those before it stand in the passage, too."""
-    from rlm.tasks.evidence_table import _claims
-    from rlm.types import Citation, Coverage, RunResult
-
-    quote = "The notice period is ninety days. It begins with the letter."
-    citation = Citation("[¹]", quote, 0, len(quote), "a.txt", None, 1, True)
+def findings_of(
+    answer: str, *quotes: str, question: str = "What is it?"
+) -> list[tuple[str, tuple[int, ...]]]:
+    """The claims of `answer` to a question, whose evidence are `quotes`, with their sources."""
+    places = [0]
+    for quote in quotes:
+        places.append(places[-1] + len(quote) + 1)
     result = RunResult(
         run_id="r",
-        answer=f"{quote} [1] Nobody has ever used it.",
+        answer=answer,
         confidence=None,
         stop_reason="finalized",
         forced=False,
         strategy="rlm",
-        citations=(citation,),
-        coverage=Coverage(input_chars=len(quote)),
+        citations=tuple(
+            Citation(marker(number), quote, start, start + len(quote), "a.txt", None, number, True)
+            for number, (quote, start) in enumerate(zip(quotes, places, strict=False), 1)
+        ),
+        coverage=Coverage(input_chars=places[-1]),
         usage=(),
         rounds=1,
         sub_calls=0,
         seconds=0.0,
     )
-    assert [sources for _, sources in _claims(result, {1: 7})] == [(7,), (7,), ()]
+    table = EvidenceTable()
+    table.add(Question("1", question), Answered(result))
+    return [(one.text, one.sources) for one in table.findings]
+
+
+def test_every_sentence_of_a_passage_has_its_source() -> None:
+    """A mark stands behind the last sentence of what it is for; those before it stand in the passage, too."""
+    quote = "The notice period is ninety days. It begins with the letter."
+    found = findings_of(f"{quote} [1] Nobody has ever used it.", quote)
+    assert [sources for _, sources in found] == [(1,), (1,), ()]
+
+
+@pytest.mark.parametrize(
+    ("end", "shown"),
+    [
+        (" [1].", "."),
+        ("[1].", "."),
+        (" [1][1].", "."),
+        (". [1]", "."),
+        (" [1], now.", ", now."),
+        (" [1] now", " now"),
+    ],
+)
+def test_a_mark_that_is_taken_out_leaves_no_blank_before_a_full_stop(end: str, shown: str) -> None:
+    notice = "The notice is ninety days"
+    assert findings_of(notice + end, f"{notice}.") == [(notice + shown, (1,))]
+
+
+def test_without_a_model_a_question_has_its_eight_best_passages() -> None:
+    """Those that hold less than half of what the best one holds are left out."""
+    question = "What does the red crane of the northern yard cost?"
+    best = [f"The red crane of the northern yard costs {n}00 euros in week {n}." for n in range(10)]
+    found = findings_of(EXTRACTS, "The crane rests.", *best, question=question)
+    assert [text for text, _ in found] == best[:8]
+    assert [sources for _, sources in found] == [(n,) for n in range(1, 9)]
+
+
+def test_of_a_long_passage_a_finding_holds_the_sentences_that_say_most() -> None:
+    filler = "Nothing of that was ever written down by anybody. " * 4
+    quote = f"{filler}The red crane costs 900 euros. {filler}The yard is paid for the crane in May."
+    ((text, _),) = findings_of(EXTRACTS, quote, question="What does the red crane of the yard cost?")
+    assert "The red crane costs 900 euros." in text
+    assert "The yard is paid for the crane in May." in text
+    assert len(text) < len(quote) / 2
+
+
+@pytest.mark.parametrize(
+    ("said", "warning", "questions"),
+    [
+        ("- Who?\n- What does it cost?\n- Why?\n", "the model planned 3 questions: the first 2 are asked", 2),
+        ("I can't.", "the model's plan could not be used (the plan holds no question", 1),
+    ],
+)
+async def test_a_plan_of_too_many_questions_or_none_is_mended_and_said(
+    researched: Run, said: str, warning: str, questions: int
+) -> None:
+    def planning(request: Request) -> str:
+        planned = request.messages[-1].content.startswith("Plan research")
+        return said if planned else summaries(request)
+
+    model = ScriptedModel.of(direct=scripted, summary=planning)
+    found = await researched("What does the crane cost", model, most=2)
+    assert len(found.plan.leaves) == questions
+    assert any(one.startswith(warning) for one in found.result.warnings)
+
+
+async def test_a_warning_of_several_questions_is_given_once(
+    researched: Run, block: Callable[[str], str]
+) -> None:
+    code = block("peek(0, 9)\nfinalize('NOT_FOUND')")
+    model = ScriptedModel.of(direct="NOT_FOUND", root=lambda _: code, summary=summaries)
+    found = await researched("Compare the offers", model)
+    assert len(found.gaps) == 2
+    assert sum("went on as an RLM" in one for one in found.result.warnings) == 1
+
+
+async def test_evidence_that_does_not_stand_is_counted_and_left_out(
+    researched: Run, block: Callable[[str], str]
+) -> None:
+    evidence = "['The notice is three months.', 'a blue crane stands here']"
+    code = block(f"peek(0, 9)\nfinalize('Three months [1]. It is blue [2].', evidence={evidence})")
+    plan = from_markdown("# T\n- What is the notice?\n")
+    found = await researched(
+        "T", ScriptedModel.of(root=[code, code], summary=summaries), plan=plan, strategy="rlm"
+    )
+    assert [one.sources for one in found.findings] == [(1,), ()]
+    warning = "1 pieces of evidence do not stand in the input and were left out"
+    assert warning in found.result.warnings
+
+
+async def test_where_the_summary_model_fails_conflicts_are_seen_without_it_and_the_findings_stand(
+    researched: Run,
+) -> None:
+    offers = "Zeppelin Works offers the crane for {} euros."
+    quotes = "\n".join(f'"{offers.format(price)}"' for price in ("90,000", "95,000"))
+
+    def fails(request: Request) -> str:
+        if "numbered passages" in request.messages[-1].content:
+            return "I see none."
+        raise ModelUnavailable("gone for good")
+
+    model = ScriptedModel.of(direct=f"It costs 90,000 or 95,000 [1][2].\nEvidence:\n{quotes}", summary=fails)
+    plan = from_markdown("# T\n- What does the crane cost?\n")
+    found = await researched("T", model, plan=plan)
+    assert [one.sources for one in found.conflicts] == [(1, 2)]
+    assert found.report.startswith("# T\n\n## Findings")
+    for warning in (
+        "contradictions were looked for without a model: the reply holds no JSON array",
+        "the report has no summary: gone for good",
+    ):
+        assert warning in found.result.warnings
+
+
+async def test_where_the_provider_failed_every_question_that_is_why_it_stopped(researched: Run) -> None:
+    model = ScriptedModel.of(direct=ModelUnavailable("gone for good"), summary=summaries)
+    found = await researched("Compare the offers", model)
+    assert found.result.stop_reason == "model"
+    assert len(found.gaps) == 2
 
 
 async def test_a_question_whose_provider_failed_is_asked_again_and_the_answered_ones_are_not(
@@ -343,12 +483,14 @@ async def test_the_input_is_loaded_once_for_all_questions(tmp_path: Path, sandbo
     watchers are told once that it began and ended."""
     told: list[Event] = []
     text = b"Zeppelin Works offers the crane for 90,000 euros.\nThe notice is three months.\n"
-    settings = Settings(store=tmp_path / "rlm.db", sandbox=sandbox_level)
+    settings = Settings(store=tmp_path / "rlm.db", sandbox=sandbox_level, strategy="rlm")
     rlm = RLM("extractive", settings=settings, observe=told.append)
     found = await research(rlm, TASK, [StreamSource("stdin", io.BytesIO(text))])
     assert {one.question.number for one in found.findings} == {"1", "2"}
     names = [type(event).__name__ for event in told]
-    assert [names.count(name) for name in ("ContextLoaded", "RunStarted", "RunEnded")] == [1, 1, 1]
+    assert [names.count(name) for name in ("ContextLoaded", "RunStarted", "KernelOpened", "RunEnded")] == [
+        1
+    ] * 4
     assert [event.name for event in told if isinstance(event, PartStarted)] == ["q1", "q2", "q3"]
     assert [event.done for event in told if isinstance(event, PartEnded)] == [1, 2, 3]
     async with Journal.open(tmp_path / "rlm.db") as journal:

@@ -99,6 +99,47 @@ async def test_research_ends_at_its_bound_and_is_not_done_twice(
     assert none.reports == ()
 
 
+async def test_at_most_three_questions_a_turn_and_no_more_than_there_may_be(
+    worked: Work, block: Callable[[str], str]
+) -> None:
+    """Who may ask for no more is not told how to."""
+    five = "\\n".join(f"RESEARCH: What caused lock {number}?" for number in range(5))
+    turns = [block(f"peek(0, 9)\nfinalize('{five}')"), block(f"peek(0, 9)\nfinalize('{five}')")]
+    last = block("peek(0, 9)\nfinalize('Done. <promise>COMPLETE</promise>')")
+    model = ScriptedModel.of(root=roots(*turns, last), summary=summary)
+    run = await worked(model, card(), most_research=4)
+    asked = [report.plan.task for report in run.reports]
+    assert asked == [f"What caused lock {number}?" for number in range(4)]
+    told = [one.task for one in model.requests if one.role == "root" and "one question of" not in one.task]
+    assert ["`RESEARCH: question`" in task for task in told] == [True, True, False]
+
+
+async def test_of_a_long_report_the_card_gets_the_beginning_and_its_run(
+    worked: Work, block: Callable[[str], str]
+) -> None:
+    source = "".join(
+        f"The lock was caused by writer {number} of the {number} writers.\n" for number in range(300)
+    )
+    answer = "' '.join(f'So {n} [{n}].' for n in range(1, 60))"
+    found = f"hits = search('caused by[^.]*')\nfinalize({answer}, evidence=hits)"
+    ends = iter(
+        [
+            block("peek(0, 9)\nfinalize('RESEARCH: What caused the lock?')"),
+            block("peek(0, 9)\nfinalize('Done. <promise>COMPLETE</promise>')"),
+        ]
+    )
+
+    def root(request: Request) -> str:
+        return block(found) if "one question of" in request.task else next(ends)
+
+    run = await worked(ScriptedModel.of(root=root, summary=summary), card(), sources=[source])
+    (note,) = run.card.context.notes
+    (report,) = run.reports
+    assert len(report.report) > 8_000
+    assert len(note) < 8_200
+    assert note.endswith(f"[… cut; the whole report is run {report.result.run_id}]")
+
+
 async def test_without_a_model_what_was_last_asked_is_looked_up(worked: Work) -> None:
     run = await worked("extractive", card())
     assert "The timeout is 5 seconds." in run.result.answer

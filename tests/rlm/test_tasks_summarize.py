@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import random
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -197,6 +199,22 @@ async def test_a_state_that_the_model_wrote_is_not_said_twice(summary: Summarize
     assert found.text.count("error_fixing") == 1
 
 
+async def test_a_state_that_the_model_left_out_is_put_in(summary: Summarize) -> None:
+    card = {"id": "17", "state": "error_fixing", "messages": [{"role": "user", "content": TALK[0][1]}]}
+    model = ScriptedModel.of(summary="## Task Summary\n- The refund must never be paid twice. [m2]\n")
+    found = await summary([TextSource("card.json", json.dumps(card), "json")], model, tokens=800)
+    assert re.search(r"## Current State\n- The card is in the state error_fixing\. \[m\d\]", found.text)
+
+
+async def test_a_short_chat_is_summarized_though_that_saves_nothing(summary: Summarize) -> None:
+    line = "- Refunds are never paid twice, and the webhook has to answer within 2 seconds, Ann says. [m1]"
+    more = "- Ben wants to look at part 1 again. [m2]\n" * 5
+    model = ScriptedModel.of(summary=f"## Task Summary\n{line}\n## Remaining Work\n{more}")
+    found = await summary([chat(2)], model, tokens=800)
+    assert line in found.text
+    assert (found.result.stop_reason, found.result.warnings) == ("finalized", ())
+
+
 async def test_the_model_is_told_how_long_the_summary_may_be(summary: Summarize) -> None:
     asked: list[str] = []
 
@@ -252,6 +270,24 @@ async def test_children_read_sections_and_points_without_a_true_quote_are_left_o
     assert len(lines(found.text)) == 3
     assert found.result.coverage.complete
     assert any("3 points were left out" in warning for warning in found.result.warnings)
+
+
+async def test_sections_that_the_tokens_do_not_hold_are_counted(summary: Summarize) -> None:
+    model = ScriptedModel.of(child=points, summary="All [1].")
+    found = await summary([TextSource("report.md", REPORT, "markdown")], model, tokens=110)
+    assert COUNT(found.text) <= 110
+    assert "2 of 3 sections have no line: 110 tokens do not hold more" in found.result.warnings
+
+
+async def test_documents_fill_the_tokens_that_they_have_words_for(summary: Summarize) -> None:
+    draw = random.Random(5)
+    words = [
+        first + last for first in ("bar", "cel", "dor", "fen", "gal") for last in ("an", "ik", "os", "um")
+    ]
+    said = [[*draw.sample(words, 7), str(draw.randrange(900))] for _ in range(800)]
+    text = " ".join(f"{' '.join(one).capitalize()}." for one in said)
+    found = await summary([text], tokens=1_000)
+    assert 950 <= COUNT(found.text) <= 1_000
 
 
 async def test_a_section_no_child_can_read_is_extracted(summary: Summarize) -> None:
@@ -326,3 +362,29 @@ async def test_the_kind_can_be_said(summary: Summarize) -> None:
     assert (await summary([prose])).kind == "document"
     assert (await summary([prose], kind="chat")).kind == "history"
     assert (await summary([chat(10)], kind="document")).kind == "document"
+
+
+async def test_what_looks_like_a_mark_in_a_message_stays_as_it_was_said(summary: Summarize) -> None:
+    said = "The hall must have at least 400 (m2), as agreed in [m7]."
+    more = TextSource("more.json", json.dumps([{"role": "user", "content": said}]), "json")
+    found = await summary([chat(30), more])
+    assert f"- {said} [m31]" in found.text
+    assert [one.status for one in found.facts if one.text == said] == ["kept"]
+
+
+async def never(request: Request) -> str:
+    return await asyncio.Event().wait() and ""
+
+
+@pytest.mark.parametrize(
+    ("limits", "reason"), [(Limits(seconds=0.3), "time"), (Limits(tokens=1_000), "tokens")]
+)
+async def test_a_limit_that_ends_the_reading_is_the_stop_reason(
+    summary: Summarize, limits: Limits, reason: str
+) -> None:
+    # One sentence that so short a summary has no room for: there is nothing for an overview to be asked of.
+    text = f"It rained on {' and '.join(f'sample {number}' for number in range(60))}."
+    report = TextSource("report.md", f"# Method\n\n{text}", "markdown")
+    found = await summary([report], ScriptedModel.of(child=never), limits=limits, tokens=100)
+    assert found.result.stop_reason == reason
+    assert any("no child could read it" in warning for warning in found.result.warnings)

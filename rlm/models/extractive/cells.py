@@ -169,7 +169,7 @@ if chosen:
     text = "\\n\\n".join(f"{{plain(line)}} {{mark(number)}}" for number, (_, line) in enumerate(cited, 1))
     sure = rare and all(term.casefold() in chosen[0][1].casefold() for term in rare[:2])
     finalize(
-        "Extracts (no language model was asked):\\n" + text,
+        {extracts} + text,
         confidence="medium" if sure else "low",
         evidence=[span for span, _ in cited],
     )

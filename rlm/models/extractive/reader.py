@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from prompts import NOT_FOUND
 from rlm.models.base import Request
+from rlm.models.extractive.said import EXTRACTS
 from rlm.models.extractive.sentences import sentences
 from rlm.models.extractive.words import (
     asks_for_all,
@@ -77,7 +78,7 @@ def read(request: Request) -> str:
     lines = [" ".join(extract.text.split()) for extract in found]
     if request.role == "direct":
         quotes = "\n".join(f'"{line}"' for line in lines)
-        return "Extracts (no language model was asked):\n" + "\n\n".join(lines) + f"\n\nEvidence:\n{quotes}"
+        return f"{EXTRACTS}\n" + "\n\n".join(lines) + f"\n\nEvidence:\n{quotes}"
     return "\n".join(lines)
 
 

@@ -10,6 +10,7 @@ from rlm.errors import ModelRejected
 from rlm.models.base import Request
 from rlm.models.extractive import cells
 from rlm.models.extractive.computing import computing_block
+from rlm.models.extractive.said import EXTRACTS, NO_WORDS, NOTHING
 from rlm.models.extractive.words import asks_when, is_overview, parts, peculiar, telling, terms
 
 __all__ = ["next_block"]
@@ -27,14 +28,6 @@ _SEARCHED_BY = 3
 
 _SEARCHING = (cells.LOAD, cells.ORIENT, cells.WINDOWS, cells.RECURSE, cells.CONVERGE)
 _SPREADING = (cells.LOAD, cells.SPREAD, cells.RECURSE, cells.CONVERGE)
-_NO_WORDS = (
-    "The question holds no word that could be looked for (no language model was asked: only its own words "
-    "can be)."
-)
-_NOTHING = (
-    "No passage of the input holds the words of the question (no language model was asked: only its own "
-    "words were looked for)."
-)
 
 
 def next_block(request: Request) -> str:
@@ -65,7 +58,8 @@ def _filled(request: Request) -> str:
         most_bytes=_MOST_BYTES,
         most_pieces=_MOST_PIECES,
         piece=_PIECE,
-        not_found=repr(_NOTHING if words else _NO_WORDS),
+        extracts=repr(f"{EXTRACTS}\n"),
+        not_found=repr(NOTHING if words else NO_WORDS),
     )
 
 
