@@ -84,6 +84,35 @@ def test_documents_become_sections_with_sources(rlm, tmp_path) -> None:
     assert re.search(r"^  \[¹\] \w+\.\w+:\d", text.partition("\nSources\n")[2], re.MULTILINE)
 
 
+@pytest.mark.parametrize("out", ["none/there.md", "folder"])
+@pytest.mark.parametrize("command", [("summarize",), ("research", "What does the crane cost?")])
+def test_an_out_that_can_not_be_a_file_is_refused_before_anything_is_asked(
+    rlm, tmp_path, command, out
+) -> None:
+    (tmp_path / "work" / "folder").mkdir()
+    ran = rlm(*command, str(EXAMPLES / "offers"), "--out", out)
+    assert ran.code == 2
+    assert f"--out {out}" in ran.one_line
+    assert rlm("runs", "--json").json == []
+
+
+def test_an_out_that_is_no_ordinary_file_stays_what_it_is(rlm, tmp_path) -> None:
+    """A device, a pipe or a link is written through, not put out of its place."""
+    pipe, real, link = tmp_path / "pipe", tmp_path / "real.md", tmp_path / "link.md"
+    os.mkfifo(pipe)
+    link.symlink_to(real)
+    read: list[str] = []
+    reader = threading.Thread(target=lambda: read.append(pipe.read_text()), daemon=True)
+    reader.start()
+    for out in (pipe, link):
+        assert rlm("summarize", str(EXAMPLES / "chat.md"), "--quiet", "--out", str(out)).code == 0
+    assert pipe.is_fifo()
+    assert link.is_symlink()
+    reader.join(10)
+    assert "## Task Summary" in real.read_text()
+    assert read == [real.read_text()]
+
+
 def test_a_summary_is_no_run_that_resume_goes_on_with(rlm) -> None:
     done = rlm("summarize", str(EXAMPLES / "chat.md"), "--json", "--quiet")
     ran = rlm("resume", done.json["run_id"])
