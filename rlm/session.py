@@ -215,17 +215,26 @@ class Session:
 
     async def _grow(self) -> None:
         """Bring what was appended into the context."""
-        if not self._pending:
+        pending = list(self._pending)
+        if not pending:
             return
-        pending, self._pending = self._pending, []
         self._grown += 1
         folder = self._workspace.folder / f"grown-{self._grown}"
         with Workspace() as side:
-            loaded = await side.load(pending)
-            # A thread of its own, waited for: the folders must not go while it writes.
-            grown = await asyncio.shield(
-                asyncio.ensure_future(asyncio.to_thread(_grown, self._body, loaded, folder))
-            )
+            try:
+                loaded = await side.load(pending)
+            except DocumentError:
+                del self._pending[: len(pending)]
+                raise
+            growing = asyncio.ensure_future(asyncio.to_thread(_grown, self._body, loaded, folder))
+            try:
+                grown = await asyncio.shield(growing)
+            except asyncio.CancelledError:
+                # Neither folder must go while it writes.
+                await asyncio.wait([growing])
+                shutil.rmtree(folder, ignore_errors=True)
+                raise
+        del self._pending[: len(pending)]
         former, self._context = self._context, grown
         self._body.close()
         self._body = grown.open()
