@@ -55,13 +55,11 @@ def resume(
     """
     from rlm.cli.progress import Progress
     from rlm.engine import Settings
-    from rlm.resume import LeftRun
     from rlm.runtime import RLM
     from rlm.tasks.comparison import Comparison
     from rlm.types import RunResult
 
-    name, job = with_journal(store, lambda journal: _kind(journal, run))
-    left = with_journal(store, lambda journal: LeftRun.read(journal, name, job=job))
+    left, job = with_journal(store, lambda journal: _resumable(journal, run))
     if left.result is not None and job is None:
         leave_with(left.result, as_json=as_json, quiet=quiet)
         return
@@ -108,8 +106,9 @@ def replay(
     from rlm.engine import Settings
     from rlm.journal import default_store
     from rlm.replay import replay as replayed
+    from rlm.resume import LeftRun
 
-    left = with_journal(store, lambda journal: _left(journal, run))
+    left = with_journal(store, lambda journal: LeftRun.read(journal, run))
     settings = Settings(sandbox=_level(sandbox, left))
     with Progress(quiet=quiet, seconds=left.facts["limits"]["seconds"]) as progress:
         again = run_interruptible(
@@ -127,21 +126,18 @@ def replay(
     leave_with(again.result, as_json=as_json, quiet=quiet)
 
 
-async def _left(journal: Journal, run: str) -> LeftRun:
-    from rlm.resume import LeftRun
-
-    return await LeftRun.read(journal, run)
-
-
 def _level(option: SandboxOption, left: LeftRun) -> int | Literal["auto"]:
     return allowed_level(option, model_written=left.facts["model"] != "extractive")
 
 
-async def _kind(journal: Journal, run: str) -> tuple[str, str | None]:
-    """The run's whole name, and which kind of job it is, of those that are gone on with."""
+async def _resumable(journal: Journal, run: str) -> tuple[LeftRun, str | None]:
+    """The run, and which kind of job it is, of those that are gone on with."""
+    from rlm.resume import LeftRun
+
     name = await journal.resolve(run)
     kind = (await journal.get(name)).settings.get("job")
-    return name, kind if kind in _JOBS else None
+    job = kind if kind in _JOBS else None
+    return await LeftRun.read(journal, name, job=job), job
 
 
 async def _resumed(rlm: RLM, run_id: str, job: str | None) -> RunResult | Research | Comparison:
