@@ -92,10 +92,7 @@ class RunOptions:
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what it would take; ask no model, spend nothing.")
     ] = False
-    sandbox: Annotated[
-        SandboxOption,
-        typer.Option(envvar="RLM_SANDBOX", help="Isolation: auto takes the strongest, 0 is none at all."),
-    ] = "auto"
+    sandbox: SandboxOption = "auto"
     trace: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Write what happens there, as JSON lines.", show_default=False),

@@ -27,17 +27,13 @@ __all__ = ["replay", "resume"]
 
 _JOBS = ("research", "compare")
 
-Sandbox = Annotated[
-    SandboxOption,
-    typer.Option(envvar="RLM_SANDBOX", help="Isolation: auto takes the strongest, 0 is none at all."),
-]
 Json = Annotated[bool, typer.Option("--json", help="Print the whole result as JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no account on stderr.")]
 
 
 def resume(
     run: RunArgument,
-    sandbox: Sandbox = "auto",
+    sandbox: SandboxOption = "auto",
     store: StoreOption = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -87,7 +83,7 @@ def resume(
 
 def replay(
     run: RunArgument,
-    sandbox: Sandbox = "auto",
+    sandbox: SandboxOption = "auto",
     store: StoreOption = None,
     as_json: Json = False,
     quiet: Quiet = False,
