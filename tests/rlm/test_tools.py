@@ -395,6 +395,41 @@ async def test_whatever_an_async_function_raises_stays_in_its_call(error) -> Non
         await Toolbox([act]).run(ToolCall("act"))
 
 
+async def test_calls_in_a_round_and_what_they_give_in_a_run_are_bounded(run, block, monkeypatch) -> None:
+    """driver.md 3.18: the journal keeps it all."""
+    monkeypatch.setattr("rlm.tool_calls.MOST_CALLS", 3)
+    monkeypatch.setattr("rlm.tool_calls.MOST_BYTES", 2**20)
+
+    def give(size: int) -> str:
+        """Gives so much."""
+        return "x" * size
+
+    first = """
+def attempt(size):
+    try:
+        return len(give(size))
+    except ToolError as error:
+        return str(error)
+calls = [attempt(1) for _ in range(4)]"""
+    second = "peek(0, 1)\nfinalize([calls, [attempt(600_000) for _ in range(3)]])"
+    (calls, sizes), _ = await ask(run, block, [give], first, second)
+    assert calls == [1, 1, 1, "3 calls of tools in one block are the limit; go on in the next"]
+    assert sizes == [600_000, 600_000, "tools have given 1 MB in this run, which is the limit"]
+
+
+async def test_a_tool_ends_with_the_time_of_its_run(run, block) -> None:
+    """driver.md 4.7 with 3.18: also where it may take longer itself."""
+
+    async def never() -> None:
+        """Never ends."""
+        await asyncio.Event().wait()
+
+    code = "peek(0, 1)\nsaid = ''\ntry:\n    never()\nexcept ToolError as error:\n    said = str(error)"
+    limits = Limits(seconds=4)
+    answer, _ = await ask(run, block, [never], code, "finalize(said)", limits=limits)
+    assert "the run's 4 seconds are used up" in answer
+
+
 async def test_threads_that_never_end_are_bounded() -> None:
     release = threading.Event()
 
