@@ -66,6 +66,22 @@ async def test_the_root_is_told_name_signature_and_first_line(run, block) -> Non
     assert "ToolError" not in without.requests[0].messages[0].content
 
 
+def test_a_default_that_is_long_or_no_plain_value_is_not_shown() -> None:
+    """driver.md 3.18: a signature is for a prompt, which no object's address belongs in."""
+
+    def look(
+        where: Path = Path("/somewhere"), what: str = "x" * 50, times: int = 2, why: str | None = None
+    ) -> int:
+        """Looks."""
+        return times
+
+    (doc,) = Toolbox([look]).docs
+    assert (
+        doc.call
+        == "look(where: pathlib.Path = ..., what: str = ..., times: int = 2, why: str | None = None) -> int"
+    )
+
+
 async def test_arguments_are_validated_against_the_annotations(run, block) -> None:
     """driver.md 3.18: arguments validated; what does not match is told with the signature."""
     code = """
@@ -96,7 +112,7 @@ async def test_a_failing_tool_is_a_tool_error_in_the_cell(run, block, monkeypatc
 
     def fail() -> None:
         """Fails at length."""
-        raise RuntimeError("x" * 1_990 + " sk-planted-0123456789 " + "y" * 9_000)
+        raise RuntimeError("x" * 1_960 + " sk-planted-0123456789 " + "y" * 9_000)
 
     code = """
 peek(0, 1)
