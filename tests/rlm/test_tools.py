@@ -463,6 +463,25 @@ async def test_threads_that_never_end_are_bounded() -> None:
     assert await box.run(ToolCall("wait")) is None
 
 
+def test_a_thread_that_outlives_its_event_loop_ends_without_a_word(monkeypatch) -> None:
+    """Nobody waits for it any more."""
+    said: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", said.append)
+    release = threading.Event()
+
+    def wait() -> None:
+        """Waits."""
+        release.wait(30)
+
+    with pytest.raises(BadCall, match="gave nothing within"):
+        asyncio.run(Toolbox([wait], seconds=0.05).run(ToolCall("wait")))
+    (thread,) = [one for one in threading.enumerate() if one.name == "rlm-tool-wait"]
+    release.set()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert said == []
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
