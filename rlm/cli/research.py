@@ -48,7 +48,7 @@ def research(
         Path | None,
         typer.Option(metavar="FILE", help="Ask the questions of this plan.", show_default=False),
     ] = None,
-    questions: Annotated[int, typer.Option(help="How many questions to plan at most.")] = 8,
+    questions: Annotated[int, typer.Option(min=1, help="How many questions to plan at most.")] = 8,
     out: OutOption = None,
     *,
     given: RunOptions,
