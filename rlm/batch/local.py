@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Self
 
@@ -34,9 +35,10 @@ class LocalEngine:
         self.slots = slots
         self._rlm = rlm
         self._room_at = 0.0
-        self._opening = Journal.open(store)
-        self._journal: Journal | None = None
-        self._kernels: KernelPool | None = None
+        self._store = store
+        self._stack = AsyncExitStack()
+        self._journal: Journal
+        self._kernels: KernelPool
 
     async def run(self, job: Job) -> Outcome:
         """The result, or what the task can't be run for. Raises what would fail every other task as well:
@@ -50,15 +52,12 @@ class LocalEngine:
 
     async def _usage(self, run_id: str) -> tuple[Usage, ...]:
         """What a run that failed had taken until then."""
-        assert self._journal is not None
         if not await self._journal.holds(run_id):
             return ()
         return Recording.of(await self._journal.events(run_id)).spent.usage
 
     async def _run(self, job: Job) -> RunResult:
-        assert self._journal is not None
-        assert self._kernels is not None
-        await self._make_room(self._journal)
+        await self._make_room()
         rlm = self._rlm.sharing(self._kernels, self._journal, job.limits)
         task = job.task
         sources = task.sources()
@@ -66,22 +65,23 @@ class LocalEngine:
             return await rlm.resume(job.run_id, context=sources, take_over=True, cost_usd=job.limits.cost_usd)
         return await rlm.run(task.task, sources, schema=task.schema, run_id=job.run_id)
 
-    async def _make_room(self, journal: Journal) -> None:
+    async def _make_room(self) -> None:
         """Keep the journal within its size, now and then: all of it is looked through for that."""
         if time.monotonic() >= self._room_at:
             self._room_at = time.monotonic() + _ROOM_SECONDS
-            await journal.prune(most_bytes=self._rlm.settings.store_mb << 20)
+            await self._journal.prune(most_bytes=self._rlm.settings.store_mb << 20)
 
     async def __aenter__(self) -> Self:
-        self._journal = await self._opening.__aenter__()
-        self._journal.redact(secrets_of(os.environ))
-        self._kernels = self._rlm.kernels(self.slots)
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(self._rlm.aclose)
+            self._journal = await stack.enter_async_context(Journal.open(self._store))
+            self._journal.redact(secrets_of(os.environ))
+            self._kernels = self._rlm.kernels(self.slots)
+            stack.push_async_callback(self._kernels.close)
+            self._stack = stack.pop_all()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._kernels is not None:
-            await self._kernels.close()
-        await self._rlm.aclose()
-        await self._opening.__aexit__(kind, error, trace)
+        await self._stack.aclose()
