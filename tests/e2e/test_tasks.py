@@ -192,6 +192,30 @@ def test_the_card_example_runs_offline_from_end_to_end(environment, sandbox_flag
     assert "caused by two connections that write in one test" in done.stdout
 
 
+@pytest.mark.parametrize("command", ["summarize", "research", "compare"])
+def test_where_the_provider_never_answers_the_exit_code_says_so(
+    rlm, provider_server, providers, command
+) -> None:
+    """surface.md: 4 model provider."""
+    provider_server.always = providers.Status(401, "no such key", "authentication_error")
+    question = () if command == "summarize" else ("What does the crane cost?",)
+    model = f"openai:m@{provider_server.url}/v1"
+    ran = rlm(command, *question, str(EXAMPLES / "offers"), "--model", model)
+    assert ran.code == 4, ran.stderr
+    assert "wants a key" in ran.stdout + ran.stderr
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("research", "Which insurance covers lightning?"), ("compare", "How much?", "--max-calls", "0")],
+    ids=lambda one: one[0],
+)
+def test_where_there_is_no_answer_the_exit_code_says_so(rlm, command) -> None:
+    """surface.md: 1 ended without an answer."""
+    more = ("--method", "map-reduce") if command[0] == "compare" else ()
+    assert rlm(*command, str(EXAMPLES / "offers"), *more).code == 1
+
+
 @pytest.mark.parametrize("command", ["research", "compare"])
 def test_an_interrupted_job_is_one_run_that_resume_goes_on_with(
     rlm, rlm_process, provider_server, command
