@@ -156,13 +156,14 @@ async def ran(folder: Path, level: int, root: Callable[[Request], str], tasks: l
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory, sandbox_level: int) -> Iterator[dict[str, Any]]:
-    """What each kind's second task found."""
+    """What each kind's first task, which leaves it, and its second one found."""
 
     def root(request: Request) -> str:
         what, kind = request.task.split(" ", 1)
         plant, look = KINDS[kind]
         if what == "leave":
-            return block(f"peek(0, 3)\n{plant}\nfinalize('left')")
+            seen = f"{LOOK}\n{plant}\nseen = repr({look})"
+            return block(f"peek(0, 3)\n{seen}\nfinalize(seen)")
         return block(f"peek(0, 3)\n{LOOK}\nfinalize(repr({look}))")
 
     tasks = [f"{what} {kind}" for what in ("leave", "find") for kind in KINDS]
@@ -173,7 +174,8 @@ def found(tmp_path_factory: pytest.TempPathFactory, sandbox_level: int) -> Itera
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_a_task_leaves_no_later_task_finds(found: dict[str, Any], kind: str) -> None:
-    assert found[f"leave {kind}"] == "left", "it could leave it"
+    denied = kind == "an open socket"  # at levels 1 and up
+    assert denied or found[f"leave {kind}"] not in (None, "False", "[]"), "it is seen where it is left"
     assert found[f"find {kind}"] in ("False", "[]")
 
 
