@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from contextlib import AsyncExitStack
 from types import TracebackType
@@ -11,7 +10,7 @@ from typing import Self
 from prompts import PromptError
 from rlm.batch.job import Failure, Job, Outcome
 from rlm.errors import ConfigurationError, JournalError, RLMError
-from rlm.ground import secrets_of
+from rlm.ground import open_journal
 from rlm.journal import Journal
 from rlm.recording import Recording
 from rlm.runtime import RLM
@@ -25,17 +24,17 @@ _ROOM_SECONDS = 300.0
 
 
 class LocalEngine:
-    """Runs jobs with one RLM, up to `slots` of them at a time, within `async with`. `store` is its journal's.
+    """Runs jobs with one RLM, up to `slots` of them at a time, within `async with`. Its journal is that of
+    the RLM's settings.
 
     No kernel serves two tasks. A job whose run is in the journal goes on from there, whoever began it: the
     caller sees to it that nobody else has the job.
     """
 
-    def __init__(self, rlm: RLM, *, store: str, slots: int) -> None:
+    def __init__(self, rlm: RLM, *, slots: int) -> None:
         self.slots = slots
         self._rlm = rlm
         self._room_at = 0.0
-        self._store = store
         self._stack = AsyncExitStack()
         self._journal: Journal
         self._kernels: KernelPool
@@ -74,8 +73,7 @@ class LocalEngine:
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
             stack.push_async_callback(self._rlm.aclose)
-            self._journal = await stack.enter_async_context(Journal.open(self._store))
-            self._journal.redact(secrets_of(os.environ))
+            self._journal = await stack.enter_async_context(open_journal(self._rlm.settings))
             self._kernels = self._rlm.kernels(self.slots)
             stack.push_async_callback(self._kernels.close)
             self._stack = stack.pop_all()

@@ -130,7 +130,7 @@ def batch(
             )
             chosen = stack.enter_context(cluster)
         else:
-            chosen = LocalEngine(rlm, store=journal, slots=jobs)
+            chosen = LocalEngine(rlm, slots=jobs)
         try:
             before: dict[str, float] = {}
             if budget is not None and not results.is_new:

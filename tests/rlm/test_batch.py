@@ -89,7 +89,7 @@ class Folder:
                 told=lambda one: self.told.append(one.done),
                 before=before,
             )
-            engine = LocalEngine(rlm, store=str(self.store), slots=slots)
+            engine = LocalEngine(rlm, slots=slots)
             async with engine:
                 return await batch.run(engine)
 

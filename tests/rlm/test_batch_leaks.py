@@ -57,9 +57,9 @@ KINDS = {
         "[one.name for one in threading.enumerate() if one.name == 'planted']",
     ),
     "a process that goes on": (
-        "import os\ntry:\n    if os.fork() == 0:\n        import time, ctypes\n"
-        "        ctypes.CDLL(None).prctl(15, b'planted', 0, 0, 0)\n        time.sleep(600)\n"
-        "except OSError:\n    pass",
+        "import os\nnamed, naming = os.pipe()\ntry:\n    if os.fork() == 0:\n        import time, ctypes\n"
+        "        ctypes.CDLL(None).prctl(15, b'planted', 0, 0, 0)\n        os.close(naming)\n"
+        "        time.sleep(600)\nexcept OSError:\n    pass\nos.close(naming)\nos.read(named, 1)",
         "[pid for pid in os.listdir('/proc') if pid.isdigit() and 'planted' in "
         "open(f'/proc/{pid}/comm').read()]",
     ),
@@ -148,7 +148,7 @@ async def ran(folder: Path, level: int, root: Callable[[Request], str], tasks: l
         ResultsFile.open(folder / "r.jsonl", "b", {}) as results,
     ):
         batch = Batch(file, results, limits=Limits(), purse=Purse(None, slots=1), told=lambda _: None)
-        async with LocalEngine(rlm, store=str(folder / "rlm.db"), slots=1) as engine:
+        async with LocalEngine(rlm, slots=1) as engine:
             await batch.run(engine)
     lines = [json.loads(line) for line in (folder / "r.jsonl").read_text().splitlines()]
     return {line["id"]: line["answer"] for line in lines}
