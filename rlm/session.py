@@ -205,24 +205,24 @@ class Session:
 
     async def _grow(self) -> None:
         """Bring what was appended into the context."""
-        if not self._pending:
-            return
         pending = list(self._pending)
+        if not pending:
+            return
         self._grown += 1
         folder = self._workspace.folder / f"grown-{self._grown}"
         with Workspace() as side:
             try:
                 loaded = await side.load(pending)
-            except Exception:
-                # Else no question after it could be asked.
+            except DocumentError:
                 del self._pending[: len(pending)]
                 raise
-            writing = asyncio.ensure_future(asyncio.to_thread(_grown, self._body, loaded, folder))
+            growing = asyncio.ensure_future(asyncio.to_thread(_grown, self._body, loaded, folder))
             try:
-                grown = await asyncio.shield(writing)
+                grown = await asyncio.shield(growing)
             except asyncio.CancelledError:
-                # The folders must not go while it reads and writes there.
-                await asyncio.wait([writing])
+                # Neither folder must go while it writes.
+                await asyncio.wait([growing])
+                shutil.rmtree(folder, ignore_errors=True)
                 raise
         del self._pending[: len(pending)]
         former, self._context = self._context, grown

@@ -3,7 +3,6 @@ the earlier ones left it."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import Any, Protocol
@@ -132,7 +131,7 @@ class SessionKernel:
 
 
 class Seat:
-    """Implements Sandbox for one question. Closing it leaves the kernel open, unless a cell was cut off."""
+    """Implements Sandbox for one question. Closing it leaves the kernel open."""
 
     def __init__(
         self,
@@ -150,7 +149,6 @@ class Seat:
         self.changed = changed
         self._kernel = kernel
         self._sandbox: JupyterSandbox | None = None
-        self._cut = False
 
     async def open(self) -> None:
         async with AsyncExitStack() as undo:
@@ -160,12 +158,7 @@ class Seat:
 
     async def execute(self, code: str, *, round: int, timeout: float) -> CellResult:
         assert self._sandbox is not None
-        try:
-            return await self._sandbox.execute(code, round=round, timeout=timeout)
-        except asyncio.CancelledError:
-            # What it had done by then nobody knows: the next question gets a kernel without it.
-            self._cut = True
-            raise
+        return await self._sandbox.execute(code, round=round, timeout=timeout)
 
     async def interrupt(self) -> None:
         if self._sandbox is not None:
@@ -173,7 +166,7 @@ class Seat:
 
     async def close(self) -> None:
         self._sandbox = None
-        await (self._kernel.close() if self._cut else self._kernel.leave())
+        await self._kernel.leave()
 
 
 class _Switch:

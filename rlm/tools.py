@@ -14,6 +14,7 @@ import json
 import keyword
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self, get_type_hints
@@ -210,7 +211,7 @@ class Toolbox:
                 # A thread's boundary: who waits is to know whatever ended it, SystemExit too.
                 error = raised
             # A loop that is closed has nobody who waits.
-            if not loop.is_closed():
+            with suppress(RuntimeError):
                 loop.call_soon_threadsafe(done, value, error)
 
         self._threads += 1

@@ -101,10 +101,7 @@ def provider_server() -> Iterator[Any]:
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[str]:
     """The URL of a real PostgreSQL server (see tests/postgres_server.py); skips where there is none."""
-    postgres = _load("postgres_server")
-    with postgres.running_server() as url:
-        if url is None:
-            pytest.skip(postgres.NO_POSTGRES)
+    with _load("postgres_server").running_server() as url:
         yield url
 
 
@@ -113,12 +110,8 @@ def restartable_postgres() -> Iterator[Any]:
     """The URL of a database on a server that this test has for itself, and `restart(pause)`, which stops it
     for so many seconds; skips where there is none."""
     postgres = _load("postgres_server")
-    with postgres.restartable_server() as server:
-        if server is None:
-            pytest.skip(postgres.NO_POSTGRES)
-        url, restart = server
-        with postgres.database(url) as own:
-            yield own, restart
+    with postgres.restartable_server() as (url, restart), postgres.database(url) as own:
+        yield own, restart
 
 
 @pytest.fixture

@@ -19,12 +19,12 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 import psycopg
+import pytest
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-__all__ = ["NO_POSTGRES", "database", "find_binaries", "restartable_server", "running_server"]
+__all__ = ["database", "restartable_server", "running_server"]
 
-NO_POSTGRES = "no PostgreSQL: set RLM_TEST_PG_URL, or install one (Debian: sudo apt install postgresql)"
 _START_SECONDS = 60.0
 _PR_SET_PDEATHSIG = 1
 # A test's database may vanish with the machine; what it costs to make one counts.
@@ -41,65 +41,32 @@ _SETTINGS = {
 }
 
 
-def find_binaries() -> Path | None:
-    """The folder of `initdb` and `postgres`: the newest of Debian's, else the one on the PATH."""
-    versions = [
-        folder for folder in Path("/usr/lib/postgresql").glob("*/bin") if (folder / "initdb").exists()
-    ]
-    if versions:
-        return max(versions, key=lambda folder: float(folder.parent.name))
-    found = shutil.which("initdb")
-    return Path(found).resolve().parent if found else None
-
-
 @contextlib.contextmanager
-def running_server() -> Iterator[str | None]:
-    """The URL of a server's maintenance database; None where no server can be had."""
+def running_server() -> Iterator[str]:
+    """The URL of a server's maintenance database."""
     given = os.environ.get("RLM_TEST_PG_URL")
     if given:
         yield given
         return
-    binaries = find_binaries()
-    if binaries is None:
-        yield None
-        return
-    folder = Path(tempfile.mkdtemp(prefix="rlm-pg-"))  # short: a socket's path may have 107 bytes
-    try:
-        user = _ordinary_user(folder)
-        _run_initdb(binaries, folder, user)
-        with _served(binaries, folder, user) as url:
-            yield url
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with _made() as (binaries, folder, user), _served(binaries, folder, user) as url:
+        yield url
 
 
 @contextlib.contextmanager
-def restartable_server() -> Iterator[tuple[str, Callable[[float], Future[None]]] | None]:
+def restartable_server() -> Iterator[tuple[str, Callable[[float], Future[None]]]]:
     """A server of one's own: the URL of its maintenance database, and a function that ends it with its
-    sessions and, after so many seconds, starts it again, in the background. None where there are no
-    binaries."""
-    binaries = find_binaries()
-    if binaries is None:
-        yield None
-        return
-    folder = Path(tempfile.mkdtemp(prefix="rlm-pg-"))
-    stack = contextlib.ExitStack()
-    try:
-        user = _ordinary_user(folder)
-        _run_initdb(binaries, folder, user)
-        url = stack.enter_context(_served(binaries, folder, user))
+    sessions and, after so many seconds, starts it again, in the background."""
+    with _made() as made, contextlib.ExitStack() as stack:
+        url = stack.enter_context(_served(*made))
 
         def restart(pause: float) -> None:
             stack.close()
             time.sleep(pause)
-            stack.enter_context(_served(binaries, folder, user))
+            stack.enter_context(_served(*made))
 
-        # A server dies with the thread that started it.
+        # One thread for all of them: a server dies with the thread that started it.
         with ThreadPoolExecutor(1) as thread:
             yield url, lambda pause: thread.submit(restart, pause)
-    finally:
-        stack.close()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextlib.contextmanager
@@ -137,6 +104,35 @@ def _as(user: str | None) -> dict[str, Any]:
     if user is None:
         return {}
     return {"user": user, "group": pwd.getpwnam(user).pw_gid, "extra_groups": []}
+
+
+@contextlib.contextmanager
+def _made() -> Iterator[tuple[Path, Path, str | None]]:
+    """PostgreSQL's binaries, a folder with a new cluster, and who it belongs to, if not to us. Skips the test
+    where there are no binaries."""
+    binaries = _binaries()
+    if binaries is None:
+        pytest.skip(
+            "no PostgreSQL: set RLM_TEST_PG_URL, or install one (Debian: sudo apt install postgresql)"
+        )
+    folder = Path(tempfile.mkdtemp(prefix="rlm-pg-"))  # short: a socket's path may have 107 bytes
+    try:
+        user = _ordinary_user(folder)
+        _run_initdb(binaries, folder, user)
+        yield binaries, folder, user
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _binaries() -> Path | None:
+    """The folder of `initdb` and `postgres`: the newest of Debian's, else the one on the PATH."""
+    versions = [
+        folder for folder in Path("/usr/lib/postgresql").glob("*/bin") if (folder / "initdb").exists()
+    ]
+    if versions:
+        return max(versions, key=lambda folder: float(folder.parent.name))
+    found = shutil.which("initdb")
+    return Path(found).resolve().parent if found else None
 
 
 def _run_initdb(binaries: Path, folder: Path, user: str | None) -> None:

@@ -14,31 +14,29 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from benchmarks.provider import provider
 
-@contextmanager
-def provider(latency: float) -> Iterator[str]:
-    """The base URL of a provider in a process of its own."""
-    program = Path(__file__).with_name("provider.py")
-    process = subprocess.Popen(
-        [sys.executable, str(program), str(latency)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    try:
-        yield f"http://127.0.0.1:{process.stdout.readline().strip()}/v1"
-    finally:
-        process.stdin.close()
-        process.wait(10)
+_BLOCK = """```repl
+import builtins, os
+left = [name for name in globals() if name.startswith("planted")] + list(vars(builtins).get("seen", []))
+left += [name for name in os.listdir(".") if name.startswith("planted")]
+planted = builtins.seen = ["planted"]
+try:
+    open("planted", "w").write("x")
+except OSError:
+    pass
+said = sub_query("What does it say?", (0, min(200, context_meta()["chars"])))
+finalize({"left": left, "said": str(said), "first": peek(0, 20)})
+```"""
+"""What the root says: it looks for what an earlier task left, leaves something itself, asks a child."""
 
 
 def measure(tasks: int, jobs: int, latency: float, strategy: str, workers: int = 0) -> dict[str, Any]:
     """One batch: seconds, tasks a second, MB at a tenth and at the end, what leaked."""
-    with provider(latency) as url, tempfile.TemporaryDirectory() as name:
+    with provider(latency, _BLOCK) as url, tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         with (folder / "tasks.jsonl").open("w") as file:
             for number in range(tasks):
@@ -47,7 +45,7 @@ def measure(tasks: int, jobs: int, latency: float, strategy: str, workers: int =
                 file.write(json.dumps(line) + "\n")
         out = folder / "results.jsonl"
         command = [sys.executable, "-m", "rlm.cli", "batch", str(folder / "tasks.jsonl"), "--out", str(out)]
-        command += ["--model", f"openai:m@{url}", "--strategy", strategy, "--jobs", str(jobs), "--quiet"]
+        command += ["--model", f"openai:m@{url}/v1", "--strategy", strategy, "--jobs", str(jobs), "--quiet"]
         command += ["--store", str(folder / "rlm.db"), "--concurrency", str(jobs)]
         if workers:
             command += ["--engine", "ray", "--workers", str(workers)]

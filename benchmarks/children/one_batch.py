@@ -5,14 +5,11 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
+from benchmarks.provider import provider
 from rlm import RLM, Limits, Settings
 from rlm.cli import COLLECT_AT
 from rlm.events import CellEnded, CellStarted, Event
@@ -29,22 +26,6 @@ _ROOT = """```repl
 answers = sub_query_batch("What does it say?", list(chunk(max_chars={chars})))
 finalize(sum(answer.ok for answer in answers))
 ```"""
-
-
-@contextmanager
-def provider(latency: float) -> Iterator[str]:
-    """The URL of a provider in a process of its own."""
-    program = Path(__file__).with_name("provider.py")
-    process = subprocess.Popen(
-        [sys.executable, str(program), str(latency)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    try:
-        yield f"http://127.0.0.1:{process.stdout.readline().strip()}"
-    finally:
-        process.stdin.close()
-        process.wait(10)
 
 
 async def measure(

@@ -68,11 +68,6 @@ class Batch:
         results.summary.tasks = len(tasks.places) + len(tasks.bad)
         self._left = [place for place in tasks.places if not self._has_line(place)]
 
-    @property
-    def left(self) -> int:
-        """Tasks that are to be run."""
-        return len(self._left)
-
     async def run(self, engine: BatchEngine) -> BatchSummary:
         """Run what is left; every task has its line then. Raises what ends it before: UsageError,
         JournalError, SandboxRefused, ModelUnavailable when the provider fails task after task, SandboxError
@@ -83,9 +78,7 @@ class Batch:
             if str(bad.id) not in self._results.done:
                 self._write(bad.id, Outcome(None, Failure("BadTask", f"line {bad.line} {bad.reason}")), "")
         places = iter(self._left)
-        workers = [
-            asyncio.ensure_future(self._work(engine, places)) for _ in range(min(engine.slots, self.left))
-        ]
+        workers = [asyncio.ensure_future(self._work(engine, places)) for _ in self._left[: engine.slots]]
         try:
             await asyncio.gather(*workers)
         finally:

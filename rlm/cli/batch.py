@@ -96,8 +96,9 @@ def batch(
     from rlm.journal import default_store, new_run_id
     from rlm.trace import TraceFile
 
-    if address is not None and engine != "ray":
-        raise ConfigurationError("--address names a Ray cluster: give --engine ray too, or leave it out")
+    for flag, value in (("--address", address), ("--workers", workers)):
+        if value is not None and engine != "ray":
+            raise ConfigurationError(f"{flag} is of a Ray cluster: give --engine ray too, or leave it out")
     models = RunModels(given.model_name, given.sub_model, given.summary_model)
     journal = str(given.store or default_store(os.environ))
     limits, settings = given.limits(), replace(given.settings(ctx), store=journal)
@@ -129,7 +130,7 @@ def batch(
             )
             chosen = stack.enter_context(cluster)
         else:
-            chosen = LocalEngine(rlm, store=journal, slots=jobs)
+            chosen = LocalEngine(rlm, slots=jobs)
         try:
             before: dict[str, float] = {}
             if budget is not None and not results.is_new:

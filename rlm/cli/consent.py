@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 __all__ = ["SandboxOption", "allowed_level", "consent_file", "remembered"]
 
-SandboxOption = Literal["auto", "0", "1", "2", "3"]
+SandboxOption = Annotated[
+    Literal["auto", "0", "1", "2", "3"],
+    typer.Option(envvar="RLM_SANDBOX", help="Isolation: auto takes the strongest, 0 is none at all."),
+]
 
 
 def consent_file(env: Mapping[str, str]) -> Path:

@@ -6,6 +6,7 @@ import inspect
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from copy import copy
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
@@ -26,15 +27,11 @@ if TYPE_CHECKING:
     from rlm.events import Observer
     from rlm.runtime import RLM
 
-__all__ = ["OutOption", "PathsArgument", "RunOptions", "takes_run_options", "written"]
+__all__ = ["PathsArgument", "RunOptions", "takes_run_options"]
 
 PathsArgument = Annotated[
     list[str],
     typer.Argument(metavar="PATH…", help="Files, folders, globs, or - for stdin.", show_default=False),
-]
-OutOption = Annotated[
-    Path | None,
-    typer.Option("--out", "-o", metavar="FILE", help="Write it there.", show_default="stdout"),
 ]
 
 _LIMITS = frozenset({"max_rounds", "max_depth", "max_calls", "max_tokens", "max_cost", "max_seconds"})
@@ -95,10 +92,7 @@ class RunOptions:
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what it would take; ask no model, spend nothing.")
     ] = False
-    sandbox: Annotated[
-        SandboxOption,
-        typer.Option(envvar="RLM_SANDBOX", help="Isolation: auto takes the strongest, 0 is none at all."),
-    ] = "auto"
+    sandbox: SandboxOption = "auto"
     trace: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Write what happens there, as JSON lines.", show_default=False),
@@ -207,66 +201,55 @@ def takes_run_options(
     `each` is what its limits are for (`each task`). An option in `without_effect` is taken, and told to have
     none, with the reason; one in `refused` raises UsageError: what it asks for can't be had there.
     """
-    idle, never = without_effect or {}, refused or {}
+    return lambda command: _Taking(command, each, without_effect or {}, refused or {})
 
-    def taking(command: Callable[..., None]) -> Callable[..., None]:
-        def taken(ctx: typer.Context, **values: Any) -> None:
-            own = {field.name: values.pop(field.name) for field in fields(RunOptions)}
-            for name in (*idle, *never):
-                source = ctx.get_parameter_source(name)
-                if source is None or source.name != "COMMANDLINE":
-                    continue
-                flag = f"--{name.replace('_', '-')}"
-                if name in never:
-                    raise UsageError(f"{flag} can't be had with rlm {ctx.info_name}: {never[name]}")
-                say(f"{flag} has no effect here: {idle[name]}")
-            command(ctx, **values, given=RunOptions(**own))
 
+class _Taking:
+    """A command as typer is to see it: the options stand in its signature where `given` did."""
+
+    def __init__(
+        self, command: Callable[..., None], each: str, idle: Mapping[str, str], never: Mapping[str, str]
+    ) -> None:
+        self._command = command
+        self._idle = idle
+        self._never = never
         hints = get_type_hints(command, include_extras=True)
         parameters: list[inspect.Parameter] = []
         for parameter in inspect.signature(command).parameters.values():
-            if parameter.name != "given":
+            if parameter.name == "given":
+                parameters += _declared(each, {**idle, **never})
+            else:
                 parameters.append(parameter.replace(annotation=hints[parameter.name]))
+        self.__name__ = command.__name__
+        self.__doc__ = command.__doc__
+        self.__annotations__ = {one.name: one.annotation for one in parameters}
+        self.__signature__ = inspect.Signature(parameters)
+
+    def __call__(self, ctx: typer.Context, **values: Any) -> None:
+        own = {field.name: values.pop(field.name) for field in fields(RunOptions)}
+        for name in (*self._idle, *self._never):
+            source = ctx.get_parameter_source(name)
+            if source is None or source.name != "COMMANDLINE":
                 continue
-            hinted = get_type_hints(RunOptions, include_extras=True)
-            for field in fields(RunOptions):
-                kept = never.get(field.name) or idle.get(field.name)
-                annotation = _with_help(hinted[field.name], field.name, each, kept)
-                kind = inspect.Parameter.KEYWORD_ONLY
-                parameters.append(
-                    inspect.Parameter(field.name, kind, default=field.default, annotation=annotation)
-                )
-        taken.__name__, taken.__doc__, taken.__module__ = command.__name__, command.__doc__, __name__
-        taken.__annotations__ = {one.name: one.annotation for one in parameters}
-        # Not functools.wraps: whoever looks is to see these parameters, not the ones behind them.
-        taken.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        return taken
-
-    return taking
+            flag = f"--{name.replace('_', '-')}"
+            if name in self._never:
+                raise UsageError(f"{flag} can't be had with rlm {ctx.info_name}: {self._never[name]}")
+            say(f"{flag} has no effect here: {self._idle[name]}")
+        self._command(ctx, **values, given=RunOptions(**own))
 
 
-def written(text: str, out: Path | None) -> None:
-    """Print `text`, or put it into the file `out`, whole or not at all."""
-    from rlm.models.messages import encodable
-
-    if out is None:
-        typer.echo(text)
-        return
-    beside = out.with_name(f".{out.name}.part")
-    try:
-        beside.write_text(encodable(text) + "\n", encoding="utf-8")
-        beside.replace(out)
-    finally:
-        beside.unlink(missing_ok=True)
-
-
-def _with_help(annotation: Any, name: str, each: str, idle: str | None) -> Any:
-    """The option with what this command has to say of it."""
-    from copy import copy
-
-    kind, option = annotation.__origin__, copy(annotation.__metadata__[0])
-    if idle is not None:
-        option.help = f"Not here: {idle}."
-    elif each and name in _LIMITS:
-        option.help = f"{option.help.rstrip('.')}, {each}."
-    return Annotated[kind, option]
+def _declared(each: str, not_here: Mapping[str, str]) -> Iterator[inspect.Parameter]:
+    """The fields of RunOptions as parameters, each with what this command has to say of it."""
+    hints = get_type_hints(RunOptions, include_extras=True)
+    for field in fields(RunOptions):
+        kind, option = hints[field.name].__origin__, copy(hints[field.name].__metadata__[0])
+        if field.name in not_here:
+            option.help = f"Not here: {not_here[field.name]}."
+        elif each and field.name in _LIMITS:
+            option.help = f"{option.help.rstrip('.')}, {each}."
+        yield inspect.Parameter(
+            field.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=field.default,
+            annotation=Annotated[kind, option],
+        )

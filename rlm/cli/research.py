@@ -11,7 +11,8 @@ import typer
 from rlm.cli.answer import account, dollars, json_bytes, plural, printable
 from rlm.cli.exits import Exit, say
 from rlm.cli.interrupts import run_interruptible
-from rlm.cli.options import OutOption, PathsArgument, RunOptions, takes_run_options, written
+from rlm.cli.options import PathsArgument, RunOptions, takes_run_options
+from rlm.cli.out import OutOption, written
 from rlm.cli.outcome import interrupted, print_plan
 from rlm.errors import ConfigurationError
 
@@ -47,7 +48,7 @@ def research(
         Path | None,
         typer.Option(metavar="FILE", help="Ask the questions of this plan.", show_default=False),
     ] = None,
-    questions: Annotated[int, typer.Option(help="How many questions to plan at most.")] = 8,
+    questions: Annotated[int, typer.Option(min=1, help="How many questions to plan at most.")] = 8,
     out: OutOption = None,
     *,
     given: RunOptions,

@@ -27,17 +27,13 @@ __all__ = ["replay", "resume"]
 
 _JOBS = ("research", "compare")
 
-Sandbox = Annotated[
-    SandboxOption,
-    typer.Option(envvar="RLM_SANDBOX", help="Isolation: auto takes the strongest, 0 is none at all."),
-]
 Json = Annotated[bool, typer.Option("--json", help="Print the whole result as JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no account on stderr.")]
 
 
 def resume(
     run: RunArgument,
-    sandbox: Sandbox = "auto",
+    sandbox: SandboxOption = "auto",
     store: StoreOption = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -55,13 +51,11 @@ def resume(
     """
     from rlm.cli.progress import Progress
     from rlm.engine import Settings
-    from rlm.resume import LeftRun
     from rlm.runtime import RLM
     from rlm.tasks.comparison import Comparison
     from rlm.types import RunResult
 
-    name, job = with_journal(store, lambda journal: _kind(journal, run))
-    left = with_journal(store, lambda journal: LeftRun.read(journal, name, job=job))
+    left, job = with_journal(store, lambda journal: _resumable(journal, run))
     if left.result is not None and job is None:
         leave_with(left.result, as_json=as_json, quiet=quiet)
         return
@@ -89,7 +83,7 @@ def resume(
 
 def replay(
     run: RunArgument,
-    sandbox: Sandbox = "auto",
+    sandbox: SandboxOption = "auto",
     store: StoreOption = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -108,8 +102,9 @@ def replay(
     from rlm.engine import Settings
     from rlm.journal import default_store
     from rlm.replay import replay as replayed
+    from rlm.resume import LeftRun
 
-    left = with_journal(store, lambda journal: _left(journal, run))
+    left = with_journal(store, lambda journal: LeftRun.read(journal, run))
     settings = Settings(sandbox=_level(sandbox, left))
     with Progress(quiet=quiet, seconds=left.facts["limits"]["seconds"]) as progress:
         again = run_interruptible(
@@ -127,21 +122,18 @@ def replay(
     leave_with(again.result, as_json=as_json, quiet=quiet)
 
 
-async def _left(journal: Journal, run: str) -> LeftRun:
-    from rlm.resume import LeftRun
-
-    return await LeftRun.read(journal, run)
-
-
 def _level(option: SandboxOption, left: LeftRun) -> int | Literal["auto"]:
     return allowed_level(option, model_written=left.facts["model"] != "extractive")
 
 
-async def _kind(journal: Journal, run: str) -> tuple[str, str | None]:
-    """The run's whole name, and which kind of job it is, of those that are gone on with."""
+async def _resumable(journal: Journal, run: str) -> tuple[LeftRun, str | None]:
+    """The run, and which kind of job it is, of those that are gone on with."""
+    from rlm.resume import LeftRun
+
     name = await journal.resolve(run)
     kind = (await journal.get(name)).settings.get("job")
-    return name, kind if kind in _JOBS else None
+    job = kind if kind in _JOBS else None
+    return await LeftRun.read(journal, name, job=job), job
 
 
 async def _resumed(rlm: RLM, run_id: str, job: str | None) -> RunResult | Research | Comparison:

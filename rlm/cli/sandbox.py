@@ -37,10 +37,7 @@ def exec_(
         list[str] | None, typer.Option(help="A file or folder the handle is over; may be repeated.")
     ] = None,
     cell_seconds: Annotated[float, typer.Option(min=0.1, help="Seconds of computing.")] = 30.0,
-    sandbox: Annotated[
-        SandboxOption,
-        typer.Option(envvar="RLM_SANDBOX", help="Isolation: auto takes the strongest, 0 is none at all."),
-    ] = "auto",
+    sandbox: SandboxOption = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print the CellResult as JSON.")] = False,
 ) -> None:
     """Run one cell confined and print what came of it.

@@ -13,6 +13,7 @@ import typer
 
 from rlm.cli.exits import Exit, say
 from rlm.cli.interrupts import run_interruptible
+from rlm.cli.options import PathsArgument
 
 if TYPE_CHECKING:
     from rlm.documents import Source
@@ -42,10 +43,7 @@ def search(
     query: Annotated[
         str, typer.Argument(help="Words to look for, or a regex with --regex.", show_default=False)
     ],
-    paths: Annotated[
-        list[str],
-        typer.Argument(metavar="PATH…", help="Files, folders, globs, or - for stdin.", show_default=False),
-    ],
+    paths: PathsArgument,
     regex: Annotated[bool, typer.Option("--regex", "-e", help="Every match of QUERY, in order.")] = False,
     limit: Annotated[int, typer.Option("--limit", "-n", help="How many at most.")] = 5,
     neighbors: Annotated[

@@ -12,7 +12,8 @@ import typer
 from rlm.cli.answer import account, json_bytes, plural, printable
 from rlm.cli.exits import Exit, say
 from rlm.cli.interrupts import run_interruptible
-from rlm.cli.options import OutOption, PathsArgument, RunOptions, takes_run_options, written
+from rlm.cli.options import PathsArgument, RunOptions, takes_run_options
+from rlm.cli.out import OutOption, written
 from rlm.cli.outcome import print_plan
 
 if TYPE_CHECKING:

@@ -47,7 +47,7 @@ class _Place:
 
     actor: Any
     jobs: int = 0
-    there: bool = True
+    there: bool = False
     kept: Job | None = None
 
 
@@ -276,7 +276,7 @@ class RayEngine:
             max_concurrency=self._jobs + 2,
             scheduling_strategy="SPREAD",
         )
-        self._places = [_Place(actors.remote(*self._given), there=False) for _ in range(self._count)]
+        self._places = [_Place(actors.remote(*self._given)) for _ in range(self._count)]
         opening = [asyncio.ensure_future(self._open(place)) for place in self._places]
         async with AsyncExitStack() as undo:
             undo.push_async_callback(self._end, opening)

@@ -79,7 +79,6 @@ class Worker:
     async def _entered(self) -> LocalEngine:
         async with self._entering:
             if self._engine is None:
-                rlm = self._models.rlm(self._limits, self._settings)
-                engine = LocalEngine(rlm, store=str(self._settings.store), slots=self._slots)
+                engine = LocalEngine(self._models.rlm(self._limits, self._settings), slots=self._slots)
                 self._engine = await self._stack.enter_async_context(engine)
             return self._engine

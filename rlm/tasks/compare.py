@@ -306,6 +306,9 @@ async def _map_reduce(way: _Way) -> _Asked:
     ]
     batch = ChildBatch((way.task,) * len(spans), tuple(ChildSlice((span,)) for span in spans), chunked=True)
     answers = await children.answers(batch)
+    unheard = [answer.error for answer in answers if answer.error_type == "model"]
+    if unheard and len(unheard) == len(spans):
+        raise ModelError(f"no part was answered: {unheard[0]}")
     failed = sum(answer.error is not None for answer in answers)
     found = [
         SliceText(answer.text, None, f"part {number} of {len(spans)}")

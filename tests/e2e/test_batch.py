@@ -207,10 +207,11 @@ def test_a_dry_run_says_what_it_would_take_and_asks_nobody(rlm, counting, tasks,
     assert not out.exists()
 
 
-def test_a_cluster_without_its_engine_is_a_usage_error(rlm, tasks, tmp_path) -> None:
-    ran = rlm("batch", str(tasks(1)), "--out", str(tmp_path / "r.jsonl"), "--address", "auto")
+@pytest.mark.parametrize("option", [("--address", "auto"), ("--workers", "2")])
+def test_a_cluster_without_its_engine_is_a_usage_error(rlm, tasks, tmp_path, option) -> None:
+    ran = rlm("batch", str(tasks(1)), "--out", str(tmp_path / "r.jsonl"), *option)
     assert ran.code == 2
-    assert "--engine ray" in ran.one_line
+    assert ran.one_line.startswith(f"rlm: {option[0]} is of a Ray cluster: give --engine ray")
 
 
 def test_nodes_of_a_cluster_need_a_store_that_all_of_them_reach(rlm, tasks, tmp_path) -> None:

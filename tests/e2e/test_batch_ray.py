@@ -198,10 +198,21 @@ def test_with_a_node_killed_in_the_middle_no_task_is_lost_doubled_or_paid_twice(
     cluster: Any, asked: Asked, folder: Folder, postgres_url: str
 ) -> None:
     folder.write(TASKS)
+    (lost,) = cluster.worker_nodes
+    (raylet,) = lost.all_processes["raylet"]
+
+    def wait(_: int) -> None:
+        """Nothing is answered before the node has a task: else the other one might do them all."""
+        end = time.monotonic() + 60
+        while not runners(postgres_url) & set(workers_under(raylet.process.pid)):
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        asked.also = lambda _: None
+
+    asked.also = wait
     process = folder.start("--address", cluster.address, "--store", postgres_url)
     try:
         folder.wait_for(TASKS // 4, process)
-        (lost,) = cluster.worker_nodes
         cluster.remove_node(lost, allow_graceful=False)
         assert process.wait(150) == 0, folder.said
     finally:
@@ -251,6 +262,13 @@ def test_with_a_worker_killed_on_one_host_with_sqlite_nothing_is_lost_doubled_or
     folder.check_answers(TASKS)
     assert asked.asked_though_kept(store) == []
     assert asked.again <= IN_FLIGHT
+
+
+def runners(store: str) -> set[int]:
+    """The processes that have begun runs."""
+    with psycopg.connect(store) as connection:
+        rows = connection.execute("SELECT process FROM runs WHERE process IS NOT NULL").fetchall()
+    return {json.loads(process)["pid"] for (process,) in rows}
 
 
 def workers_under(pid: int) -> list[int]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import typer
+from typer.core import TyperGroup
 
 from rlm.cli.app import app
 from rlm.cli.config import known_options
@@ -44,7 +45,9 @@ COMMON = [
 
 def declared(command: str) -> dict[str, Any]:
     """The options of a command by their long names."""
-    found = typer.main.get_command(app).commands[command]  # type: ignore[attr-defined]
+    commands = typer.main.get_command(app)
+    assert isinstance(commands, TyperGroup)
+    found = commands.commands[command]
     return {
         option: parameter
         for parameter in found.params

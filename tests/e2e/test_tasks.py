@@ -84,6 +84,35 @@ def test_documents_become_sections_with_sources(rlm, tmp_path) -> None:
     assert re.search(r"^  \[¹\] \w+\.\w+:\d", text.partition("\nSources\n")[2], re.MULTILINE)
 
 
+@pytest.mark.parametrize("out", ["none/there.md", "folder"])
+@pytest.mark.parametrize("command", [("summarize",), ("research", "What does the crane cost?")])
+def test_an_out_that_can_not_be_a_file_is_refused_before_anything_is_asked(
+    rlm, tmp_path, command, out
+) -> None:
+    (tmp_path / "work" / "folder").mkdir()
+    ran = rlm(*command, str(EXAMPLES / "offers"), "--out", out)
+    assert ran.code == 2
+    assert f"--out {out}" in ran.one_line
+    assert rlm("runs", "--json").json == []
+
+
+def test_an_out_that_is_no_ordinary_file_stays_what_it_is(rlm, tmp_path) -> None:
+    """A device, a pipe or a link is written through, not put out of its place."""
+    pipe, real, link = tmp_path / "pipe", tmp_path / "real.md", tmp_path / "link.md"
+    os.mkfifo(pipe)
+    link.symlink_to(real)
+    read: list[str] = []
+    reader = threading.Thread(target=lambda: read.append(pipe.read_text()), daemon=True)
+    reader.start()
+    for out in (pipe, link):
+        assert rlm("summarize", str(EXAMPLES / "chat.md"), "--quiet", "--out", str(out)).code == 0
+    assert pipe.is_fifo()
+    assert link.is_symlink()
+    reader.join(10)
+    assert "## Task Summary" in real.read_text()
+    assert read == [real.read_text()]
+
+
 def test_a_summary_is_no_run_that_resume_goes_on_with(rlm) -> None:
     done = rlm("summarize", str(EXAMPLES / "chat.md"), "--json", "--quiet")
     ran = rlm("resume", done.json["run_id"])
@@ -132,6 +161,9 @@ def test_a_plan_that_is_none_is_one_clear_line(rlm, tmp_path) -> None:
     assert "holds no question" in ran.one_line
     missing = rlm("research", "The crane", str(EXAMPLES / "offers"), "--plan", str(tmp_path / "none.md"))
     assert "check the path" in missing.one_line
+    none = rlm("research", "The crane", str(EXAMPLES / "offers"), "--plan-only", "--questions", "0")
+    assert (none.code, none.stdout) == (2, "")
+    assert "--questions" in none.stderr
 
 
 def test_choices_and_what_is_not_there(rlm) -> None:
@@ -158,6 +190,30 @@ def test_the_card_example_runs_offline_from_end_to_end(environment, sandbox_flag
     assert done.returncode == 0, done.stderr
     assert "stage error_fixing, 2 turns, 1 research, completed: True" in done.stdout
     assert "caused by two connections that write in one test" in done.stdout
+
+
+@pytest.mark.parametrize("command", ["summarize", "research", "compare"])
+def test_where_the_provider_never_answers_the_exit_code_says_so(
+    rlm, provider_server, providers, command
+) -> None:
+    """surface.md: 4 model provider."""
+    provider_server.always = providers.Status(401, "no such key", "authentication_error")
+    question = () if command == "summarize" else ("What does the crane cost?",)
+    model = f"openai:m@{provider_server.url}/v1"
+    ran = rlm(command, *question, str(EXAMPLES / "offers"), "--model", model)
+    assert ran.code == 4, ran.stderr
+    assert "wants a key" in ran.stdout + ran.stderr
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("research", "Which insurance covers lightning?"), ("compare", "How much?", "--max-calls", "0")],
+    ids=lambda one: one[0],
+)
+def test_where_there_is_no_answer_the_exit_code_says_so(rlm, command) -> None:
+    """surface.md: 1 ended without an answer."""
+    more = ("--method", "map-reduce") if command[0] == "compare" else ()
+    assert rlm(*command, str(EXAMPLES / "offers"), *more).code == 1
 
 
 @pytest.mark.parametrize("command", ["research", "compare"])

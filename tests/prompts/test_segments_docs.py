@@ -23,16 +23,20 @@ def test_the_example_prints_what_the_page_says(tmp_path: Path, monkeypatch: pyte
 
 
 def test_every_command_on_the_page_is_one_with_those_options() -> None:
+    from typer.core import TyperGroup
     from typer.main import get_command
 
     from rlm.cli.app import app
 
-    group = get_command(app)
+    commands = get_command(app)
+    assert isinstance(commands, TyperGroup)
     shown = "".join(re.findall(r"^```sh\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)).splitlines()
     lines = [line.partition("#")[0].split() for line in shown if line.startswith("rlm ")]
     assert len(lines) > 8
     for _, noun, verb, *words in lines:
-        known = {name for option in group.commands[noun].commands[verb].params for name in option.opts}  # type: ignore[attr-defined]
+        group = commands.commands[noun]
+        assert isinstance(group, TyperGroup)
+        known = {name for option in group.commands[verb].params for name in option.opts}
         assert {word for word in words if word.startswith("--")} <= known
 
 

@@ -89,7 +89,7 @@ class Folder:
                 told=lambda one: self.told.append(one.done),
                 before=before,
             )
-            engine = LocalEngine(rlm, store=str(self.store), slots=slots)
+            engine = LocalEngine(rlm, slots=slots)
             async with engine:
                 return await batch.run(engine)
 
@@ -294,6 +294,33 @@ async def test_what_half_done_tasks_took_in_an_earlier_start_counts_in_the_budge
     assert 0.01 * len(paid) <= 0.3 + 0.01 * 4
     assert 4 < summary.answered < 12
     assert summary.ends["error"] == 12 - summary.answered, "the budget was not for all"
+
+
+async def test_a_half_done_task_has_its_share_beside_what_it_took_before(
+    folder: Folder, block: Callable[[str], str]
+) -> None:
+    """Of 36 cents 20 are gone; the 16 that are left are for what is left of the task."""
+    folder.short(1)
+    stop = asyncio.Event()
+
+    async def root(request: Request) -> Reply:
+        if request.round == 5 and not stop.is_set():
+            stop.set()
+            await asyncio.sleep(30)
+        code = "x = peek(0, 5)" if request.round < 6 else "finalize(x)"
+        return Reply(block(code), usage=TokenUsage(input_tokens=5_000))
+
+    facts = {"scripted:memory": ModelFacts(input_price=10.0, output_price=0.0)}
+    settings = Settings(strategy="rlm", facts=facts)
+    start = functools.partial(folder.run, ScriptedModel.of(root=root), settings=settings, floor=0.1, slots=1)
+    running = asyncio.ensure_future(start(budget=0.5))
+    await stop.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    summary = await start(budget=0.36)
+    assert folder.lines()["t0"]["answer"] == "Numbe"
+    assert summary.cost_usd == pytest.approx(0.3)
 
 
 async def test_a_task_that_fails_after_it_has_paid_says_what_it_took(

@@ -57,9 +57,9 @@ KINDS = {
         "[one.name for one in threading.enumerate() if one.name == 'planted']",
     ),
     "a process that goes on": (
-        "import os\ntry:\n    if os.fork() == 0:\n        import time, ctypes\n"
-        "        ctypes.CDLL(None).prctl(15, b'planted', 0, 0, 0)\n        time.sleep(600)\n"
-        "except OSError:\n    pass",
+        "import os\nnamed, naming = os.pipe()\ntry:\n    if os.fork() == 0:\n        import time, ctypes\n"
+        "        ctypes.CDLL(None).prctl(15, b'planted', 0, 0, 0)\n        os.close(naming)\n"
+        "        time.sleep(600)\nexcept OSError:\n    pass\nos.close(naming)\nos.read(named, 1)",
         "[pid for pid in os.listdir('/proc') if pid.isdigit() and 'planted' in "
         "open(f'/proc/{pid}/comm').read()]",
     ),
@@ -148,7 +148,7 @@ async def ran(folder: Path, level: int, root: Callable[[Request], str], tasks: l
         ResultsFile.open(folder / "r.jsonl", "b", {}) as results,
     ):
         batch = Batch(file, results, limits=Limits(), purse=Purse(None, slots=1), told=lambda _: None)
-        async with LocalEngine(rlm, store=str(folder / "rlm.db"), slots=1) as engine:
+        async with LocalEngine(rlm, slots=1) as engine:
             await batch.run(engine)
     lines = [json.loads(line) for line in (folder / "r.jsonl").read_text().splitlines()]
     return {line["id"]: line["answer"] for line in lines}
@@ -156,13 +156,14 @@ async def ran(folder: Path, level: int, root: Callable[[Request], str], tasks: l
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory, sandbox_level: int) -> Iterator[dict[str, Any]]:
-    """What each kind's second task found."""
+    """What each kind's first task, which leaves it, and its second one found."""
 
     def root(request: Request) -> str:
         what, kind = request.task.split(" ", 1)
         plant, look = KINDS[kind]
         if what == "leave":
-            return block(f"peek(0, 3)\n{plant}\nfinalize('left')")
+            seen = f"{LOOK}\n{plant}\nseen = repr({look})"
+            return block(f"peek(0, 3)\n{seen}\nfinalize(seen)")
         return block(f"peek(0, 3)\n{LOOK}\nfinalize(repr({look}))")
 
     tasks = [f"{what} {kind}" for what in ("leave", "find") for kind in KINDS]
@@ -173,7 +174,8 @@ def found(tmp_path_factory: pytest.TempPathFactory, sandbox_level: int) -> Itera
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_a_task_leaves_no_later_task_finds(found: dict[str, Any], kind: str) -> None:
-    assert found[f"leave {kind}"] == "left", "it could leave it"
+    denied = kind == "an open socket"  # at levels 1 and up
+    assert denied or found[f"leave {kind}"] not in (None, "False", "[]"), "it is seen where it is left"
     assert found[f"find {kind}"] in ("False", "[]")
 
 

@@ -381,6 +381,22 @@ async def test_many_questions_before_do_not_crowd_out_the_text(asker, block) -> 
     assert "Line 0 says" in last
 
 
+@pytest.mark.parametrize("seconds", [0, 0.02, 0.04, 0.06])
+async def test_what_was_appended_is_there_after_the_question_that_was_to_read_it_is_cancelled(
+    asker, seconds: float
+) -> None:
+    """3.19: cancelled while the context grows, whenever: nothing is lost, nothing is there twice."""
+    model = asker.model(one="finalize([len(documents()), context_meta().chars])")
+    more = "More.\n" * 2_000_000
+    async with asker.rlm(model).session(BODY) as session:
+        session.append(more)
+        asking = asyncio.ensure_future(session.run("one"))
+        await asyncio.sleep(seconds)
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
+        assert (await session.run("one")).answer == [2, len(BODY) + len(more)]
+
+
 async def test_misuse_is_refused_at_once(asker, tmp_path: Path) -> None:
     model = asker.model(one="peek(0, 1)\nfinalize(1)")
     rlm = asker.rlm(model)

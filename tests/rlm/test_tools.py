@@ -66,6 +66,22 @@ async def test_the_root_is_told_name_signature_and_first_line(run, block) -> Non
     assert "ToolError" not in without.requests[0].messages[0].content
 
 
+def test_a_default_that_is_long_or_no_plain_value_is_not_shown() -> None:
+    """driver.md 3.18: a signature is for a prompt, which no object's address belongs in."""
+
+    def look(
+        where: Path = Path("/somewhere"), what: str = "x" * 50, times: int = 2, why: str | None = None
+    ) -> int:
+        """Looks."""
+        return times
+
+    (doc,) = Toolbox([look]).docs
+    assert (
+        doc.call
+        == "look(where: pathlib.Path = ..., what: str = ..., times: int = 2, why: str | None = None) -> int"
+    )
+
+
 async def test_arguments_are_validated_against_the_annotations(run, block) -> None:
     """driver.md 3.18: arguments validated; what does not match is told with the signature."""
     code = """
@@ -96,7 +112,7 @@ async def test_a_failing_tool_is_a_tool_error_in_the_cell(run, block, monkeypatc
 
     def fail() -> None:
         """Fails at length."""
-        raise RuntimeError("x" * 1_990 + " sk-planted-0123456789 " + "y" * 9_000)
+        raise RuntimeError("x" * 1_960 + " sk-planted-0123456789 " + "y" * 9_000)
 
     code = """
 peek(0, 1)
@@ -395,6 +411,41 @@ async def test_whatever_an_async_function_raises_stays_in_its_call(error) -> Non
         await Toolbox([act]).run(ToolCall("act"))
 
 
+async def test_calls_in_a_round_and_what_they_give_in_a_run_are_bounded(run, block, monkeypatch) -> None:
+    """driver.md 3.18: the journal keeps it all."""
+    monkeypatch.setattr("rlm.tool_calls.MOST_CALLS", 3)
+    monkeypatch.setattr("rlm.tool_calls.MOST_BYTES", 2**20)
+
+    def give(size: int) -> str:
+        """Gives so much."""
+        return "x" * size
+
+    first = """
+def attempt(size):
+    try:
+        return len(give(size))
+    except ToolError as error:
+        return str(error)
+calls = [attempt(1) for _ in range(4)]"""
+    second = "peek(0, 1)\nfinalize([calls, [attempt(600_000) for _ in range(3)]])"
+    (calls, sizes), _ = await ask(run, block, [give], first, second)
+    assert calls == [1, 1, 1, "3 calls of tools in one block are the limit; go on in the next"]
+    assert sizes == [600_000, 600_000, "tools have given 1 MB in this run, which is the limit"]
+
+
+async def test_a_tool_ends_with_the_time_of_its_run(run, block) -> None:
+    """driver.md 4.7 with 3.18: also where it may take longer itself."""
+
+    async def never() -> None:
+        """Never ends."""
+        await asyncio.Event().wait()
+
+    code = "peek(0, 1)\nsaid = ''\ntry:\n    never()\nexcept ToolError as error:\n    said = str(error)"
+    limits = Limits(seconds=4)
+    answer, _ = await ask(run, block, [never], code, "finalize(said)", limits=limits)
+    assert "the run's 4 seconds are used up" in answer
+
+
 async def test_threads_that_never_end_are_bounded() -> None:
     release = threading.Event()
 
@@ -410,6 +461,25 @@ async def test_threads_that_never_end_are_bounded() -> None:
         release.set()
     await asyncio.sleep(0.1)
     assert await box.run(ToolCall("wait")) is None
+
+
+def test_a_thread_that_outlives_its_event_loop_ends_without_a_word(monkeypatch) -> None:
+    """Nobody waits for it any more."""
+    said: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", said.append)
+    release = threading.Event()
+
+    def wait() -> None:
+        """Waits."""
+        release.wait(30)
+
+    with pytest.raises(BadCall, match="gave nothing within"):
+        asyncio.run(Toolbox([wait], seconds=0.05).run(ToolCall("wait")))
+    (thread,) = [one for one in threading.enumerate() if one.name == "rlm-tool-wait"]
+    release.set()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert said == []
 
 
 JSON = st.recursive(

@@ -1,23 +1,47 @@
-"""A provider for measuring: Chat Completions and Messages, streamed, every answer after a fixed time.
+"""A provider for measuring, on this machine: Chat Completions and Messages over HTTP, streamed, every answer
+after a fixed time. It does next to nothing for a request, so that what is measured is the driver.
 
-Run as a program it prints its port and serves until its standard input ends. It does next to nothing for a
-request, so that what is measured is the driver.
+Run as a program it prints its port and serves until its standard input ends.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
+
+__all__ = ["provider"]
 
 _HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
 _TEXT = "The slice says nothing of note."
 
 
-def _openai() -> bytes:
+@contextmanager
+def provider(latency: float, root: str = _TEXT) -> Iterator[str]:
+    """The URL of one in a process of its own. `root` is what it says to a prompt that asks for a ```repl
+    block; `latency` is in seconds."""
+    process = subprocess.Popen(
+        [sys.executable, __file__, str(latency), root],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        yield f"http://127.0.0.1:{process.stdout.readline().strip()}"
+    finally:
+        process.stdin.close()
+        process.wait(10)
+
+
+def _openai(text: str) -> bytes:
     base = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m"}
-    delta = {"role": "assistant", "content": _TEXT}
+    delta = {"role": "assistant", "content": text}
     usage = {"prompt_tokens": 500, "completion_tokens": 10, "total_tokens": 510}
     chunks: list[dict[str, Any]] = [
         {**base, "choices": [{"index": 0, "delta": delta}]},
@@ -29,13 +53,13 @@ def _openai() -> bytes:
     )
 
 
-def _anthropic() -> bytes:
+def _anthropic(text: str) -> bytes:
     usage = {"input_tokens": 500, "output_tokens": 1}
     message = {"id": "m", "type": "message", "role": "assistant", "content": [], "model": "m", "usage": usage}
     events: list[dict[str, Any]] = [
         {"type": "message_start", "message": message},
         {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
-        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": _TEXT}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}},
         {"type": "content_block_stop", "index": 0},
         {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 10}},
         {"type": "message_stop"},
@@ -43,20 +67,26 @@ def _anthropic() -> bytes:
     return b"".join(f"event: {one['type']}\ndata: {json.dumps(one)}\n\n".encode() for one in events)
 
 
-def _answer(body: bytes) -> bytes:
-    return _HEAD + f"{len(body):x}\r\n".encode() + body + b"\r\n0\r\n\r\n"
+def _answers(text: str) -> tuple[bytes, bytes]:
+    """The HTTP answer that says `text`, of either protocol."""
+    completion, message = (
+        _HEAD + f"{len(body):x}\r\n".encode() + body + b"\r\n0\r\n\r\n"
+        for body in (_openai(text), _anthropic(text))
+    )
+    return completion, message
 
 
-async def _serve(latency: float) -> None:
-    completion, message = _answer(_openai()), _answer(_anthropic())
+async def _serve(latency: float, root: str) -> None:
+    to_root, to_child = _answers(root), _answers(_TEXT)
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             while True:
                 head = (await reader.readuntil(b"\r\n\r\n")).lower()
                 length = int(head.split(b"content-length:")[1].split(b"\r\n")[0])
-                await reader.readexactly(length)
+                body = await reader.readexactly(length)
                 await asyncio.sleep(latency)
+                completion, message = to_root if b"```repl" in body else to_child
                 writer.write(message if b"/messages " in head else completion)
         except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
             writer.close()
@@ -68,4 +98,4 @@ async def _serve(latency: float) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(_serve(float(sys.argv[1])))
+    asyncio.run(_serve(float(sys.argv[1]), sys.argv[2]))
