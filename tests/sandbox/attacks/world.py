@@ -179,11 +179,18 @@ class World:
         return self._fingerprint() != self._print
 
     def _plant_victim(self) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            [sys.executable, "-c", "import time; time.sleep(600)", self.mark],
+        """Without capabilities: those of a root's victim would protect it, as no ordinary user's is."""
+        code = "import time; from sandbox.isolation.capabilities import drop; drop(); print(flush=True)"
+        victim = subprocess.Popen(
+            [sys.executable, "-c", f"{code}; time.sleep(600)", self.mark],
             start_new_session=True,
             stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
         )
+        assert victim.stdout is not None
+        with victim.stdout as said:
+            said.readline()
+        return victim
 
     def _end_victim(self) -> None:
         self._victim.kill()
