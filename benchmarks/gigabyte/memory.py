@@ -78,8 +78,9 @@ class MemoryWatch:
         self._thread.join()
 
     def _watch(self) -> None:
+        ours = _command()
         while not self._stopped.wait(self._seconds):
-            sizes = [private(process) for process in descendants() if _command(process) != _command()]
+            sizes = [private(process) for process in descendants() if _command(process) != ours]
             self._driver = max(self._driver, private())
             self._largest = max(self._largest, *sizes, 0)
             self._together = max(self._together, sum(sizes))

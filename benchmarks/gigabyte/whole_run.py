@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.gigabyte.corpus import CHINESE_NEEDLE, NEEDLE
@@ -43,8 +42,7 @@ def rows(path: Path, store: Path) -> Iterator[Row]:
             ScriptedReply("child", "7481920"),
         ]
     )
-    settings = Settings(store=store)
-    settings = replace(settings, strategy="rlm")
+    settings = Settings(store=store, strategy="rlm")
     rlm = RLM(model, limits=Limits(cell_seconds=600), settings=settings, observe=observe)
     with MemoryWatch() as watch:
         result = rlm.run_sync("Which number opens the vault of Zanzibar?", path)

@@ -23,17 +23,8 @@ from sandbox.forkserver.client import shared_forkserver
 from sandbox.kernel import JupyterSandbox
 from sandbox.kernel_process import FreshKernels, KernelSource
 from sandbox.pool import KernelPool
-from sandbox.types import ChildAnswer
 
 LEVEL = int(os.environ.get("RLM_BENCH_LEVEL", "2"))
-
-
-class EchoHandler(OfflineHandler):
-    """Answers every child at once."""
-
-    async def children(self, batch, answered):
-        for position, prompt in enumerate(batch.prompts):
-            answered(position, ChildAnswer(prompt))
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +57,7 @@ def report(benchmark, capsys) -> Callable[..., None]:
 
 
 def kernel_over(context: ContextFile, kernels: KernelSource | None = None) -> JupyterSandbox:
-    return JupyterSandbox(context, EchoHandler(context.chars), level=LEVEL, kernels=kernels)
+    return JupyterSandbox(context, OfflineHandler(context.chars), level=LEVEL, kernels=kernels)
 
 
 @pytest.fixture(scope="module")

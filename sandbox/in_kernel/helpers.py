@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from .body import Span
@@ -270,7 +270,7 @@ class Helpers:
             return [list(given.proof())]
         if isinstance(given, ChildResult) and given.span is not None:
             return [list(self._handle.quoted(given, given.span) or given.span)]
-        if isinstance(given, (list, tuple)) and not _is_span(given):
+        if isinstance(given, Iterable) and not isinstance(given, (str, Mapping)) and not _is_span(given):
             return [piece for one in given for piece in self._evidence(one)]
         return pieces_of(given)
 

@@ -17,15 +17,15 @@ __all__ = ["DENIED", "install", "program"]
 DENIED: tuple[str, ...] = (
     "acct", "add_key", "adjtimex", "bpf", "chroot", "clock_adjtime", "clock_settime", "delete_module",
     "fanotify_init", "finit_module", "fsconfig", "fsmount", "fsopen", "fspick", "init_module",
-    "inotify_add_watch", "inotify_init", "inotify_init1",
-    "io_uring_enter", "io_uring_register", "io_uring_setup", "ioperm", "iopl", "ioprio_set", "kcmp",
-    "kexec_file_load", "kexec_load", "keyctl", "lookup_dcookie", "memfd_create", "memfd_secret",
-    "modify_ldt", "mount", "mount_setattr", "move_mount", "mq_open", "msgget", "name_to_handle_at",
+    "inotify_add_watch", "inotify_init", "inotify_init1", "io_uring_enter", "io_uring_register",
+    "io_uring_setup", "ioperm", "iopl", "ioprio_set", "kcmp", "kexec_file_load", "kexec_load", "keyctl",
+    "lookup_dcookie", "memfd_create", "memfd_secret", "modify_ldt", "mount", "mount_setattr",
+    "move_mount", "mq_open", "mq_unlink", "msgctl", "msgget", "msgrcv", "msgsnd", "name_to_handle_at",
     "open_by_handle_at", "open_tree", "perf_event_open", "personality", "pidfd_getfd", "pivot_root",
     "process_madvise", "process_vm_readv", "process_vm_writev", "ptrace", "quotactl", "quotactl_fd",
-    "reboot", "request_key", "sched_setaffinity", "semget", "setdomainname", "sethostname", "setns",
-    "setpriority", "settimeofday", "shmget", "swapoff", "swapon", "syslog", "umount2", "unshare", "uselib",
-    "userfaultfd", "vhangup",
+    "reboot", "request_key", "sched_setaffinity", "semctl", "semget", "semop", "semtimedop",
+    "setdomainname", "sethostname", "setns", "setpriority", "settimeofday", "shmat", "shmctl", "shmget",
+    "swapoff", "swapon", "syslog", "umount2", "unshare", "uselib", "userfaultfd", "vhangup",
 )  # fmt: skip
 
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06

@@ -88,9 +88,11 @@ async def test_a_hit_goes_to_a_child_with_its_lines(open_kernel, handler) -> Non
     """driver.md 3.13: of the match alone a child could say nothing."""
     kernel = await open_kernel("one\nthe two of us\nthree\n")
     await run(
-        kernel, "h = search('two', context=0)\nsub_query_batch('q', h)\nfinalize('a', evidence=[h, (0, 3)])"
+        kernel,
+        "h = search('two', context=10)\nsub_query_batch('q', h)\n"
+        "finalize('a', evidence=(one for one in [h, (0, 3)]))",
     )
-    assert handler.batches[0].slices[0].pieces == (Span(4, 17),)
+    assert handler.batches[0].slices[0].pieces == (Span(0, 23),)
     assert handler.finals[0].evidence == (Span(4, 17), Span(0, 3))
 
 

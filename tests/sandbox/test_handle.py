@@ -255,6 +255,14 @@ def test_read_all_is_bounded(story: Handle, make_handle) -> None:
         big.read_all()
 
 
+def test_a_quote_is_looked_for_in_what_can_be_read_at_once(make_handle) -> None:
+    """driver.md 3.16."""
+    handle = make_handle("x" * 20_000_001)
+    quote = f'it says "{"x" * 30}"'
+    assert handle.quoted(quote, Span(5, 20_000_001)) == (5, 35)
+    assert handle.quoted(quote, Span(0, 20_000_001)) is None
+
+
 def test_count_is_exact(make_handle) -> None:
     """driver.md 3.5"""
     handle = make_handle("the cat\nThe dog — the bird\n" * 700)

@@ -62,6 +62,36 @@ def test_links_are_removed_not_followed(tmp_path: Path) -> None:
     assert other.stat().st_mode & 0o777 == 0o755
 
 
+@pytest.mark.timeout(20)
+def test_what_cant_be_removed_stays_and_holds_up_nothing(tmp_path: Path, monkeypatch) -> None:
+    """A file of another user's, a folder that is somebody's root, one that may not be opened."""
+    folder = tmp_path / "left"
+    for name in ("busy", "closed", "free"):
+        (folder / name).mkdir(parents=True)
+        (folder / name / "file").touch()
+    (folder / "fast").touch()
+    (folder / "other").touch()
+
+    def refusing(call, *names):
+        def refuse(path, *args, **kwargs):
+            if path in names:
+                raise PermissionError(path)
+            return call(path, *args, **kwargs)
+
+        return refuse
+
+    monkeypatch.setattr(os, "unlink", refusing(os.unlink, "fast"))
+    monkeypatch.setattr(os, "rmdir", refusing(os.rmdir, "busy"))
+    monkeypatch.setattr(os, "open", refusing(os.open, "closed"))
+    remove(folder)
+    assert sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*")) == [
+        "busy",
+        "closed",
+        "closed/file",
+        "fast",
+    ]
+
+
 def test_what_takes_long_goes_on_elsewhere() -> None:
     begun, go_on = threading.Event(), threading.Event()
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from types import TracebackType
 
 from sandbox.forkserver.client import shared_forkserver
+from sandbox.isolation.syscalls import syscall
 from sandbox.removal import remove
 
 __all__ = ["MOST_GROWTH", "World"]
@@ -29,6 +30,7 @@ MOST_GROWTH = 64 * 2**20
 _ENVIRONMENT = "PLANTED_API_KEY"
 _LEFT_SECONDS = 1.5
 _PR_SET_CHILD_SUBREAPER = 36
+_MAKE = 0o1600
 
 
 class World:
@@ -39,6 +41,7 @@ class World:
         self._stack = ExitStack()
         self.canary = f"canary-{secrets.token_hex(8)}"
         self.mark = f"rlmmark{secrets.token_hex(6)}"
+        self._queue = f"{self.mark}-user"
         self.folder = Path(tempfile.mkdtemp(prefix="w", dir="/tmp"))
         self._stack.callback(remove, self.folder)
         for name in ("tmp", "home", "documents"):
@@ -54,6 +57,7 @@ class World:
         self._stack.callback(ctypes.CDLL(None).prctl, _PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
         self._plant_servers()
         self._plant_document()
+        self._plant_objects()
         self._victim = self._plant_victim()
         self._stack.callback(self._end_victim)
         return self
@@ -80,6 +84,8 @@ class World:
             "unix_path": str(self.folder / "server"),
             "unix_datagram": str(self.folder / "datagrams"),
             "abstract": self.mark,
+            "system_v": self._system_v,
+            "queue": self._queue,
         }
 
     def begin(self) -> None:
@@ -121,6 +127,8 @@ class World:
             found.append("stopped another process")
             self._end_victim()
             self._victim = self._plant_victim()
+        if self._plant_queue():
+            found.append("removed the user's message queue")
         growth = _status("VmHWM") - self._memory
         if growth >= MOST_GROWTH:
             found.append(f"the driver grew by {growth >> 20} MB")
@@ -145,6 +153,8 @@ class World:
         files = self._new_files()
         if files:
             found.append(f"{len(files)} files left")
+        if _unlinked(self.mark):
+            found.append("a message queue left")
         for path in files:
             remove(path) if path.is_dir() else path.unlink(missing_ok=True)
         return found
@@ -179,11 +189,18 @@ class World:
         return self._fingerprint() != self._print
 
     def _plant_victim(self) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            [sys.executable, "-c", "import time; time.sleep(600)", self.mark],
+        """Without capabilities: those of a root's victim would protect it, as no ordinary user's is."""
+        code = "import time; from sandbox.isolation.capabilities import drop; drop(); print(flush=True)"
+        victim = subprocess.Popen(
+            [sys.executable, "-c", f"{code}; time.sleep(600)", self.mark],
             start_new_session=True,
             stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
         )
+        assert victim.stdout is not None
+        with victim.stdout as said:
+            said.readline()
+        return victim
 
     def _end_victim(self) -> None:
         self._victim.kill()
@@ -204,6 +221,30 @@ class World:
             server.setblocking(False)
             if server.type == socket.SOCK_STREAM:
                 server.listen()
+
+    def _plant_objects(self) -> None:
+        """Memory, a semaphore and queues that belong to the user, not to any process: whoever has the number
+        or the name may have them."""
+        libc = ctypes.CDLL(None)
+        made = {
+            "memory": (libc.shmget(0, 4096, _MAKE), lambda one: libc.shmctl(one, 0, None)),
+            "semaphore": (libc.semget(0, 1, _MAKE), lambda one: libc.semctl(one, 0, 0)),
+            "messages": (libc.msgget(0, _MAKE), lambda one: libc.msgctl(one, 0, None)),
+        }
+        for one, remove_it in made.values():
+            self._stack.callback(remove_it, one)
+        self._system_v = {name: one for name, (one, _) in made.items()}
+        self._stack.callback(_unlinked, self._queue)
+        self._plant_queue()
+
+    def _plant_queue(self) -> bool:
+        """Whether it was not there."""
+        try:
+            flags = os.O_CREAT | os.O_EXCL | os.O_RDWR
+            os.close(syscall("mq_open", self._queue.encode(), flags, 0o600, None))
+        except OSError:
+            return False
+        return True
 
     def _contacts(self) -> list[str]:
         found = []
@@ -261,3 +302,12 @@ def _kill(pid: int) -> None:
         os.waitpid(pid, 0)
     except (ProcessLookupError, ChildProcessError):
         return
+
+
+def _unlinked(queue: str) -> bool:
+    """Whether there was a message queue of that name; it is gone now."""
+    try:
+        syscall("mq_unlink", queue.encode())
+    except OSError:
+        return False
+    return True
