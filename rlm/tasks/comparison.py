@@ -143,9 +143,10 @@ class Comparison:
         return f"{name[0].upper()}{name[1:]} is the cheapest whose quotes all stand{unread}{more}."
 
 
-def _price(row: MethodRow) -> tuple[float, int, float]:
-    """By what it costs; where that is not known or nothing, by tokens, then by time."""
-    return (row.cost_usd or 0.0, row.input_tokens + row.output_tokens, row.result.seconds)
+def _price(row: MethodRow) -> tuple[float, int, int]:
+    """By what it costs; where that is not known or nothing, by tokens; of equals the simplest. Time has no say:
+    the same calls would be told of in another way each time."""
+    return row.cost_usd or 0.0, row.input_tokens + row.output_tokens, METHODS.index(row.method)
 
 
 def _times(rlm: MethodRow, other: MethodRow) -> str:

@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,7 @@ def begun(talk: Path, server: Any, *more: str) -> subprocess.Popen[str]:
 def replies(store: Path) -> int:
     if not store.exists():
         return 0
-    with sqlite3.connect(store) as database:
+    with closing(sqlite3.connect(store)) as database, database:
         try:
             (count,) = database.execute("SELECT count(*) FROM events WHERE kind = 'reply'").fetchone()
         except sqlite3.OperationalError:
@@ -57,7 +58,7 @@ def replies(store: Path) -> int:
 
 
 def run_of(store: Path) -> str:
-    with sqlite3.connect(store) as database:
+    with closing(sqlite3.connect(store)) as database, database:
         (name,) = database.execute("SELECT run_id FROM events ORDER BY seq LIMIT 1").fetchone()
     return str(name)
 

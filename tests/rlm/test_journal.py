@@ -8,6 +8,7 @@ import re
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
@@ -276,14 +277,13 @@ async def test_a_run_of_an_earlier_boot_or_a_reused_process_id_is_over(store: Pa
     async with Journal.open(store) as journal, journal.run("r1", "t", {}):
 
         async def state_if(**changed: object) -> str:
-            with sqlite3.connect(store) as database:
+            with closing(sqlite3.connect(store)) as database, database:
                 (process,) = database.execute("SELECT process FROM runs").fetchone()
                 altered = json.dumps({**json.loads(process), **changed})
                 database.execute("UPDATE runs SET process = ?", [altered])
             state = (await journal.get("r1")).state
-            with sqlite3.connect(store) as database:
+            with closing(sqlite3.connect(store)) as database, database:
                 database.execute("UPDATE runs SET process = ?", [process])
-            database.close()
             return state
 
         assert await state_if() == "running"

@@ -7,6 +7,7 @@ import random
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -114,7 +115,7 @@ async def test_the_steps_lead_to_the_tables_that_the_code_uses(store: str) -> No
 async def test_a_store_from_before_the_steps_is_brought_up_to_date(tmp_path: Path) -> None:
     """driver.md 6.1: what it holds stays."""
     store = tmp_path / "rlm.db"
-    with sqlite3.connect(store) as database:
+    with closing(sqlite3.connect(store)) as database, database:
         database.executescript(
             """
             CREATE TABLE schema_version (version INTEGER PRIMARY KEY);

@@ -10,6 +10,7 @@ import sqlite3
 import stat
 import traceback
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -192,7 +193,7 @@ async def test_a_store_of_another_version_is_refused_and_left_alone(store: Path)
     """driver.md 6.1: a newer rlm's store is not written by an older one."""
     async with Journal.open(store) as journal:
         await write_run(journal, "r1")
-    with sqlite3.connect(store) as database:
+    with closing(sqlite3.connect(store)) as database, database:
         database.execute("UPDATE journal_version SET version_num = '9999'")
     database.close()
     with pytest.raises(JournalError) as caught:
@@ -204,7 +205,7 @@ async def test_a_store_of_another_version_is_refused_and_left_alone(store: Path)
 async def test_a_store_damaged_in_use_is_an_error_of_the_journal(store: Path) -> None:
     """driver.md 6.1: never a bare database error, and never the text of a document in it."""
     async with Journal.open(store) as journal, journal.run("r1", "t", {}) as log:
-        with sqlite3.connect(store) as database:
+        with closing(sqlite3.connect(store)) as database, database:
             database.execute("DROP TABLE events")
         database.close()
         words = ["text", "of", "a", "document"]
@@ -222,7 +223,7 @@ async def test_a_write_that_failed_after_its_caller_was_cancelled_is_not_shouted
     shouted: list[object] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: shouted.append(context["message"]))
     async with Journal.open(store) as journal, journal.run("r1", "t", {}) as log:
-        with sqlite3.connect(store) as database:
+        with closing(sqlite3.connect(store)) as database, database:
             database.execute("DROP TABLE events")
         database.close()
         writes = [asyncio.create_task(log.append("child", {"n": n})) for n in range(4)]
@@ -242,7 +243,7 @@ async def test_a_damaged_event_is_named(store: Path, data: str) -> None:
     """driver.md 6.1: what is in the file is not trusted to be what was written."""
     async with Journal.open(store) as journal:
         await write_run(journal, "r1")
-        with sqlite3.connect(store) as database:
+        with closing(sqlite3.connect(store)) as database, database:
             database.execute("UPDATE events SET data = ? WHERE seq = 2", [data])
         database.close()
         with pytest.raises(JournalError, match="event 2 of run r1 is damaged") as caught:
@@ -253,7 +254,7 @@ async def test_a_damaged_event_is_named(store: Path, data: str) -> None:
 async def test_tables_of_something_else_are_left_alone(store: Path) -> None:
     """driver.md 6.1: a database that is not a journal, or only half of one."""
     store.parent.mkdir(parents=True)
-    with sqlite3.connect(store) as database:
+    with closing(sqlite3.connect(store)) as database, database:
         database.execute("CREATE TABLE runs (name TEXT)")
     database.close()
     with pytest.raises(JournalError, match="use another store") as caught:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -123,7 +124,7 @@ async def test_a_journal_that_was_changed_gives_another_answer(run, block) -> No
     """driver.md 6.3: a replay compares; it does not repeat what is written at the end."""
     model = ScriptedModel.of(root=[block("finalize(str(sub_query('q', (0, 3))))")], child="yes")
     result = await run(model)
-    with sqlite3.connect(run.store) as database:
+    with closing(sqlite3.connect(run.store)) as database, database:
         database.execute('UPDATE events SET data = replace(data, \'"reply":"yes"\', \'"reply":"no"\')')
     database.close()
     again = await replayed(run, result)

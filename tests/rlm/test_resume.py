@@ -6,6 +6,7 @@ import asyncio
 import io
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -280,7 +281,7 @@ async def test_an_input_that_was_not_kept_is_read_again_and_checked(
 async def test_events_that_another_rlm_wrote_are_refused(leaver, block) -> None:
     """driver.md 6.2: with one line, before anything is asked."""
     run_id = await leaver.leave(ScriptedModel.of(root=[block("x = 1"), leaver.stop]))
-    with sqlite3.connect(leaver.run.store) as database:
+    with closing(sqlite3.connect(leaver.run.store)) as database, database:
         database.execute(
             "UPDATE events SET data = json_remove(data, '$.code', '$.result') WHERE kind = 'cell'"
         )

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from prompts import NOT_FOUND
+from rlm.markers import marker
 from rlm.models.base import Request
 from rlm.models.extractive.said import EXTRACTS
 from rlm.models.extractive.sentences import sentences
@@ -78,7 +79,8 @@ def read(request: Request) -> str:
     lines = [" ".join(extract.text.split()) for extract in found]
     if request.role == "direct":
         quotes = "\n".join(f'"{line}"' for line in lines)
-        return f"{EXTRACTS}\n" + "\n\n".join(lines) + f"\n\nEvidence:\n{quotes}"
+        cited = "\n\n".join(f"{line} {marker(number)}" for number, line in enumerate(lines, 1))
+        return f"{EXTRACTS}\n{cited}\n\nEvidence:\n{quotes}"
     return "\n".join(lines)
 
 
