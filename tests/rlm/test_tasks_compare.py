@@ -205,9 +205,7 @@ async def test_the_advice_follows_from_the_figures(compared: Any) -> None:
         "Use the RLM here: no other whose quotes stand was cheaper."
     )
     same = replace(short, result=replace(rlm.result, seconds=rlm.result.seconds + 1))
-    assert verdict(rlm, same).startswith(
-        "You need no RLM for this"
-    )  # of equals the simplest
+    assert verdict(rlm, same).startswith("You need no RLM for this")  # of equals the simplest
     other = replace(short, result=replace(short.result, answer="A quite different company"))
     assert "The answers differ" in verdict(other, bm25)
     assert "The answers differ" not in verdict(short, bm25)
