@@ -144,8 +144,8 @@ class Comparison:
 
 
 def _price(row: MethodRow) -> tuple[float, int, int]:
-    """By what it costs; where that is not known or nothing, by tokens; of equals the simplest. Time has no say:
-    the same calls would be told of in another way each time."""
+    """By what it costs; where that is not known or nothing, by tokens; of equals the simplest. Time has no
+    say: the same calls would be told of in another way each time."""
     return row.cost_usd or 0.0, row.input_tokens + row.output_tokens, METHODS.index(row.method)
 
 
