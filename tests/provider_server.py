@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import ssl
+import struct
 import threading
 import time
 from collections import deque
@@ -48,10 +50,12 @@ class Status:
 
 @dataclass(frozen=True)
 class Dropped:
-    """The connection is cut after `text`. With `politely` the stream ends as HTTP wants it, too soon."""
+    """The connection is cut after `text`, with `reset` by what TCP calls so. With `politely` the stream ends
+    as HTTP wants it, too soon."""
 
     text: str = "half a re"
     politely: bool = False
+    reset: bool = False
 
 
 @dataclass(frozen=True)
@@ -219,6 +223,9 @@ class ProviderServer:
             self.hung_up.set()
             return False
         if isinstance(behaviour, Dropped) and not behaviour.politely:
+            if behaviour.reset:
+                at_once = struct.pack("ii", 1, 0)
+                writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, at_once)
             writer.transport.abort()
             return False
         if isinstance(behaviour, Answer):

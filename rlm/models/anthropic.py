@@ -13,6 +13,7 @@ from rlm.models.limiter import limiter_of
 from rlm.models.messages import cache_borders, encodable, field
 from rlm.models.options import ModelOptions
 from rlm.models.retry import with_retries
+from rlm.models.route import proxy_to
 from rlm.models.windows import window_of
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class AnthropicModel:
         self._name = name or f"anthropic:{model}"
         self._endpoint = endpoint
         self._user = ClientUser(_clients, endpoint, self._options)
-        self._tell = FailureTeller(self._name, model, endpoint, self._options.proxy)
+        self._tell = FailureTeller(self._name, model, endpoint, proxy_to(endpoint, self._options))
 
     def __repr__(self) -> str:
         return f"AnthropicModel({self._name!r})"

@@ -15,6 +15,7 @@ from rlm.models.limiter import limiter_of
 from rlm.models.messages import alternating, encodable, field
 from rlm.models.options import ModelOptions
 from rlm.models.retry import with_retries
+from rlm.models.route import proxy_to
 from rlm.models.windows import window_of
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ class OpenAIModel:
         self._name = name or f"openai:{model}"
         self._endpoint = endpoint
         self._user = ClientUser(_clients, endpoint, self._options)
-        self._tell = FailureTeller(self._name, model, endpoint, self._options.proxy)
+        self._tell = FailureTeller(self._name, model, endpoint, proxy_to(endpoint, self._options))
         # OpenAI refuses the old name for its newer models; other servers know no other.
         host = urlsplit(endpoint.base_url).hostname or ""
         ours = host == "openai.com" or host.endswith((".openai.com", ".openai.azure.com"))

@@ -10,8 +10,8 @@ import pytest
 from rlm import Limits
 from rlm.budget import Budget
 from rlm.calls import Caller
-from rlm.errors import BudgetExhausted
-from rlm.journal import Journal, RunLog
+from rlm.errors import BudgetExhausted, JournalError
+from rlm.journal import Journal, RunLog, store
 from rlm.models.base import Message, Reply, Request, TokenUsage
 from rlm.models.prices import Prices
 from rlm.playback import Playback
@@ -78,3 +78,16 @@ async def test_who_waits_for_a_place_has_reserved_nothing(tmp_path: Path) -> Non
         with pytest.raises(asyncio.CancelledError):
             await waiting
     assert not model.requests
+
+
+async def test_who_lost_a_run_pays_for_nothing_more(tmp_path: Path, monkeypatch) -> None:
+    """docs/architecture.md: a worker that was only cut off looks before it begins a call."""
+    monkeypatch.setattr(store, "_CONFIRMED_SECONDS", 0.0)
+    model, budget = ScriptedModel.of(child="!"), Budget(Limits())
+    async with Journal.open(tmp_path / "rlm.db") as journal, journal.run("r", "?", {}) as log:
+        caller = Caller(budget, log, Playback(), lambda _: None, Prices())
+        await caller.ask(model, REQUEST, prompt_tokens=1, facts={})
+        async with journal.resume("r", take_over=True):
+            with pytest.raises(JournalError, match="is written by another process"):
+                await caller.ask(model, REQUEST, prompt_tokens=1, facts={})
+    assert len(model.requests) == 1

@@ -124,10 +124,10 @@ def test_retry_after_in_all_its_forms(headers, low, high):
         assert low <= asked <= high
 
 
-@pytest.mark.parametrize("politely", [False, True])
-async def test_a_reply_cut_short_is_asked_for_again(model, provider_server, providers, told, politely):
+@pytest.mark.parametrize("how", [{}, {"politely": True}, {"reset": True}], ids=str)
+async def test_a_reply_cut_short_is_asked_for_again(model, provider_server, providers, told, how):
     """A stream without its last event is a dropped connection, however it ended; no half reply gets out."""
-    provider_server.play(providers.Dropped("half", politely=politely))
+    provider_server.play(providers.Dropped("half", **how))
     assert (await model.generate(REQUEST)).text == "ok"
     assert [why for _, _, why in told] == ["dropped"]
 

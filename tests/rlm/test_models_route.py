@@ -163,6 +163,19 @@ async def test_a_proxy_that_opens_no_tunnel_is_given_up(make_model, answers):
     assert len(told) == 1
 
 
+@pytest.mark.parametrize("environment", [False, True])
+async def test_a_proxy_that_is_not_there_is_suspected(make_model, monkeypatch, environment):
+    """driver.md 7.4: whoever named it."""
+    with socket.socket() as held:  # bound, so that nobody else takes the port, but not listening
+        held.bind(("127.0.0.1", 0))
+        proxy = f"http://127.0.0.1:{held.getsockname()[1]}"
+        if environment:
+            monkeypatch.setenv("http_proxy", proxy)
+        model = make_model("http://no.such.host.invalid", proxy=None if environment else proxy, retry=ONCE)
+        with pytest.raises(ModelUnavailable, match="check the base URL and the network, and the proxy"):
+            await model.generate(ask())
+
+
 async def test_a_host_that_does_not_answer_is_given_up(make_model):
     """driver.md 7.4: the time that a connection may take is an option."""
     with socket.create_server(("127.0.0.1", 0), backlog=0) as deaf:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import time
 
 import pytest
 
+from rlm import Settings
 from rlm.errors import UsageError
 from rlm.events import Indexing
-from rlm.retrieval import IndexCache
+from rlm.retrieval import IndexCache, default_index_cache, retriever
 from rlm.retrieval.ranking import Ranking
 from rlm.testing import ScriptedModel
 from sandbox.context_file import ContextFileWriter
@@ -47,6 +49,20 @@ async def test_what_was_ranked_counts_as_scanned_not_as_read(run, block) -> None
     result = await run(ScriptedModel.of(root=[block("packs = rank('heron'); finalize(1)")]), TEXT)
     assert result.coverage.scanned_chars == result.coverage.input_chars
     assert result.coverage.read_chars == 0
+
+
+async def test_an_index_is_kept_for_later_runs_unless_the_cache_is_off(run, block, monkeypatch) -> None:
+    """driver.md 3.8: built once per content, in the user's cache folder."""
+    monkeypatch.setattr(retriever, "_IN_MEMORY", 0)
+    root, folder = [block("packs = rank('heron'); finalize(1)")], default_index_cache(os.environ)
+    off = Settings(strategy="rlm", document_cache=False)
+    assert (await run(ScriptedModel.of(root=root), TEXT, settings=off)).answer == 1
+    assert not folder.exists()
+    assert (await run(ScriptedModel.of(root=root), TEXT)).answer == 1
+    kept = [(one.name, one.stat().st_ino) for one in folder.iterdir()]
+    assert len(kept) == 1
+    assert (await run(ScriptedModel.of(root=root), TEXT)).answer == 1
+    assert [(one.name, one.stat().st_ino) for one in folder.iterdir()] == kept
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from rlm import RLM, Limits, RunResult, Settings
-from rlm.errors import JournalError, ModelUnavailable, UsageError
+from rlm.errors import JournalError, ModelRejected, ModelUnavailable, UsageError
 from rlm.journal import Journal
-from rlm.models.base import Reply
+from rlm.models.base import Message, Reply, Request
+from rlm.models.replay import ReplayModel
 from rlm.replay import Replayed, replay
 from rlm.testing import ScriptedModel
 
@@ -171,6 +172,13 @@ async def test_a_run_with_sub_rlms_serves_as_a_model(run, block) -> None:
     assert result.answer == ["9 4", "21 4", "10 4", f"other {BODY[:3]}"]
     again = await run(f"replay:{result.run_id}", BODY, task="top")
     assert (again.answer, again.stop_reason) == (result.answer, "finalized")
+    # A sub-RLM that begins in another way is never given the blocks of the root.
+    model = ReplayModel.of(result.run_id, run.store)
+    other = (Message("system", "rules"), Message("user", "another input"))
+    asked = Request("root", other, 100, "top", round=1)
+    assert (await model.generate(asked)).text == block(codes["top"])
+    with pytest.raises(ModelRejected, match="holds no reply to this root call"):
+        await model.generate(replace(asked, task="inner"))
 
 
 async def test_a_replaying_model_refuses_what_it_does_not_know(run, block) -> None:

@@ -395,7 +395,7 @@ async def test_a_kernel_death_above_does_not_pay_a_sub_rlm_again(run, block) -> 
 async def test_a_sub_rlm_that_failed_fails_again_in_the_repeated_cell(leaver, block) -> None:
     """driver.md 6.2: what the root was told of stays so; nothing is asked for it."""
     codes = {
-        "How many?": ["a = sub_rlm_batch(['inner'], [(4, 13)])\nprint(a.failed)", "finalize(a.failed)"],
+        "How many?": ["a = sub_rlm_batch(['inner'], [(4, 13)])", "finalize([a.failed, a[0].error])"],
         "inner": ["x = str(sub_query('q1', (0, 3)))"],
     }
     tree = _tree(block, **codes)
@@ -408,7 +408,7 @@ async def test_a_sub_rlm_that_failed_fails_again_in_the_repeated_cell(leaver, bl
     run_id = await leaver.leave(ScriptedModel.of(root=root, child="one"))
     second = ScriptedModel.of(root=tree, child="one")
     result = await leaver.resume(second, run_id)
-    assert result.answer == [0]
+    assert result.answer == [[0], "the sub-RLM ended without an answer (model): nobody there"]
     assert [request.task for request in second.requests] == ["How many?"]
 
 

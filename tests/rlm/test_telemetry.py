@@ -16,8 +16,9 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from rlm import RLM, Settings
 from rlm.errors import ConfigurationError
-from rlm.events import CellStarted, Warned
+from rlm.events import CellStarted, ChildrenStarted, Retrying, ToolEnded, Warned
 from rlm.models.base import Reply, TokenUsage
+from rlm.telemetry import log_event
 from rlm.testing import ScriptedModel
 from rlm.trace import TraceFile
 
@@ -104,6 +105,22 @@ async def test_a_run_is_told_to_the_standard_log(rlm, caplog) -> None:
     assert any(result.run_id in line for line in lines)
     assert any("round 1: no_block" in line for line in lines)
     assert not any(SECRET in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("event", "level", "line"),
+    [
+        (ToolEnded("price", True, 0.5), logging.INFO, "tool price gave a value in 0.50 s"),
+        (ToolEnded("price", False, 0.5), logging.INFO, "tool price failed in 0.50 s"),
+        (Retrying(2, 1.5, "timeout"), logging.WARNING, "attempt 2 failed (timeout), next in 1.5 s"),
+        (ChildrenStarted(3), logging.INFO, "3 children"),
+        (Warned("so it is"), logging.WARNING, "so it is"),
+    ],
+)
+def test_what_happens_is_a_line_of_the_log(caplog, event, level, line) -> None:
+    with caplog.at_level(logging.DEBUG, logger="rlm"):
+        log_event(event)
+    assert [(record.levelno, record.getMessage()) for record in caplog.records] == [(level, line)]
 
 
 async def test_the_trace_holds_every_event_in_order(rlm, tmp_path) -> None:
