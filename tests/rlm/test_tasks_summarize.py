@@ -239,8 +239,8 @@ async def test_the_model_is_told_how_long_the_summary_may_be(summary: Summarize)
         asked.append(request.messages[-1].content)
         return counting(request)
 
-    await summary([chat(50)], ScriptedModel.of(summary=model), tokens=1_000)
-    assert "may take up to 600 words" in asked[0]
+    await summary([chat(50)], ScriptedModel.of(summary=model), tokens=1_111)
+    assert "may take up to 660 words" in asked[0]
 
 
 REPORT = "\n\n".join(
