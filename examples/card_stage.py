@@ -3,12 +3,15 @@
 The model is a script (`rlm.testing.ScriptedModel`); put a real one's name in its place:
 
     .venv/bin/python examples/card_stage.py openai:gpt-5
+
+Where the machine can't isolate what a model writes this is refused; `RLM_SANDBOX=0` runs it all the same.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 import tempfile
 from pathlib import Path
@@ -64,7 +67,9 @@ def script() -> ScriptedModel:
 
 async def work(model: str | ScriptedModel, store: Path) -> CardRun:
     card = json.loads((HERE / "card.json").read_text(encoding="utf-8"))
-    rlm = RLM(model, settings=Settings(strategy="rlm", store=store))
+    level = os.environ.get("RLM_SANDBOX", "auto")
+    settings = Settings(strategy="rlm", store=store, sandbox=int(level) if level.isdigit() else "auto")
+    rlm = RLM(model, settings=settings)
     try:
         return await work_card(rlm, card, [HERE / "chat.md"])
     finally:

@@ -1,1 +1,1 @@
-"""The jobs people come with, each a recipe over RLM: ask, summarize, research; and a card's stages."""
+"""The jobs people come with, recipes over RLM: ask, summarize, research, compare; and a card's stages."""

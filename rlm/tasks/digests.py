@@ -22,7 +22,7 @@ from sandbox.in_kernel.body import Body
 from sandbox.requests import BadCall
 from sandbox.types import ChildAnswer, ChildSlice, Span
 
-__all__ = ["Digest", "Point", "summarize_documents"]
+__all__ = ["Digest", "summarize_documents"]
 
 _SLICE_CHARS = 60_000
 _OVERVIEW_SHARE = 0.15
@@ -51,7 +51,7 @@ _SCHEMA: Mapping[str, Any] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class _Point:
     """One line of a section, and the passage of the body that it stands on."""
 
     section: int
@@ -64,8 +64,6 @@ class Digest:
     """A sectioned summary, at most the tokens asked for; `citations` are its numbered sources."""
 
     text: str
-    sections: tuple[Section, ...]
-    points: tuple[Point, ...]
     citations: tuple[Citation, ...]
 
 
@@ -81,7 +79,7 @@ async def summarize_documents(job: Job, tokens: int) -> Digest:
     points = _within(job, sections, points, tokens, reserve=_overview_tokens(tokens) if modelled else 0)
     overview = await _overview(job, sections, points, tokens) if modelled and points else ""
     cited = cite([point.span for point in points], "[¹]", job.body)
-    return Digest(_page(sections, points, overview), sections, tuple(points), cited)
+    return Digest(_page(sections, points, overview), cited)
 
 
 def _overview_tokens(tokens: int) -> int:
@@ -101,11 +99,11 @@ def _slices(body: Body, section: Section) -> list[Span]:
     return [Span(*pair) for pair in itertools.pairwise([*borders, section.end]) if pair[0] < pair[1]]
 
 
-def _filled(job: Job, sections: Sequence[Section], tokens: int) -> list[Point]:
+def _filled(job: Job, sections: Sequence[Section], tokens: int) -> list[_Point]:
     """The telling sentences in about `tokens`. A text that is soon read is read again with what the first
     guess left."""
     allowance = tokens
-    best: list[Point] = []
+    best: list[_Point] = []
     for _ in range(_GUESSES if job.body.chars <= _SOON_READ else 1):
         points = _extracted(job, sections, _shares(sections, allowance))
         size = _COUNTER.count(_page(sections, points, ""))
@@ -117,18 +115,18 @@ def _filled(job: Job, sections: Sequence[Section], tokens: int) -> list[Point]:
     return best
 
 
-def _extracted(job: Job, sections: Sequence[Section], shares: Sequence[int]) -> list[Point]:
+def _extracted(job: Job, sections: Sequence[Section], shares: Sequence[int]) -> list[_Point]:
     """The telling sentences of each section, in about its share of tokens."""
-    points: list[Point] = []
+    points: list[_Point] = []
     for number, (section, share) in enumerate(zip(sections, shares, strict=True)):
         spans = _slices(job.body, section)
         for place in extracted(job.body, spans, share):
-            points.append(Point(number, " ".join(job.body.text(*place).split()), place))
+            points.append(_Point(number, " ".join(job.body.text(*place).split()), place))
         job.coverage.note_read(spans)
     return points
 
 
-async def _read(job: Job, sections: Sequence[Section], shares: Sequence[int]) -> list[Point]:
+async def _read(job: Job, sections: Sequence[Section], shares: Sequence[int]) -> list[_Point]:
     """The points that children found. What no child could read is extracted instead."""
     prompts: list[str] = []
     wanted: list[tuple[int, Span]] = []
@@ -142,7 +140,7 @@ async def _read(job: Job, sections: Sequence[Section], shares: Sequence[int]) ->
         answers = await job.children(prompts, [ChildSlice((span,)) for _, span in wanted], schema=_SCHEMA)
     except BadCall as error:
         raise UsageError(f"the sections can't be read: {error}; raise that limit") from error
-    points: list[Point] = []
+    points: list[_Point] = []
     unproved = 0
     for (number, span), answer in zip(wanted, answers, strict=True):
         if answer.error is not None:
@@ -161,19 +159,19 @@ async def _read(job: Job, sections: Sequence[Section], shares: Sequence[int]) ->
     return points
 
 
-def _proved(job: Job, number: int, span: Span, answer: ChildAnswer) -> tuple[list[Point], int]:
+def _proved(job: Job, number: int, span: Span, answer: ChildAnswer) -> tuple[list[_Point], int]:
     given = answer.value["points"] if isinstance(answer.value, Mapping) else []
     pairs = [(" ".join(one["point"].split()), one["quote"]) for one in given]
     places = locate_all([quote for _, quote in pairs], job.body, [span]) if pairs else []
     points = [
-        Point(number, text, place)
+        _Point(number, text, place)
         for (text, _), place in zip(pairs, places, strict=True)
         if text and place is not None and span.start <= place.start and place.end <= span.end
     ]
     return points, len(pairs) - len(points)
 
 
-async def _overview(job: Job, sections: Sequence[Section], points: Sequence[Point], tokens: int) -> str:
+async def _overview(job: Job, sections: Sequence[Section], points: Sequence[_Point], tokens: int) -> str:
     """Plain prose over all points; sentences that name no source that there is are left out."""
     room = min(_overview_tokens(tokens), tokens - _COUNTER.count(_page(sections, points, "")) - 10)
     if room < _LEAST_OVERVIEW_TOKENS // 2:
@@ -199,8 +197,8 @@ async def _overview(job: Job, sections: Sequence[Section], points: Sequence[Poin
 
 
 def _within(
-    job: Job, sections: Sequence[Section], points: list[Point], tokens: int, *, reserve: int
-) -> list[Point]:
+    job: Job, sections: Sequence[Section], points: list[_Point], tokens: int, *, reserve: int
+) -> list[_Point]:
     """The points that `tokens` hold, less the `reserve`: the last of the fullest section go first."""
     costs = _COUNTER.count_each([f"\n- {point.text} {marker(len(points))}" for point in points])
     over = _COUNTER.count(_page(sections, points, "")) - max(1, tokens - reserve)
@@ -225,7 +223,7 @@ def _within(
     return points
 
 
-def _page(sections: Sequence[Section], points: Sequence[Point], overview: str) -> str:
+def _page(sections: Sequence[Section], points: Sequence[_Point], overview: str) -> str:
     parts = [f"## {_OVERVIEW}\n{overview}"] if overview else []
     numbered = list(enumerate(points, 1))
     for number, section in enumerate(sections):

@@ -57,7 +57,6 @@ class EvidenceTable:
     findings: list[Finding] = field(default_factory=list)
     sources: list[Source] = field(default_factory=list)
     unverified: int = 0
-    folded: int = 0
 
     def add(self, question: Question, answer: Answered) -> bool:
         """Take an answer's claims; False when nothing verified stands behind any of them."""
@@ -69,7 +68,6 @@ class EvidenceTable:
             claims = _claims(result, self._numbers(result))
         for text, sources in claims:
             earlier = self._earlier(text)
-            self.folded += earlier is not None
             self.findings.append(
                 Finding(question, text, sources, None if earlier is None else earlier.question.number)
             )
@@ -89,10 +87,8 @@ class EvidenceTable:
         for at, source in enumerate(self.sources):
             for known in (source.citation, *source.also):
                 if _overlap(known, citation):
-                    self.folded += 1
                     return source.number
             if _same_words(source.citation.quote, citation.quote):
-                self.folded += 1
                 self.sources[at] = replace(source, also=(*source.also, citation))
                 return source.number
         self.sources.append(Source(len(self.sources) + 1, citation))

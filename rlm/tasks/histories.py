@@ -47,7 +47,6 @@ class HistorySummary:
     that lines name stand."""
 
     text: str
-    lines: tuple[Line, ...]
     facts: tuple[Fact, ...]
     citations: tuple[Citation, ...]
 
@@ -84,7 +83,7 @@ async def summarize_history(job: Job, entries: Sequence[Entry], tokens: int) -> 
             job.warn(f"{len(untraced) - 5:,} more lines were left out, for no message says so")
         lines = [*(state for state in states if not _says(lines, state)), *lines]
         lines, checked = _restored(_within(job, lines, tokens), facts, names, tokens)
-    return HistorySummary(page(lines), tuple(lines), checked, _citations(job.body, lines, entries))
+    return HistorySummary(page(lines), checked, _citations(job.body, lines, entries))
 
 
 def _states(entries: Sequence[Entry]) -> list[Line]:

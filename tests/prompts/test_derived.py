@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from prompts import BudgetExceeded, Item, Section, SectionError, assemble, counter_names, get_counter
 from prompts.budget import Budget
+from prompts.followers import Followers
 from prompts.measure import Measure
 from prompts.policy import Drop, Policy, Skip, StopFirst
 from prompts.section import Derived
@@ -116,3 +117,30 @@ def test_messages_measured_apart_do_not_pay_for_the_blank_line_between_them() ->
         assemble(parts, Budget(12, counter=CHARS, by_message=True))
     with pytest.raises(BudgetExceeded):
         assemble(parts, Budget(14, counter=CHARS))
+
+
+@given(
+    keys=st.lists(st.sampled_from(["", "a", "bb", "ccc", "dddd"]), min_size=1, max_size=12),
+    entering=st.lists(st.booleans(), min_size=12, max_size=12),
+)
+def test_what_an_item_would_cost_is_reckoned_beside_those_that_are_in(
+    keys: list[str], entering: list[bool]
+) -> None:
+    """Also an item with a key that was offered before, when less was in."""
+    items = [Item(f"i{n}", "x", group=key or None) for n, key in enumerate(keys)]
+    part = Section("list", "user", 1, 0, derived=Derived("items", lambda item: item.group, listed))
+
+    def fresh(places: list[int]) -> int:
+        followers = Followers([part], items, Measure(CHARS), 2)
+        followers.accept(places)
+        return followers.cost
+
+    followers = Followers([part], items, Measure(CHARS), 2)
+    entered: list[int] = []
+    for place, enters in zip(range(len(items)), entering, strict=False):
+        for offered in range(len(items)):
+            assert followers.offer([offered]) == fresh([*entered, offered])
+        if enters:
+            followers.accept([place])
+            entered.append(place)
+        assert followers.cost == fresh(entered)

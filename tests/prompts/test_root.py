@@ -7,7 +7,16 @@ import re
 
 import pytest
 
-from prompts import BudgetExceeded, HandleFacts, HelperDoc, RootInput, RootPrompt, get_counter
+from prompts import (
+    BudgetExceeded,
+    EarlierQuestion,
+    HandleFacts,
+    HelperDoc,
+    RootInput,
+    RootPrompt,
+    earlier_words,
+    get_counter,
+)
 from prompts.budget import Budget
 from prompts.words import table, words
 
@@ -261,3 +270,22 @@ def test_the_prompt_is_the_same_bytes_every_time_and_cached_whole() -> None:
     assert first.report.cache_borders == ("system", "limits")
     other = RootPrompt().assemble(root("Another task"))
     assert other.system == first.system
+
+
+def test_of_many_questions_before_the_last_twenty_stand_there_long_ones_cut() -> None:
+    earlier = tuple(EarlierQuestion(f"question {n}?", f"answer {n}.") for n in range(1, 31))
+    for text in (RootPrompt().assemble(root(earlier=earlier)).text, earlier_words(earlier)):
+        assert "question 10?" not in text
+        assert all(f"question {n}?" in text and f"answer {n}." in text for n in range(11, 31))
+    long = (EarlierQuestion("what?", "so it is, " * 1_000),)
+    assert 2_000 < len(earlier_words(long)) < 3_000
+    assert earlier_words(()) == ""
+
+
+def test_of_many_variables_the_last_hundred_are_named() -> None:
+    given = root(
+        earlier=(EarlierQuestion("what?", "so."),), variables=tuple(f"name_{n}: int" for n in range(150))
+    )
+    text = RootPrompt().assemble(given).text
+    assert "name_49:" not in text
+    assert all(f"name_{n}:" in text for n in range(50, 150))

@@ -294,6 +294,25 @@ def test_a_commit_with_its_patch_says_what_it_did_and_to_which_file(tmp_path: Pa
     assert entry.message.content == "Fix the lock\n\nsrc/lock.py"
 
 
+def test_the_files_of_a_commit_are_named_without_their_bars(tmp_path: Path) -> None:
+    stat = " src/lock.py     | 12 +++++-----\n docs/logo.png   | Bin 0 -> 10 bytes\n 2 files changed\n"
+    log = PATCH.partition("\ndiff --git")[0] + "\n\n" + stat
+    with load([TextSource("log.txt", log, "text")], tmp_path / "c").context.open() as body:
+        (entry,) = entries_of(body)
+    assert [line.strip() for line in entry.message.content.splitlines()[1:] if line] == [
+        "src/lock.py",
+        "docs/logo.png",
+        "2 files changed",
+    ]
+
+
+def test_a_time_of_day_belongs_to_the_day_it_stands_under() -> None:
+    text = (
+        "--- 2026-05-02 ---\n[10:00] Anna: one\n[10:05] Ben: two\n--- 2026-05-03 ---\n[09:00] Anna: three\n"
+    )
+    assert [one[1] for one in found(text)] == ["2026-05-02 10:00", "2026-05-02 10:05", "2026-05-03 09:00"]
+
+
 def test_a_git_log_begins_with_its_oldest_commit_whichever_way_it_was_printed() -> None:
     first, second = GIT.split("\ncommit 1c2d")
     reversed_log = f"commit 1c2d{second}\n{first}\n"

@@ -88,6 +88,20 @@ def test_an_issue_of_gh_has_comments_reviews_and_commits_in_the_order_of_time() 
     assert "state: OPEN\nlabels: bug" in chats[0]["messages"][0]["content"]
 
 
+def test_threads_of_a_review_and_what_happened_to_an_issue_are_told() -> None:
+    def at(hour: int) -> str:
+        return f"2026-05-03T{hour:02}:00:00Z"
+
+    review = {"author": {"login": "eve"}, "body": "Why?", "path": "src/lock.py", "createdAt": at(2)}
+    events = [
+        {"event": "labeled", "actor": {"login": "fay"}, "label": {"name": "bug"}, "created_at": at(1)},
+        {"event": "subscribed", "actor": {"login": "gus"}, "created_at": at(3)},
+        {"event": "closed", "actor": {"login": "ann"}, "created_at": at(4)},
+    ]
+    value = {**REST, "reviewThreads": {"nodes": [{"comments": {"nodes": [review]}}]}, "timeline": events}
+    assert said(value)[1:] == [("fay", "labeled bug"), ("eve", "[src/lock.py] Why?"), ("ann", "closed")]
+
+
 @pytest.mark.parametrize(
     ("value", "expected"),
     [

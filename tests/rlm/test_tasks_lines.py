@@ -173,6 +173,34 @@ def test_a_fact_is_lost_with_its_ticket_and_what_stands_beside_a_fact_is_none() 
     assert [check(facts, [line], ["m1", "m2"])[place] for line in lines] == [False, True]
 
 
+def test_a_fact_survives_word_for_word_whatever_it_is_made_of() -> None:
+    said = entries(
+        *HISTORY,
+        "We must not restart queue_5019 on db26 before 4.5 GB are free.",
+        "必须支持 200 个并发连接，不得超过 40 毫秒。",
+        "Fixed: src/lock.py:12 raised E1205, because `max_conn=8` was read as text.",
+    )
+    facts = facts_of(Extraction([one.message for one in said]), len(said))
+    assert any("queue_5019" in fact.text for fact in facts)
+    assert all(check(facts, [Line(fact.heading, fact.text) for fact in facts]))
+
+
+def test_a_fact_survives_in_other_forms_of_its_words() -> None:
+    said = entries("We decided to store each event, because the provider keeps them.", "ok", "fine")
+    facts = facts_of(Extraction([one.message for one in said]), len(said))
+    place = next(place for place, fact in enumerate(facts) if "store" in fact.text)
+    line = Line("Key Decisions", "Deciding: events are stored, because providers are keeping them each.")
+    assert check(facts, [line])[place]
+    other = Line("Key Decisions", "Because of them: each is kept.")
+    assert not check(facts, [other])[place]
+
+
+def test_a_range_of_marks_is_read_no_further_than_a_line_can_stand_on() -> None:
+    (line,) = parsed("## Key Decisions\n- Yes, so it is. [m3-5, m100-m9000000]")
+    assert line.names[:4] == ("m3", "m4", "m5", "m100")
+    assert len(line.names) < 30
+
+
 def test_lines_in_a_script_without_spaces_are_traced() -> None:
     tracer = Tracer(entries("退款不能重复,接口必须在两秒内返回。", "我们决定保存事件编号。", "好的"))
     traced, lost = tracer.trace(

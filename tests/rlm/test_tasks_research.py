@@ -23,8 +23,10 @@ from rlm.models.base import Request
 from rlm.models.extractive.said import EXTRACTS
 from rlm.tasks.ask import Answered
 from rlm.tasks.compare import resume_comparison
-from rlm.tasks.evidence_table import EvidenceTable
+from rlm.tasks.conflicts import Conflict
+from rlm.tasks.evidence_table import EvidenceTable, Finding
 from rlm.tasks.questions import Plan, Question, from_markdown, from_task
+from rlm.tasks.report import report
 from rlm.tasks.research import Research, plan_research, research, resume_research
 from rlm.testing import ScriptedModel
 from rlm.types import Citation, Coverage, RunResult
@@ -270,6 +272,15 @@ async def test_a_document_can_put_neither_heading_nor_link_into_the_report(resea
     shown = re.findall(r"^- (.*)$", found.report, re.MULTILINE)
     assert any("The crane costs more" in line for line in shown)
     assert not [line for line in shown if line.startswith(("1.", "- "))]
+
+
+@pytest.mark.parametrize("text", ["1. Buy it", "- Buy it", "+ Buy it", "# Buy it", "[x](http://y) |"])
+def test_no_text_of_a_report_is_taken_for_markdown(text: str) -> None:
+    question = Question("1", text)
+    table = EvidenceTable(findings=[Finding(question, text, (1,))])
+    shown = report(Plan(text, (question,)), "", table, [Conflict((1, 2), text)], [(question, text)])
+    assert "- 1." not in shown
+    assert not re.search(r"^- (?:[-+#]|\[x)|^#+ #|(?<!\\)\]\(", shown, re.MULTILINE)
 
 
 async def test_nothing_to_research_is_refused(researched: Run) -> None:

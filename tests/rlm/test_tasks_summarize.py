@@ -170,6 +170,23 @@ async def test_another_history_than_before_is_said(summary: Summarize) -> None:
     assert any("not those of run" in warning for warning in other.result.warnings)
 
 
+async def test_a_summary_of_documents_says_nothing_of_a_history(summary: Summarize) -> None:
+    first = await summary([REPORT], tokens=300)
+    assert first.kind == "document"
+    found = await summary([chat(30)], tokens=300, since=first.result.run_id)
+    assert found.known == 0
+    assert any(f"run {first.result.run_id} summarized documents" in one for one in found.result.warnings)
+
+
+async def test_a_history_that_is_too_long_is_refused_with_the_remedy(
+    summary: Summarize, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rlm.tasks.summarize._LARGEST_HISTORY", 1_000)
+    with pytest.raises(UsageError, match=r"too long a history .*in parts, or as --kind document"):
+        await summary([chat(100)])
+    assert (await summary([chat(100)], kind="document")).kind == "document"
+
+
 async def test_since_names_a_summary(summary: Summarize, tmp_path: Path) -> None:
     asked = await RLM("extractive", settings=Settings(store=tmp_path / "rlm.db")).run(
         "What?", "The end is red."
@@ -222,8 +239,8 @@ async def test_the_model_is_told_how_long_the_summary_may_be(summary: Summarize)
         asked.append(request.messages[-1].content)
         return counting(request)
 
-    await summary([chat(50)], ScriptedModel.of(summary=model), tokens=1_000)
-    assert "may take up to 600 words" in asked[0]
+    await summary([chat(50)], ScriptedModel.of(summary=model), tokens=1_111)
+    assert "may take up to 660 words" in asked[0]
 
 
 REPORT = "\n\n".join(
