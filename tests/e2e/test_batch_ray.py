@@ -203,7 +203,7 @@ def test_with_a_node_killed_in_the_middle_no_task_is_lost_doubled_or_paid_twice(
 
     def wait(_: int) -> None:
         """Nothing is answered before the node has a task: else the other one might do them all."""
-        end = time.monotonic() + 60
+        end = time.monotonic() + 120
         while not runners(postgres_url) & set(workers_under(raylet.process.pid)):
             assert time.monotonic() < end
             time.sleep(0.05)
