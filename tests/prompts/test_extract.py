@@ -99,18 +99,3 @@ def test_sentences_that_stood_side_by_side_are_one_line_but_what_is_left_to_do_i
     lines = (compact_history(messages, budget=900).summary or "").splitlines()
     assert f"- {done} {why} [m42]" in lines
     assert f"- {left} [m42]" in lines
-
-
-def test_every_heading_has_its_share_before_all_compete() -> None:
-    """However much is asked for: one decision and one error stand beside hundreds of requirements."""
-    messages = [
-        Message(
-            "user", f"The export must never take more than {n} ms on host{n}, whatever happens to job{n}."
-        )
-        for n in range(300)
-    ]
-    messages[50] = Message("assistant", "We decided to use lmdb.")
-    messages[90] = Message("assistant", "The crash was fixed.")
-    page = Extraction(messages).page([f"m{n}" for n in range(300)], 900, get_counter())
-    assert "We decided to use lmdb. [m50]" in page
-    assert "The crash was fixed. [m90]" in page

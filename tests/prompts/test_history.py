@@ -280,15 +280,15 @@ def test_a_history_that_grew_by_ten_messages_costs_one_chunk() -> None:
 def test_no_prompt_changes_with_the_length_of_the_last_request() -> None:
     """Else nothing of a chat would be found in its cache again."""
     asked: list[list[str]] = []
-    for words in (10, 900):
+    for words in (10, 1_500):
         prompts: list[str] = []
 
         def summarizer(prompt: str, prompts: list[str] = prompts) -> str:
             prompts.append(prompt)
             return "## Task Summary\n- Use tabs. [m1]"
 
-        messages = [*chat(200), Message("user", "again " * words)]
-        compact_history(messages, budget=6_000, summarizer=summarizer, window=8_000)
+        messages = [*chat(400), Message("user", "again " * words)]
+        compact_history(messages, budget=6_000, summarizer=summarizer, window=30_000)
         asked.append(prompts)
     assert len(asked[0]) > 1
     assert asked[0][:-1] == asked[1][: len(asked[0]) - 1]
