@@ -14,7 +14,7 @@ from rlm.calls import estimate
 from rlm.deadline import seconds_left
 from rlm.errors import BudgetExhausted, ModelError
 from rlm.events import RoundsFolded
-from rlm.models.base import Message, Model, ModelWindow, Request
+from rlm.models.base import Message, Model, ModelWindow, Request, is_extractive
 from rlm.reasoning import without_reasoning
 from rlm.recording import PastFolding
 
@@ -140,7 +140,7 @@ class Compactor:
     async def _note(self, said: Sequence[Said], names: Sequence[str], room: int, last: int) -> str:
         """Make the notes; why the model's are not used ("" when they are, or none was asked)."""
         fault = ""
-        if self._model.name != "extractive" and room >= _LEAST_NOTES:
+        if not is_extractive(self._model) and room >= _LEAST_NOTES:
             window = self._model.window
             folding = Folding(_COUNTER, room, min(window.context - self._output_tokens(room), _PROMPT_TOKENS))
             summary: Summary = await drive_async(

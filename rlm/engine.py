@@ -22,6 +22,7 @@ from rlm.events import (
     Warned,
 )
 from rlm.models import Model, ModelOptions
+from rlm.models.base import is_extractive
 from rlm.models.facts import ModelFacts
 from rlm.models.prices import Prices
 from rlm.subcalls import ChildSettings
@@ -118,7 +119,7 @@ class Engine:
             self.settings.kernel,
             level=self.settings.sandbox,
             # Cells that this product wrote itself may run anywhere: the answer must come without set-up.
-            minimum=0 if self.model.name == "extractive" else 2,
+            minimum=0 if is_extractive(self.model) else 2,
         )
 
     def below(self, tell: Callable[[Event], None]) -> Engine:

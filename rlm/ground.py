@@ -18,6 +18,7 @@ from rlm.engine import Engine, Settings
 from rlm.errors import JournalError, UsageError
 from rlm.events import ContextLoaded
 from rlm.models import Model
+from rlm.models.base import is_extractive
 from rlm.models.imports import import_early
 from rlm.notices import pruned
 from rlm.retrieval import IndexCache, default_index_cache
@@ -132,7 +133,7 @@ def type_of(task: str, schema: Any, model: Model) -> AnswerType | None:
     if not task.strip():
         raise UsageError("the question is empty: say what is to be answered")
     answer_type = None if schema is None else AnswerType(schema)
-    if answer_type is not None and model.name == "extractive" and not answer_type.is_text:
+    if answer_type is not None and is_extractive(model) and not answer_type.is_text:
         raise UsageError("extractive answers in plain text: choose a model for an answer of a given type")
     return answer_type
 

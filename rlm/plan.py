@@ -7,7 +7,7 @@ from typing import Any
 
 from rlm.budget import Budget, Limits
 from rlm.forecast import Forecaster
-from rlm.models.base import Model
+from rlm.models.base import Model, is_extractive
 from rlm.models.prices import Prices
 from rlm.types import Strategy
 from sandbox.in_kernel.body import Body
@@ -98,5 +98,5 @@ def plan_run(
         calls=calls,
         tokens=tokens,
         cost_usd=None if cost is None else round(cost, 4),
-        seconds=0.0 if model.name == "extractive" else seconds,
+        seconds=0.0 if is_extractive(model) else seconds,
     )

@@ -142,8 +142,9 @@ class RunOptions:
         """`runs_code`: models may write code, so isolation is settled first."""
         from rlm.driver import RootSettings
         from rlm.engine import Settings
+        from rlm.models.base import EXTRACTIVE
 
-        written_by_model = runs_code and self.model_name != "extractive"
+        written_by_model = runs_code and self.model_name != EXTRACTIVE
         return Settings(
             strategy=self.strategy,
             sandbox=allowed_level(self.sandbox, model_written=written_by_model) if runs_code else "auto",

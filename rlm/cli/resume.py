@@ -123,7 +123,9 @@ def replay(
 
 
 def _level(option: SandboxOption, left: LeftRun) -> int | Literal["auto"]:
-    return allowed_level(option, model_written=left.facts["model"] != "extractive")
+    from rlm.models.base import EXTRACTIVE
+
+    return allowed_level(option, model_written=left.facts["model"] != EXTRACTIVE)
 
 
 async def _resumable(journal: Journal, run: str) -> tuple[LeftRun, str | None]:

@@ -13,6 +13,7 @@ from rlm.types import TokenUsage
 from sandbox.types import CellResult, Span
 
 __all__ = [
+    "EXTRACTIVE",
     "FinishReason",
     "Message",
     "Model",
@@ -22,7 +23,11 @@ __all__ = [
     "Role",
     "SliceText",
     "TokenUsage",
+    "is_extractive",
 ]
+
+EXTRACTIVE = "extractive"
+"""The name of the model that is a program of ours: it needs no key, and its cells no isolation."""
 
 Role = Literal["root", "child", "summary", "direct"]
 FinishReason = Literal["stop", "length", "refusal", "other"]
@@ -95,3 +100,8 @@ class Model(Protocol):
         """One reply, after whatever retries. Raises ModelError, and nothing else of a provider's."""
 
     async def aclose(self) -> None: ...
+
+
+def is_extractive(model: Model) -> bool:
+    """Whether it answers with extracts and no language model is asked."""
+    return model.name == EXTRACTIVE

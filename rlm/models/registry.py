@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from rlm.errors import ConfigurationError
-from rlm.models.base import Model
+from rlm.models.base import EXTRACTIVE, Model
 from rlm.models.endpoint import Endpoint
 from rlm.models.names import ModelName, check_url, parse_name
 from rlm.models.options import ModelOptions
@@ -27,7 +27,7 @@ def default_model(env: Mapping[str, str]) -> str:
         return DEFAULT_ANTHROPIC
     if env.get("OPENAI_API_KEY", "").strip():
         return DEFAULT_OPENAI
-    return "extractive"
+    return EXTRACTIVE
 
 
 def resolve(

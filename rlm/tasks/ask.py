@@ -15,6 +15,7 @@ from prompts import NOT_FOUND, is_not_found
 from prompts.words import table
 from rlm.documents import Source
 from rlm.errors import UsageError
+from rlm.models.base import is_extractive
 from rlm.models.extractive.said import EXTRACTS, NO_WORDS, NOTHING
 from rlm.models.extractive.words import peculiar, telling
 from rlm.retrieval.words import Tokens
@@ -74,7 +75,7 @@ async def ask(
         raise UsageError(f"{len(choices)} choices: give 2 to {_MOST_CHOICES}")
     if not question.strip():
         raise UsageError("the question is empty: say what is to be answered")
-    if rlm.model.name == "extractive":
+    if is_extractive(rlm.model):
         result = await rlm.run(question, context, schema=schema)
         return answered(question, result) if not choices else _chosen_by_words(question, choices, result)
     words = table("tasks.toml")

@@ -23,7 +23,7 @@ from rlm.direct import DirectReply, DirectSettings, Question, ask_directly, room
 from rlm.documents import Source
 from rlm.engine import Engine
 from rlm.errors import BudgetExhausted, ModelError, UsageError
-from rlm.models.base import SliceText
+from rlm.models.base import SliceText, is_extractive
 from rlm.models.prices import Prices
 from rlm.plan import RunPlan, plan_run
 from rlm.retrieval import Retriever
@@ -151,7 +151,7 @@ async def _compared(job: Job, task: str, methods: Sequence[Method], top_k: int) 
             if isinstance(found, str):
                 found = _failed(job, found)
             rows[method] = MethodRow(method, found, _note(method, found))
-    models = {engine.model.name, engine.sub_model.name} != {"extractive"}
+    models = not (is_extractive(engine.model) and is_extractive(engine.sub_model))
     found_rows = tuple(rows[method] for method in methods)
     comparison = Comparison(task, job.body.chars, fits, models, found_rows)
     answered = any(row.result.answer is not None for row in found_rows)

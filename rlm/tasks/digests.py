@@ -13,6 +13,7 @@ from prompts.words import table
 from rlm.errors import BudgetExhausted, ModelError, UsageError
 from rlm.evidence import cite
 from rlm.markers import marked, marker, sourced
+from rlm.models.base import is_extractive
 from rlm.quotes import locate_all
 from rlm.tasks.extracts import extracted
 from rlm.tasks.job import Job
@@ -73,7 +74,7 @@ async def summarize_documents(job: Job, tokens: int) -> Digest:
     sections = sections_of(job.body)
     if not sections:
         raise UsageError("there is nothing to summarize: the input holds no text")
-    modelled = job.engine.sub_model.name != "extractive"
+    modelled = not is_extractive(job.engine.sub_model)
     shares = _shares(sections, tokens - _overview_tokens(tokens))
     points = await _read(job, sections, shares) if modelled else _filled(job, sections, tokens)
     points = _within(job, sections, points, tokens, reserve=_overview_tokens(tokens) if modelled else 0)

@@ -20,6 +20,7 @@ from prompts.history import (
 from prompts.tokens import Counter, get_counter
 from rlm.errors import BudgetExhausted, ModelError
 from rlm.evidence import cite
+from rlm.models.base import is_extractive
 from rlm.tasks.entries import Entry
 from rlm.tasks.job import Job
 from rlm.tasks.lines import Line, Tracer, page, parsed, words_of
@@ -105,7 +106,7 @@ def _says(lines: Sequence[Line], state: Line) -> bool:
 async def _folded(job: Job, messages: Sequence[Message], names: Sequence[str], tokens: int) -> str | None:
     """What the summary model wrote; None when it is not to be asked, or failed."""
     model = job.engine.summary_model
-    if model.name == "extractive":
+    if is_extractive(model):
         return None
     output = min(model.window.output, 2 * tokens)
     window = min(model.window.context - output, max(_PROMPT_TOKENS, 4 * tokens))

@@ -14,6 +14,7 @@ from prompts.words import table as words_table
 from rlm.documents import Source
 from rlm.errors import BudgetExhausted, ModelError, UsageError
 from rlm.markers import sourced
+from rlm.models.base import is_extractive
 from rlm.plan import RunPlan
 from rlm.runtime import RLM
 from rlm.tasks.ask import answered
@@ -95,7 +96,7 @@ async def foretell_research(
 ) -> RunPlan:
     """What a research would about take, if each question needs the whole input once. Where a model would make
     the plan, `most` questions are reckoned with. Asks no model. Raises UsageError."""
-    planned = plan or (from_task(task, most) if rlm.model.name == "extractive" else None)
+    planned = plan or (from_task(task, most) if is_extractive(rlm.model) else None)
     each = await rlm.plan(with_chats(context))
     return reduce(RunPlan.plus, [each] * (len(planned.leaves) if planned else most))
 
@@ -169,7 +170,7 @@ def _facts(task: str, plan: Plan | None, most: int) -> Callable[[Body], Mapping[
 async def _planned(job: Job, task: str, most: int) -> Plan:
     """By the root model, from the task and what the documents are. Without one the task is taken apart."""
     model = job.engine.model
-    if model.name == "extractive":
+    if is_extractive(model):
         return from_task(task, most)
     ask = words_table("tasks.toml")["plan"].strip()
     prompt = ask.format(task=task, most=most, documents=_documents(job.body))
@@ -216,7 +217,7 @@ async def _answers(job: Job, plan: Plan) -> dict[str, RunResult | str]:
 
     async def one(parts: Parts, question: Question) -> RunResult | str:
         asked = question.text
-        if job.engine.model.name != "extractive":
+        if not is_extractive(job.engine.model):
             asked = wording.format(question=question.text, task=plan.task, not_found=NOT_FOUND)
         async with room:
             return await parts.take(f"q{question.number}", question.text, each, lambda part: part.run(asked))
@@ -265,7 +266,7 @@ async def _conflicts(job: Job, table: EvidenceTable) -> list[Conflict]:
     if len(table.sources) < 2:
         return []
     model = job.engine.summary_model
-    if model.name != "extractive":
+    if not is_extractive(model):
         ask = words_table("tasks.toml")["conflicts"].strip()
         try:
             reply = await job.ask(model, ask.format(passages=passages(table.sources)), _PLAN_TOKENS)
@@ -278,7 +279,7 @@ async def _conflicts(job: Job, table: EvidenceTable) -> list[Conflict]:
 async def _summary(job: Job, plan: Plan, table: EvidenceTable, gaps: Sequence[tuple[Question, str]]) -> str:
     """The answer to the task in prose. Sentences that name no source that there is are left out."""
     model = job.engine.summary_model
-    if model.name == "extractive" or not table.findings:
+    if is_extractive(model) or not table.findings:
         return ""
     ask = words_table("tasks.toml")["report"].strip()
     prompt = ask.format(words=_REPORT_WORDS, task=plan.task, findings=findings_text(plan, table, gaps))

@@ -12,6 +12,7 @@ from prompts.recipes.card import AssembledCard, CardInput, CardPrompt, card_stag
 from prompts.words import table
 from rlm.documents import Source
 from rlm.errors import UsageError
+from rlm.models.base import is_extractive
 from rlm.runtime import RLM
 from rlm.tasks.research import Research, research
 from rlm.types import RunResult
@@ -89,7 +90,7 @@ async def work_card(
 
 def _task(rlm: RLM, card: CardInput, assembled: AssembledCard, may_research: bool) -> str:
     """The card's prompt as a task. Without a model only what was last asked for can be looked up."""
-    if rlm.model.name == "extractive":
+    if is_extractive(rlm.model):
         users = [message.content for message in card.messages if message.role == "user"]
         return users[-1] if users else card.title or "What has to be done?"
     if not may_research:

@@ -6,7 +6,7 @@ the best verbatim sentences of its slice. Its answers are extracts and say so.
 
 from __future__ import annotations
 
-from rlm.models.base import ModelWindow, Reply, Request
+from rlm.models.base import EXTRACTIVE, ModelWindow, Reply, Request
 from rlm.models.extractive.reader import read
 from rlm.models.extractive.root import next_block
 
@@ -18,7 +18,7 @@ class ExtractiveModel:
 
     @property
     def name(self) -> str:
-        return "extractive"
+        return EXTRACTIVE
 
     @property
     def window(self) -> ModelWindow:
