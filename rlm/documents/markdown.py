@@ -23,53 +23,45 @@ _LONGEST_TITLE = 200
 
 class MarkdownWriter:
     """Writes bytes of UTF-8 into the open document of a writer, and marks its headings: `#` and underlined
-    ones, none within fenced code. Holds back three lines at most."""
+    ones, none within fenced code. Holds back one line, which may be underlined, and keeps the one above it."""
 
     def __init__(self, writer: ContextFileWriter) -> None:
         self._writer = writer
         self._held = b"\n"
         self._written = 1
-        """How many of the bytes held are written already: the line end they begin with (or there never was
-        one, at the beginning)."""
+        """How many of the bytes held are written already: the line above, and the line end it begins with (or
+        there never was one, at the beginning)."""
+        self._judged = 0
+        """Where among the bytes held the lines begin that were not whole when they were looked at."""
         self._fence = b""
 
     def feed(self, data: bytes) -> None:
         """The next of the text."""
         data = self._held + data
-        stop = last = data.rfind(b"\n")
-        for _ in range(2):
-            # The title of an underlined heading, and the line before it.
-            if stop > 0:
-                stop = data.rfind(b"\n", 0, stop)
-        if stop <= 0:
-            if len(data) <= _LONGEST:
-                self._held = data
-                return
-            stop = last
-        if len(data) - stop > _LONGEST:
-            # Too much to hold three lines of: those that are whole are judged now.
-            stop = last
-        self._write(data, stop + 1, stop, last)
-        if len(data) - stop > _LONGEST:
+        last = data.rfind(b"\n")
+        if last > 0:
+            held = data.rfind(b"\n", 0, last)
+            kept = max(held if held <= 0 else data.rfind(b"\n", 0, held), 0)
+            if held < 0 or len(data) - kept > _LONGEST:
+                held = kept = last  # of lines so long none is a title
+            self._write(data, held + 1, last)
+            data, self._written, self._judged = data[kept:], held + 1 - kept, last - kept
+        if len(data) - self._judged > _LONGEST:
             # Within a line longer than any heading: nothing of it is worth holding.
-            self._writer.write(data[max(stop + 1, self._written) :])
-            self._held, self._written = b"", 0
-        else:
-            self._held, self._written = data[stop:], 1
+            self._writer.write(data[self._written :])
+            data, self._written, self._judged = b"", 0, 0
+        self._held = data
 
     def finish(self) -> None:
         """Write what was held."""
-        self._write(self._held, len(self._held), len(self._held), len(self._held))
-        self._held, self._written = b"", 0
+        self._write(self._held, len(self._held), len(self._held))
+        self._held, self._written, self._judged = b"", 0, 0
 
-    def _write(self, data: bytes, end: int, stop: int, last: int) -> None:
-        """Write `data` up to `end`; its lines that begin before `stop` are judged, which have to end at
-        `last`."""
-        at = min(self._written, end)
-        for found in _CANDIDATE.finditer(data, 0, max(0, last)):
-            if found.start() >= stop:
-                break
-            heading = self._judged(found, data)
+    def _write(self, data: bytes, end: int, last: int) -> None:
+        """Write `data` up to `end`, with the headings of its lines that are whole, which end by `last`."""
+        at = self._written
+        for found in _CANDIDATE.finditer(data, self._judged, last):
+            heading = self._heading(found, data)
             if heading is None:
                 continue
             start, level, offset, title = heading
@@ -80,7 +72,7 @@ class MarkdownWriter:
             at = start
         self._writer.write(data[at:end])
 
-    def _judged(self, found: re.Match[bytes], data: bytes) -> tuple[int, int, int, str] | None:
+    def _heading(self, found: re.Match[bytes], data: bytes) -> tuple[int, int, int, str] | None:
         """Start, level, offset of the title and the title, if a heading is found."""
         fence = found["fence"]
         if fence:

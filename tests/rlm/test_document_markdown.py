@@ -110,6 +110,14 @@ def test_how_the_text_is_cut_does_not_show(
     assert marked == _by_lines(text)
 
 
+def test_an_underline_at_the_end_of_a_block_belongs_to_all_of_its_paragraph(tmp_path: Path) -> None:
+    """A line under a heading is a paragraph of its own, whose underline is a break: wherever the block ends."""
+    data = b"# A\n## B\ntext\n---\n# C\n\nUnder\n===\nend"
+    for cut in range(len(data)):
+        _, found = headings_of(tmp_path / str(cut), [data[:cut], data[cut:]])
+        assert [(level, title) for _, level, title in found] == [(1, "A"), (2, "B"), (1, "C"), (1, "Under")]
+
+
 def _by_lines(text: str) -> list[tuple[int, int]]:
     fence, at, found = "", 0, []
     for line in text.split("\n"):
