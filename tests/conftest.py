@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 _SECRETS = (
     "ANTHROPIC_API_KEY",
@@ -27,6 +28,10 @@ _SECRETS = (
     "OPENAI_PROJECT_ID",
     "RLM_OPENAI_COMPATIBLE_KEY",
 )
+# What an example takes says something of the machine alone: times are measured in benchmarks/.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
+
 # A shell that starts a job in the background has it ignore these, and every process of a test with it.
 for _number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP):
     if signal.getsignal(_number) is signal.SIG_IGN:

@@ -23,7 +23,7 @@ _LONGEST_TITLE = 200
 
 class MarkdownWriter:
     """Writes bytes of UTF-8 into the open document of a writer, and marks its headings: `#` and underlined
-    ones, none within fenced code. Holds back one line, which may be underlined, and keeps the one above it."""
+    ones, none within fenced code. Holds back one line, which may be underlined; keeps the one above it."""
 
     def __init__(self, writer: ContextFileWriter) -> None:
         self._writer = writer

@@ -119,7 +119,7 @@ def sections(draw: st.DrawFn) -> list[Section]:
     return made
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     sections(),
     st.integers(0, 300),

@@ -246,7 +246,7 @@ PACKS = st.lists(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     PACKS,
     st.text(min_size=1, max_size=20),

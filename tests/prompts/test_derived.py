@@ -79,7 +79,7 @@ def test_wrong_sources_are_faults() -> None:
 TEXTS = st.text(st.sampled_from("ab é漢😀\n\ud800"), max_size=30)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(TEXTS, max_size=8), st.integers(0, 120), st.sampled_from(counter_names()), st.booleans())
 def test_a_prompt_with_a_derived_section_never_exceeds_its_budget(
     texts: list[str], total: int, counter: str, first: bool

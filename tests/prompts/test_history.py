@@ -477,7 +477,7 @@ ANSWERS = st.none() | st.lists(TEXT | st.just("x " * 3_000), min_size=1, max_siz
 
 
 @given(MESSAGES, st.integers(0, 600), st.sampled_from(["estimate", "chars", "chars4_ceil"]), ANSWERS)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_never_over_budget_never_out_of_order_and_always_the_same(
     messages: list[Message], budget: int, name: str, answers: list[str] | None
 ) -> None:

@@ -61,7 +61,7 @@ SUMMARIES: st.SearchStrategy[Any] = st.sampled_from(
 )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(
     CARDS,
     st.integers(0, 2_500),
@@ -104,7 +104,7 @@ def test_whatever_the_card_each_section_keeps_within_its_budget(
     assert json.dumps(again.to_json()) == json.dumps(made.to_json())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(TEXTS, TEXTS, st.integers(1, 3_000), st.integers(0, 500))
 def test_whatever_the_slice_a_childs_prompt_is_bounded_and_its_boundary_is_not_in_it(
     task: str, text: str, window: int, reserve: int

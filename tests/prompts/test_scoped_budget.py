@@ -182,7 +182,7 @@ def test_the_meta_is_complete_and_in_snake_case() -> None:
 _TEXTS = st.text(st.sampled_from("ab \n.é漢"), max_size=300)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(data=st.data())
 def test_never_over_budget_unless_flagged_always_the_same_and_the_meta_is_true(data: st.DataObject) -> None:
     draw = data.draw

@@ -209,7 +209,6 @@ def test_segments_are_found_by_the_start_of_their_id(store: SegmentStore) -> Non
 
 @settings(
     max_examples=10,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
     derandomize=True,
 )

@@ -230,7 +230,7 @@ TILES = st.lists(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     TILES,
     st.text(max_size=20),

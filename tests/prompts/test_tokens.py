@@ -61,7 +61,6 @@ def test_estimate_counts_five_megabytes_a_second() -> None:
 
 
 @given(ANY_TEXT)
-@settings(deadline=None)  # loading a vocabulary takes a second or more
 def test_every_counter_takes_any_string(text: str) -> None:
     """§8: lone surrogates, U+0000 and whatever else."""
     for name in counter_names():
@@ -76,7 +75,6 @@ def test_every_counter_takes_any_string(text: str) -> None:
         max_size=12,
     )
 )
-@settings(deadline=None)
 def test_counting_many_texts_at_once_is_counting_each(texts: list[str]) -> None:
     """The fast way for thousands of items gives the same numbers as `count`."""
     for name in counter_names():
@@ -178,7 +176,7 @@ def test_estimate_holds_on_every_window_of_our_own_files() -> None:
     st.randoms(use_true_random=False),
     st.sampled_from(["base64", "hex", "capitals", "uuid", "base32", "digits"]),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_estimate_is_never_under_on_random_strings(dice: random.Random, kind: str) -> None:
     """§8: what no vocabulary holds, of any length from a line to a page."""
     data = dice.randbytes(dice.randrange(60, 1_500))

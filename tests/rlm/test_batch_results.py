@@ -52,7 +52,7 @@ def test_lines_are_counted_and_found_again(tmp_path: Path) -> None:
         assert (results.summary.verified, results.summary.citations) == (2, 4)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40, deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
 @given(cut=st.floats(0, 1), count=st.integers(1, 5))
 def test_cut_off_at_any_byte_and_gone_on_with_there_is_one_line_a_task(
     tmp_path_factory: pytest.TempPathFactory, cut: float, count: int

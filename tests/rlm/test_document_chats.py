@@ -287,7 +287,7 @@ _message = st.fixed_dictionaries(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
 @given(st.lists(_message, min_size=1, max_size=8), st.sampled_from(["array", "object", "lines"]))
 def test_every_message_comes_out_as_it_went_in(
     tmp_path_factory: pytest.TempPathFactory, messages: list[dict[str, str]], form: str
@@ -317,7 +317,7 @@ _json = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(_json, max_size=5), st.integers(1, 9), st.booleans())
 def test_a_stream_of_json_is_what_json_says_wherever_it_is_cut(
     values: list[Any], size: int, ascii_only: bool
@@ -329,7 +329,7 @@ def test_a_stream_of_json_is_what_json_says_wherever_it_is_cut(
     assert stream.next_mark() == ""
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.text(alphabet='[]{}",:\\ntru1.5e \t', max_size=40), st.integers(1, 7))
 def test_a_stream_of_anything_ends_and_loses_nothing(text: str, size: int) -> None:
     """Property: whatever comes, BadJson at most; what was not taken is the end of the text."""

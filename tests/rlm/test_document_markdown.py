@@ -82,7 +82,7 @@ def test_headings_of_markdown_are_found(tmp_path: Path) -> None:
         assert start == 0 or text[start - 1] == "\n"
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=100, deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=100)
 @given(
     st.lists(
         st.sampled_from(
@@ -111,7 +111,7 @@ def test_how_the_text_is_cut_does_not_show(
 
 
 def test_an_underline_at_the_end_of_a_block_belongs_to_all_of_its_paragraph(tmp_path: Path) -> None:
-    """A line under a heading is a paragraph of its own, whose underline is a break: wherever the block ends."""
+    """A line under a heading is a paragraph, and its underline a break: wherever the block ends."""
     data = b"# A\n## B\ntext\n---\n# C\n\nUnder\n===\nend"
     for cut in range(len(data)):
         _, found = headings_of(tmp_path / str(cut), [data[:cut], data[cut:]])

@@ -153,7 +153,7 @@ PROSE = st.lists(
 ).map(" ".join)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.lists(st.text(max_size=300) | PROSE, max_size=4), st.text(max_size=100))
 def test_extracts_are_verbatim_bounded_and_apart(pieces, question) -> None:
     found = extracts(question, pieces)

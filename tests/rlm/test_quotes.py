@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rlm.quotes import MAX_QUOTE, locate, locate_all
@@ -111,7 +111,6 @@ WORDS = ["a", "b", "aa", "ab", "ba", "é", "fi", "世", "“a”", "x-y", "..."]
 BLANKS = [" ", "  ", "\n", "\t \n"]
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from(WORDS), st.sampled_from(BLANKS)), max_size=30),
     st.lists(st.lists(st.sampled_from(WORDS), min_size=1, max_size=5), min_size=1, max_size=4),

@@ -200,7 +200,7 @@ def test_nothing_in_a_query_is_syntax(body, engine, query) -> None:
         assert len(retriever.retrieve(f"{query} word")) == 1
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.text(max_size=60), st.lists(st.text(max_size=80), min_size=1, max_size=3))
 def test_any_query_over_any_text_is_answered(tmp_path_factory, query, texts) -> None:
     folder = tmp_path_factory.mktemp("any") / "context"
@@ -239,7 +239,7 @@ def test_runs_without_spaces_become_pairs(text, wanted) -> None:
     assert spaced(text) == wanted
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.lists(st.text(alphabet=st.sampled_from("ab .\n#。é合\U0001f600"), max_size=4_000), max_size=4))
 def test_passages_tile_the_body_and_are_bounded(tmp_path_factory, texts) -> None:
     """prompts.md 3.9: never across documents."""

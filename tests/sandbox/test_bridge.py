@@ -141,7 +141,7 @@ FRAMES = st.binary(max_size=60) | st.dictionaries(
 
 
 @given(frames=st.lists(FRAMES, max_size=5))
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 async def test_whatever_a_kernel_sends_the_driver_goes_on(handler, frames) -> None:
     """sandbox.md 5 (fuzz): any bytes at all end in a broken bridge or an answer, never in an exception."""
     async with bridge_to(handler) as (_, peer, broken):

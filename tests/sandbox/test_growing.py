@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sandbox.context_file import ContextFile, ContextFileWriter
@@ -37,7 +37,6 @@ def write(folder: Path, documents: list[list[tuple[str, str]]]) -> ContextFile:
 
 
 @given(DOCUMENTS, DOCUMENTS)
-@settings(deadline=None)
 def test_a_grown_context_is_the_one_that_would_have_been_written_at_once(first, then) -> None:
     """Byte by byte: body, checkpoints, pages, messages, headings, documents. So old offsets stay."""
     with tempfile.TemporaryDirectory() as name:

@@ -63,7 +63,7 @@ def check(body: Body, text: str, max_chars: int, overlap: int, by: Any) -> None:
             assert end == start + (line_ends[-1] if line_ends else max_chars)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     st.lists(st.text(alphabet="aé世\n\n# \r", max_size=40), max_size=4),
     st.integers(1, 25),

@@ -29,7 +29,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(VALUES, max_size=8), st.booleans(), st.sampled_from([None, 1, 4]))
 def test_json_rows_come_back_with_exact_spans(
     make_handle, values: list[Any], as_lines: bool, indent: Any

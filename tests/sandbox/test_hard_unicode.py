@@ -147,7 +147,7 @@ def test_sections_are_where_str_has_them(hard: tuple[Handle, str]) -> None:
         assert section.title == text[start : text.index("\n", start)].lstrip("#").strip()
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     st.lists(st.sampled_from([*PIECES, b"\xff", b"\xf0\x9f", b"\x98\x80", b"\r", b"a"]), max_size=8),
     st.data(),

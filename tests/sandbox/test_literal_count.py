@@ -36,7 +36,7 @@ def spelled(literal: str, flags: int) -> Literal:
 @example("é", "É e\u0301 Ꭹ ꭰ", re.IGNORECASE)
 @example("é丩", "É丩 É三 é三", re.IGNORECASE)
 @example("ѵе", "ѕе ѕЕ ѴЕ", re.IGNORECASE)
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 def test_one_case_counts_as_re_does(literal: str, text: str, flags: int) -> None:
     """spec/sandbox.md 13: a case-folding search of Russian text is right."""
     text = f"{text}{literal}\n{literal.upper()}{literal.lower()} {literal.swapcase()}\n"
@@ -51,7 +51,7 @@ def test_one_case_counts_as_re_does(literal: str, text: str, flags: int) -> None
 @pytest.mark.parametrize("sparse", [False, True])
 @given(LITERALS, TEXTS, FLAGS, st.integers(0, 3))
 @example("аА", "аА" * 500, 0, 3)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_stretches_without_the_text_are_passed_over_without_a_loss(
     monkeypatch_module, sparse: bool, literal: str, text: str, flags: int, far: int
 ) -> None:
@@ -67,7 +67,7 @@ def test_stretches_without_the_text_are_passed_over_without_a_loss(
 
 
 @given(LITERALS, TEXTS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_the_c_librarys_places_are_those_of_re(monkeypatch_module, literal: str, text: str) -> None:
     """Many at once, in windows of any size."""
     text = (text + literal) * 5

@@ -166,7 +166,7 @@ def test_headers_hold_what_names_hold(tmp_path: Path) -> None:
 _texts = st.lists(st.text(min_size=1, max_size=12), min_size=1, max_size=6)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
 @given(st.lists(st.tuples(st.sampled_from(["page", "message", "heading"]), _texts), min_size=1, max_size=5))
 def test_every_character_knows_its_place(
     tmp_path_factory: pytest.TempPathFactory, plan: list[tuple[str, list[str]]]

@@ -186,7 +186,7 @@ def patterns(draw: st.DrawFn) -> str:
     return source
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(patterns(), st.text(alphabet="abcéÉ世1 \n", max_size=30), st.integers(1, 12))
 @example("(?:a\\nb)+", "a\nba\nb", 2)
 @example("\\w+?\\b", "é é\n", 1)
@@ -200,7 +200,7 @@ def test_hits_equal_those_of_re_for_any_pattern(make_body, pattern: str, text: s
 LETTERS = "aAbkK\u212asSſiIİıßẞΣσςdž世🙂é\u0301 1\n"
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(
     st.text(LETTERS, min_size=1, max_size=4),
     st.sampled_from(["", "(?i)", "(?ai)"]),
