@@ -266,50 +266,44 @@ async def test_a_cancelled_call_is_not_answered(handler) -> None:
         assert bridge.clock.seconds < 5
 
 
-async def test_a_call_is_cancelled_once_and_clears_up(handler) -> None:
-    """driver.md 2.8: the kernel dies, then the bridge is closed; what the call holds is let go between."""
-    cleared: list[str] = []
-    begun = asyncio.Event()
+class _Clearing:
+    """Children that are never answered, and that take a moment to let go of what they hold."""
 
-    async def children(batch, answered) -> None:
-        begun.set()
+    def __init__(self) -> None:
+        self.begun, self.ending = asyncio.Event(), asyncio.Event()
+        self.cleared: list[str] = []
+
+    async def __call__(self, batch, answered) -> None:
+        self.begun.set()
         try:
             await asyncio.Event().wait()
         finally:
+            self.ending.set()
             await asyncio.sleep(0.05)
-            cleared.append("whole")
+            self.cleared.append("whole")
 
-    handler.children = children
+
+async def test_a_call_is_cancelled_once_and_clears_up(handler) -> None:
+    """driver.md 2.8: the kernel dies, then the bridge is closed; what the call holds is let go between."""
+    clearing = handler.children = _Clearing()
     async with bridge_to(handler) as (_, peer, _broken):
         await peer.send(wire.encode({"id": 1, "method": "children", "params": EMPTY_BATCH}))
-        await begun.wait()
+        await clearing.begun.wait()
         peer.socket.close()
         await asyncio.sleep(0.01)
-    assert cleared == ["whole"]
+    assert clearing.cleared == ["whole"]
 
 
 async def test_the_next_question_does_not_cut_short_a_call_that_clears_up(handler) -> None:
     """driver.md 2.8: an interrupt has ended it already, and what it holds is let go."""
-    cleared: list[str] = []
-    begun, ending = asyncio.Event(), asyncio.Event()
-
-    async def children(batch, answered) -> None:
-        begun.set()
-        try:
-            await asyncio.Event().wait()
-        finally:
-            ending.set()
-            await asyncio.sleep(0.05)
-            cleared.append("whole")
-
-    handler.children = children
+    clearing = handler.children = _Clearing()
     async with bridge_to(handler) as (bridge, peer, broken):
         await peer.send(wire.encode({"id": 1, "method": "children", "params": EMPTY_BATCH}))
-        await begun.wait()
+        await clearing.begun.wait()
         await peer.send(wire.encode({"id": 1, "method": "cancel", "params": {}}))
-        await ending.wait()
+        await clearing.ending.wait()
         await bridge.begin_question(CHARS)
-        assert cleared == ["whole"]
+        assert clearing.cleared == ["whole"]
         assert not broken
 
 
