@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Any
 from rlm.version import __version__
 
 if TYPE_CHECKING:
-    from rlm.budget import Limits
-    from rlm.engine import Settings
     from rlm.errors import RLMError
+    from rlm.results import Citation, Coverage, RunResult, Usage
     from rlm.retrieval import Pack, Retriever
     from rlm.runtime import RLM
-    from rlm.session import Session
-    from rlm.types import Citation, Coverage, RunResult, Usage
+    from rlm.sessions.session import Session
+    from rlm.settings import Limits, Settings
 
 __all__ = [
     "RLM",
@@ -41,16 +40,16 @@ __all__ = [
 # wait for the whole runtime.
 _HOMES = {
     "RLM": "rlm.runtime",
-    "Citation": "rlm.types",
-    "Coverage": "rlm.types",
-    "Limits": "rlm.budget",
+    "Citation": "rlm.results",
+    "Coverage": "rlm.results",
+    "Limits": "rlm.accounting.budget",
     "Pack": "rlm.retrieval",
     "RLMError": "rlm.errors",
     "Retriever": "rlm.retrieval",
-    "RunResult": "rlm.types",
-    "Session": "rlm.session",
-    "Settings": "rlm.engine",
-    "Usage": "rlm.types",
+    "RunResult": "rlm.results",
+    "Session": "rlm.sessions.session",
+    "Settings": "rlm.runs.config",
+    "Usage": "rlm.results",
 }
 
 

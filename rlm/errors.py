@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rlm.types import TokenUsage
+    from rlm.results import TokenUsage
 
 __all__ = [
     "BudgetExhausted",

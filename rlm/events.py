@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from rlm.types import RunResult, Strategy
+from rlm.results import RunResult, Strategy
 
 __all__ = [
     "CellEnded",

@@ -7,16 +7,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from rlm.earlier import before
-from rlm.engine import Settings
+from rlm.documents.workspace import Workspace
 from rlm.errors import UsageError
 from rlm.events import Observer
 from rlm.models.base import ModelWindow
-from rlm.resume import LeftRun
+from rlm.playback.replay_only_model import SilentModel
+from rlm.results import RunResult
+from rlm.runs.stored_run import LeftRun
 from rlm.runtime import RLM
-from rlm.silent import SilentModel
-from rlm.types import RunResult
-from rlm.workspace import Workspace
+from rlm.sessions.previous_questions import before
+from rlm.settings import Settings
 
 __all__ = ["Replayed", "replay"]
 

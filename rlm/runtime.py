@@ -11,20 +11,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from rlm.answer_type import AnswerType
-from rlm.budget import Limits
+from rlm.accounting.run_plan import RunPlan, plan_run
+from rlm.answers.answer_type import AnswerType
+from rlm.children.run_input import SubContext
+from rlm.children.tools import Toolbox
 from rlm.documents import Loaded, Source
-from rlm.earlier import Earlier, before, kernel_after, variables_of
-from rlm.engine import Engine, Settings
+from rlm.documents.workspace import Workspace
 from rlm.errors import JournalError, UsageError
-from rlm.events import (
-    Event,
-    Observer,
-    Resumed,
-    Retrying,
-    RunFinished,
-)
-from rlm.ground import (
+from rlm.events import Event, Observer, Resumed, Retrying, RunFinished
+from rlm.models import Model, resolve
+from rlm.results import RunResult
+from rlm.runs.config import Engine
+from rlm.runs.load_warnings import warnings_of
+from rlm.runs.run import Run
+from rlm.runs.setup import (
     Opened,
     bench_for,
     facts_of,
@@ -34,19 +34,13 @@ from rlm.ground import (
     type_of,
     without_its_end,
 )
-from rlm.models import Model, resolve
-from rlm.notices import warnings_of
-from rlm.plan import RunPlan, plan_run
-from rlm.resume import LeftRun, input_to_keep, limits_of, settings_of, source_facts
-from rlm.run import Run
-from rlm.session import Session
-from rlm.sub_context import SubContext
+from rlm.runs.stored_run import LeftRun, input_to_keep, limits_of, settings_of, source_facts
+from rlm.sandbox.host.pool import KernelPool
+from rlm.sandbox.in_kernel.body.body import Body
+from rlm.sessions.previous_questions import Earlier, before, kernel_after, variables_of
+from rlm.sessions.session import Session
+from rlm.settings import Limits, Settings
 from rlm.telemetry import log_event, run_spans
-from rlm.tools import Toolbox
-from rlm.types import RunResult
-from rlm.workspace import Workspace
-from sandbox.in_kernel.body import Body
-from sandbox.pool import KernelPool
 
 if TYPE_CHECKING:
     from rlm.journal import Journal, RunLog

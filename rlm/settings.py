@@ -1,104 +1,111 @@
-"""`rlm.toml`: defaults for the command line, facts about models, and the sizes of a card's prompt.
-
-Which top-level keys there are is the command line's to say (`rlm.cli.config`): they are its options. Here are
-the files, where they are looked for, and the tables `[models."NAME"]` and `[prompt]`.
-"""
+"""All that a caller may set: limits of a run, and how its parts go about their work."""
 
 from __future__ import annotations
 
-import tomllib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
-from prompts import CardSettings, PromptError
 from rlm.errors import ConfigurationError
-from rlm.models.facts import ModelFacts
+from rlm.models.catalog.overrides import ModelFacts
+from rlm.models.options import ModelOptions
+from rlm.prompts.recipes.root import Contract
+from rlm.sandbox.host.jupyter_sandbox import SandboxLevel
+from rlm.sandbox.types import KernelLimits
 
-__all__ = ["FILE_NAME", "FileSettings", "Setting", "load_settings", "settings_files"]
-
-FILE_NAME = "rlm.toml"
-_TABLES = ("models", "prompt")
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """A top-level value, and the file it stands in."""
-
-    value: Any
-    file: Path
+__all__ = ["ChildSettings", "DirectSettings", "Limits", "RootSettings", "Settings"]
 
 
 @dataclass(frozen=True, slots=True)
-class FileSettings:
-    """What the settings files say: of a key that stands in several, the nearest file's. `files` are those
-    that were read, the farthest first."""
+class Limits:
+    """What one run may take, its whole tree of sub-RLMs and children included (`rounds`: each RLM of it).
 
-    options: Mapping[str, Setting] = field(default_factory=dict)
-    models: Mapping[str, ModelFacts] = field(default_factory=dict)
-    card: CardSettings = field(default_factory=CardSettings)
-    files: tuple[Path, ...] = ()
+    `rounds` counts the last round, in which a root may only finalize. `depth` is how many levels of
+    sub-RLMs get a kernel of their own; `sub_calls` counts child calls; `tokens` are input and output;
+    `cost_usd` holds only where prices are known. `cell_seconds` is a cell's own computing, `seconds` the
+    whole run by the clock. `concurrency` is calls in flight a provider; `violations` in a row end the run.
+    Raises ConfigurationError naming the field that can't be.
+    """
 
+    rounds: int = 30
+    depth: int = 1
+    sub_calls: int = 1_000
+    tokens: int = 10_000_000
+    cost_usd: float = 5.0
+    seconds: float = 1_800.0
+    cell_seconds: float = 120.0
+    concurrency: int = 16
+    violations: int = 3
 
-def settings_files(explicit: Path | None, env: Mapping[str, str], folder: Path) -> tuple[Path, ...]:
-    """The files in force, the farthest first: the user's (`$XDG_CONFIG_HOME/rlm/config.toml`, else under
-    `~/.config`), then `explicit`, or without it `rlm.toml` in `folder`. Raises ConfigurationError when
-    `explicit` is not there."""
-    config = Path(env.get("XDG_CONFIG_HOME", ""))
-    if not config.is_absolute():
-        config = Path(env.get("HOME") or Path.home()) / ".config"
-    if explicit is not None and not explicit.exists():
-        raise ConfigurationError(f"{explicit} is not there: check --config, or write one with `rlm init`")
-    near = explicit or folder / FILE_NAME
-    return tuple(file for file in (config / "rlm" / "config.toml", near) if file.exists())
-
-
-def load_settings(files: Sequence[Path]) -> FileSettings:
-    """The settings in these files, the farthest first. Raises ConfigurationError naming the file and, where
-    it is a value that will not do, the key."""
-    options: dict[str, Setting] = {}
-    models: dict[str, ModelFacts] = {}
-    prompt: dict[str, Any] = {}
-    for file in files:
-        data = _parsed(file)
-        options |= {key: Setting(value, file) for key, value in data.items() if key not in _TABLES}
-        models |= _models(data.get("models", {}), file)
-        if "prompt" in data:
-            _card(data["prompt"], file)  # alone, so that what is wrong is told of the file it stands in
-            prompt = _merged(prompt, data["prompt"])
-    card = _card(prompt, files[-1]) if prompt else CardSettings()
-    return FileSettings(options, models, card, tuple(files))
+    def __post_init__(self) -> None:
+        for item in fields(self):
+            value = getattr(self, item.name)
+            whole = isinstance(item.default, int)
+            least = 0 if item.name in {"depth", "sub_calls", "cost_usd"} else 1 if whole else None
+            wanted = "a whole number" if whole else "a number"
+            wanted += " above 0" if least is None else f" of at least {least}"
+            kinds = (int,) if whole else (int, float)
+            if (
+                isinstance(value, bool)
+                or not isinstance(value, kinds)
+                or not math.isfinite(value)
+                or (value <= 0 if least is None else value < least)
+            ):
+                raise ConfigurationError(f"limits.{item.name} is {value!r}; give {wanted}")
 
 
-def _parsed(file: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"{file} is not TOML: {error}") from None
-    except OSError as error:
-        raise ConfigurationError(f"{file} can't be read: {error.strerror}") from None
+@dataclass(frozen=True, slots=True)
+class RootSettings:
+    """How a root is run: characters of stdout it is shown a round, tokens of one of its replies, the share
+    of its window that its messages may take before older rounds are folded."""
+
+    contract: Contract = "one-block"
+    output_limit: int = 8_000
+    output_tokens: int = 8_000
+    compact_at: float = 0.8
 
 
-def _models(table: object, file: Path) -> dict[str, ModelFacts]:
-    if not isinstance(table, Mapping):
-        raise ConfigurationError(f'{file}: models is {table!r}; write [models."NAME"]')
-    try:
-        return {name: ModelFacts.from_table(f'models."{name}"', facts) for name, facts in table.items()}
-    except ConfigurationError as error:
-        raise ConfigurationError(f"{file}: {error}") from None
+@dataclass(frozen=True, slots=True)
+class ChildSettings:
+    """Tokens of a child's prompt and of its reply, and how many may be asked at once."""
+
+    prompt_tokens: int = 32_000
+    output_tokens: int = 8_000
+    concurrency: int = 16
 
 
-def _card(table: object, file: Path) -> CardSettings:
-    try:
-        return CardSettings.from_table(table)
-    except PromptError as error:
-        raise ConfigurationError(f"{file}: {error}") from None
+@dataclass(frozen=True, slots=True)
+class DirectSettings:
+    """Up to how many tokens a context is answered directly, and how long the reply may be."""
+
+    below_tokens: int = 16_000
+    output_tokens: int = 8_000
 
 
-def _merged(far: Mapping[str, Any], near: Mapping[str, Any]) -> dict[str, Any]:
-    merged = dict(far)
-    for key, value in near.items():
-        both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
-        merged[key] = _merged(merged[key], value) if both else value
-    return merged
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How runs go about their work. Each field's own type says what it holds.
+
+    sandbox: the isolation level, or "auto" for the strongest there is; store: the journal's file or URL
+    (None: the user's state folder), which loses its oldest finished runs when it takes more than store_mb
+    megabytes; document_cache: whether the text of large files is kept from run to run in the user's cache
+    folder; cache: children's answers are taken from earlier runs in the store, where the call is the same;
+    facts: windows and prices by model name, which go before the shipped; tool_seconds: how long one call of
+    a tool may take.
+    """
+
+    strategy: Literal["auto", "rlm", "direct"] = "auto"
+    sandbox: SandboxLevel = "auto"
+    store: Path | str | None = None
+    document_cache: bool = True
+    store_mb: int = 2_048
+    cache: bool = False
+    tool_seconds: float = 60.0
+    root: RootSettings = field(default_factory=RootSettings)
+    child: ChildSettings = field(default_factory=ChildSettings)
+    direct: DirectSettings = field(default_factory=DirectSettings)
+    kernel: KernelLimits = field(default_factory=KernelLimits)
+    models: ModelOptions = field(default_factory=ModelOptions)
+    facts: Mapping[str, ModelFacts] = field(default_factory=dict)

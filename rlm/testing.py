@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
-from rlm.models.scripted import ScriptedModel
-from sandbox.errors import KernelDied
-from sandbox.sandbox import KernelHandler
-from sandbox.types import CellResult
+from rlm.models.offline.scripted import ScriptedModel
+from rlm.sandbox.errors import KernelDied
+from rlm.sandbox.protocol import KernelHandler
+from rlm.sandbox.types import CellResult
 
 __all__ = ["FakeSandbox", "ScriptedModel"]
 

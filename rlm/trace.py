@@ -12,7 +12,7 @@ from typing import Self
 
 from rlm.errors import ConfigurationError
 from rlm.events import Event, RunFinished
-from rlm.ground import secrets_of
+from rlm.journal.redaction import secrets_of
 
 __all__ = ["TraceFile"]
 

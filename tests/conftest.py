@@ -130,10 +130,10 @@ def postgres_url(postgres_server: str) -> Iterator[str]:
 async def make_model(request: pytest.FixtureRequest) -> AsyncIterator[Callable[..., Any]]:
     """`make_model(url, key=..., **options)`: a provider's Model for the server at `url`, once for each
     protocol. Its retries wait hardly at all. Closed after the test."""
-    from rlm.models.anthropic import AnthropicModel
-    from rlm.models.endpoint import Endpoint
-    from rlm.models.openai import OpenAIModel
+    from rlm.models.http.endpoint import Endpoint
     from rlm.models.options import ModelOptions, RetryPolicy
+    from rlm.models.providers.anthropic import AnthropicModel
+    from rlm.models.providers.openai import OpenAIModel
 
     made: list[AnthropicModel | OpenAIModel] = []
 

@@ -20,16 +20,15 @@ import openai
 import psycopg
 
 import rlm.journal
-import rlm.models.openai
-from rlm.budget import Limits
+import rlm.models.providers.openai
 from rlm.documents import PathSource
-from rlm.engine import Settings
 from rlm.runtime import RLM
-from rlm.tasks.compare import compare, resume_comparison
-from rlm.tasks.research import research, resume_research
+from rlm.settings import Limits, Settings
+from rlm.tasks.comparison.compare import compare, resume_comparison
+from rlm.tasks.research.research import research, resume_research
 
 __all__: list[str] = []
-PRELOADED = (alembic.command, openai, psycopg, rlm.journal, rlm.models.openai)
+PRELOADED = (alembic.command, openai, psycopg, rlm.journal, rlm.models.providers.openai)
 TASK = "What do the parts say?"
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from prompts import Npc, ScopedInput, ScopedPrompt, get_counter
-from prompts.segments import EntryRuleset, MemoryAdapter, Segment
+from rlm.prompts import Npc, ScopedInput, ScopedPrompt, get_counter
+from rlm.prompts.segments import EntryRuleset, MemoryAdapter, Segment
 
 __all__ = [
     "LAYER_SEGMENTS",

@@ -25,10 +25,10 @@ from pathlib import Path
 from benchmarks.retrieval.data import Item, items
 from rlm import RLM, Settings
 from rlm.documents import TextSource
-from rlm.models.extractive.words import is_overview
+from rlm.models.offline.extractive.words import is_overview
 from rlm.tasks.ask import ask
-from rlm.tasks.questions import Plan, Question
-from rlm.tasks.research import research
+from rlm.tasks.research.questions import Plan, Question
+from rlm.tasks.research.research import research
 
 _SETS = "locomo,qmsum,squality,longbench_v2"
 _CHOICE = re.compile(r"^- [A-Z]: (.*)$", re.MULTILINE)

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 from benchmarks.gigabyte.handle import best
 from benchmarks.gigabyte.row import Row
-from rlm.coverage import CoverageLedger, IntervalSet
-from rlm.types import Span
+from rlm.accounting.coverage import CoverageLedger
+from rlm.accounting.intervals import IntervalSet
+from rlm.results import Span
 
 _CHARS = 10**9
 _SPANS = 100_000

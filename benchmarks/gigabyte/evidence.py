@@ -9,8 +9,8 @@ from benchmarks.gigabyte.corpus import CHINESE_NEEDLE, NEEDLE, RUSSIAN_NEEDLE
 from benchmarks.gigabyte.handle import best
 from benchmarks.gigabyte.memory import MemoryWatch
 from benchmarks.gigabyte.row import Row
-from rlm.evidence import cite
-from sandbox.in_kernel.body import Body
+from rlm.answers.citations import cite
+from rlm.sandbox.in_kernel.body.body import Body
 
 _QUOTES = {
     "3 verbatim": ([NEEDLE, CHINESE_NEEDLE, RUSSIAN_NEEDLE], 3),

@@ -11,7 +11,7 @@ from benchmarks.gigabyte.memory import MemoryWatch
 from benchmarks.gigabyte.row import Row
 from rlm import RLM, Limits, Settings
 from rlm.events import ContextLoaded, Event
-from rlm.models.scripted import ScriptedModel, ScriptedReply
+from rlm.models.offline.scripted import ScriptedModel, ScriptedReply
 
 _CELLS = (
     f"hits = search({NEEDLE!r})\nprint(hits)\nprint(count({CHINESE_NEEDLE!r}), count('(?i)zanzibar'))",

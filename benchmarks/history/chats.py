@@ -13,8 +13,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from prompts.history import Message
-from prompts.history.message import Role
+from rlm.prompts.history import Message
+from rlm.prompts.history.message import Role
 
 __all__ = ["Chat", "Fact", "chat", "survives"]
 

@@ -25,10 +25,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from prompts import get_counter
 from rlm import RLM, Settings
 from rlm.documents import TextSource
-from rlm.tasks.summarize import summarize
+from rlm.prompts import get_counter
+from rlm.tasks.summaries.summarize import summarize
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "retrieval"))
 from bm25 import top_passages

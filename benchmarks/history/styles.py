@@ -14,8 +14,8 @@ from pathlib import Path
 
 from chats import Chat, Fact
 
-from prompts.history import Message
-from prompts.history.message import Role
+from rlm.prompts.history import Message
+from rlm.prompts.history.message import Role
 
 __all__ = ["styled_chat"]
 

@@ -21,10 +21,10 @@ from pathlib import Path
 from chats import Chat, chat, survives
 from styles import styled_chat
 
-from prompts import get_counter
-from prompts.history import Message, compact_history
-from prompts.history.message import render
-from prompts.history.sentences import pieces
+from rlm.prompts import get_counter
+from rlm.prompts.history import Message, compact_history
+from rlm.prompts.history.message import render
+from rlm.prompts.history.sentences import pieces
 
 
 def latest(messages: Sequence[Message], tokens: int) -> str:

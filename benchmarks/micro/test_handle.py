@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.context_file import ContextFileWriter
-from sandbox.in_kernel.body import Body
-from sandbox.in_kernel.handle import Handle
+from rlm.sandbox.context.writer import ContextFileWriter
+from rlm.sandbox.in_kernel.body.body import Body
+from rlm.sandbox.in_kernel.context_handle.handle import Handle
 
 MEGABYTES = 50
 _WORDS = [

@@ -15,14 +15,14 @@ import pytest
 from jupyter_client.manager import AsyncKernelManager
 
 from rlm import RLM, Limits, Settings
-from rlm.offline import OfflineHandler
+from rlm.cli.sandbox_handler import OfflineHandler
+from rlm.sandbox.context.writer import ContextFile, ContextFileWriter
+from rlm.sandbox.forkserver.client import shared_forkserver
+from rlm.sandbox.host.jupyter_sandbox import JupyterSandbox
+from rlm.sandbox.host.kernel_process import FreshKernels, KernelSource
+from rlm.sandbox.host.pool import KernelPool
+from rlm.sandbox.launch.broker_process import PlainBrokers
 from rlm.testing import ScriptedModel
-from sandbox.brokers import PlainBrokers
-from sandbox.context_file import ContextFile, ContextFileWriter
-from sandbox.forkserver.client import shared_forkserver
-from sandbox.kernel import JupyterSandbox
-from sandbox.kernel_process import FreshKernels, KernelSource
-from sandbox.pool import KernelPool
 
 LEVEL = int(os.environ.get("RLM_BENCH_LEVEL", "2"))
 

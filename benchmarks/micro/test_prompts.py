@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from prompts import (
+from rlm.prompts import (
     AssembledPrompt,
     Budget,
     CitedInput,
@@ -27,7 +27,7 @@ from prompts import (
     counter_names,
     get_counter,
 )
-from prompts.policy import Compress, Policy, Skip, StopFirst
+from rlm.prompts.assembly.policy import Compress, Policy, Skip, StopFirst
 
 ITEMS = 10_000
 SENTENCE = (

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from prompts import Npc, ScopedInput, ScopedPrompt
-from prompts.segments import SegmentStore
+from rlm.prompts import Npc, ScopedInput, ScopedPrompt
+from rlm.prompts.segments import SegmentStore
 
 NPCS = 20
 TURN = ScopedInput(

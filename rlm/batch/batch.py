@@ -9,14 +9,14 @@ from dataclasses import replace
 from types import MappingProxyType, TracebackType
 from typing import Protocol
 
+from rlm.batch.budget import Purse
 from rlm.batch.job import Failure, Job, Outcome
-from rlm.batch.purse import Purse
 from rlm.batch.results import ResultsFile
 from rlm.batch.summary import BatchSummary, cost_of
 from rlm.batch.tasks_file import TaskPlace, TasksFile
-from rlm.budget import Limits
 from rlm.errors import BudgetExhausted, ModelUnavailable, UsageError
-from sandbox.errors import KernelStartError, SandboxError
+from rlm.sandbox.errors import KernelStartError, SandboxError
+from rlm.settings import Limits
 
 __all__ = ["Batch", "BatchEngine", "BatchProgress"]
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from rlm.batch.task import BatchTask
-from rlm.budget import Limits
-from rlm.types import RunResult, Usage
+from rlm.events import Observer
+from rlm.results import RunResult, Usage
+from rlm.runtime import RLM
+from rlm.settings import Limits, Settings
 
-__all__ = ["Failure", "Job", "Outcome"]
+__all__ = ["Failure", "Job", "Outcome", "RunModels"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,3 +60,23 @@ class Outcome:
             "warnings": [],
             "error": {"type": self.failure.type, "message": self.failure.message},
         }
+
+
+@dataclass(frozen=True, slots=True)
+class RunModels:
+    """The names, as RLM takes them."""
+
+    model: str
+    sub_model: str | None = None
+    summary_model: str | None = None
+
+    def rlm(self, limits: Limits, settings: Settings, observe: Observer | Sequence[Observer] = ()) -> RLM:
+        """Ready to run. Raises ConfigurationError, for a missing key, say."""
+        return RLM(
+            self.model,
+            sub_model=self.sub_model,
+            summary_model=self.summary_model,
+            limits=limits,
+            settings=settings,
+            observe=observe,
+        )

@@ -16,9 +16,11 @@ from typing import Any, Self
 
 from rlm.batch.summary import BatchSummary
 from rlm.errors import UsageError
-from rlm.types import GO_ON
+from rlm.journal import Journal
+from rlm.playback.recording import Recording
+from rlm.results import GO_ON
 
-__all__ = ["ResultsFile"]
+__all__ = ["ResultsFile", "unfinished_costs"]
 
 _GO_ON_WITH = GO_ON | {"error"}
 """Ends after which a task is tried again when the batch is started again: what it has paid for is kept in
@@ -179,3 +181,12 @@ def _write(descriptor: int, data: bytes) -> None:
 
 def _unwritable(path: Path, error: OSError) -> UsageError:
     return UsageError(f"{path} can't be written: {error.strerror}; make room, or give another --out")
+
+
+async def unfinished_costs(store: str, batch: str) -> dict[str, float]:
+    """US dollars by the run's name, as far as prices are known. `store` is the journal's. Raises
+    JournalError."""
+    async with Journal.open(store) as journal:
+        names = await journal.unfinished(f"{batch}.")
+        costs = [Recording.of(await journal.events(name)).spent.cost_usd for name in names]
+    return {name: cost for name, cost in zip(names, costs, strict=True) if cost}

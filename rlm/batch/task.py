@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from rlm.answer_type import AnswerType
-from rlm.budget import Limits
+from rlm.answers.answer_type import AnswerType
 from rlm.documents import Source, TextSource, sources_from_arguments
 from rlm.errors import RLMError, UsageError
+from rlm.settings import Limits
 
 __all__ = ["BadTask", "BatchTask"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import gc
 import sys
 
-from rlm.cli.interrupts import INTERRUPTED, leave_at_once_on_interrupt, outlast_interrupts_at_exit
-from rlm.cli.streams import prepare_streams
+from rlm.cli.console.interrupts import INTERRUPTED, leave_at_once_on_interrupt, outlast_interrupts_at_exit
+from rlm.cli.console.streams import prepare_streams
 
 __all__ = ["COLLECT_AT", "main"]
 

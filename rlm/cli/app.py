@@ -9,23 +9,22 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from rlm.cli.ask import ask
-from rlm.cli.assemble import assemble_app
-from rlm.cli.assemble_scoped import scoped
-from rlm.cli.batch import batch
-from rlm.cli.compare import compare
-from rlm.cli.doctor import doctor
-from rlm.cli.exits import Exit, exit_for, say
-from rlm.cli.init import init
-from rlm.cli.models import models
-from rlm.cli.research import research
-from rlm.cli.resume import replay, resume
-from rlm.cli.runs import runs_app
-from rlm.cli.sandbox import sandbox_app
-from rlm.cli.search import search
-from rlm.cli.segments import segments_app
-from rlm.cli.show import export, show
-from rlm.cli.summarize import summarize
+from rlm.cli.commands.ask import ask
+from rlm.cli.commands.assemble import assemble_app
+from rlm.cli.commands.batch import batch
+from rlm.cli.commands.compare import compare
+from rlm.cli.commands.doctor import doctor
+from rlm.cli.commands.init import init
+from rlm.cli.commands.models import models
+from rlm.cli.commands.research import research
+from rlm.cli.commands.resume import replay, resume
+from rlm.cli.commands.runs import runs_app
+from rlm.cli.commands.sandbox import sandbox_app
+from rlm.cli.commands.search import search
+from rlm.cli.commands.segments import segments_app
+from rlm.cli.commands.show import export, show
+from rlm.cli.commands.summarize import summarize
+from rlm.cli.console.exits import Exit, exit_for, say
 from rlm.version import __version__
 
 __all__ = ["app", "run"]
@@ -74,7 +73,6 @@ app.command()(resume)
 app.command()(replay)
 app.command()(export)
 app.add_typer(sandbox_app, name="sandbox")
-assemble_app.command()(scoped)
 app.add_typer(assemble_app, name="assemble")
 app.add_typer(segments_app, name="segments")
 app.command()(doctor)

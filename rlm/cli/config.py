@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_args, get_orig
 
 import typer
 
-from rlm.cli.words import limit_of
+from rlm.cli.console.option_names import limit_of
 
 if TYPE_CHECKING:
-    from rlm.settings import FileSettings, Setting
+    from rlm.config_file import FileSettings, Setting
 
 __all__ = ["ConfigOption", "KnownOption", "known_options", "settings_in_force"]
 
-_META = "rlm.settings"
+_META = "rlm.config_file"
 
 
 def settings_in_force(ctx: typer.Context) -> FileSettings:
@@ -54,7 +54,7 @@ def known_options(ctx: typer.Context) -> tuple[KnownOption, ...]:
 
 
 def _apply(ctx: typer.Context, file: str | None) -> str | None:
-    from rlm.settings import load_settings, settings_files
+    from rlm.config_file import load_settings, settings_files
 
     if ctx.resilient_parsing:
         return file
@@ -96,8 +96,8 @@ def _checked(key: str, setting: Setting, options: dict[str, KnownOption]) -> Any
 
 def _judge(key: str, value: Any) -> None:
     """What the runtime would say of it, said before anything else is done."""
-    from rlm.budget import Limits
-    from rlm.models.names import parse_name
+    from rlm.models.catalog.names import parse_name
+    from rlm.settings import Limits
 
     limit = limit_of(key)
     if limit is not None:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from rlm.cli.exits import say
+from rlm.cli.console.exits import say
 
 if TYPE_CHECKING:
-    from sandbox.isolation.probe import Probed
+    from rlm.sandbox.isolation.probe import Probed
 
 __all__ = ["SandboxOption", "allowed_level", "consent_file", "remembered"]
 
@@ -40,7 +40,7 @@ def allowed_level(option: SandboxOption, *, model_written: bool = True) -> int |
     path = consent_file(os.environ)
     if not model_written or not (path.exists() or _on_terminal()):
         return "auto"
-    from sandbox.isolation.probe import proven
+    from rlm.sandbox.isolation.probe import proven
 
     tried = proven()
     if max((probed.candidate.level for probed in tried if probed.holds), default=0) != 1:
@@ -63,7 +63,7 @@ def remembered(path: Path) -> bool:
 
 
 def _asked(tried: list[Probed], path: Path) -> bool:
-    from sandbox.isolation.advice import advice
+    from rlm.sandbox.isolation.advice import advice
 
     failed = [item for probed in tried for item in probed.failed.items()]
     missing = {layer: reason for layer, reason in failed if layer != "cgroup"}

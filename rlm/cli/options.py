@@ -15,17 +15,16 @@ import typer
 
 from rlm.cli.config import ConfigOption, settings_in_force
 from rlm.cli.consent import SandboxOption, allowed_level
-from rlm.cli.exits import say
+from rlm.cli.console.exits import say
 from rlm.cli.store import StoreOption
 from rlm.errors import UsageError
 
 if TYPE_CHECKING:
-    from rlm.budget import Limits
-    from rlm.cli.progress import Progress
+    from rlm.cli.console.progress import Progress
     from rlm.documents import Source
-    from rlm.engine import Settings
     from rlm.events import Observer
     from rlm.runtime import RLM
+    from rlm.settings import Limits, Settings
 
 __all__ = ["PathsArgument", "RunOptions", "takes_run_options"]
 
@@ -125,7 +124,7 @@ class RunOptions:
 
     def limits(self) -> Limits:
         """Raises ConfigurationError for a value that can't be."""
-        from rlm.budget import Limits
+        from rlm.settings import Limits
 
         return Limits(
             rounds=self.max_rounds,
@@ -140,9 +139,8 @@ class RunOptions:
 
     def settings(self, ctx: typer.Context, *, runs_code: bool = True) -> Settings:
         """`runs_code`: models may write code, so isolation is settled first."""
-        from rlm.driver import RootSettings
-        from rlm.engine import Settings
         from rlm.models.base import EXTRACTIVE
+        from rlm.settings import RootSettings, Settings
 
         written_by_model = runs_code and self.model_name != EXTRACTIVE
         return Settings(
@@ -159,7 +157,7 @@ class RunOptions:
     @contextmanager
     def watched(self) -> Iterator[tuple[Progress, list[Observer]]]:
         """The progress of a run on stderr, and who is to be told of it: that, and the trace file."""
-        from rlm.cli.progress import Progress
+        from rlm.cli.console.progress import Progress
         from rlm.trace import TraceFile
 
         with ExitStack() as stack:

@@ -27,9 +27,9 @@ from typing import Any
 from rlm.documents.folder import files_of
 from rlm.documents.loaded import Guessed, Lease, Loaded, Skipped
 from rlm.documents.source import PathSource, Source
+from rlm.sandbox.context.writer import ContextFile
+from rlm.sandbox.in_kernel.body.body import BODY_NAME, FORMAT, INDEX_NAME, MANIFEST_NAME, Body, BodyError
 from rlm.version import __version__
-from sandbox.context_file import ContextFile
-from sandbox.in_kernel.body import BODY_NAME, FORMAT, INDEX_NAME, MANIFEST_NAME, Body, BodyError
 
 __all__ = ["ContextCache", "default_cache"]
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from sandbox.context_file import ContextFile
+from rlm.sandbox.context.writer import ContextFile
 
 __all__ = ["Guessed", "Lease", "Loaded", "Skipped"]
 

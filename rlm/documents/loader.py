@@ -22,8 +22,8 @@ from rlm.documents.loaded import Guessed, Loaded, Skipped
 from rlm.documents.rendering import CONVERTED, Given, Rendering
 from rlm.documents.source import PathSource, Source, StreamSource, TextSource, as_source
 from rlm.errors import DocumentError
-from sandbox.context_file import ContextFileWriter
-from sandbox.errors import ContextFileError
+from rlm.sandbox.context.writer import ContextFileWriter
+from rlm.sandbox.errors import ContextFileError
 
 __all__ = ["Progress", "load"]
 

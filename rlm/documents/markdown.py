@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from sandbox.context_file import ContextFileWriter
+from rlm.sandbox.context.writer import ContextFileWriter
 
 __all__ = ["MarkdownWriter"]
 

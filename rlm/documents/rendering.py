@@ -16,7 +16,7 @@ from rlm.documents.encoding import Decoder
 from rlm.documents.formats.converter import Converter
 from rlm.documents.formats.piece import Ended, Heading, Note, Page, Text, Unreadable
 from rlm.documents.markdown import MarkdownWriter
-from sandbox.context_file import ContextFileWriter
+from rlm.sandbox.context.writer import ContextFileWriter
 
 __all__ = ["CONVERTED", "Given", "Rendered", "Rendering"]
 

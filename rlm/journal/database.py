@@ -14,10 +14,10 @@ from sqlalchemy import URL, Row, Select, event, text
 from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
-from prompts.segments.location import keep_private, make_private_file
 from rlm.errors import JournalError
 from rlm.journal.schema import NewerStore, bring_up_to_date
 from rlm.journal.tables import HEAD
+from rlm.prompts.segments.location import keep_private, make_private_file
 
 __all__ = ["Database"]
 

@@ -21,7 +21,7 @@ from rlm.errors import JournalError
 from rlm.journal.database import Database
 from rlm.journal.redaction import Redaction
 from rlm.journal.tables import inputs, runs
-from sandbox.in_kernel.body import BODY_NAME, INDEX_NAME, MANIFEST_NAME
+from rlm.sandbox.in_kernel.body.body import BODY_NAME, INDEX_NAME, MANIFEST_NAME
 
 __all__ = ["drop_unused", "identify", "keep", "may_be_kept", "restore"]
 

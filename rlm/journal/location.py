@@ -1,5 +1,5 @@
 """Where a journal lies. Its file, where there is one, is that of the prompt segments: made, found and kept
-private by the same means (`prompts.segments.location`)."""
+private by the same means (`rlm.prompts.segments.location`)."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-__all__ = ["BLANK", "Redaction"]
+__all__ = ["BLANK", "Redaction", "secrets_of"]
 
 BLANK = "[redacted]"
 # Local servers take any key, and people write `none`, `ollama`, `EMPTY`: blanking such words would maim
@@ -59,3 +59,15 @@ class Redaction:
         if isinstance(value, (list, tuple)):
             return [self.blank(item) for item in value]
         return value
+
+
+_SECRET_WORDS = ("KEY", "TOKEN", "SECRET", "PASSWORD", "AUTHORIZATION")
+
+
+def secrets_of(environment: Mapping[str, str]) -> list[str]:
+    """The values that must never be written down: whatever looks like a key in the environment."""
+    return [
+        value
+        for name, value in environment.items()
+        if any(word in name.upper() for word in _SECRET_WORDS) and value.strip()
+    ]

@@ -24,10 +24,9 @@ from rlm.journal.events import EVENT_KINDS, Event, EventKind, RunState, RunSumma
 from rlm.journal.location import store_url
 from rlm.journal.redaction import Redaction
 from rlm.journal.tables import events, runs
-from rlm.journal.waiting import Waiting
-from rlm.journal.writes import Writes
-from rlm.types import GO_ON
-from sandbox.owner_process import OwnerProcess
+from rlm.journal.writes import Waiting, Writes
+from rlm.results import GO_ON
+from rlm.sandbox.folders.owner_process import OwnerProcess
 
 __all__ = ["Journal", "RunLog"]
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from rlm.models.base import Message, Model, ModelWindow, Reply, Request, SliceText, TokenUsage
+from rlm.models.catalog.prices import price
+from rlm.models.catalog.windows import window_of
 from rlm.models.options import ModelOptions, RetryPolicy
-from rlm.models.pricing import price
 from rlm.models.registry import default_model, resolve
-from rlm.models.windows import window_of
 
 __all__ = [
     "Message",

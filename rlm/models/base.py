@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from rlm.types import TokenUsage
-from sandbox.types import CellResult, Span
+from rlm.results import TokenUsage
+from rlm.sandbox.types import CellResult, Span
 
 __all__ = [
     "EXTRACTIVE",

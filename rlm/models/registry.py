@@ -7,8 +7,8 @@ from pathlib import Path
 
 from rlm.errors import ConfigurationError
 from rlm.models.base import EXTRACTIVE, Model
-from rlm.models.endpoint import Endpoint
-from rlm.models.names import ModelName, check_url, parse_name
+from rlm.models.catalog.names import ModelName, check_url, parse_name
+from rlm.models.http.endpoint import Endpoint
 from rlm.models.options import ModelOptions
 
 __all__ = ["DEFAULT_ANTHROPIC", "DEFAULT_OPENAI", "default_model", "resolve"]
@@ -47,12 +47,12 @@ def resolve(
     options = options or ModelOptions()
     parsed = parse_name(default_model(env) if name is None else name)
     if parsed.provider == "anthropic":
-        from rlm.models.anthropic import ANTHROPIC_URL, AnthropicModel
+        from rlm.models.providers.anthropic import ANTHROPIC_URL, AnthropicModel
 
         endpoint = _own_endpoint(parsed, env, "ANTHROPIC", ANTHROPIC_URL)
         return AnthropicModel(parsed.model, endpoint, name=parsed.text, options=options)
     if parsed.provider == "openai":
-        from rlm.models.openai import OPENAI_URL, OpenAIModel
+        from rlm.models.providers.openai import OPENAI_URL, OpenAIModel
 
         if parsed.base_url is None:
             endpoint = _own_endpoint(parsed, env, "OPENAI", OPENAI_URL)
@@ -62,15 +62,15 @@ def resolve(
             endpoint = Endpoint(parsed.base_url, key, variable, private=True)
         return OpenAIModel(parsed.model, endpoint, name=parsed.text, options=options)
     if parsed.provider == "scripted":
-        from rlm.models.scripted import ScriptedModel
+        from rlm.models.offline.scripted import ScriptedModel
 
         return ScriptedModel.from_file(parsed.model, window=options.window)
     if parsed.provider == "replay":
         from rlm.journal import default_store
-        from rlm.models.replay import ReplayModel
+        from rlm.models.offline.journal_replay import ReplayModel
 
         return ReplayModel.of(parsed.model, store or env.get("RLM_STORE") or default_store(env))
-    from rlm.models.extractive import ExtractiveModel
+    from rlm.models.offline.extractive import ExtractiveModel
 
     return ExtractiveModel()
 

@@ -8,7 +8,7 @@ with Retriever.over([Path("contracts/")]) as retriever:
 from __future__ import annotations
 
 from rlm.retrieval.cache import IndexCache, default_index_cache
-from rlm.retrieval.errors import QueryStopped, RetrievalError
+from rlm.retrieval.index import QueryStopped, RetrievalError
 from rlm.retrieval.packs import Pack
 from rlm.retrieval.retriever import Retriever
 

@@ -6,8 +6,7 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from rlm.retrieval.errors import QueryStopped
-from rlm.retrieval.index import EngineName, Stop
+from rlm.retrieval.index import EngineName, QueryStopped, Stop
 from rlm.retrieval.words import TOKENIZE, Query, spaced
 
 __all__ = ["Fts5Engine", "Fts5Index"]

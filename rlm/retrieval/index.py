@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Literal, Protocol
 
+from rlm.errors import RLMError
 from rlm.retrieval.words import Query
 
-__all__ = ["Engine", "EngineName", "RankedIndex", "Stop"]
+__all__ = ["Engine", "EngineName", "QueryStopped", "RankedIndex", "RetrievalError", "Stop"]
 
 EngineName = Literal["fts5", "tantivy"]
 
@@ -43,3 +44,11 @@ class Engine(Protocol):
 
     def open(self, folder: Path) -> RankedIndex:
         """One that was built before. OSError when it is damaged."""
+
+
+class RetrievalError(RLMError):
+    """The ranked index can't be built or read."""
+
+
+class QueryStopped(Exception):
+    """Whoever asked no longer waits."""

@@ -10,11 +10,11 @@ from functools import cache
 from typing import Literal
 
 from rlm.retrieval.passages import Passages
-from rlm.retrieval.sections import heading_path
 from rlm.retrieval.words import Query, Tokens
-from sandbox.in_kernel.body import Body, Span
+from rlm.sandbox.in_kernel.body.body import Body, Span
+from rlm.sandbox.in_kernel.context_handle.sections import section_of
 
-__all__ = ["SECTION_MOST", "Expand", "Pack", "PackMaker"]
+__all__ = ["SECTION_MOST", "Expand", "Pack", "PackMaker", "heading_path"]
 
 SECTION_MOST = 8_000
 """Characters of a section that a pack takes in, around its passage."""
@@ -182,3 +182,18 @@ def _flat_character(character: str) -> str:
     # A Hangul syllable comes apart too, but not into a letter and its accents.
     small = (parts[0] if all(map(unicodedata.combining, parts[1:])) else character).lower()
     return small if len(small) == 1 else character
+
+
+_SEARCHED = 1 << 20
+"""Characters of a document up to which headings that its index does not hold are looked for."""
+
+
+def heading_path(body: Body, char: int) -> tuple[str, ...]:
+    """The headings over `char`, the outermost first; in code, and where the index holds no headings, the
+    nearest heading or definition above. Empty where there is nothing of the kind."""
+    path = body.heading_path(char)
+    document = body.document_at(char)
+    if path or document is None or document.end - document.start > _SEARCHED:
+        return path
+    section = section_of(body, char)
+    return (section["title"],) if section["kind"] in ("heading", "code") else ()

@@ -6,7 +6,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 
-from sandbox.in_kernel.body import Body, Span
+from rlm.sandbox.in_kernel.body.body import Body, Span
 
 __all__ = ["LEAST", "MOST", "Passages", "cut"]
 

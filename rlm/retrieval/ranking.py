@@ -9,11 +9,10 @@ from typing import TypeVar
 
 from rlm.events import Indexing, Observer
 from rlm.retrieval.cache import IndexCache
-from rlm.retrieval.errors import QueryStopped, RetrievalError
-from rlm.retrieval.index import EngineName
+from rlm.retrieval.index import EngineName, QueryStopped, RetrievalError
 from rlm.retrieval.packs import Expand, Pack
 from rlm.retrieval.retriever import Rank, Retriever
-from sandbox.in_kernel.body import Body
+from rlm.sandbox.in_kernel.body.body import Body
 
 __all__ = ["Ranking"]
 

@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING, Literal, Self
 from rlm.errors import UsageError
 from rlm.retrieval.cache import IndexCache, default_index_cache
 from rlm.retrieval.engines import engine_named
-from rlm.retrieval.errors import RetrievalError
-from rlm.retrieval.index import EngineName, RankedIndex, Stop
+from rlm.retrieval.index import EngineName, RankedIndex, RetrievalError, Stop
 from rlm.retrieval.packs import Expand, Pack, PackMaker
 from rlm.retrieval.passages import Passages, cut
 from rlm.retrieval.tfidf import tfidf
 from rlm.retrieval.words import Query, Tokens
-from sandbox.in_kernel.body import Body
+from rlm.sandbox.in_kernel.body.body import Body
 
 if TYPE_CHECKING:
     from rlm.documents import Source
@@ -80,7 +79,7 @@ class Retriever:
         """A retriever over files, folders (Path) and texts (str), which are loaded as for a run. The index is
         kept in the user's cache folder. Raises UsageError."""
         from rlm.documents import load
-        from rlm.workspace import Workspace
+        from rlm.documents.workspace import Workspace
 
         with Workspace() as workspace:
             loaded = load(list(sources), workspace.folder / "context")

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rlm.errors import ConfigurationError
-from rlm.retrieval.errors import QueryStopped
-from rlm.retrieval.index import EngineName, Stop
+from rlm.retrieval.index import EngineName, QueryStopped, Stop
 from rlm.retrieval.words import Query, spaced
 
 __all__ = ["TantivyEngine", "TantivyIndex"]

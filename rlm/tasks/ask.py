@@ -11,16 +11,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from prompts import NOT_FOUND, is_not_found
-from prompts.words import table
 from rlm.documents import Source
 from rlm.errors import UsageError
 from rlm.models.base import is_extractive
-from rlm.models.extractive.said import EXTRACTS, NO_WORDS, NOTHING
-from rlm.models.extractive.words import peculiar, telling
+from rlm.models.offline.extractive.said import EXTRACTS, NO_WORDS, NOTHING
+from rlm.models.offline.extractive.words import peculiar, telling
+from rlm.prompts import NOT_FOUND, is_not_found
+from rlm.prompts.templates import table
+from rlm.results import RunResult
 from rlm.retrieval.words import Tokens
 from rlm.runtime import RLM
-from rlm.types import RunResult
 
 __all__ = ["NOT_IN_DOCUMENTS", "Answered", "answered", "ask"]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from prompts import get_counter
+from rlm.prompts import get_counter
 
 NEEDLE = "One of the special magic numbers for loving-cockroach is: 5663623."
 FILLER = "The grass is green. The sky is blue. Here we go. There and back again.\n"

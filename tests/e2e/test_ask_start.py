@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rlm.cli.ask import takes_rounds
+from rlm.cli.commands.ask import takes_rounds
 
 
 @pytest.fixture

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlm import events
-from rlm.budget import Limits
-from rlm.cli.answer import account, answer_text, json_bytes, no_answer, printable
-from rlm.cli.live import LiveLine
-from rlm.cli.progress import Progress
-from rlm.cli.words import in_words, violation
-from rlm.types import Citation, Coverage, RunResult, Usage
+from rlm.cli.console.live import LiveLine
+from rlm.cli.console.option_names import in_words, violation
+from rlm.cli.console.progress import Progress
+from rlm.cli.console.render_result import account, answer_text, json_bytes, no_answer, printable
+from rlm.results import Citation, Coverage, RunResult, Usage
+from rlm.settings import Limits
 
 
 def _result(**fields) -> RunResult:

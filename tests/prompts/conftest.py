@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from prompts.segments import SegmentStore
+from rlm.prompts.segments import SegmentStore
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from prompts import BudgetExceeded, assemble, counter_names, get_counter
-from prompts.budget import Budget
+from rlm.prompts import BudgetExceeded, assemble, counter_names, get_counter
+from rlm.prompts.assembly.budget import Budget
 
 PAGE = (Path(__file__).parents[2] / "docs" / "prompts.md").read_text(encoding="utf-8")
 

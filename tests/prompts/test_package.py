@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-import prompts
+from rlm import prompts
 
 MODULES = sorted(
     name
-    for _, name, _ in pkgutil.walk_packages(prompts.__path__, "prompts.")
-    if not name.startswith("prompts.segments")
+    for _, name, _ in pkgutil.walk_packages(prompts.__path__, "rlm.prompts.")
+    if not name.startswith("rlm.prompts.segments")
 )
 
 
@@ -38,11 +38,12 @@ def test_every_module_exports_what_it_says(name: str) -> None:
 
 
 def test_importing_prompts_loads_neither_its_neighbours_nor_a_provider_nor_the_network() -> None:
-    """prompts imports neither rlm nor sandbox, no SDK, and stays light."""
+    """`rlm.prompts` imports no other room of rlm and no SDK, and stays light."""
     code = (
-        "import sys, prompts\n"
-        "bad = {'rlm', 'sandbox', 'anthropic', 'openai', 'rich', 'socket', 'ssl', 'asyncio'}\n"
-        "print(sorted(bad & set(sys.modules)))"
+        "import sys, rlm.prompts\n"
+        "bad = {'anthropic', 'openai', 'rich', 'socket', 'ssl', 'asyncio'}\n"
+        "others = {m for m in sys.modules if m.startswith('rlm.') and not m.startswith('rlm.prompts')}\n"
+        "print(sorted(bad & set(sys.modules) | others - {'rlm.version'}))"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"
@@ -67,5 +68,5 @@ def test_no_module_reads_a_clock_or_draws_at_random() -> None:
 
 def test_the_words_travel_with_the_package() -> None:
     """Read through importlib.resources, so that an installed wheel has them."""
-    texts = {entry.name for entry in files("prompts").joinpath("text").iterdir()}
+    texts = {entry.name for entry in files("rlm.prompts").joinpath("text").iterdir()}
     assert {"root.md", "root.toml", "child_system.md", "child.toml", "corrections.toml"} <= texts

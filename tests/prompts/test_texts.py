@@ -9,14 +9,23 @@ from pathlib import Path
 
 import pytest
 
-import prompts
-from prompts import NOT_FOUND, CardInput, CardPrompt, ChildPrompt, CitedInput, CitedPrompt, Pack, TilePrompt
-from prompts.history.cues import HEADINGS
-from prompts.recipes.card_settings import CONTEXT_KINDS
-from prompts.recipes.cited import citation_marker
-from prompts.words import table, words
+from rlm import prompts
+from rlm.prompts import (
+    NOT_FOUND,
+    CardInput,
+    CardPrompt,
+    ChildPrompt,
+    CitedInput,
+    CitedPrompt,
+    Pack,
+    TilePrompt,
+)
+from rlm.prompts.history.cues import HEADINGS
+from rlm.prompts.recipes.card.settings import CONTEXT_KINDS
+from rlm.prompts.recipes.cited import citation_marker
+from rlm.prompts.templates import table, words
 
-TEXTS = sorted(entry.name for entry in files("prompts").joinpath("text").iterdir())
+TEXTS = sorted(entry.name for entry in files("rlm.prompts").joinpath("text").iterdir())
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
@@ -24,7 +33,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 def test_every_text_is_used_and_reads_as_text(name: str) -> None:
     """No file without a reader, no tab, no blank before a line's end, straight quotes alone."""
     # The jobs of rlm have their words here, too.
-    packages = [Path(prompts.__path__[0]), Path(prompts.__path__[0]).parent / "rlm"]
+    packages = [Path(prompts.__path__[0]).parent]
     files = (path for package in packages for path in package.rglob("*.py"))
     sources = "".join(path.read_text(encoding="utf-8") for path in files)
     assert f'"{name}"' in sources

@@ -14,11 +14,11 @@ from driver_processes import Drivers, forking_driver
 
 from rlm import RLM, Limits, RunResult, Settings
 from rlm.events import Event
+from rlm.sandbox.context.writer import ContextFileWriter
+from rlm.sandbox.errors import SandboxRefused
+from rlm.sandbox.host.jupyter_sandbox import JupyterSandbox
+from rlm.sandbox.types import KernelLimits
 from rlm.testing import ScriptedModel
-from sandbox.context_file import ContextFileWriter
-from sandbox.errors import SandboxRefused
-from sandbox.kernel import JupyterSandbox
-from sandbox.types import KernelLimits
 
 
 @pytest.fixture(scope="session")

@@ -20,10 +20,10 @@ from rlm import RLM, Limits, RLMError, Settings
 from rlm.documents import Guessed, Loaded, StreamSource
 from rlm.errors import ConfigurationError, JournalError
 from rlm.events import ContextLoaded, KernelOpened, RunEnded, RunStarted
-from rlm.notices import warnings_of
+from rlm.runs.load_warnings import warnings_of
+from rlm.sandbox.errors import SandboxRefused
+from rlm.sandbox.forkserver.client import shared_forkserver
 from rlm.testing import ScriptedModel
-from sandbox.errors import SandboxRefused
-from sandbox.forkserver.client import shared_forkserver
 
 
 def test_the_visible_names_are_the_public_ones() -> None:
@@ -72,7 +72,7 @@ async def test_a_run_without_isolation_says_so(run, block) -> None:
 
 async def test_model_written_code_is_refused_without_isolation(run, block, monkeypatch) -> None:
     """sandbox.md: below 2 model-written code does not run unasked; our own cells do, and it is said."""
-    monkeypatch.setattr("sandbox.layout.interpreter_paths", lambda: ["/nowhere-at-all"])
+    monkeypatch.setattr("rlm.sandbox.launch.kernel_view.interpreter_paths", lambda: ["/nowhere-at-all"])
     run.level = "auto"
     model = ScriptedModel.of(root=[block("finalize(1)")])
     with pytest.raises(SandboxRefused):
@@ -118,7 +118,7 @@ def test_the_collector_looks_through_what_was_imported_once() -> None:
     code = (
         "import gc, threading\n"
         "from rlm.models import resolve\n"
-        "from rlm.models.imports import import_early\n"
+        "from rlm.models.preload import import_early\n"
         "gc.disable()\n"
         "seen = []\n"
         "gc.callbacks.append(lambda phase, info: phase == 'stop' and seen.append(info['generation']))\n"

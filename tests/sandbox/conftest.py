@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.brokers import Brokers, PlainBrokers
-from sandbox.context_file import ContextFile, ContextFileWriter
-from sandbox.errors import SandboxRefused
-from sandbox.forkserver.client import shared_forkserver
-from sandbox.in_kernel.body import Body
-from sandbox.in_kernel.handle import Handle
-from sandbox.kernel import JupyterSandbox
-from sandbox.kernel_process import FreshKernels
-from sandbox.requests import BadCall
-from sandbox.sandbox import AnswerSink
-from sandbox.types import (
+from rlm.sandbox.context.writer import ContextFile, ContextFileWriter
+from rlm.sandbox.errors import SandboxRefused
+from rlm.sandbox.forkserver.client import shared_forkserver
+from rlm.sandbox.host.jupyter_sandbox import JupyterSandbox
+from rlm.sandbox.host.kernel_process import FreshKernels
+from rlm.sandbox.host.requests import BadCall
+from rlm.sandbox.in_kernel.body.body import Body
+from rlm.sandbox.in_kernel.context_handle.handle import Handle
+from rlm.sandbox.launch.broker_process import Brokers, PlainBrokers
+from rlm.sandbox.protocol import AnswerSink
+from rlm.sandbox.types import (
     ChildAnswer,
     ChildBatch,
     Finalization,

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from sandbox.errors import SandboxRefused
-from sandbox.isolation.policy import LEVELS
+from rlm.sandbox.errors import SandboxRefused
+from rlm.sandbox.isolation.policy import LEVELS
 
 
 def _load() -> dict[str, ModuleType]:

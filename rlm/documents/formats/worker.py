@@ -17,8 +17,8 @@ from rlm.documents.formats.frames import packed
 from rlm.documents.formats.html import read_html
 from rlm.documents.formats.pdf import read_pdf
 from rlm.documents.formats.piece import Piece, Unreadable
-from sandbox.isolation import capabilities, landlock, seccomp
-from sandbox.isolation.interpreter import interpreter_paths
+from rlm.sandbox.isolation import capabilities, landlock, seccomp
+from rlm.sandbox.isolation.interpreter import interpreter_paths
 
 __all__ = ["READERS", "serve"]
 

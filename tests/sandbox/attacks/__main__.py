@@ -7,8 +7,8 @@ import asyncio
 import os
 import sys
 
-from sandbox.errors import SandboxRefused
-from sandbox.isolation.policy import LEVELS
+from rlm.sandbox.errors import SandboxRefused
+from rlm.sandbox.isolation.policy import LEVELS
 
 from .catalogue import Attack, catalogue, markdown
 from .document import DOCUMENT, with_table

@@ -12,12 +12,12 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from sandbox.context_file import ContextFile, ContextFileWriter
-from sandbox.errors import KernelDied
-from sandbox.kernel import GRACE_SECONDS, JupyterSandbox
-from sandbox.requests import BadCall
-from sandbox.sandbox import AnswerSink
-from sandbox.types import (
+from rlm.sandbox.context.writer import ContextFile, ContextFileWriter
+from rlm.sandbox.errors import KernelDied
+from rlm.sandbox.host.jupyter_sandbox import GRACE_SECONDS, JupyterSandbox
+from rlm.sandbox.host.requests import BadCall
+from rlm.sandbox.protocol import AnswerSink
+from rlm.sandbox.types import (
     CellResult,
     ChildAnswer,
     ChildBatch,

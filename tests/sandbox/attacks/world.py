@@ -18,9 +18,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 
-from sandbox.forkserver.client import shared_forkserver
-from sandbox.isolation.syscalls import syscall
-from sandbox.removal import remove
+from rlm.sandbox.folders.removal import remove
+from rlm.sandbox.forkserver.client import shared_forkserver
+from rlm.sandbox.isolation.syscalls import syscall
 
 __all__ = ["MOST_GROWTH", "World"]
 
@@ -190,7 +190,7 @@ class World:
 
     def _plant_victim(self) -> subprocess.Popen[bytes]:
         """Without capabilities: those of a root's victim would protect it, as no ordinary user's is."""
-        code = "import time; from sandbox.isolation.capabilities import drop; drop(); print(flush=True)"
+        code = "import time; from rlm.sandbox.isolation.capabilities import drop; drop(); print(flush=True)"
         victim = subprocess.Popen(
             [sys.executable, "-c", f"{code}; time.sleep(600)", self.mark],
             start_new_session=True,

@@ -1,1 +1,0 @@
-"""What each prompt is made of. Every recipe hands its sections to `prompts.assembler`."""

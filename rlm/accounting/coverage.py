@@ -1,0 +1,133 @@
+"""How much of the body was seen: sets of spans, and the ledger of one run that keeps five of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Literal, Protocol
+
+from rlm.accounting.intervals import MAX_SPANS, IntervalSet
+from rlm.results import Coverage
+from rlm.sandbox.types import Span
+
+__all__ = ["Above", "CoverageLedger", "Noted"]
+
+Noted = Literal["read", "scanned", "sent", "answered", "failed"]
+
+
+_GAPS_SHOWN = 20
+
+
+class Above(Protocol):
+    """The ledger of the run above, as a sub-RLM's own sees it: what is noted below is noted there, too."""
+
+    def note(self, what: Noted, spans: Sequence[Span]) -> None: ...
+
+
+class CoverageLedger:
+    """What one run saw of a body of `input_chars` characters, whatever its answer will claim. What a sub-RLM
+    saw counts for the run above, too: `above` is told.
+
+    Spans may come from a kernel that lies: they are clamped to the body, and what is outside is dropped.
+    """
+
+    def __init__(self, input_chars: int, above: Above | None = None) -> None:
+        if input_chars < 0:
+            raise ValueError(f"input_chars is {input_chars}; a body has at least 0 characters")
+        self.input_chars = input_chars
+        self._above = above
+        self._read = IntervalSet()
+        self._scanned = IntervalSet()
+        self._sent = IntervalSet()
+        self._answered = IntervalSet()
+        self._failed = IntervalSet()
+        # Kept beside the others, as a union of large sets takes long and a report is made after every cell.
+        self._seen = IntervalSet()  # answered or read
+        self._tried = IntervalSet()  # answered or failed
+        self._sets: Mapping[Noted, tuple[IntervalSet, ...]] = {
+            "read": (self._read, self._seen),
+            "scanned": (self._scanned,),
+            "sent": (self._sent,),
+            "answered": (self._answered, self._seen, self._tried),
+            "failed": (self._failed, self._tried),
+        }
+        self._open_chunks: set[Span] = set()
+        self._done_chunks: set[Span] = set()
+        self._more_chunks = 0
+
+    @property
+    def answered_chars(self) -> int:
+        """Characters that children answered about."""
+        return self._answered.total()
+
+    @property
+    def looked(self) -> bool:
+        """Whether anything of the body was read, scanned or sent."""
+        return bool(len(self._read) or len(self._scanned) or len(self._sent))
+
+    def note_read(self, spans: Iterable[Span]) -> None:
+        """Text handed to a cell (the kernel's word)."""
+        self.note("read", spans)
+
+    def note_scanned(self, spans: Iterable[Span]) -> None:
+        """Text searched by machine (the kernel's word)."""
+        self.note("scanned", spans)
+
+    def note_sent(self, spans: Iterable[Span]) -> None:
+        """Text sent to a child."""
+        self.note("sent", spans)
+
+    def note_answered(self, spans: Iterable[Span]) -> None:
+        """Text about which a child answered."""
+        self.note("answered", spans)
+
+    def note_failed(self, spans: Iterable[Span]) -> None:
+        """Text whose child failed; an answer about it, before or after, outweighs that."""
+        self.note("failed", spans)
+
+    def note(self, what: Noted, spans: Iterable[Span]) -> None:
+        """Text of which this became."""
+        inside = sorted(self._clamped(spans))  # in order they go in several times faster
+        for start, end in inside:
+            for one in self._sets[what]:
+                one.add(start, end)
+        if self._above is not None and inside:
+            self._above.note(what, inside)
+
+    def note_chunks(self, spans: Iterable[Span]) -> None:
+        """The chunks of a batch over `chunk()`, each counted once however often it is asked about. One is
+        processed when it was answered in full. Beyond `MAX_SPANS` they are counted, never as processed."""
+        for span in self._clamped(spans):
+            if span in self._open_chunks or span in self._done_chunks:
+                continue
+            if len(self._open_chunks) + len(self._done_chunks) >= MAX_SPANS:
+                self._more_chunks += 1
+            else:
+                self._open_chunks.add(span)
+
+    def report(self) -> Coverage:
+        """The state now. An empty body is complete."""
+        body = Span(0, self.input_chars)
+        done = {chunk for chunk in self._open_chunks if self._answered.contains(chunk)}
+        self._open_chunks -= done
+        self._done_chunks |= done
+        uncovered = self.input_chars - self._seen.total()
+        return Coverage(
+            input_chars=self.input_chars,
+            read_chars=self._read.total(),
+            scanned_chars=self._scanned.total(),
+            sent_chars=self._sent.total(),
+            answered_chars=self._answered.total(),
+            failed_chars=max(0, self._tried.total() - self._answered.total()),
+            chunks_processed=len(self._done_chunks),
+            chunks_total=len(self._done_chunks) + len(self._open_chunks) + self._more_chunks,
+            complete=uncovered == 0,
+            gaps=tuple(islice(self._seen.gaps(body), _GAPS_SHOWN)),
+            uncovered_chars=uncovered,
+        )
+
+    def _clamped(self, spans: Iterable[Span]) -> Iterator[Span]:
+        for start, end in spans:
+            inside = Span(max(start, 0), min(end, self.input_chars))
+            if inside.start < inside.end:
+                yield inside

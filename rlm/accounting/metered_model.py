@@ -1,0 +1,269 @@
+"""One call of a model, accounted for: reserved before, settled and journalled after."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
+from copy import copy
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from rlm.accounting.budget import Budget, Reservation
+from rlm.errors import ModelError
+from rlm.events import ModelAnswered, Observer
+from rlm.models.base import Message, Model, Reply, Request, TokenUsage
+from rlm.models.cache_key import call_key
+from rlm.models.catalog.prices import Prices
+from rlm.playback.cursor import Playback
+from rlm.prompts.tokens.calibration import Calibration
+from rlm.prompts.tokens.counters import get_counter
+from rlm.results import Usage
+
+if TYPE_CHECKING:
+    from rlm.journal import RunLog
+
+__all__ = ["Call", "Caller", "estimate", "messages_of"]
+
+_COUNTER = get_counter("estimate")
+
+
+def estimate(text: str) -> int:
+    """Tokens of `text`, never too few: what reserves are made with."""
+    return _COUNTER.count(text)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A reply and what it cost; None when the price is not known. `cached`: another run paid for it."""
+
+    reply: Reply
+    cost_usd: float | None
+    cached: bool = False
+
+
+class Caller:
+    """Sends requests within a run's budget, and keeps the run's usage by model.
+
+    What `playback` has a reply to is not asked (rounds of a root are their driver's affair). With `remember`,
+    nor is a child of which the store has an answer, from whichever run. `observe` is told of every reply.
+    """
+
+    def __init__(
+        self,
+        budget: Budget,
+        log: RunLog,
+        playback: Playback,
+        observe: Observer,
+        prices: Prices,
+        *,
+        remember: bool = False,
+    ) -> None:
+        self.prices = prices
+        self._budget = budget
+        self._log = log
+        self._playback = playback
+        self._observe = observe
+        self._remember = remember
+        self._branches: tuple[dict[str, Usage], ...] = ()
+        spent = playback.recording.spent
+        self._sums = {one.model: one for one in spent.usage}
+        self._calibrations: dict[str, Calibration] = dict(spent.calibrations)
+        budget.restore(
+            calls=spent.calls, tokens=spent.tokens, cost_usd=spent.cost_usd, cost_known=spent.cost_known
+        )
+        budget.restore_seconds(spent.seconds)
+
+    def branch(self, budget: Budget, log: RunLog, playback: Playback) -> Caller:
+        """The same for a sub-RLM: what it spends counts here, too."""
+        other = copy(self)
+        other._budget, other._log, other._playback = budget, log, playback
+        other._branches = (*self._branches, {})
+        return other
+
+    def part(self, budget: Budget, log: RunLog, playback: Playback) -> Caller:
+        """The same for a part of a job, whose own usage is told apart, also what an earlier process paid."""
+        other = self.branch(budget, log, playback)
+        spent = playback.recording.spent
+        other._branches[-1].update((one.model, one) for one in spent.usage)
+        budget.restore(
+            calls=spent.calls, tokens=spent.tokens, cost_usd=spent.cost_usd, cost_known=spent.cost_known
+        )
+        return other
+
+    @property
+    def branch_tokens(self) -> tuple[int, int]:
+        """Tokens in and out of this branch's calls, and of those below it."""
+        mine = self._branches[-1].values()
+        return sum(one.input_tokens for one in mine), sum(one.output_tokens for one in mine)
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of all calls so far."""
+        return sum(one.input_tokens + one.output_tokens for one in self._sums.values())
+
+    @property
+    def cost_usd(self) -> float | None:
+        """Dollars of all calls so far; None once a price was not known."""
+        costs = [one.cost_usd for one in self._sums.values()]
+        return (
+            None if any(cost is None for cost in costs) else sum(cost for cost in costs if cost is not None)
+        )
+
+    def usage(self) -> tuple[Usage, ...]:
+        """What every model was asked for, by all of the tree."""
+        return tuple(self._sums.values())
+
+    @property
+    def branch_usage(self) -> tuple[Usage, ...]:
+        """What every model was asked for in this branch, and below it."""
+        return tuple(self._branches[-1].values())
+
+    def calibrated(self, model: Model, estimated: int) -> int:
+        """An estimate in the model's own tokens, as far as its usage has told."""
+        return self._calibrations.get(model.name, Calibration()).tokens(estimated)
+
+    async def ask(
+        self,
+        model: Model,
+        request: Request,
+        *,
+        prompt_tokens: int,
+        key: str | None = None,
+        last_round: bool = False,
+        room: AbstractAsyncContextManager[object] | None = None,
+        sent: Callable[[], None] = lambda: None,
+        facts: dict[str, Any],
+    ) -> Call:
+        """One reply. Raises BudgetExhausted before anything is sent, ModelError when the provider fails,
+        JournalError before anything is sent when the run has become another process's.
+
+        `facts` go into the journal's event beside the reply (the prompt's report, the slice's spans).
+        `key` is the request's `call_key`, where the caller has it already.
+        `last_round` takes what the budget holds back for it. `room` is held while the call is under way: not
+        while its reply is written down, when the next may go out. `sent` is called once the request goes out.
+        A call that is cancelled under way is charged its prompt: the provider will. `prompt_tokens` is the
+        estimate; what the model's usage has said of earlier ones corrects it.
+        """
+        if key is None and request.role != "root":
+            key = call_key(model.name, request)
+        if key is not None and (known := await self._known(key, model, request, facts)) is not None:
+            sent()
+            return known
+        await self._log.check_mine()
+        async with room or nullcontext():
+            reply, paid, seconds = await self._asked(model, request, prompt_tokens, last_round, sent)
+        await self._log.append(
+            "child" if request.role == "child" else "model_call",
+            {
+                **facts,
+                "key": key,
+                "role": request.role,
+                "model": model.name,
+                "round": request.round or self._playback.round,
+                "prompt_tokens": prompt_tokens,
+                "max_output_tokens": request.max_output_tokens,
+                "reply": reply.text,
+                "finish_reason": reply.finish_reason,
+                "usage": asdict(reply.usage),
+                "cost_usd": paid,
+                "seconds": seconds,
+            },
+        )
+        return Call(reply, paid)
+
+    async def _asked(
+        self, model: Model, request: Request, estimated: int, last_round: bool, sent: Callable[[], None]
+    ) -> tuple[Reply, float | None, float]:
+        """The model's reply, what was paid for it, and the seconds it took."""
+        prompt_tokens = self.calibrated(model, estimated)
+        most = prompt_tokens + request.max_output_tokens
+        cost = self.prices.at_most(model, prompt_tokens, request.max_output_tokens)
+        if last_round:
+            reservation = self._budget.take_last_round(tokens=most, cost_usd=cost)
+        else:
+            calls = 0 if request.role in ("root", "summary") else 1
+            reservation = self._budget.reserve(calls=calls, tokens=most, cost_usd=cost)
+        began = time.monotonic()
+        sent()
+        try:
+            reply = await model.generate(request)
+        except asyncio.CancelledError:
+            self._settle(model, reservation, TokenUsage(input_tokens=prompt_tokens))
+            raise
+        except ModelError as error:
+            if error.spent:
+                await self._log.append(
+                    "charge",
+                    {
+                        "role": request.role,
+                        "model": model.name,
+                        "round": request.round or self._playback.round,
+                        "usage": asdict(error.spent),
+                        "cost_usd": self._settle(model, reservation, error.spent),
+                        "error": str(error),
+                    },
+                )
+            else:
+                self._budget.release(reservation)
+            raise
+        paid = self._settle(model, reservation, reply.usage)
+        seconds = round(time.monotonic() - began, 3)
+        self._observe(
+            ModelAnswered(
+                role=request.role,
+                model=model.name,
+                round=request.round,
+                input_tokens=reply.usage.input_tokens,
+                output_tokens=reply.usage.output_tokens,
+                cached_tokens=reply.usage.cached_tokens,
+                cost_usd=paid,
+                finish_reason=reply.finish_reason,
+                seconds=seconds,
+            )
+        )
+        calibration = self._calibrations.get(model.name, Calibration())
+        self._calibrations[model.name] = calibration.observe(estimated, reply.usage.input_tokens)
+        return reply, paid, seconds
+
+    async def _known(self, key: str, model: Model, request: Request, facts: dict[str, Any]) -> Call | None:
+        """The reply to a call that this run has paid for before, or that the store remembers."""
+        past = self._playback.reply(key)
+        if past is not None:
+            return Call(past.reply, past.cost_usd, past.cached)
+        if not self._remember or request.role != "child":
+            return None
+        found = await self._log.remembered(key)
+        if found is None:
+            return None
+        await self._log.append(
+            "child",
+            {
+                **facts,
+                "key": key,
+                "role": request.role,
+                "model": model.name,
+                "round": self._playback.round,
+                "max_output_tokens": request.max_output_tokens,
+                "reply": found["reply"],
+                "finish_reason": "stop",
+                "usage": asdict(TokenUsage()),
+                "cost_usd": 0.0,
+                "seconds": 0.0,
+                "cached": True,
+            },
+        )
+        return Call(Reply(found["reply"]), 0.0, cached=True)
+
+    def _settle(self, model: Model, reservation: Reservation, usage: TokenUsage) -> float | None:
+        paid = self.prices.of(model, usage)
+        self._budget.settle(reservation, tokens=usage.input_tokens + usage.output_tokens, cost_usd=paid)
+        for sums in (self._sums, *self._branches):
+            sums[model.name] = sums.get(model.name, Usage(model.name)).plus(usage, paid)
+        return paid
+
+
+def messages_of(system: str, user: str) -> tuple[Message, ...]:
+    """The two messages of a prompt that has a system part."""
+    return (Message("system", system, stable=True), Message("user", user))

@@ -1,0 +1,31 @@
+"""What the parts of one run share: its ledger, its calls, what was read, its log, its past, who watches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rlm.accounting.budget import Budget
+from rlm.accounting.concurrency import Tree
+from rlm.accounting.coverage import CoverageLedger
+from rlm.accounting.metered_model import Caller
+from rlm.events import Observer
+from rlm.playback.cursor import Playback
+
+if TYPE_CHECKING:
+    from rlm.journal import RunLog
+
+__all__ = ["Accounts"]
+
+
+@dataclass(frozen=True, slots=True)
+class Accounts:
+    """One run's books. Each is kept by one class and read by many."""
+
+    budget: Budget
+    caller: Caller
+    coverage: CoverageLedger
+    log: RunLog
+    playback: Playback
+    tree: Tree
+    observe: Observer

@@ -1,0 +1,103 @@
+"""What a run would about take, told without spending anything."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from rlm.accounting.budget import Budget
+from rlm.accounting.forecast import Forecaster
+from rlm.models.base import Model, is_extractive
+from rlm.models.catalog.prices import Prices
+from rlm.results import Strategy
+from rlm.sandbox.in_kernel.body.body import Body
+from rlm.settings import Limits
+
+__all__ = ["RunPlan", "plan_run"]
+
+_ROUNDS = 5
+"""Load, orient, compute, recurse, converge."""
+_ROUND_TOKENS = 1_500
+"""What a round adds to the conversation: the block, and what came of it."""
+_ROOT_PROMPT = 3_500
+_DIRECT_FRAMING = 500
+_DIRECT_ANSWER = 500
+_SECONDS_A_REPLY = 8.0
+_SECONDS_A_CHILD = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlan:
+    """A forecast of a run that reads the whole input once: calls of all models, tokens in and out, US dollars
+    (None: a price is not known), seconds. A question that a search settles takes far less."""
+
+    strategy: Strategy
+    model: str
+    sub_model: str
+    chars: int
+    documents: int
+    calls: int
+    tokens: int
+    cost_usd: float | None
+    seconds: float
+
+    def plus(self, other: RunPlan) -> RunPlan:
+        """Both, one after the other, over the same input."""
+        costs = (self.cost_usd, other.cost_usd)
+        return replace(
+            self,
+            strategy="rlm" if "rlm" in (self.strategy, other.strategy) else "direct",
+            calls=self.calls + other.calls,
+            tokens=self.tokens + other.tokens,
+            cost_usd=None if None in costs else round(sum(cost or 0.0 for cost in costs), 4),
+            seconds=self.seconds + other.seconds,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON-safe mapping."""
+        return asdict(self)
+
+
+def plan_run(
+    model: Model,
+    sub_model: Model,
+    body: Body,
+    *,
+    strategy: Strategy,
+    limits: Limits,
+    prompt_tokens: int,
+    prices: Prices,
+) -> RunPlan:
+    """The plan of a run over `body`. `prompt_tokens` is what a child's prompt may hold."""
+    forecaster = Forecaster(
+        sub_model, body, budget=Budget(limits), prices=prices, prompt_tokens=prompt_tokens
+    )
+    if strategy == "direct":
+        prompt = int(body.chars / forecaster.chars_per_token) + _DIRECT_FRAMING
+        calls, tokens, seconds = 1, prompt + _DIRECT_ANSWER, _SECONDS_A_REPLY
+        cost = prices.at_most(model, prompt, _DIRECT_ANSWER)
+    else:
+        chunk = int(forecaster.full_pass()["recommended_chunk"] or 1)
+        sizes = [min(chunk, body.chars - start) for start in range(0, body.chars, chunk)]
+        children = forecaster.batch(sizes)
+        rounds = min(_ROUNDS, limits.rounds)
+        # Every round repeats what came before it.
+        prompts = sum(_ROOT_PROMPT + number * _ROUND_TOKENS for number in range(rounds))
+        replies = rounds * _ROUND_TOKENS // 2
+        root = prices.at_most(model, prompts, replies)
+        calls = rounds + children.calls
+        tokens = prompts + replies + children.tokens
+        cost = None if root is None or children.cost_usd is None else root + children.cost_usd
+        waves = -(-children.calls // limits.concurrency)
+        seconds = rounds * _SECONDS_A_REPLY + waves * _SECONDS_A_CHILD
+    return RunPlan(
+        strategy=strategy,
+        model=model.name,
+        sub_model=sub_model.name,
+        chars=body.chars,
+        documents=len(body.documents),
+        calls=calls,
+        tokens=tokens,
+        cost_usd=None if cost is None else round(cost, 4),
+        seconds=0.0 if is_extractive(model) else seconds,
+    )

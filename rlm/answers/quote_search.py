@@ -1,0 +1,209 @@
+"""Where a quote stands in a body, as a reader would say it stands there.
+
+Verbatim first. Else the same words with other white space, a word broken by a hyphen at a line's end, curly
+marks for straight ones, other dashes, an ellipsis for three dots, ligatures for letters: what a print, a
+PDF or a model makes of a text. Never other words, other letters or another order.
+
+Everything runs over the mapped bytes: a gigabyte is read through, not decoded, and one pass serves all
+quotes that do not stand there verbatim.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import re2
+
+from rlm.sandbox.in_kernel.body.body import Body
+from rlm.sandbox.in_kernel.searching.pattern import understand
+from rlm.sandbox.in_kernel.searching.scanner import Scanner
+from rlm.sandbox.types import Span
+
+__all__ = ["MAX_QUOTE", "locate", "locate_all"]
+
+MAX_QUOTE = 5_000
+"""Characters: longer ones prove nothing that a span would not, and are not looked for."""
+
+_NEIGHBOURHOOD = 500
+_WIDE = 20_000  # characters: a longer span is no hint where to look
+_MOST_NEAR = 100
+_WINDOW = 4 << 20
+_REACH = 4_096  # bytes that the head of a quote may take in the body, with all its white space
+_HEAD = 40
+_MOST_WORK = 200_000  # quotes compared, 64 bytes of them: beyond that, those of stock phrases are given up
+_MEMORY = 64 << 20
+
+_SPACES = r"\t-\r\x{1c}-\x{20}\x{85}\x{a0}\x{1680}\x{2000}-\x{200b}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}"
+_SPACE = rf"[{_SPACES}\x{{feff}}]"
+_UNSEEN = r"[\x{ad}\x{200b}\x{2060}\x{feff}]"
+_WRAP = r"[ \t\x{a0}\x{3000}]*\r?\n[ \t\x{a0}\x{3000}]*"
+_BREAK = rf"[-\x{{ad}}\x{{2010}}]{_WRAP}"
+"""A hyphen that only the end of a line put there."""
+_DASHES = "-‐‑‒–—―−"
+_ALIKE = {char: alike for alike in ('"“”„‟«»″', "'’‘‚‛′`´", _DASHES) for char in alike}
+_LONG = str.maketrans({"ﬀ": "ff", "ﬁ": "fi", "ﬂ": "fl", "ﬃ": "ffi", "ﬄ": "ffl", "ﬆ": "st", "…": "..."})
+_SHORT = {
+    "ff": "ﬀ", "fi": "ﬁ", "fl": "ﬂ", "ffi": "ﬃ|fﬁ|ﬀi", "ffl": "ﬄ|fﬂ|ﬀl", "st": "ﬆ", "...": "…"
+}  # fmt: skip
+_UNIT = re.compile(r"\s+|ffi|ffl|ff|fi|fl|st|\.\.\.|.")
+_EDGES = " \t\r\n…"
+_EAST = ("\u2e80", "\U0003ffff")
+"""From the first to the last character of the scripts that are wrapped without a blank."""
+
+
+def locate(quote: str, body: Body, near: Span | None = None) -> Span | None:
+    """Where `quote` stands in the body, or None: at `near` if it does, else around it, else anywhere."""
+    return locate_all([quote], body, [] if near is None else [near])[0]
+
+
+def locate_all(
+    quotes: Sequence[str], body: Body, near: Sequence[Span] = (), *, window: int = _WINDOW
+) -> list[Span | None]:
+    """Where each quote stands, or None. A place at one of `near` goes first, then one around them, then the
+    first verbatim one, then the first of any. `window` is in bytes."""
+    wanted = {quote: _Wanted(text) if (text := _sought(quote)) else None for quote in dict.fromkeys(quotes)}
+    found: dict[str, Span | None] = {}
+    left: dict[str, _Wanted] = {}
+    for quote, item in wanted.items():
+        found[quote] = None if item is None else item.around(body, near[:_MOST_NEAR]) or item.verbatim(body)
+        if item is not None and found[quote] is None:
+            left[quote] = item
+    if left:
+        found.update(_folded(left, body, window))
+    return [found[quote] for quote in quotes]
+
+
+def _sought(quote: str) -> str | None:
+    """The text to look for; None for what stands nowhere, or is too long."""
+    text = quote.strip().strip(_EDGES)
+    lone = any("\ud800" <= char <= "\udfff" for char in text)
+    return None if not text or lone or len(text) > MAX_QUOTE else text
+
+
+class _Wanted:
+    """A quote that is looked for."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._data = text.encode()
+        self.work = 1 + len(self._data) // 64
+
+    def around(self, body: Body, near: Sequence[Span]) -> Span | None:
+        """The place at one of these spans, else the one close to one of them."""
+        sound = [span for span in near if 0 <= span.start < span.end <= min(body.chars, span.start + _WIDE)]
+        slack = max(_NEIGHBOURHOOD, len(self._text))
+        wide = [Span(max(0, span.start - slack), min(body.chars, span.end + slack)) for span in sound]
+        for start, end in [*sound, *wide]:
+            low, high = body.byte_of(start), body.byte_of(end)
+            at = body.raw.find(self._data, low, high)
+            if at >= 0:
+                return _span(body, at, at + len(self._data))
+            if match := self._pattern.search(body.buffer, low, high):
+                return _span(body, *match.span())
+        return None
+
+    def verbatim(self, body: Body) -> Span | None:
+        """The first verbatim place in the body."""
+        query = understand(re.escape(self._text), ascii_body=body.ascii, engine=re2)
+        spans, _ = Scanner(body).first(query, 1)
+        return Span(*spans[0]) if spans else None
+
+    def at(self, body: Body, byte: int) -> Span | None:
+        """The place that begins at this byte, if there is one."""
+        match = self._pattern.match(body.buffer, byte, min(body.bytes, byte + 8 * len(self._data) + _REACH))
+        return _span(body, *match.span()) if match else None
+
+    @cached_property
+    def head(self) -> str:
+        """The beginning of the quote as a pattern."""
+        return _pattern_of(_UNIT.findall(self._text.translate(_LONG))[:_HEAD])
+
+    @cached_property
+    def _pattern(self) -> Any:
+        return _compiled(_pattern_of(_UNIT.findall(self._text.translate(_LONG))))
+
+
+def _folded(wanted: Mapping[str, _Wanted], body: Body, window: int) -> dict[str, Span]:
+    """The first place of each, in one pass over the body for the heads of all of them."""
+    left = dict(wanted)
+    found: dict[str, Span] = {}
+    heads = _heads(left)
+    work = 0
+    for low in range(0, body.bytes, window):
+        at, high = low, low + window
+        while match := heads.search(body.buffer, at, min(body.bytes, high + _REACH)):
+            start = match.start()
+            if start >= high:
+                break
+            at = start + 1
+            work += sum(item.work for item in left.values())
+            here = {quote: span for quote, item in left.items() if (span := item.at(body, start))}
+            if here:
+                found.update(here)
+                left = {quote: item for quote, item in left.items() if quote not in here}
+                if left:
+                    heads = _heads(left)
+            if not left or work > _MOST_WORK:
+                return found
+    return found
+
+
+def _heads(wanted: Mapping[str, _Wanted]) -> Any:
+    return _compiled("|".join(dict.fromkeys(item.head for item in wanted.values())))
+
+
+def _compiled(source: str) -> Any:
+    options = re2.Options()
+    options.log_errors = False
+    options.max_mem = _MEMORY
+    return re2.compile(source, options)
+
+
+def _span(body: Body, start: int, end: int) -> Span:
+    return Span(body.char_of(start), body.char_of(end))
+
+
+def _pattern_of(units: Sequence[str]) -> str:
+    parts = []
+    before = gap = ""
+    for unit in units:
+        if unit.isspace():
+            gap = unit
+            continue
+        if gap and before:
+            # The quote itself was wrapped, in a script that has no blanks.
+            wrapped = "\n" in gap and _eastern(before) and _eastern(unit)
+            parts.append(_SPACE + ("*" if wrapped else "+"))
+        else:
+            parts.append(_joint(before, unit))
+        parts.append(_spelled(unit))
+        before, gap = unit, ""
+    return "".join(parts)
+
+
+def _joint(before: str, after: str) -> str:
+    """What may stand between two characters of a quote that has nothing there."""
+    if not before:
+        return ""
+    if before in _DASHES or (_eastern(before) and _eastern(after)):
+        return f"(?:{_WRAP})?"
+    if before[-1].isalnum() and after[0].isalnum():
+        return f"(?:{_UNSEEN}|{_BREAK})?"
+    return ""
+
+
+def _spelled(unit: str) -> str:
+    if len(unit) > 1:
+        letters = _spelled(unit[0])
+        for before, after in pairwise(unit):
+            letters += _joint(before, after) + _spelled(after)
+        return f"(?:{letters}|{_SHORT[unit]})"
+    return "[" + "".join(f"\\x{{{ord(one):x}}}" for one in _ALIKE.get(unit, unit)) + "]"
+
+
+def _eastern(unit: str) -> bool:
+    return _EAST[0] <= unit <= _EAST[1]

@@ -1,0 +1,103 @@
+"""What a run works on: a whole context; and for a sub-RLM a stretch of its parent's, or a small one of its
+own, and the way back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rlm.accounting.coverage import CoverageLedger, Noted
+from rlm.sandbox.context.writer import ContextFile, ContextFileWriter
+from rlm.sandbox.in_kernel.body.body import Body
+from rlm.sandbox.types import ChildSlice, Span
+
+__all__ = ["CoverageAbove", "Stretches", "SubContext"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Stretch:
+    """`length` characters from `start` of a sub-RLM's body are those from `origin` of its parent's."""
+
+    start: int
+    origin: int
+    length: int
+
+
+class Stretches:
+    """Which characters of the parent's body a sub-RLM's body is made of."""
+
+    def __init__(self, stretches: Sequence[_Stretch]) -> None:
+        self._stretches = tuple(stretches)
+
+    def above(self, spans: Sequence[Span]) -> Iterator[Span]:
+        """The same characters in the parent's body; what came from nowhere there is left out."""
+        for start, end in spans:
+            for stretch in self._stretches:
+                low = max(start, stretch.start)
+                high = min(end, stretch.start + stretch.length)
+                if low < high:
+                    shift = stretch.origin - stretch.start
+                    yield Span(low + shift, high + shift)
+
+
+@dataclass(frozen=True, slots=True)
+class SubContext:
+    """What one run works on. `window` is the part of `context` that counts, None for all of it; `body` is
+    that part, open; `stretches` is where its characters stand in the body of the run above."""
+
+    context: ContextFile
+    body: Body
+    window: Span | None = None
+    stretches: Stretches = field(default_factory=lambda: Stretches(()))
+
+    async def part(self, source: ChildSlice | None, folder: Path) -> SubContext:
+        """The source of a sub-RLM. One span shares these files; of anything else a body is written in
+        `folder`. Its `body` is the caller's to close."""
+        pieces = () if source is None else source.pieces
+        if len(pieces) == 1 and isinstance(pieces[0], Span):
+            start, end = pieces[0]
+            first = 0 if self.window is None else self.window.start
+            stretches = Stretches([_Stretch(0, start, end - start)])
+            window = Span(first + start, first + end)
+            return SubContext(self.context, self.body.window(start, end), window, stretches)
+        written, stretches = await asyncio.to_thread(_written, pieces, self.body, folder)
+        return SubContext(written, written.open(), None, stretches)
+
+
+class CoverageAbove:
+    """Notes in the parent's ledger what a sub-RLM saw."""
+
+    def __init__(self, ledger: CoverageLedger, stretches: Stretches) -> None:
+        self._ledger = ledger
+        self._stretches = stretches
+
+    def note(self, what: Noted, spans: Sequence[Span]) -> None:
+        self._ledger.note(what, self._stretches.above(spans))
+
+
+def _written(pieces: Sequence[Span | str], body: Body, folder: Path) -> tuple[ContextFile, Stretches]:
+    """Each piece is a document; one of the parent's body keeps its name."""
+    stretches: list[_Stretch] = []
+    with ContextFileWriter(folder) as writer:
+        for number, piece in enumerate(pieces, 1):
+            if isinstance(piece, str):
+                writer.begin_document(f"text {number}", "text")
+                writer.write(piece)
+            else:
+                document = body.document_at(piece.start)
+                name, kind = (document.name, document.kind) if document else ("input", "text")
+                writer.begin_document(f"{name} [{piece.start}-{piece.end}]", kind)
+                for start in range(piece.start, piece.end, _STEP):
+                    writer.write(body.text(start, min(start + _STEP, piece.end)))
+            writer.end_document()
+        written = writer.finish()
+    for piece, document in zip(pieces, written.documents, strict=True):
+        if not isinstance(piece, str):
+            stretches.append(_Stretch(document.start, piece.start, piece.end - piece.start))
+    return written, Stretches(stretches)
+
+
+_STEP = 1_000_000
+"""Characters that are held at a time."""

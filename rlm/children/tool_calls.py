@@ -1,0 +1,86 @@
+"""Serves a kernel's calls of the host's functions, and keeps what each gave: it is not run again for that.
+
+A result is written down by round, function, arguments and order. The same cell run again, after a crash or
+in a replay, is told the same, and whatever the function did is done once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from rlm.accounting.budget import seconds_left
+from rlm.accounting.run_context import Accounts
+from rlm.children.tools import Toolbox
+from rlm.errors import BudgetExhausted
+from rlm.events import ToolEnded
+from rlm.sandbox.host.requests import BadCall
+from rlm.sandbox.types import ToolCall
+
+__all__ = ["ToolCalls"]
+
+MOST_CALLS = 1_000
+"""Of all functions in one round."""
+MOST_BYTES = 64 * 2**20
+"""Of results, in one run: each stands in the journal."""
+_ERROR_CHARS = 2_000
+_ARGUMENTS_SHOWN = 2_000
+
+
+class ToolCalls:
+    """The calls of one run."""
+
+    def __init__(self, toolbox: Toolbox, accounts: Accounts) -> None:
+        self._toolbox = toolbox
+        self._budget = accounts.budget
+        self._log = accounts.log
+        self._playback = accounts.playback
+        self._observe = accounts.observe
+        self._bytes = 0
+
+    async def serve(self, call: ToolCall) -> Any:
+        """What the function gives, secrets blanked. Raises BadCall."""
+        arguments = json.dumps([call.args, call.kwargs], sort_keys=True)
+        digest = hashlib.sha256(arguments.encode()).hexdigest()[:16]
+        name = f"tool {call.name} {digest}"
+        order = self._playback.order(name)
+        told = self._playback.helper(name, order)
+        if told is None:
+            self._playback.miss()
+            began = time.monotonic()
+            told = self._log.redacted(await self._outcome(call))
+            self._observe(ToolEnded(call.name, "value" in told, round(time.monotonic() - began, 3)))
+            facts = {"round": self._playback.round, "helper": name, "order": order, "result": told}
+            await self._log.append(
+                "helper", {**facts, "tool": call.name, "arguments": arguments[:_ARGUMENTS_SHOWN]}
+            )
+        if "value" not in told:
+            raise BadCall(told["type"], told["message"])
+        self._bytes += len(json.dumps(told["value"]))
+        return told["value"]
+
+    async def _outcome(self, call: ToolCall) -> Mapping[str, Any]:
+        """The value, or what is to be said instead of one."""
+        if self._playback.order("tools") >= MOST_CALLS:
+            return _failure(
+                "tool", f"{MOST_CALLS:,} calls of tools in one block are the limit; go on in the next"
+            )
+        if self._bytes > MOST_BYTES:
+            return _failure("tool", f"tools have given {MOST_BYTES >> 20} MB in this run, which is the limit")
+        try:
+            async with seconds_left(self._budget):
+                return {"value": await self._toolbox.run(call)}
+        except BudgetExhausted as error:
+            return _failure("tool", str(error))
+        except BadCall as error:
+            # Blanked before it is cut: half a key is a secret, too.
+            message = str(self._log.redacted(str(error)))
+            cut = message if len(message) <= _ERROR_CHARS else f"{message[:_ERROR_CHARS]}…"
+            return _failure(error.type, cut)
+
+
+def _failure(type_: str, message: str) -> Mapping[str, Any]:
+    return {"type": type_, "message": message}

@@ -1,0 +1,286 @@
+"""Functions of the host that cells may call: what a root is told of them, and how one is run.
+
+They run in the driver's process, with all that it may do: what one does with its arguments, which
+model-written code chose, is its author's affair.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import builtins
+import contextvars
+import inspect
+import json
+import keyword
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Self, get_type_hints
+
+from rlm.errors import ConfigurationError
+from rlm.sandbox.host.requests import BadCall
+from rlm.sandbox.in_kernel import wire
+from rlm.sandbox.in_kernel.helper_api.registry import NAMES, Helper
+from rlm.sandbox.types import ToolCall
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+__all__ = ["MAX_RESULT", "Tool", "Toolbox"]
+
+MAX_RESULT = 2**20
+"""Bytes of JSON that one call may give."""
+_MAX_TOOLS = 100
+_MAX_SIGNATURE = 1_000
+_MAX_SUMMARY = 200
+_MAX_DEFAULT = 40
+_MAX_THREADS = 64
+_VALUE_SHOWN = 80
+_RESERVED = {*NAMES, "helpers", "ToolError", *keyword.kwlist, *dir(builtins)}
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """One function. `function` is None where only its name is known: in a run that is gone through again."""
+
+    doc: Helper
+    function: Callable[..., Any] | None = None
+    signature: inspect.Signature | None = None
+    types: Mapping[str, TypeAdapter[Any]] | None = None
+
+    @classmethod
+    def of(cls, function: Callable[..., Any]) -> Self:
+        """Raises ConfigurationError for what can't be a tool, with the remedy."""
+        from pydantic import TypeAdapter
+        from pydantic.errors import PydanticUserError
+
+        name = getattr(function, "__name__", "")
+        if not callable(function) or inspect.isclass(function) or not name.isidentifier():
+            raise ConfigurationError(
+                f"{function!r:.80} can't be a tool: give a function that has a name (def)"
+            )
+        if name in _RESERVED or name.startswith("_"):
+            raise ConfigurationError(
+                f"a tool can't be named {name}: a helper or Python has it, or it begins with _; rename it"
+            )
+        try:
+            signature = inspect.signature(function)
+            hints = get_type_hints(function, include_extras=True)
+            untyped = [one for one in signature.parameters if one not in hints]
+            if untyped:
+                raise ConfigurationError(f"tool {name}: its parameter {untyped[0]} has no type; annotate it")
+            types = {one: TypeAdapter(hints[one]) for one in signature.parameters}
+        except (PydanticUserError, NameError, TypeError, ValueError) as error:
+            raise ConfigurationError(
+                f"tool {name}: its annotations can't be used: {str(error).splitlines()[0]}; use types that "
+                "pydantic takes"
+            ) from error
+        summary = (inspect.getdoc(function) or "").strip().partition("\n")[0][:_MAX_SUMMARY]
+        shown = _shown(signature, hints)
+        if len(shown) > _MAX_SIGNATURE:
+            raise ConfigurationError(
+                f"tool {name}: its signature has {len(shown):,} characters; {_MAX_SIGNATURE:,} are the limit"
+            )
+        return cls(Helper(name, shown, summary), function, signature, types)
+
+    def bound(self, call: ToolCall) -> inspect.BoundArguments:
+        """The arguments, each as its annotation wants it. Raises BadCall."""
+        from pydantic import ValidationError
+
+        assert self.signature is not None
+        assert self.types is not None
+        try:
+            bound = self.signature.bind(*call.args, **call.kwargs)
+        except TypeError as error:
+            raise BadCall("type", f"{call.name}(): {error}; it is {self.doc.call}") from None
+        for name, value in bound.arguments.items():
+            try:
+                bound.arguments[name] = self._checked(name, value)
+            except ValidationError as error:
+                first = error.errors(include_url=False)[0]
+                place = "".join(f"[{part!r:.40}]" for part in first["loc"])
+                raise BadCall(
+                    "type",
+                    f"{call.name}(): {name}{place}: {first['msg'][:300]}, not "
+                    f"{repr(first['input'])[:_VALUE_SHOWN]}; it is {self.doc.call}",
+                ) from None
+        return bound
+
+    def _checked(self, name: str, value: Any) -> Any:
+        assert self.signature is not None
+        assert self.types is not None
+        check = self.types[name].validate_python
+        match self.signature.parameters[name].kind:
+            case inspect.Parameter.VAR_POSITIONAL:
+                return tuple(check(one) for one in value)
+            case inspect.Parameter.VAR_KEYWORD:
+                return {key: check(one) for key, one in value.items()}
+            case _:
+                return check(value)
+
+
+class Toolbox:
+    """The functions of one RLM, by name. `seconds` is how long a call may take. Belongs to no run: any may
+    call. Raises ConfigurationError for functions that can't be tools."""
+
+    def __init__(self, functions: Sequence[Callable[..., Any]] = (), *, seconds: float = 60.0) -> None:
+        self._tools: dict[str, Tool] = {}
+        self.seconds = seconds
+        self._threads = 0
+        if not seconds > 0:
+            raise ConfigurationError(f"tool_seconds is {seconds!r}; give a number above 0")
+        if len(functions) > _MAX_TOOLS:
+            raise ConfigurationError(f"{len(functions)} tools are too many: {_MAX_TOOLS} is the limit")
+        for function in functions:
+            tool = Tool.of(function)
+            if tool.doc.name in self._tools:
+                raise ConfigurationError(f"two tools are named {tool.doc.name}: rename one")
+            self._tools[tool.doc.name] = tool
+
+    @property
+    def docs(self) -> tuple[Helper, ...]:
+        """What a root and its kernel are told, in the order given."""
+        return tuple(tool.doc for tool in self._tools.values())
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The names of those that can't be run here."""
+        return tuple(name for name, tool in self._tools.items() if tool.function is None)
+
+    def as_recorded(self, docs: Sequence[Sequence[str]]) -> Toolbox:
+        """The tools that a run had, as it was told of them; those of this box can be run."""
+        other = Toolbox(seconds=self.seconds)
+        for name, signature, summary in docs:
+            mine = self._tools.get(name)
+            doc = Helper(name, signature, summary)
+            known = mine is not None and mine.doc.signature == signature
+            other._tools[name] = replace(mine, doc=doc) if mine and known else Tool(doc)
+        return other
+
+    async def run(self, call: ToolCall) -> Any:
+        """What the function gives, as a JSON value. Raises BadCall: `type` for wrong arguments, `tool` when
+        the function failed or gave what can't be handed over; its text may hold anything. A function that is
+        not async can't be ended: cancelled or timed out, its thread is left to itself."""
+        tool = self._tools.get(call.name)
+        if tool is None or tool.function is None:
+            raise BadCall("tool", f"{call.name}() is not to be had here")
+        bound = tool.bound(call)
+        function = tool.function
+        try:
+            async with asyncio.timeout(self.seconds) as limit:
+                if inspect.iscoroutinefunction(function):
+                    value = await function(*bound.args, **bound.kwargs)
+                else:
+                    value = await self._in_thread(call.name, partial(_worked, call.name, function, bound))
+                    if not inspect.isawaitable(value):
+                        return value
+                    value = await value
+            return await asyncio.to_thread(_plain, call.name, value)
+        except BadCall:
+            raise
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            raise BadCall("tool", f"{call.name}() was cancelled") from error
+        except (Exception, SystemExit) as error:
+            # A boundary: whatever the function does wrong is the cell's to know.
+            if limit.expired():
+                raise BadCall("tool", f"{call.name}() gave nothing within {self.seconds:g} s") from error
+            raise BadCall("tool", f"{call.name}() failed: {_said(error)}") from error
+
+    async def _in_thread(self, name: str, work: Callable[[], Any]) -> Any:
+        """Not asyncio.to_thread: a function that never ends must not keep the process from ending."""
+        if self._threads >= _MAX_THREADS:
+            raise BadCall("tool", f"{name}(): {_MAX_THREADS} calls of tools have not ended yet; try later")
+        loop = asyncio.get_running_loop()
+        outcome: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
+
+        def done(value: Any, error: BaseException | None) -> None:
+            self._threads -= 1
+            if not outcome.done():
+                outcome.set_result((value, error))
+
+        def act() -> None:
+            value, error = None, None
+            try:
+                value = work()
+            except BaseException as raised:
+                # A thread's boundary: who waits is to know whatever ended it, SystemExit too.
+                error = raised
+            # A loop that is closed has nobody who waits.
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(done, value, error)
+
+        self._threads += 1
+        context = contextvars.copy_context()
+        threading.Thread(target=context.run, args=(act,), name=f"rlm-tool-{name}", daemon=True).start()
+        value, error = await outcome
+        if isinstance(error, Exception):
+            raise error
+        if error is not None:
+            # What would end this loop was raised in a thread of no concern to it.
+            raise BadCall("tool", f"{name}() failed: {_said(error)}") from error
+        return value
+
+
+def _worked(name: str, function: Callable[..., Any], bound: inspect.BoundArguments) -> Any:
+    """What a function gives, made plain on its own thread, unless that is to be awaited first."""
+    value = function(*bound.args, **bound.kwargs)
+    return value if inspect.isawaitable(value) else _plain(name, value)
+
+
+def _plain(name: str, value: Any) -> Any:
+    """`value` as JSON has it: dataclasses, pydantic models, dates and the like made plain. Raises BadCall."""
+    from pydantic_core import PydanticSerializationError, to_json
+
+    if isinstance(value, Iterator | AsyncIterator):
+        raise BadCall(
+            "tool", f"{name}() gave a {type(value).__name__}, which has no end that is known; give a list"
+        )
+    try:
+        data = to_json(value)
+        if len(data) > MAX_RESULT or wire.weight(data) > wire.MAX_WEIGHT:
+            raise BadCall(
+                "tool",
+                f"{name}() gave {len(data):,} bytes of JSON; {MAX_RESULT:,} bytes (and fewer pieces) are the "
+                "limit: ask it for less",
+            )
+        return json.loads(data, parse_constant=_no_number)
+    except (PydanticSerializationError, ValueError, RecursionError) as error:
+        raise BadCall("tool", f"{name}() gave what JSON can't hold: {_said(error)}") from error
+
+
+def _no_number(name: str) -> None:
+    raise ValueError(f"{name} is no number of JSON")
+
+
+def _said(error: BaseException) -> str:
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:
+        # Its own __str__ is broken.
+        return type(error).__name__
+
+
+class _Dots:
+    def __repr__(self) -> str:
+        return "..."
+
+
+def _shown(signature: inspect.Signature, hints: Mapping[str, Any]) -> str:
+    """The signature on one line. A default that is long, or no plain value, is not shown."""
+    parameters = []
+    for name, parameter in signature.parameters.items():
+        default = parameter.default
+        plain = default is None or isinstance(default, bool | int | float | str)
+        if default is not inspect.Parameter.empty and (not plain or len(repr(default)) > _MAX_DEFAULT):
+            default = _Dots()
+        parameters.append(
+            parameter.replace(default=default, annotation=hints.get(name, parameter.annotation))
+        )
+    result = hints.get("return", inspect.Signature.empty)
+    shown = signature.replace(parameters=parameters, return_annotation=result)
+    return " ".join(str(shown).replace("typing.", "").split())

@@ -1,0 +1,171 @@
+"""`rlm ask`: a question over files, folders or stdin."""
+
+from __future__ import annotations
+
+import json
+import stat
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rlm.cli.console.interrupts import run_interruptible
+from rlm.cli.console.outcome import interrupted, leave_with, print_plan
+from rlm.cli.options import RunOptions, takes_run_options
+from rlm.cli.store import with_journal
+from rlm.errors import ConfigurationError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rlm.documents import Source
+    from rlm.runtime import RLM
+    from rlm.tasks.ask import Answered
+
+__all__ = ["ask", "takes_rounds"]
+
+_LONG_BYTES = 1 << 20
+"""A file of so much is seldom short enough for one call."""
+
+EXAMPLES = """\b
+Examples:
+  rlm ask "Which clause ends the contract early?" contract.txt
+  rlm ask "What does heapq.merge do?" src/ --exclude 'test*'
+  journalctl -b | rlm ask "Why did the network go down?" -
+  rlm ask "How long is the notice?" lease.pdf --choice "one month" --choice "three months"
+  rlm ask "Who is the supplier?" folder/ --model openai:gpt-5@http://localhost:8000/v1 --json
+  rlm ask "And since when?" --continue 20260131-142501
+"""
+
+
+@takes_run_options()
+def ask(
+    ctx: typer.Context,
+    question: Annotated[str, typer.Argument(help="What is to be answered.", show_default=False)],
+    paths: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="PATH…", help="Files, folders, globs, or - for stdin.", show_default=False),
+    ] = None,
+    continued: Annotated[
+        str | None,
+        typer.Option(
+            "--continue",
+            metavar="RUN",
+            help="Go on from that run: its text, its variables, its model if none is given; PATHs are added.",
+            show_default=False,
+        ),
+    ] = None,
+    choice: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TEXT", help="One of the answers to choose from; repeat it.", show_default=False
+        ),
+    ] = None,
+    *,
+    given: RunOptions,
+) -> None:
+    """Answer a question over any amount of text, with citations."""
+    if not given.dry_run and takes_rounds(paths or (), given.strategy):
+        _begin_forkserver()
+
+    _check(paths or (), continued, dry_run=given.dry_run, choices=choice or ())
+    if continued is not None:
+        given = _with_models_of(continued, given)
+    with given.watched() as (progress, observers):
+        rlm = given.rlm(ctx, observers)
+        sources = given.sources(paths) if paths else []
+        try:
+            if given.dry_run:
+                print_plan(run_interruptible(rlm.plan(sources)), as_json=given.as_json)
+                return
+            answered = run_interruptible(
+                _run(rlm, question, sources, _schema(given.schema), choice or (), continued)
+            )
+        except KeyboardInterrupt:
+            progress.close()
+            raise interrupted(progress.run_id) from None
+    leave_with(answered.result, as_json=given.as_json, quiet=given.quiet, data=answered.to_json())
+
+
+ask.__doc__ = f"{ask.__doc__}\n\n{EXAMPLES}"
+
+
+def takes_rounds(paths: Sequence[str], strategy: str) -> bool:
+    """Whether a kernel will most likely be wanted."""
+    if strategy != "auto":
+        return strategy == "rlm"
+    for path in paths:
+        with suppress(OSError, ValueError):
+            status = Path(path).stat()
+            if stat.S_ISDIR(status.st_mode) or status.st_size >= _LONG_BYTES:
+                return True
+    return False
+
+
+def _begin_forkserver() -> None:
+    """Its imports go on beside our own, which take about as long."""
+    from rlm.sandbox.forkserver.client import shared_forkserver
+    from rlm.sandbox.launch.broker_process import BrokerUnavailable
+
+    with suppress(BrokerUnavailable):
+        shared_forkserver().warm()
+
+
+def _schema(file: Path | None) -> object:
+    """What `--schema` names. Raises ConfigurationError for a file that can't be read or holds no object."""
+    if file is None:
+        return None
+    try:
+        schema = json.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigurationError(f"--schema {file} can't be read: {error.strerror}; check the path") from None
+    except ValueError as error:
+        raise ConfigurationError(f"--schema {file} is not JSON ({error}); give a JSON Schema") from None
+    if not isinstance(schema, dict):
+        raise ConfigurationError(f"--schema {file} holds no JSON object; give a JSON Schema")
+    return schema
+
+
+def _check(paths: Sequence[str], continued: str | None, *, dry_run: bool, choices: Sequence[str]) -> None:
+    if continued is None and not paths:
+        raise UsageError("no PATH was given: name files or folders, - for stdin, or a run (--continue RUN)")
+    if continued is not None and (dry_run or choices):
+        wanted = "--dry-run" if dry_run else "--choice"
+        raise UsageError(f"{wanted} can't be had with --continue: leave one out")
+
+
+def _with_models_of(run: str, given: RunOptions) -> RunOptions:
+    """The options for a question that goes on from a run: its models where none is given."""
+    from rlm.runs.stored_run import LeftRun
+
+    if given.model is not None:
+        return given
+    facts = with_journal(given.store, lambda journal: LeftRun.read(journal, run)).facts
+    return replace(
+        given,
+        model=facts["model"],
+        sub_model=given.sub_model or facts["sub_model"],
+        summary_model=given.summary_model or facts["summary_model"],
+    )
+
+
+async def _run(
+    rlm: RLM,
+    question: str,
+    sources: Sequence[Source],
+    schema: object,
+    choices: Sequence[str],
+    continued: str | None,
+) -> Answered:
+    from rlm.tasks.ask import answered
+    from rlm.tasks.ask import ask as answer
+
+    try:
+        if continued is None:
+            return await answer(rlm, question, sources, choices=choices, schema=schema)
+        async with rlm.session(sources, after=continued) as session:
+            return answered(question, await session.run(question, schema=schema))
+    finally:
+        await rlm.aclose()

@@ -1,0 +1,151 @@
+"""`rlm compare`: one question in four ways, side by side."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rlm.cli.console.exits import Exit
+from rlm.cli.console.interrupts import run_interruptible
+from rlm.cli.console.outcome import interrupted, print_plan
+from rlm.cli.options import PathsArgument, RunOptions, takes_run_options
+from rlm.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rlm.accounting.run_plan import RunPlan
+    from rlm.documents import Source
+    from rlm.runtime import RLM
+    from rlm.tasks.comparison.table import Comparison, Method, MethodRow
+
+__all__ = ["compare", "leave_with_comparison"]
+
+EXAMPLES = """\b
+Examples:
+  rlm compare "Which clause ends the contract early?" contract.pdf
+  rlm compare "Who is the supplier?" folder/ --model openai:gpt-5 --sub-model openai:gpt-5-mini --max-cost 0.5
+  rlm compare "What failed?" big.log --method bm25 --method rlm --json
+
+\b
+  direct      one call over the input, or over the part of its beginning that fits
+  bm25        one call over the passages that rank best for the question
+  map-reduce  a child for every part, then one call over what they found
+  rlm         the recursive run that rlm ask does
+
+Every method is paid for. --max-cost and the other limits hold for all of them together: of what is left
+when one begins, the RLM and map-reduce may take three times as much as one of the others. Interrupted or
+killed, it is gone on with by rlm resume.
+"""
+
+
+@takes_run_options(
+    without_effect={"strategy": "the methods are what is compared"},
+    refused={"schema": "answers are compared as text"},
+)
+def compare(
+    ctx: typer.Context,
+    question: Annotated[str, typer.Argument(help="What is to be answered.", show_default=False)],
+    paths: PathsArgument,
+    method: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="direct|bm25|map-reduce|rlm",
+            help="Only this one; may be repeated. Default: all four.",
+            show_default=False,
+        ),
+    ] = None,
+    top_k: Annotated[int, typer.Option(min=1, max=100, help="Passages for bm25.")] = 8,
+    *,
+    given: RunOptions,
+) -> None:
+    """Answer one question in several ways, side by side: do you need an RLM for it at all?"""
+    from rlm.tasks.comparison.table import METHODS
+
+    if not question.strip():
+        raise UsageError("the question is empty: say what is to be answered")
+    for unknown in set(method or ()) - set(METHODS):
+        raise UsageError(f"--method {unknown} is none: there are {', '.join(METHODS)}")
+    # What a run warns of is in its row.
+    logging.getLogger("rlm").addHandler(logging.NullHandler())
+    chosen = tuple(one for one in METHODS if one in method) if method else METHODS
+    with given.watched() as (progress, observers):
+        rlm = given.rlm(ctx, observers)
+        sources = given.sources(paths)
+        try:
+            if given.dry_run:
+                print_plan(run_interruptible(_planned(rlm, sources, chosen)), as_json=given.as_json)
+                return
+            found = run_interruptible(_run(rlm, question, sources, chosen, top_k))
+        except KeyboardInterrupt:
+            progress.close()
+            raise interrupted(progress.run_id) from None
+    leave_with_comparison(found, as_json=given.as_json)
+
+
+compare.__doc__ = f"{compare.__doc__}\n\n{EXAMPLES}"
+
+
+async def _planned(rlm: RLM, sources: Sequence[Source], methods: Sequence[Method]) -> RunPlan:
+    """All methods together."""
+    from rlm.tasks.comparison.compare import plan_comparison
+
+    return await plan_comparison(rlm, sources, methods)
+
+
+async def _run(
+    rlm: RLM, question: str, sources: Sequence[Source], methods: Sequence[Method], top_k: int
+) -> Comparison:
+    from rlm.tasks.comparison.compare import compare as compared
+
+    try:
+        return await compared(rlm, question, sources, methods=methods, top_k=top_k)
+    finally:
+        await rlm.aclose()
+
+
+def leave_with_comparison(found: Comparison, *, as_json: bool) -> None:
+    """Print it. Raises typer.Exit where no method has an answer."""
+    from rlm.cli.console.render_result import json_bytes
+
+    typer.echo(json_bytes(found.to_json(), indent=2) if as_json else comparison_text(found))
+    if all(row.result.answer is None for row in found.rows):
+        failed = all(row.result.stop_reason == "model" for row in found.rows)
+        raise typer.Exit(Exit.MODEL if failed else Exit.NO_ANSWER)
+
+
+def comparison_text(found: Comparison) -> str:
+    """The table, every answer with its sources, and the advice."""
+    from rlm.cli.console.render_result import answer_text, printable
+
+    header = ("", "citations", "calls", "tokens in", "out", "cost", "seconds", "read")
+    table = [header, *(_cells(row) for row in found.rows)]
+    widths = [max(len(row[column]) for row in table) for column in range(len(header))]
+    lines = [
+        "  ".join(cell.ljust(width) if not n else cell.rjust(width) for n, (cell, width) in enumerate(both))
+        for both in (list(zip(row, widths, strict=True)) for row in table)
+    ]
+    parts = ["\n".join(lines)]
+    for row in found.rows:
+        note = f" ({printable(' '.join(row.note.split()))})" if row.note else ""
+        shown = "no answer" if row.result.answer is None else answer_text(row.result)
+        parts.append(f"{row.method}{note}\n{shown}")
+    return "\n\n".join([*parts, found.advice])
+
+
+def _cells(row: MethodRow) -> tuple[str, ...]:
+    from rlm.cli.console.render_result import dollars, share
+
+    coverage = row.result.coverage
+    return (
+        row.method,
+        f"{row.verified} of {len(row.citations)}" if row.result.answer is not None else "no answer",
+        f"{row.calls:,}",
+        f"{row.input_tokens:,}",
+        f"{row.output_tokens:,}",
+        "unknown" if row.cost_usd is None else dollars(row.cost_usd),
+        f"{row.result.seconds:.1f}",
+        share(max(coverage.answered_chars, coverage.read_chars), coverage.input_chars),
+    )

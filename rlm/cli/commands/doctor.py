@@ -1,0 +1,200 @@
+"""`rlm doctor`: what works on this machine, what does not, and the one thing to do about it."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.metadata
+import os
+import platform
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import typer
+
+from rlm.cli.console.exits import Exit
+from rlm.cli.console.interrupts import run_interruptible
+
+__all__ = ["doctor"]
+
+_Verdict = Literal["ok", "warn", "fail"]
+_COLOURS = {"ok": typer.colors.GREEN, "warn": typer.colors.YELLOW, "fail": typer.colors.RED}
+
+_CONFIGURED = {"packages", "journal"}
+"""What fails by how this machine is set up; everything else that can fail is the sandbox."""
+
+# Each probe tries the attack and prints its name when it got through.
+_PROBES = """
+import os, socket
+def got_through(name, attack):
+    try:
+        attack()
+    except Exception:
+        return
+    print(name)
+got_through("read /etc/passwd", lambda: open("/etc/passwd").read())
+got_through("list the home folder", lambda: os.listdir({home!r}))
+got_through("open a network socket", lambda: socket.socket(socket.AF_INET))
+got_through("see other processes", lambda: os.kill({pid}, 0))
+got_through("write outside the scratch", lambda: open("/written", "w"))
+if any("KEY" in name or "TOKEN" in name for name in os.environ):
+    print("see a key in the environment")
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of the report."""
+
+    verdict: _Verdict
+    what: str
+    detail: str
+
+
+def doctor() -> None:
+    """Check this machine: the kernel, its isolation, models, the journal.
+
+    \b
+    Example:
+      rlm doctor
+    """
+    findings = [_python(), _shadows(), *_libraries(), *_sandbox(), *_models(), _store()]
+    for finding in findings:
+        mark = typer.style(f"{finding.verdict:<4}", fg=_COLOURS[finding.verdict])
+        typer.echo(f"{mark}  {finding.what:<12} {finding.detail}")
+    failed = {finding.what for finding in findings if finding.verdict == "fail"}
+    if failed:
+        raise typer.Exit(Exit.USAGE if failed <= _CONFIGURED else Exit.REFUSED)
+
+
+def _python() -> Finding:
+    return Finding("ok", "python", f"{platform.python_version()} at {sys.executable}, {platform.platform()}")
+
+
+def _shadows() -> Finding:
+    owners = set(importlib.metadata.packages_distributions().get("rlm", ()))
+    others = owners - {"rlm-runtime"}
+    if others:
+        return Finding(
+            "fail",
+            "packages",
+            f"also installs a package named rlm: {', '.join(sorted(others))}; uninstall it",
+        )
+    return Finding("ok", "packages", "no other distribution installs a package named rlm")
+
+
+def _libraries() -> list[Finding]:
+    try:
+        import re2  # noqa: F401
+    except ImportError:
+        return [Finding("warn", "search", "google-re2 is missing: searches use re under a time limit")]
+    return [Finding("ok", "search", "google-re2 is there: searches take linear time")]
+
+
+def _sandbox() -> list[Finding]:
+    from rlm.cli.commands.sandbox import run_cell
+    from rlm.cli.consent import consent_file, remembered
+    from rlm.sandbox.errors import SandboxError, SandboxRefused
+    from rlm.sandbox.isolation.probe import proven
+
+    usable = [probed.candidate.level for probed in proven() if probed.holds]
+    agreed = max(usable, default=0) == 1 and remembered(consent_file(os.environ))
+    probes = _PROBES.format(home=str(Path.home()), pid=os.getpid())
+    began = time.monotonic()
+    try:
+        cell = run_cell(probes, [], level=1 if agreed else "auto", seconds=10.0)
+        result, isolation = run_interruptible(cell)
+    except SandboxRefused as error:
+        return [Finding("fail", "sandbox", str(error)), *_levels()]
+    except SandboxError as error:
+        return [Finding("fail", "kernel", str(error)), *_levels()]
+    seconds = time.monotonic() - began
+    found = [
+        Finding("ok", "kernel", f"a confined kernel started, ran a cell and ended in {seconds:.2f} s"),
+        Finding("ok", "sandbox", f"level {isolation.level}: {_layers(isolation.layers)}"),
+    ]
+    # At level 1 other processes stay in sight, which is what the level says.
+    expected = {"see other processes"} if isolation.level == 1 else set()
+    through = set(result.stdout.split("\n")) - {""} - expected
+    if result.status != "ok":
+        found.append(Finding("fail", "attacks", f"the probes did not run: {result.evalue or result.status}"))
+    elif through:
+        found.append(Finding("fail", "attacks", f"got through: {', '.join(sorted(through))}"))
+    else:
+        found.append(
+            Finding("ok", "attacks", "files, network, processes, environment: six probes, none got through")
+        )
+    if isolation.level < 3:
+        found.append(
+            Finding(
+                "warn", "memory", "limits hold for each process of a kernel, not for all together (level 3)"
+            )
+        )
+    return [*found, *_levels()]
+
+
+def _levels() -> list[Finding]:
+    """Every level with what trying it showed."""
+    from rlm.sandbox.isolation.advice import advice
+    from rlm.sandbox.isolation.probe import examine
+
+    found = []
+    said: set[str] = set()
+    for probed in examine():
+        name = str(probed.candidate)
+        took = f" ({probed.seconds:.2f} s)"
+        if probed.holds:
+            unasked = "" if probed.candidate.level >= 2 else "; only with --sandbox 1"
+            found.append(Finding("ok", "tried", f"{name} holds{took}{unasked}"))
+        else:
+            reasons = "; ".join(f"{layer} ({reason})" for layer, reason in probed.failed.items())
+            if reasons in said:
+                continue
+            said.add(reasons)
+            helps = advice(probed.failed)
+            found.append(Finding("warn", "tried", f"{name}: no {reasons}. To get it: {helps}"))
+    return found
+
+
+def _layers(layers: Mapping[str, str]) -> str:
+    """The names, with what is to be known of those that are not simply on."""
+    return ", ".join(
+        layer if detail == "on" else f"{layer} ({detail.removeprefix('on').lstrip(':, ')})"
+        for layer, detail in layers.items()
+    )
+
+
+def _models() -> list[Finding]:
+    from rlm.models import default_model
+
+    keys = [name for name in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY") if os.environ.get(name, "").strip()]
+    chosen = default_model(os.environ)
+    if not keys:
+        return [
+            Finding(
+                "warn",
+                "models",
+                "no key is set: answers are extracts. Set ANTHROPIC_API_KEY or OPENAI_API_KEY, or name a "
+                "local server with --model openai:NAME@URL",
+            )
+        ]
+    return [Finding("ok", "models", f"{', '.join(keys)} set; the default is {chosen}")]
+
+
+def _store() -> Finding:
+    from rlm.cli.console.render_result import plural
+    from rlm.errors import JournalError
+    from rlm.journal import Journal, default_store
+
+    async def opened() -> int:
+        async with Journal.open(default_store(os.environ)) as journal:
+            return len(await journal.runs(1_000))
+
+    try:
+        count = asyncio.run(opened())
+    except JournalError as error:
+        return Finding("fail", "journal", str(error))
+    return Finding("ok", "journal", f"{default_store(os.environ)}, {plural(count, 'run')}")

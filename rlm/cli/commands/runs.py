@@ -1,0 +1,123 @@
+"""`rlm runs`: what the journal holds, listed and removed."""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import asdict
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rlm.cli.console.render_result import dollars, json_bytes, plural, printable
+from rlm.cli.store import StoreOption, with_journal
+from rlm.errors import UsageError
+
+if TYPE_CHECKING:
+    from rlm.journal import Journal
+
+__all__ = ["runs_app"]
+
+_TASK_SHOWN = 60
+_LISTED = ("run_id", "task", "state", "stop_reason", "started_at", "rounds", "sub_calls", "cost_usd")
+
+runs_app = typer.Typer(invoke_without_command=True)
+
+
+@runs_app.callback()
+def runs(
+    context: typer.Context,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many, newest first.")] = 20,
+    as_json: Annotated[bool, typer.Option("--json", help="Print them as JSON.")] = False,
+    store: StoreOption = None,
+) -> None:
+    """List the newest runs, or remove some.
+
+    \b
+    Examples:
+      rlm runs -n 5
+      rlm runs rm 20260131-142501
+      rlm runs prune --older-than 30d
+    """
+    if context.invoked_subcommand is not None:
+        return
+
+    async def read(journal: Journal) -> list[dict[str, Any]]:
+        return [
+            {key: value for key, value in asdict(run).items() if key in _LISTED}
+            for run in await journal.runs(limit)
+        ]
+
+    found = with_journal(store, read)
+    if as_json:
+        typer.echo(json_bytes(found, indent=2))
+        return
+    if not found:
+        typer.echo("no runs yet", err=True)
+    for run in found:
+        task = " ".join(str(run["task"]).split())
+        shown = task if len(task) <= _TASK_SHOWN else task[: _TASK_SHOWN - 1] + "…"
+        cost = "-" if run["cost_usd"] is None else dollars(run["cost_usd"])
+        state = run["stop_reason"] or run["state"]
+        started = datetime.fromtimestamp(run["started_at"]).strftime("%Y-%m-%d %H:%M")
+        typer.echo(
+            printable(
+                f"{run['run_id']}  {started}  {state:<18} {run['rounds']:>3} rounds {run['sub_calls']:>5} "
+                f"children {cost:>8}  {shown}"
+            )
+        )
+
+
+@runs_app.command()
+def rm(
+    runs: Annotated[list[str], typer.Argument(metavar="RUN…", help="Runs, or the starts of their names.")],
+    store: StoreOption = None,
+) -> None:
+    """Remove runs, with the document text and the children's answers they hold.
+
+    \b
+    Example:
+      rlm runs rm 20260131-142501
+    """
+
+    async def remove(journal: Journal) -> list[str]:
+        # All are looked up first: a slip in the last name removes nothing.
+        names = [await journal.resolve(run) for run in runs]
+        for name in dict.fromkeys(names):
+            await journal.remove(name)
+        return names
+
+    for name in dict.fromkeys(with_journal(store, remove)):
+        typer.echo(f"removed {name}", err=True)
+
+
+@runs_app.command()
+def prune(
+    older_than: Annotated[
+        str | None, typer.Option(help="Only runs begun longer ago: 90m, 12h, 30d, 8w.", show_default=False)
+    ] = None,
+    keep: Annotated[
+        int | None, typer.Option(min=0, help="Leave so many of the newest.", show_default=False)
+    ] = None,
+    store: StoreOption = None,
+) -> None:
+    """Remove runs that have ended, by age or number or both. Interrupted ones can't be resumed after that.
+
+    \b
+    Examples:
+      rlm runs prune --older-than 30d
+      rlm runs prune --keep 100
+    """
+    if older_than is None and keep is None:
+        raise UsageError("say which runs to remove: --older-than 30d, --keep 100, or both")
+    before = None if older_than is None else time.time() - _seconds(older_than)
+    removed = with_journal(store, lambda journal: journal.prune(keep=keep, older_than=before))
+    typer.echo(f"removed {plural(len(removed), 'run')}", err=True)
+
+
+def _seconds(age: str) -> float:
+    match = re.fullmatch(r"(\d+)([mhdw])", age.strip())
+    if match is None:
+        raise UsageError(f"{age!r} is no age; write 90m, 12h, 30d or 8w")
+    return float(match[1]) * {"m": 60, "h": 3_600, "d": 86_400, "w": 604_800}[match[2]]

@@ -1,0 +1,118 @@
+"""`rlm sandbox exec`: one cell, confined, without any model."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from rlm.cli.consent import SandboxOption, allowed_level
+from rlm.cli.console.exits import Exit, say
+from rlm.cli.console.interrupts import run_interruptible
+from rlm.cli.console.render_result import printable
+from rlm.models.http.wire_messages import encodable
+
+if TYPE_CHECKING:
+    from rlm.sandbox.isolation.policy import IsolationReport
+    from rlm.sandbox.types import CellResult
+
+__all__ = ["run_cell", "sandbox_app"]
+
+sandbox_app = typer.Typer(no_args_is_help=True)
+
+
+@sandbox_app.callback()
+def group() -> None:
+    """Run code in the sandbox."""
+
+
+@sandbox_app.command("exec")
+def exec_(
+    file: Annotated[str, typer.Argument(metavar="FILE.py", help="The cell's code, or - for stdin.")],
+    context: Annotated[
+        list[str] | None, typer.Option(help="A file or folder the handle is over; may be repeated.")
+    ] = None,
+    cell_seconds: Annotated[float, typer.Option(min=0.1, help="Seconds of computing.")] = 30.0,
+    sandbox: SandboxOption = "auto",
+    as_json: Annotated[bool, typer.Option("--json", help="Print the CellResult as JSON.")] = False,
+) -> None:
+    """Run one cell confined and print what came of it.
+
+    \b
+    Examples:
+      rlm sandbox exec cell.py --context big.log
+      echo 'print(count("ERROR"))' | rlm sandbox exec - --context big.log
+    """
+    try:
+        code = (sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()).decode()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        say(f"{file} can't be read: {reason}")
+        raise typer.Exit(Exit.USAGE) from None
+    level = allowed_level(sandbox)
+    result, isolation = run_interruptible(run_cell(code, context or [], level=level, seconds=cell_seconds))
+    if as_json:
+        # Part by part: as JSON, a hostile cell's output may take many times its room.
+        for part in json.JSONEncoder(ensure_ascii=False).iterencode(_as_json(result, isolation)):
+            typer.echo(encodable(part).encode(), nl=False)
+        typer.echo()
+    else:
+        _print(result, isolation)
+    if result.status != "ok":
+        raise typer.Exit(Exit.NO_ANSWER)
+
+
+async def run_cell(
+    code: str, paths: list[str], *, level: int | Literal["auto"], seconds: float
+) -> tuple[CellResult, IsolationReport]:
+    """The result of one cell in a kernel of its own. Raises SandboxRefused below level 2 unless asked for."""
+    from rlm.cli.sandbox_handler import OfflineHandler
+    from rlm.documents import sources_from_arguments
+    from rlm.documents.workspace import Workspace
+    from rlm.sandbox.host.jupyter_sandbox import JupyterSandbox
+
+    with Workspace() as workspace:
+        loaded = await workspace.load(sources_from_arguments(paths, sys.stdin.buffer))
+        kernel = JupyterSandbox(loaded.context, OfflineHandler(loaded.context.chars), level=level)
+        try:
+            await kernel.open()
+            return await kernel.execute(code, round=1, timeout=seconds), kernel.isolation
+        finally:
+            await kernel.close()
+
+
+def _as_json(result: CellResult, isolation: IsolationReport) -> dict[str, object]:
+    return {
+        "status": result.status,
+        "stdout": result.stdout,
+        "stderr": result.stderr,
+        "result": result.result,
+        "ename": result.ename,
+        "evalue": result.evalue,
+        "traceback": result.traceback,
+        "seconds": result.seconds,
+        "truncated": result.truncated,
+        "variables": [asdict(variable) for variable in result.report.changed],
+        "level": isolation.level,
+        "layers": dict(isolation.layers),
+    }
+
+
+def _print(result: CellResult, isolation: IsolationReport) -> None:
+    if result.stdout:
+        typer.echo(printable(result.stdout), nl=not result.stdout.endswith("\n"))
+    if result.result is not None:
+        typer.echo(printable(result.result))
+    if result.stderr:
+        typer.echo(printable(result.stderr), nl=False, err=True)
+    if result.status != "ok":
+        typer.echo(printable(result.traceback or f"{result.ename}: {result.evalue}"), err=True)
+    typer.echo(
+        f"{result.status} in {result.seconds:.3f} s, isolation level {isolation.level} "
+        f"({', '.join(isolation.layers)})",
+        err=True,
+    )

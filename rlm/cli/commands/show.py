@@ -1,0 +1,145 @@
+"""`rlm show` and `rlm export`: one run, to read and to take along."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rlm.cli.console.render_result import json_bytes, printable
+from rlm.cli.store import RunArgument, StoreOption, with_journal
+
+if TYPE_CHECKING:
+    from rlm.journal import Event, Journal
+
+__all__ = ["export", "show"]
+
+_OUTPUT_SHOWN = 1_200
+_PROMPT_SHOWN = 200
+
+
+def show(
+    run: RunArgument,
+    as_json: Annotated[bool, typer.Option("--json", help="Print its events as JSON, one a line.")] = False,
+    store: StoreOption = None,
+) -> None:
+    """Show what happened in a run: each round's code and output, children, the answer.
+
+    \b
+    Example:
+      rlm show 20260131-142501
+    """
+
+    for event in with_journal(store, lambda journal: _events(journal, run)):
+        if as_json:
+            typer.echo(json_bytes(asdict(event)))
+        else:
+            text = _told(event)
+            if text:
+                typer.echo(printable(_within(event, text)))
+
+
+def export(
+    run: RunArgument,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="Into this file, readable by you only.", show_default="stdout"),
+    ] = None,
+    store: StoreOption = None,
+) -> None:
+    """Write every event of a run as JSON, one a line: run_id, seq, at (Unix seconds), kind, data.
+
+    It holds text of your documents, and no key.
+
+    \b
+    Example:
+      rlm export 20260131-142501 --out run.jsonl
+    """
+    events = with_journal(store, lambda journal: _events(journal, run))
+    lines = (json_bytes(asdict(event)) for event in events)
+    if out is None:
+        for line in lines:
+            typer.echo(line)
+        return
+    with open(out, "wb", opener=_private) as file:
+        file.writelines(line + b"\n" for line in lines)
+    typer.echo(f"{len(events):,} events of {events[0].run_id} are in {out}", err=True)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+async def _events(journal: Journal, run: str) -> tuple[Event, ...]:
+    return await journal.events(await journal.resolve(run))
+
+
+def _within(event: Event, text: str) -> str:
+    """What happened in a sub-RLM stands further in, one step a depth."""
+    names = event.data.get("within", "")
+    steps = names.count("/") + 1 if names else 0
+    return "\n".join("  | " * steps + line for line in text.splitlines()) if steps else text
+
+
+def _told(event: Event) -> str:
+    data = event.data
+    match event.kind:
+        case "run_started":
+            settings = data["settings"]
+            return (
+                f"task: {data['task']}\nmodel {settings['model']}, children {settings['sub_model']}, "
+                f"{settings['context_chars']:,} characters in {settings['documents']:,} documents\n"
+            )
+        case "cell":
+            result = data["result"]
+            output = result["stdout"] or result["result"] or result["traceback"] or result["evalue"]
+            return (
+                f"round {data['round']}: {result['status']}, {result['seconds']:.2f} s\n"
+                f"{_indented(data['code'])}\n  ->\n{_indented(output[:_OUTPUT_SHOWN])}\n"
+            )
+        case "child":
+            what = data.get("error") or data.get("reply", "")
+            return f"  child {data.get('spans') or ''}: {what[:200]}"
+        case "charge":
+            tokens = data["usage"]["input_tokens"] + data["usage"]["output_tokens"]
+            return (
+                f"  a call ({data['role']}) that failed was charged {tokens:,} tokens: {data['error'][:200]}"
+            )
+        case "compaction":
+            before, after = data["tokens_before"], data["tokens_after"]
+            return f"rounds 1 to {data['last_round']} folded: {before:,} tokens are {after:,} now"
+        case "sub_rlm":
+            return f"sub-RLM: {data['prompt'][:_PROMPT_SHOWN]}"
+        case "sub_rlm_ended":
+            return f"sub-RLM ended: {data['error'] or 'it answered'}"
+        case "part":
+            return f"{data['name']}: {data['title']}"
+        case "part_ended":
+            result = data["result"] or {}
+            return f"{data['name']} ended: {data['error'] or result.get('stop_reason')}\n"
+        case "kernel_died":
+            return f"  the kernel died in round {data['round']}: {data['reason']}"
+        case "resumed":
+            return "  resumed"
+        case "interrupted":
+            return f"  interrupted ({data['stop_reason']})"
+        case "diverged":
+            return f"  round {data['round']} went another way when it was run again"
+        case "limit":
+            return f"  limit: {data.get('message') or data.get('violation')}"
+        case "warning":
+            return f"  note: {data['message']}"
+        case "finished":
+            answer = data.get("answer")
+            text = answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)
+            return f"{data['stop_reason']}: {text}"
+        case _:
+            return ""
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"    {line}" for line in text.splitlines())

@@ -1,0 +1,76 @@
+"""What `rlm segments` shows of a stored segment: for a reader, and as JSON."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from rlm.cli.console.exits import say
+from rlm.cli.console.render_result import json_bytes
+
+if TYPE_CHECKING:
+    from rlm.prompts.segments import SegmentVersion, StoredSegment
+
+__all__ = ["say_version", "segment_json", "told", "version_json"]
+
+
+def say_version(made: StoredSegment, before: int, as_json: bool) -> None:
+    version = made.segment.version
+    say(
+        f"{made.segment.id}: nothing new, still version {version}"
+        if version == before
+        else f"{made.segment.id} is at version {version}"
+    )
+    if as_json:
+        typer.echo(json_bytes(segment_json(made), indent=2))
+
+
+def told(found: StoredSegment, history: tuple[SegmentVersion, ...], text: str) -> str:
+    segment = found.segment
+    marks: dict[int, list[str]] = {}
+    for mark, version in found.labels:
+        marks.setdefault(version, []).append(mark)
+    lines = [
+        f"id        {segment.id}",
+        f"scope     {segment.scope}" + (f" of {segment.ref_id}" if segment.ref_id else ""),
+        *(
+            [f"metadata  {json.dumps(dict(segment.metadata), ensure_ascii=False)}"]
+            if segment.metadata
+            else []
+        ),
+        *([] if segment.active else ["inactive  never assembled"]),
+    ]
+    for one in history:
+        when = one.created_at.strftime("%Y-%m-%d %H:%M")
+        facts = (f"version {one.version:<3}", when, ", ".join(marks.get(one.version, [])), one.note)
+        lines.append("  ".join(fact for fact in facts if fact))
+    return "\n".join([*lines, "", text])
+
+
+def segment_json(found: StoredSegment) -> dict[str, Any]:
+    segment = found.segment
+    return {
+        "id": segment.id,
+        "scope": segment.scope,
+        "ref_id": segment.ref_id,
+        "tier": segment.tier,
+        "content": segment.content,
+        "metadata": dict(segment.metadata),
+        "version": segment.version,
+        "active": segment.active,
+        "labels": dict(found.labels),
+        "created_at": found.created_at.isoformat(),
+        "updated_at": found.updated_at.isoformat(),
+    }
+
+
+def version_json(version: SegmentVersion) -> dict[str, Any]:
+    return {
+        "version": version.version,
+        "content": version.content,
+        "metadata": dict(version.metadata),
+        "note": version.note,
+        "created_at": version.created_at.isoformat(),
+    }

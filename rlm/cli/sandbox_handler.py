@@ -1,0 +1,53 @@
+"""A kernel's handler where there is no run: no children, and any final answer is taken."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rlm.sandbox.host.requests import BadCall
+from rlm.sandbox.protocol import AnswerSink
+from rlm.sandbox.types import (
+    ChildBatch,
+    Finalization,
+    FinalizeVerdict,
+    Progress,
+    RankedSpan,
+    RankQuery,
+    SubRLMBatch,
+    ToolCall,
+)
+
+__all__ = ["OfflineHandler"]
+
+
+class OfflineHandler:
+    """Implements KernelHandler. `final` is what the cell finalised with, if it did."""
+
+    def __init__(self, chars: int) -> None:
+        self._chars = chars
+        self.final: Finalization | None = None
+
+    async def children(self, batch: ChildBatch, answered: AnswerSink) -> None:
+        raise BadCall("value", "there is no model here: children can only be asked in a run (rlm ask)")
+
+    async def rank(self, query: RankQuery) -> Sequence[RankedSpan]:
+        raise BadCall("value", "there is no ranked index here: rank() works in a run (rlm ask); use search()")
+
+    async def sub_rlms(self, batch: SubRLMBatch, answered: AnswerSink) -> None:
+        raise BadCall("value", "there is no model here: a sub-RLM can only be asked in a run (rlm ask)")
+
+    async def tool(self, call: ToolCall) -> Any:
+        raise BadCall("tool", "there are no tools of a host here")
+
+    async def finalize(self, final: Finalization) -> FinalizeVerdict:
+        self.final = final
+        return FinalizeVerdict(accepted=True)
+
+    async def progress(self) -> Progress:
+        return Progress(
+            has_final_answer=self.final is not None,
+            limits={},
+            coverage={"input_chars": self._chars},
+            plan={"recommended_chunk": 0, "calls": 0, "cost_usd": None},
+        )

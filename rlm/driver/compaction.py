@@ -1,0 +1,214 @@
+"""A root's messages when they near its window: older rounds become notes, the kernel stays as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from rlm.accounting.budget import seconds_left
+from rlm.accounting.metered_model import estimate
+from rlm.accounting.run_context import Accounts
+from rlm.answers.thinking import without_reasoning
+from rlm.errors import BudgetExhausted, ModelError
+from rlm.events import RoundsFolded
+from rlm.models.base import Message, Model, ModelWindow, Request, is_extractive
+from rlm.playback.recording import PastFolding
+from rlm.prompts.history import Folding, Summary, drive_async, extract, summarizing
+from rlm.prompts.history import Message as Said
+from rlm.prompts.recipes.folded import folded_rounds
+from rlm.prompts.tokens.counters import get_counter
+
+__all__ = ["Compactor", "Folded", "Round"]
+
+KEPT_ROUNDS = 4
+"""The latest rounds stay word for word."""
+
+_HEAD = 2  # the system prompt and the task
+_NOTES_SHARE = 4  # of the room there is, one in so many tokens may be notes
+_LEAST_GAIN = 0.1
+_LEAST_NOTES = 200
+"""Tokens of notes that are worth asking a model for."""
+_PROMPT_TOKENS = 100_000
+_COUNTER = get_counter()
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """A round's number, the place of its first message among the root's, and what its block said."""
+
+    number: int
+    start: int
+    output: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """The messages and the rounds after folding."""
+
+    messages: tuple[Message, ...]
+    rounds: tuple[Round, ...]
+
+
+class Compactor:
+    """Folds the rounds of one run. `model` writes the notes; an `extractive` one is not asked: then, and
+    when it fails, the rounds' telling lines are picked.
+
+    `compact_at` is the share of the root's window (`window`) that its messages may take; they never take
+    what its reply needs (`output_tokens`).
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        task: str,
+        *,
+        root: Model,
+        window: ModelWindow,
+        output_tokens: int,
+        compact_at: float,
+        accounts: Accounts,
+    ) -> None:
+        self._model = model
+        self._task = task
+        self._root = root
+        self._window = window.context - output_tokens
+        self._limit = min(int(window.context * compact_at), self._window)
+        self._accounts = accounts
+        self._folded: list[Round] = []
+        self._notes = ""
+
+    async def fold(
+        self,
+        messages: Sequence[Message],
+        rounds: Sequence[Round],
+        variables: Sequence[str],
+        begun: PastFolding | None = None,
+    ) -> Folded | None:
+        """The messages with all rounds but the last four folded; None while there is room, or nothing to be
+        gained. The first two messages, system prompt and task, and the last rounds stay as they are. Where
+        the window does not hold four rounds, as many stay as it holds, the last one at least. A folding that
+        was `begun` before the run was left asks what it asked then, so that its replies serve."""
+        before = _tokens(messages)
+        if begun is not None:
+            old, kept = _parted(rounds, begun.last_round)
+            room = begun.room
+        else:
+            counted = self._accounts.caller.calibrated(self._root, before)
+            if counted <= self._limit:
+                return None
+            if len(rounds) < 2 or (len(rounds) <= KEPT_ROUNDS and counted <= self._window):
+                return None
+            # As estimates, like all that follows.
+            limit, window = self._limit * before // counted, self._window * before // counted
+            for count in range(min(KEPT_ROUNDS, len(rounds) - 1), 0, -1):
+                old, kept = list(rounds[:-count]), list(rounds[-count:])
+                tail = _tokens((*messages[:_HEAD], *messages[kept[0].start :]))
+                around = estimate(folded_rounds(old[-1].number, "", variables))
+                room = max(0, min(limit - tail - around, limit // _NOTES_SHARE))
+                if room >= _LEAST_NOTES or tail + around <= window:
+                    break
+            if before - tail - estimate(self._notes) < before * _LEAST_GAIN:
+                return None
+        last = old[-1].number
+        said, names = _said(messages[old[0].start : kept[0].start], old)
+        self._folded += old
+        fault = await self._note(said, names, room, last)
+        folded = _folded(messages, kept, folded_rounds(last, self._notes, variables))
+        after = _tokens(folded.messages)
+        self._accounts.observe(RoundsFolded(last, before, after, fault))
+        await self._accounts.log.append(
+            "compaction",
+            {
+                "last_round": last,
+                "tokens_before": before,
+                "tokens_after": after,
+                "message": folded.messages[_HEAD].content,
+                "notes": self._notes,
+                "room": room,
+                "fault": fault,
+            },
+        )
+        return folded
+
+    def repeat(self, messages: Sequence[Message], rounds: Sequence[Round], past: PastFolding) -> Folded:
+        """The messages folded as they were before the run was left; nobody is asked."""
+        old, kept = _parted(rounds, past.last_round)
+        self._folded += old
+        self._notes = past.notes
+        return _folded(messages, kept, past.message or "")
+
+    async def _note(self, said: Sequence[Said], names: Sequence[str], room: int, last: int) -> str:
+        """Make the notes; why the model's are not used ("" when they are, or none was asked)."""
+        fault = ""
+        if not is_extractive(self._model) and room >= _LEAST_NOTES:
+            window = self._model.window
+            folding = Folding(_COUNTER, room, min(window.context - self._output_tokens(room), _PROMPT_TOKENS))
+            summary: Summary = await drive_async(
+                summarizing(said, names, folding, so_far=self._notes),
+                lambda prompt: self._ask(prompt, room, last),
+                failures=(ModelError, BudgetExhausted),
+            )
+            if summary.text is not None:
+                self._notes = summary.text
+                return ""
+            fault = summary.fault
+        # From all that was ever folded, not from what was picked of it before: what tells most may have
+        # changed. The code is left out: what it made is in the kernel.
+        outputs = [Said("assistant", one.output) for one in self._folded]
+        self._notes = extract(outputs, [_name(one) for one in self._folded], room, _COUNTER)
+        return fault
+
+    async def _ask(self, prompt: str, room: int, last: int) -> str:
+        request = Request(
+            role="summary",
+            messages=(Message("user", prompt),),
+            max_output_tokens=self._output_tokens(room),
+            task=self._task,
+        )
+        async with seconds_left(self._accounts.budget):
+            call = await self._accounts.caller.ask(
+                self._model,
+                request,
+                prompt_tokens=estimate(prompt),
+                facts={"prompt": prompt, "last_round": last, "room": room},
+            )
+        if call.reply.finish_reason != "stop":
+            raise ModelError(f"the summary ended early ({call.reply.finish_reason})")
+        return without_reasoning(call.reply.text)
+
+    def _output_tokens(self, room: int) -> int:
+        """Twice the room: a summary that is too long is told by how much, one that is cut is lost."""
+        return max(1, min(self._model.window.output, 2 * room))
+
+
+def _tokens(messages: Sequence[Message]) -> int:
+    return sum(estimate(message.content) for message in messages)
+
+
+def _parted(rounds: Sequence[Round], last: int) -> tuple[list[Round], list[Round]]:
+    """The rounds up to number `last`, and those after it."""
+    return [one for one in rounds if one.number <= last], [one for one in rounds if one.number > last]
+
+
+def _folded(messages: Sequence[Message], kept: Sequence[Round], note: str) -> Folded:
+    """`note` in the place of all rounds but those that are `kept`."""
+    start = kept[0].start
+    folded = (*messages[:_HEAD], Message("user", note, stable=True), *messages[start:])
+    return Folded(folded, tuple(replace(one, start=one.start + _HEAD + 1 - start) for one in kept))
+
+
+def _said(messages: Sequence[Message], rounds: Sequence[Round]) -> tuple[list[Said], list[str]]:
+    """The messages as a history, and the round of each as its name (`r3`)."""
+    said: list[Said] = []
+    names: list[str] = []
+    at = -1
+    for place, message in enumerate(messages, rounds[0].start):
+        while at + 1 < len(rounds) and rounds[at + 1].start <= place:
+            at += 1
+        said.append(Said(message.role, message.content))
+        names.append(_name(rounds[at]))
+    return said, names
+
+
+def _name(one: Round) -> str:
+    return f"r{one.number}"

@@ -1,0 +1,195 @@
+"""The direct strategy: a context that fits one prompt is first answered by one call, with quotes.
+
+Recursion loses to a plain call on short inputs. The answer only stands when its quotes do.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rlm.accounting.budget import seconds_left
+from rlm.accounting.metered_model import estimate, messages_of
+from rlm.accounting.run_context import Accounts
+from rlm.answers.answer_type import AnswerType
+from rlm.answers.citations import cite
+from rlm.answers.finalization import Answer
+from rlm.answers.json_schema import SchemaError
+from rlm.answers.thinking import without_reasoning
+from rlm.errors import UsageError
+from rlm.models.base import Model, Request, SliceText
+from rlm.prompts import (
+    BudgetExceeded,
+    ChildInput,
+    ChildPrompt,
+    ChildSliceText,
+    EarlierQuestion,
+    SliceTooLarge,
+    earlier_words,
+    is_not_found,
+)
+from rlm.results import Citation
+from rlm.sandbox.in_kernel.body.body import Body
+from rlm.sandbox.types import Span
+from rlm.settings import DirectSettings
+
+__all__ = ["DirectReply", "Question", "answer_directly", "ask_directly", "fits", "room_of"]
+
+_FRAMING = 1_500
+"""Tokens of a direct prompt beside the body and the question."""
+
+_EVIDENCE = re.compile(r"^\s*(?:\*\*|#+\s*)?evidence:?(?:\*\*)?:?\s*$", re.IGNORECASE | re.MULTILINE)
+_QUOTE = re.compile(r"^[\s*\-•\d.)]*[\"“«](.+?)[\"”»]\s*[.,;]?\s*$")
+
+_ASK = """{task}
+
+Answer from the text alone, in exactly the form that the task asks for, with no code fence around it unless
+the task wants one. Whatever that form is, write a line `Evidence:` below the answer and under it one to five
+short passages of the text that prove the answer, each copied word for word, in double quotes, on a line of
+its own. These lines are checked and taken off: the answer is what stands above them."""
+
+
+_TYPED = "The answer is one JSON value that matches this JSON Schema, and nothing else: {schema}"
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """The task, and how it is put to a model: with the form that its answer is to have."""
+
+    task: str
+    text: str
+
+
+def fits(model: Model, body: Body, settings: DirectSettings, earlier: Sequence[EarlierQuestion] = ()) -> bool:
+    """Whether the body is short enough, by the run's counter, and leaves the model room to answer, beside the
+    questions before."""
+    room = min(settings.below_tokens, room_of(model, settings) - estimate(earlier_words(earlier)))
+    if body.chars > room * 8:
+        return False
+    return estimate(body.text(0, body.chars)) <= room
+
+
+def room_of(model: Model, settings: DirectSettings) -> int:
+    """Tokens of text that one prompt holds beside its instructions and a question."""
+    return model.window.context - min(settings.output_tokens, model.window.output) - _FRAMING
+
+
+@dataclass(frozen=True, slots=True)
+class DirectReply:
+    """What one call over a text came to. `complete` is False when the reply was cut, refused, or says that
+    the text does not hold the answer; `citations` are its quotes, checked against the body."""
+
+    text: str
+    citations: tuple[Citation, ...]
+    complete: bool
+
+    @property
+    def stands(self) -> bool:
+        """Whether it is an answer all of whose quotes stand in the body: at least one."""
+        proven = bool(self.citations) and all(citation.verified for citation in self.citations)
+        return self.complete and bool(self.text) and proven
+
+
+async def answer_directly(
+    model: Model,
+    task: str,
+    body: Body,
+    *,
+    accounts: Accounts,
+    settings: DirectSettings,
+    answer_type: AnswerType | None = None,
+    earlier: Sequence[EarlierQuestion] = (),
+) -> Answer | None:
+    """An answer (of `answer_type`, if there is one) whose quotes all stand in the body, or None when there
+    is no such thing. Raises UsageError when the body does not fit one prompt, ModelError and
+    BudgetExhausted."""
+    pieces = tuple(
+        SliceText(body.text(document.start, document.end), Span(document.start, document.end), document.name)
+        for document in body.documents
+    )
+    question = _typed(task, answer_type)
+    try:
+        reply = await ask_directly(
+            model, question, pieces, body, accounts=accounts, settings=settings, earlier=earlier
+        )
+    except (SliceTooLarge, BudgetExceeded) as error:
+        raise UsageError(
+            f"{body.chars:,} characters do not fit one prompt of {model.name} (its window has "
+            f"{model.window.context:,} tokens): leave the strategy to auto, or ask for rlm"
+        ) from error
+    if not reply.stands:
+        return None
+    try:
+        value = reply.text if answer_type is None else answer_type.read(reply.text)
+    except SchemaError:
+        return None
+    accounts.coverage.note_answered([Span(0, body.chars)])
+    return Answer(value, None, reply.citations)
+
+
+async def ask_directly(
+    model: Model,
+    question: Question,
+    pieces: Sequence[SliceText],
+    body: Body,
+    *,
+    accounts: Accounts,
+    settings: DirectSettings,
+    earlier: Sequence[EarlierQuestion] = (),
+) -> DirectReply:
+    """One call over `pieces` (those with a span are parts of the body), its quotes checked. Raises
+    SliceTooLarge or BudgetExceeded (prompts) when they do not fit, ModelError and BudgetExhausted."""
+    output = min(settings.output_tokens, model.window.output)
+    prompt = ChildPrompt().assemble(
+        ChildInput(
+            prompt=earlier_words(earlier) + _ASK.format(task=question.text),
+            slices=tuple(
+                ChildSliceText(
+                    piece.text,
+                    piece.span.start if piece.span else None,
+                    piece.span.end if piece.span else None,
+                    piece.document,
+                )
+                for piece in pieces
+            ),
+            window=model.window.context,
+            output_reserve=output,
+            child_tokens=model.window.context,
+        )
+    )
+    request = Request(
+        role="direct",
+        messages=messages_of(prompt.system, prompt.user),
+        max_output_tokens=output,
+        task=question.task,
+        slices=tuple(pieces),
+    )
+    spans = [piece.span for piece in pieces if piece.span is not None]
+    async with seconds_left(accounts.budget):
+        call = await accounts.caller.ask(
+            model,
+            request,
+            prompt_tokens=prompt.report.totals.prompt,
+            sent=lambda: accounts.coverage.note_sent(spans),
+            facts={"report": prompt.report.to_json()},
+        )
+    said = without_reasoning(call.reply.text)
+    complete = call.reply.finish_reason == "stop" and not is_not_found(said)
+    text, quotes = _parts(said)
+    return DirectReply(text, cite(quotes, text, body) if complete else (), complete)
+
+
+def _typed(task: str, answer_type: AnswerType | None) -> Question:
+    form = "" if answer_type is None else f"\n\n{_TYPED.format(schema=answer_type.text)}"
+    return Question(task, task + form)
+
+
+def _parts(reply: str) -> tuple[str, list[str]]:
+    """The answer and the quotes under its last `Evidence:` line."""
+    headings = list(_EVIDENCE.finditer(reply))
+    if not headings:
+        return reply.strip(), []
+    heading = headings[-1]
+    quotes = [match[1] for line in reply[heading.end() :].splitlines() if (match := _QUOTE.match(line))]
+    return reply[: heading.start()].strip(), quotes

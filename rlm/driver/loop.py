@@ -1,0 +1,480 @@
+"""The root driver: one run, round by round, from the first prompt to the last word.
+
+A round asks the root for one block, runs it, and feeds back what came of it. Whatever limit is reached,
+one last round remains in which the root may finalize from what it has. Rounds that the journal has are gone
+through again without asking: their cells run in the new kernel, and are told what they were told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from rlm.accounting.budget import STOP_REASONS, seconds_left
+from rlm.accounting.metered_model import estimate
+from rlm.accounting.run_context import Accounts
+from rlm.answers.finalization import Answer, Finalizer
+from rlm.children.child_calls import SubCalls
+from rlm.driver.compaction import Compactor, Folded, Round
+from rlm.driver.feedback import Feedback, render, said
+from rlm.driver.reply_contract import Violation, fenced, parse
+from rlm.driver.rerun import DIED, repeated
+from rlm.errors import BudgetExhausted, ModelError
+from rlm.events import CellEnded, CellStarted, RoundStarted, Violated, Warned
+from rlm.models.base import FinishReason, Message, Model, Reply, Request
+from rlm.playback.recording import PastFolding, PastRound, Recording
+from rlm.prompts import RootInput, RootPrompt
+from rlm.prompts.recipes.corrections import correction, last_round_notice, soft_breach_reminder
+from rlm.results import StopReason
+from rlm.sandbox.errors import KernelDied, KernelStartError
+from rlm.sandbox.protocol import Sandbox
+from rlm.sandbox.types import CellResult
+from rlm.settings import RootSettings
+
+__all__ = [
+    "Driver",
+    "Outcome",
+]
+
+MAX_DEATHS = 3
+MIN_CELL_SECONDS = 0.5
+LAST_ROUND_SECONDS = 120.0
+"""For the reply of the last round, which may begin when the run's time is up."""
+
+LAST_ROUND_TOKENS = 1_000
+"""Of its reply, at least: less than that does not hold a `finalize`."""
+_BROUGHT_BACK = (
+    "The kernel had died and this block was run in a new one: the blocks before it were run again there, so "
+    "their variables are back."
+)
+_CHANGED = "The blocks of these rounds did not come out as before when they were run again: {rounds}."
+_WENT_ANOTHER_WAY = (
+    "This block was run again in a new kernel and did not come out as before: this is what came of it now."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How the rounds ended. `answer` is None when they ended without one: `detail` says more then, and
+    `variables` what the kernel held."""
+
+    answer: Answer | None
+    stop_reason: StopReason
+    forced: bool = False
+    detail: str = ""
+    variables: tuple[str, ...] = ()
+
+
+class _Over(Exception):
+    """No round is left to be had."""
+
+    def __init__(self, reason: StopReason, detail: str) -> None:
+        super().__init__(detail)
+        self.reason: StopReason = reason
+
+
+class Driver:
+    """Runs the root of one run. `new_sandbox` gives a kernel that is not yet open; `rewind` is called before
+    the cells of the run are run again in one."""
+
+    def __init__(
+        self,
+        model: Model,
+        task: str,
+        *,
+        new_sandbox: Callable[[], Sandbox],
+        subcalls: SubCalls,
+        finalizer: Finalizer,
+        accounts: Accounts,
+        settings: RootSettings,
+        rewind: Callable[[], None],
+        summary_model: Model | None = None,
+    ) -> None:
+        self._model = model
+        self._task = task
+        self._new_sandbox = new_sandbox
+        self._subcalls = subcalls
+        self._finalizer = finalizer
+        self._budget = accounts.budget
+        self._caller = accounts.caller
+        self._coverage = accounts.coverage
+        self._log = accounts.log
+        self._playback = accounts.playback
+        self._observe = accounts.observe
+        self._settings = settings
+        self._rewind = rewind
+        self._output = min(settings.output_tokens, model.window.output)
+        self._compactor = Compactor(
+            summary_model or model,
+            task,
+            root=model,
+            window=model.window,
+            output_tokens=self._output,
+            compact_at=settings.compact_at,
+            accounts=accounts,
+        )
+        self._sandbox: Sandbox | None = None
+        self._deaths = 0
+        self._violations = 0
+        # Append-only until rounds are folded, and each marked as a border of what the next round repeats:
+        # provider caches live.
+        self._messages: list[Message] = []
+        self._rounds_at: list[Round] = []
+        self._folding: PastFolding | None = None
+        self._report: dict[str, Any] = {}
+        self._tokens = 0
+        self._last_cell: CellResult | None = None
+        self._variables: dict[str, str] = {}
+        self._limit = self._playback.recording.limit or ("rounds", "")
+
+    async def run(self, prompt: RootInput) -> Outcome:
+        """Rounds until an answer, or until none can be had. Raises BudgetExceeded (the task is too long),
+        SandboxRefused and KernelStartError before anything is spent; cancellation passes through, after
+        the kernel is gone."""
+        first = RootPrompt().assemble(prompt)
+        self._report = first.report.to_json()
+        self._add(Message("system", first.system, stable=True))
+        self._add(Message("user", first.user, stable=True))
+        try:
+            await self._open()
+            outcome = await self._rounds()
+            if outcome.answer is None:
+                return replace(outcome, variables=tuple(self._variables.values()))
+            return outcome
+        finally:
+            await self._close()
+
+    async def _rounds(self) -> Outcome:
+        try:
+            ended = await self._repeat()
+            if ended is not None:
+                return ended
+            if self._playback.recording.over:
+                return Outcome(None, "cancelled")
+            while True:
+                try:
+                    self._hold_last_round()
+                    round_ = self._budget.begin_round()
+                    await self._round(round_)
+                except BudgetExhausted as error:
+                    return await self._last_round(error)
+                if self._finalizer.answer is not None:
+                    return Outcome(self._finalizer.answer, "finalized")
+        except _Over as over:
+            return Outcome(None, over.reason, detail=str(over))
+
+    async def _repeat(self) -> Outcome | None:
+        """The rounds that the journal has; how they ended, or None when there are more to be had."""
+        rounds = self._playback.rounds
+        for past in rounds:
+            if past is rounds[-1] and past.cell is None and self._playback.recording.over:
+                break
+            if past is not rounds[0]:
+                self._retell(past)
+            self._fold_again(past.folding)
+            self._budget.repeat_round(final=past.final)
+            self._observe(RoundStarted(past.number, self._budget.limits.rounds, past.final))
+            self._finalizer.last_round = past.final
+            if past.cell is None:
+                # It runs anew: from here on time counts.
+                self._restore_seconds()
+            await self._take(past.reply, past.number, past)
+            if self._finalizer.answer is not None or past.final:
+                return self._forced() if past.final else Outcome(self._finalizer.answer, "finalized")
+            if self._playback.diverged:
+                break
+        else:
+            self._fold_again(self._playback.recording.folding)
+        if rounds and rounds[-1].cell is not None:
+            self._restore_seconds()
+        return None
+
+    def _restore_seconds(self) -> None:
+        """Going through what was had takes none of the run's time."""
+        self._budget.restore_seconds(self._playback.recording.spent.seconds)
+
+    async def _round(self, round_: int, *, final: bool = False) -> None:
+        """Ask, check, run, feed back."""
+        await self._make_room()
+        self._observe(RoundStarted(round_, self._budget.limits.rounds, final))
+        request = Request(
+            role="root",
+            messages=tuple(self._messages),
+            max_output_tokens=self._last_output() if final else self._output,
+            task=self._task,
+            round=round_,
+            last_cell=self._last_cell,
+            final=final,
+        )
+        try:
+            async with asyncio.timeout(LAST_ROUND_SECONDS) if final else seconds_left(self._budget):
+                call = await self._caller.ask(
+                    self._model,
+                    request,
+                    prompt_tokens=self._tokens,
+                    last_round=final,
+                    facts=self._facts(),
+                )
+        except ModelError as error:
+            raise _Over("model", str(error)) from error
+        await self._take(call.reply, round_)
+
+    async def _take(self, reply: Reply, round_: int, past: PastRound | None = None) -> None:
+        """Check a reply, run its cell, feed back; `past` is the round when it was had before."""
+        self._rounds_at.append(Round(round_, len(self._messages)))
+        # A server may not hold itself to the output limit: what it sent would fill the window for ever.
+        overlong = estimate(reply.text) > 4 * self._output
+        finish: FinishReason = "length" if overlong else reply.finish_reason
+        cell = parse(reply.text, finish_reason=finish, contract=self._settings.contract)
+        if isinstance(cell, Violation):
+            await self._violated(round_, cell, finish, again=past is not None)
+            return
+        self._violations = 0
+        notes = [soft_breach_reminder()] if cell.prose else []
+        # What stands in the history teaches the format: the block alone, without prose and reasoning.
+        self._add(Message("assistant", fenced(cell.code)))
+        before = None if past is None else past.cell
+        if before is None:
+            self._observe(CellStarted(round_, cell.code))
+        result, told = await self._run_cell(cell.code, round_, before)
+        notes.extend(told)
+        self._last_cell = result
+        self._rounds_at[-1] = replace(self._rounds_at[-1], output=said(result, self._settings.output_limit))
+        self._variables.update((variable.name, str(variable)) for variable in result.report.changed)
+        self._coverage.note_read(result.report.read)
+        self._coverage.note_scanned(result.report.scanned)
+        if result is not before:
+            self._observe(CellEnded(round_, result.status, result.seconds))
+            await self._log.append(
+                "cell", {"round": round_, "code": cell.code, "prose": cell.prose, "result": asdict(result)}
+            )
+            await self._log.tally(
+                rounds=round_, sub_calls=self._subcalls.calls, cost_usd=self._caller.cost_usd
+            )
+        if self._finalizer.answer is not None:
+            return
+        self._add(Message("user", self._feedback(round_, result, notes), stable=True))
+
+    async def _make_room(self) -> None:
+        begun, self._folding = self._folding, None
+        folded = await self._compactor.fold(
+            self._messages, self._rounds_at, tuple(self._variables.values()), begun
+        )
+        if folded is not None:
+            self._put_folded(folded)
+
+    def _fold_again(self, past: PastFolding | None) -> None:
+        """What was folded then is folded now: the root's history is what it was."""
+        if past is None:
+            return
+        if past.message is None:
+            self._folding = past
+            return
+        self._put_folded(self._compactor.repeat(self._messages, self._rounds_at, past))
+
+    def _put_folded(self, folded: Folded) -> None:
+        self._messages, self._rounds_at = list(folded.messages), list(folded.rounds)
+        self._tokens = sum(estimate(message.content) for message in self._messages)
+
+    def _feedback(self, round_: int, result: CellResult, notes: list[str]) -> str:
+        return render(
+            Feedback(
+                round=round_,
+                rounds=self._budget.limits.rounds,
+                cell=result,
+                children=self._subcalls.take_tally(),
+                coverage=self._coverage.report(),
+                low=self._low(),
+                notes=notes,
+                output_limit=self._settings.output_limit,
+            )
+        )
+
+    async def _violated(
+        self, round_: int, violation: Violation, finish: FinishReason, *, again: bool
+    ) -> None:
+        """The reply does not stay in the history; the correction stands in its place."""
+        if not again:
+            self._observe(Violated(round_, violation.kind))
+            await self._log.append(
+                "limit", {"round": round_, "violation": violation.kind, "finish_reason": finish}
+            )
+        self._violations += 1
+        if self._violations >= self._budget.limits.violations:
+            raise _Over(
+                "contract_violation",
+                f"{self._violations} replies in a row were not one repl block (the last: {violation.kind})",
+            )
+        self._add(Message("user", correction(violation.kind, violation.received), stable=True))
+
+    async def _last_round(self, exhausted: BudgetExhausted) -> Outcome:
+        """The round that was held back: whatever was reached, the root may finalize from what it has."""
+        self._limit = (exhausted.limit, str(exhausted))
+        await self._log.append("limit", {"limit": exhausted.limit, "message": str(exhausted)})
+        self._finalizer.last_round = True
+        self._add(Message("user", last_round_notice(_cause(exhausted)), stable=True))
+        with suppress(BudgetExhausted, TimeoutError):
+            await self._round(self._budget.rounds + 1, final=True)
+        return self._forced()
+
+    def _forced(self) -> Outcome:
+        """How the last round ended."""
+        limit, message = self._limit
+        answer = self._finalizer.answer
+        reason: StopReason = "finalized" if answer is not None else STOP_REASONS[limit]
+        return Outcome(answer, reason, forced=answer is not None, detail=message)
+
+    async def _run_cell(
+        self, code: str, round_: int, past: CellResult | None = None, *, again: bool = False
+    ) -> tuple[CellResult, list[str]]:
+        """A cell's result, and what the root is to be told of its kernel. `past` is the result it had before:
+        the same object comes back unless the cell went another way. One that ends its kernel is run `again`
+        in a new one, once."""
+        if past is not None and past.ename == DIED:
+            return past, []
+        self._playback.begin(round_, past)
+        result = await self._execute(code, round_)
+        if result.ename == DIED:
+            changed = await self._renew(round_, result)
+            if result.status == "timeout" or again:
+                if past is not None:
+                    await self._note_divergence(round_)
+                return result, [_skipped(again), *changed]
+            result, told = await self._run_cell(code, round_, past, again=True)
+            return result, told or [_BROUGHT_BACK, *changed]
+        if past is None:
+            return result, []
+        if result.status == past.status and not self._playback.diverged:
+            return past, []
+        await self._note_divergence(round_)
+        return result, [_WENT_ANOTHER_WAY]
+
+    async def _note_divergence(self, round_: int) -> None:
+        self._playback.diverged = True
+        await self._log.append("diverged", {"round": round_})
+        self._observe(
+            Warned(f"round {round_} did not go as before when it was run again: from there all is new")
+        )
+
+    async def _renew(self, round_: int, result: CellResult) -> list[str]:
+        """A new kernel for one that is gone, brought to where that was before `round_`; what the root is to
+        be told of that. Nothing is asked again that was answered."""
+        while True:
+            self._deaths += 1
+            if self._deaths >= MAX_DEATHS:
+                raise _Over("kernel", f"the kernel died {self._deaths} times (the last: {result.evalue})")
+            await self._log.append("kernel_died", {"round": round_, "reason": result.evalue})
+            await self._close()
+            self._variables.clear()
+            self._rewind()
+            self._playback.load(Recording.of(await self._log.events(), self._log.within))
+            try:
+                await self._open()
+            except KernelStartError as error:
+                raise _Over("kernel", str(error)) from error
+            died, changed = await self._rebuild(round_)
+            if died is None:
+                self._subcalls.take_tally()
+                return [_CHANGED.format(rounds=", ".join(map(str, changed)))] if changed else []
+            result = died
+
+    async def _rebuild(self, round_: int) -> tuple[CellResult | None, list[int]]:
+        """Run the cells before `round_` again. The result of one that ended the kernel, and the rounds whose
+        cells did not go as before."""
+        changed: list[int] = []
+        again = repeated(self._playback, self._settings.contract, self._execute, before=round_)
+        async for past, result, same in again:
+            if result.ename == DIED:
+                return result, changed
+            if not same:
+                changed.append(past.number)
+            self._variables.update((variable.name, str(variable)) for variable in result.report.changed)
+        return None, changed
+
+    async def _execute(self, code: str, round_: int) -> CellResult:
+        """The cell's result. Its computing ends with the run's time, as its children do: the cell is
+        interrupted, its kernel stays for the last round."""
+        assert self._sandbox is not None
+        seconds = self._budget.limits.cell_seconds
+        if not self._finalizer.last_round:
+            seconds = min(seconds, max(self._budget.remaining()["seconds"], MIN_CELL_SECONDS))
+        try:
+            return await self._sandbox.execute(code, round=round_, timeout=seconds)
+        except KernelDied as error:
+            return CellResult(status="died", ename=DIED, evalue=str(error))
+
+    async def _open(self) -> None:
+        """A kernel. One that ended while it started is followed by another, once."""
+        self._sandbox = self._new_sandbox()
+        try:
+            await self._sandbox.open()
+        except KernelStartError:
+            await self._close()
+            self._sandbox = self._new_sandbox()
+            await self._sandbox.open()
+
+    async def _close(self) -> None:
+        if self._sandbox is not None:
+            sandbox, self._sandbox = self._sandbox, None
+            await sandbox.close()
+
+    def _facts(self) -> dict[str, Any]:
+        """What the journal keeps of a prompt: what is new in it, and of the first how it was assembled."""
+        facts: dict[str, Any] = {
+            "prompt": self._messages[-1].content,
+            "final": self._finalizer.last_round,
+        }
+        return facts if len(self._messages) > 2 else {**facts, "report": self._report}
+
+    def _hold_last_round(self) -> None:
+        tokens = self._caller.calibrated(self._model, self._tokens)
+        self._budget.hold_last_round(
+            tokens=tokens + self._output,
+            cost_usd=self._caller.prices.at_most(self._model, tokens, self._output),
+        )
+
+    def _last_output(self) -> int:
+        """Tokens of the last reply, so that it costs no more than is there for it: what was held did not know
+        of the round between."""
+        prices, prompt = self._caller.prices, self._caller.calibrated(self._model, self._tokens)
+        tokens, dollars = self._budget.last_round_room()
+        room = min(self._output, tokens - prompt)
+        unread, whole = (prices.at_most(self._model, prompt, output) for output in (0, self._output))
+        if unread is not None and whole is not None and whole > unread:
+            room = min(room, int((dollars - unread) / (whole - unread) * self._output))
+        return max(room, min(self._output, LAST_ROUND_TOKENS))
+
+    def _low(self) -> list[str]:
+        """One line for each limit of which less than a quarter is left: constant reminders make models
+        finish early, so there is none before."""
+        used: dict[str, dict[str, Any]] = self._budget.used()
+        return [
+            f"Left of {name}: {used[name]['left']:g} of {used[name]['limit']:g}."
+            for name in self._budget.low()
+        ]
+
+    def _retell(self, past: PastRound) -> None:
+        """What the root was told before that round stands in its history word for word, seconds and all."""
+        if not past.final:
+            self._tokens -= estimate(self._messages.pop().content)
+        self._add(Message("user", past.prompt, stable=True))
+
+    def _add(self, message: Message) -> None:
+        self._messages.append(message)
+        self._tokens += estimate(message.content)
+
+
+def _cause(exhausted: BudgetExhausted) -> str:
+    """Why the last round has come. The remedy is left out: the root can't raise a limit."""
+    return str(exhausted).partition("; raise ")[0]
+
+
+def _skipped(twice: bool) -> str:
+    why = "It ended its kernel twice" if twice else "It did not stop when it was interrupted"
+    return (
+        f"{why} and was skipped: nothing that it assigned is there. A new kernel was started and the blocks "
+        "before it were run again there, so their variables are back."
+    )

@@ -1,0 +1,268 @@
+"""The contract of a root reply: exactly one closed `repl` block. Reply in, code or a named violation out.
+
+Nothing here runs code. `parse` takes any string at all, never raises, and takes time proportional to the
+reply's length.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from rlm.answers.thinking import without_reasoning
+from rlm.models.base import FinishReason
+from rlm.prompts.recipes.root import Contract
+
+__all__ = ["Cell", "Violation", "ViolationKind", "fenced", "parse"]
+
+ViolationKind = Literal[
+    "no_block",
+    "several_blocks",
+    "unclosed_block",
+    "wrong_language",
+    "empty_block",
+    "truncated_reply",
+    "prose_around",
+]
+
+_MAX_CANDIDATES = 32
+_MAX_BLOCKS = 3  # more of them change nothing: reading on would only cost time
+_RECEIVED_CHARS = 200
+# Trying candidate after candidate on a huge reply would cost seconds. Whatever a model can write in one
+# reply stays far below this; past it a candidate counts as not parsing.
+_PARSE_CHARS = 300_000
+
+_FENCE = re.compile(r"( {0,3})(`{3,}|~{3,})([^\n]*)")
+_MAGIC = re.compile(r"^([ \t]*)[%!?].*$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """Code to run, without its fence. Non-empty `prose` is what stood around the block: a soft breach."""
+
+    code: str
+    prose: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A reply of which nothing is run. `received` says what came, on one line of at most 200 characters."""
+
+    kind: ViolationKind
+    received: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Fence:
+    """A line that may open or close a block; `line` counts from 0."""
+
+    line: int
+    indent: int
+    mark: str
+    length: int
+    info: str
+
+    @property
+    def is_repl(self) -> bool:
+        return self.info.casefold() == "repl"
+
+    def may_open(self) -> bool:
+        return self.mark == "~" or "`" not in self.info
+
+    def may_close(self, opening: _Fence) -> bool:
+        return not self.info and self.matches(opening)
+
+    def matches(self, other: _Fence) -> bool:
+        return self.mark == other.mark and self.length >= other.length
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """A `repl` block: its lines are `opening < line < closing`. `closing` is None for an unclosed one."""
+
+    opening: int
+    closing: int | None
+    code: str
+
+
+def _holds_a_block(text: str) -> bool:
+    return any(fence.is_repl for fence in _fences(text.split("\n")))
+
+
+def fenced(code: str) -> str:
+    """`code` as the reply that obeys the contract: its fence is longer than any run of backticks in it."""
+    longest = max((len(run) for run in re.findall("`+", code)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}repl\n{code}\n{fence}"
+
+
+def parse(
+    reply: str,
+    *,
+    finish_reason: FinishReason = "stop",
+    contract: Contract = "one-block",
+) -> Cell | Violation:
+    """The cell that `reply` asks for, or why it asks for none.
+
+    A leading `<think>…</think>` is dropped. Then exactly one closed fence with the info string `repl` must
+    remain; other fences only illustrate. Text around the block is kept as `Cell.prose`, unless the contract
+    is `strict`, which refuses it (`prose_around`). A syntax error in the code is not looked at here. A
+    reply that the provider's output limit cut (`finish_reason="length"`) is never run, whatever it holds.
+    """
+    if finish_reason == "length":
+        return Violation("truncated_reply", _excerpt(reply))
+    lines = without_reasoning(reply, is_reply=_holds_a_block).split("\n")
+    fences = _fences(lines)
+    blocks, others = _blocks(lines, fences)
+    if not blocks:
+        if others:
+            return Violation("wrong_language", _excerpt("\n".join(lines[others[0].line :][:20])))
+        return Violation("no_block", _excerpt(reply))
+    if len(blocks) > 1:
+        count = f"{len(blocks)} blocks" + (" or more" if len(blocks) == _MAX_BLOCKS else "")
+        heads = " | ".join(_excerpt(block.code, 40) for block in blocks)
+        return Violation("several_blocks", _excerpt(f"{count}: {heads}"))
+    block = blocks[0]
+    if block.closing is None:
+        return Violation("unclosed_block", _excerpt(block.code))
+    if not block.code.strip():
+        return Violation("empty_block", _excerpt(reply))
+    around = ("\n".join(lines[: block.opening]).strip(), "\n".join(lines[block.closing + 1 :]).strip())
+    prose = "\n".join(part for part in around if part)
+    if prose and contract == "strict":
+        return Violation("prose_around", _excerpt(prose))
+    return Cell(block.code, prose)
+
+
+def _fences(lines: Sequence[str]) -> list[_Fence]:
+    found = []
+    for number, line in enumerate(lines):
+        match = _FENCE.match(line)
+        if match is not None:
+            indent, marks, info = match.groups()
+            found.append(_Fence(number, len(indent), marks[0], len(marks), info.strip()))
+    return found
+
+
+def _blocks(lines: Sequence[str], fences: Sequence[_Fence]) -> tuple[list[_Block], list[_Fence]]:
+    """The first `repl` blocks in order, and the openings of the other blocks among them."""
+    blocks: list[_Block] = []
+    others: list[_Fence] = []
+    allowance = _PARSE_CHARS
+    position = 0
+    while position < len(fences) and len(blocks) < _MAX_BLOCKS:
+        opening = fences[position]
+        position += 1
+        if not opening.may_open():
+            continue
+        if not opening.is_repl:
+            others.append(opening)
+            position = _after_other(fences, position, opening)
+            continue
+        closings = _closings(fences, position, opening)
+        later = _next_repl(fences, position, opening)
+        chosen, allowance = _choose(lines, opening, fences, closings, later=later, allowance=allowance)
+        if chosen is None:
+            # Unclosed, and yet another `repl` opening may follow: that is a block of its own.
+            end = len(lines) if later is None else fences[later].line
+            blocks.append(_Block(opening.line, None, _code(lines, opening, end)))
+            position = len(fences) if later is None else later
+        else:
+            closing = fences[chosen].line
+            blocks.append(_Block(opening.line, closing, _code(lines, opening, closing)))
+            position = chosen + 1
+    return blocks, others
+
+
+def _after_other(fences: Sequence[_Fence], position: int, opening: _Fence) -> int:
+    """Where to go on after a block in another language. A stray fence must not swallow the `repl` block
+    that follows, so a `repl` opening that could not be nested in it ends it too."""
+    for index in range(position, len(fences)):
+        fence = fences[index]
+        if fence.may_close(opening):
+            return index + 1
+        if fence.is_repl and fence.matches(opening):
+            return index
+    return len(fences)
+
+
+def _closings(fences: Sequence[_Fence], position: int, opening: _Fence) -> list[int]:
+    found: list[int] = []
+    for index in range(position, len(fences)):
+        if fences[index].may_close(opening):
+            found.append(index)
+            if len(found) == _MAX_CANDIDATES:
+                break
+    return found
+
+
+def _next_repl(fences: Sequence[_Fence], position: int, opening: _Fence) -> int | None:
+    for index in range(position, len(fences)):
+        if fences[index].is_repl and fences[index].matches(opening):
+            return index
+    return None
+
+
+def _choose(
+    lines: Sequence[str],
+    opening: _Fence,
+    fences: Sequence[_Fence],
+    closings: Sequence[int],
+    *,
+    later: int | None,
+    allowance: int,
+) -> tuple[int | None, int]:
+    """Which of the candidate closings ends the block, and what is left of the parsing allowance.
+
+    The first that makes the code parse: code may hold fences inside strings. If none does, the code is
+    broken anyway and the last one counts, short of `later`, the next `repl` opening: another block.
+    """
+    for index in closings:
+        code = _code(lines, opening, fences[index].line)
+        if len(code) > allowance:
+            break
+        allowance -= len(code)
+        if _parses(code):
+            return index, allowance
+    before = [index for index in closings if later is None or index < later]
+    return (before[-1] if before else None), allowance
+
+
+def _code(lines: Sequence[str], opening: _Fence, end: int) -> str:
+    inside = list(lines[opening.line + 1 : end])
+    if lines[opening.line].endswith("\r"):
+        inside = [line.removesuffix("\r") for line in inside]
+    margin = " " * opening.indent
+    if margin and all(line.startswith(margin) or not line.strip() for line in inside):
+        inside = [line[opening.indent :] for line in inside]
+    return "\n".join(inside)
+
+
+def _parses(code: str) -> bool:
+    """Whether IPython could run `code`; lines of its own (`%time`, `!ls`) stand in for statements."""
+    if _compiles(code):
+        return True
+    plain, changed = _MAGIC.subn(r"\1pass", code)
+    return changed > 0 and _compiles(plain)
+
+
+def _compiles(code: str) -> bool:
+    flags = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compile(code, "<reply>", "exec", flags=flags, dont_inherit=True)
+    except Exception:
+        # The boundary to CPython's parser: SyntaxError, ValueError, RecursionError, MemoryError.
+        return False
+    return True
+
+
+def _excerpt(text: str, limit: int = _RECEIVED_CHARS) -> str:
+    """The head of `text` on one line, at most `limit` characters."""
+    line = " ".join(text[: 4 * limit].split())
+    return line if len(line) <= limit and len(text) <= 4 * limit else line[: limit - 1] + "…"

@@ -1,0 +1,264 @@
+"""What went wrong with one attempt, told without anything of the provider's exception.
+
+An SDK's exception holds the request, and the request holds the key. So an attempt that failed is turned
+into a `Failure`, plain data, at the edge; the ModelError made of it has no cause and no context.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import ssl
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from math import isfinite
+from socket import gaierror
+
+from rlm.errors import ModelError, ModelProtocolError, ModelRejected, ModelUnavailable
+from rlm.models.base import TokenUsage
+from rlm.models.http.endpoint import Endpoint
+from rlm.models.options import RetryReason
+
+__all__ = ["Failure", "FailureTeller"]
+
+_DETAIL_CHARS = 200
+_SECRETS = re.compile(r"(?i)\b(?:bearer\s+|(?:sk|key|pk)[-_])[\w.\-*]{8,}")
+_TOO_LONG = re.compile(
+    r"(?i)context.?(length|window|size)|maximum context|prompt is too long|too many (input )?tokens"
+    r"|exceeds? the (available )?context|reduce the length"
+)
+
+# What a provider calls an error in the middle of a stream, when the HTTP status has long been 200.
+_STATUS_OF_KIND = {
+    "invalid_request_error": 400,
+    "authentication_error": 401,
+    "billing_error": 402,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "request_too_large": 413,
+    "context_length_exceeded": 413,
+    "rate_limit_error": 429,
+    "rate_limit_exceeded": 429,
+    "insufficient_quota": 429,
+    "api_error": 500,
+    "server_error": 500,
+    "timeout_error": 504,
+    "overloaded_error": 529,
+}
+_REASONS: dict[int, RetryReason] = {
+    408: "timeout",
+    409: "conflict",
+    429: "rate_limited",
+    503: "overloaded",
+    504: "timeout",
+    529: "overloaded",
+}
+_WHAT: dict[RetryReason, str] = {
+    "timeout": "timed out",
+    "conflict": "reports a conflict",
+    "rate_limited": "limits the rate of requests",
+    "overloaded": "is overloaded",
+    "server_error": "has an internal error",
+}
+_NO_RETRY_KINDS = {"insufficient_quota", "billing_error"}
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One failed attempt. `reason` is None when another would fail the same way. `retry_after` is what the
+    provider asked for, in seconds; `spent` is what it will charge for a reply that broke off."""
+
+    error: type[ModelError]
+    what: str
+    remedy: str
+    reason: RetryReason | None = None
+    retry_after: float | None = None
+    spent: TokenUsage = field(default_factory=TokenUsage)
+
+    def final(self, attempts: int, seconds: float, spent: TokenUsage | None = None) -> ModelError:
+        """The error to raise once no attempt is left; `spent` is that of all of them."""
+        tried = f" ({attempts} attempts in {seconds:.1f} s)" if attempts > 1 else ""
+        return self.error(f"{self.what}{tried}; {self.remedy}", spent=spent)
+
+
+class FailureTeller:
+    """Puts what happened to `name` at `endpoint` into words: one line, the remedy last, the key nowhere."""
+
+    def __init__(self, name: str, model: str, endpoint: Endpoint, proxy: str | None = None) -> None:
+        self._name = name
+        self._model = model
+        self._endpoint = endpoint
+        self._proxied = proxy is not None
+        # Such a server may want no key: then the endpoint holds a stand-in, and nobody's key was refused.
+        self._keyless = endpoint.private and not os.environ.get(endpoint.key_variable, "").strip()
+
+    def status(
+        self, status: int, *, kinds: tuple[str, ...] = (), detail: str = "", headers: Mapping[str, str]
+    ) -> Failure:
+        """For an HTTP status that is not success. `kinds` are the error's type and code in the body."""
+        reason = _REASONS.get(status) or ("server_error" if status >= 500 else None)
+        if reason is not None and not _NO_RETRY_KINDS.intersection(kinds):
+            return Failure(
+                ModelUnavailable,
+                f"{self._name}: {self._endpoint.address} {_WHAT[reason]} ({status}){self._quoted(detail)}",
+                "try again later, or with fewer calls at a time",
+                reason,
+                _retry_after(headers),
+            )
+        if 300 <= status < 400:
+            return Failure(
+                ModelRejected,
+                f"{self._name}: {self._endpoint.base_url} redirects ({status})",
+                "set the base URL to where the API really is",
+            )
+        return self._rejected(status, kinds, detail)
+
+    def in_stream(self, kinds: tuple[str, ...], detail: str) -> Failure:
+        """For an error event within a stream. One of no known kind counts as the server's own: the
+        request had been accepted."""
+        known = [_STATUS_OF_KIND[kind] for kind in kinds if kind in _STATUS_OF_KIND]
+        known += [int(kind) for kind in kinds if kind.isdigit() and 400 <= int(kind) < 600]
+        return self.status(known[0] if known else 500, kinds=kinds, detail=detail, headers={})
+
+    def transport(self, error: BaseException) -> Failure:
+        """For an exception of the HTTP library, or one that the SDK wrapped around it."""
+        import httpx2
+
+        chain = list(_chain(error))
+        certificate = any(isinstance(link, ssl.SSLError) for link in chain)
+        for link in chain:
+            if isinstance(link, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.ProxyError):
+                return self._certificate() if certificate else self._unreachable(chain)
+            if isinstance(link, httpx2.TimeoutException):
+                return self._again("timeout", f"{self._endpoint.address} fell silent")
+            if isinstance(link, httpx2.UnsupportedProtocol | httpx2.LocalProtocolError):
+                return Failure(
+                    ModelRejected,
+                    f"{self._name}: no valid HTTP request can be made for {self._endpoint.base_url}",
+                    f"check the base URL and {self._endpoint.key_variable}",
+                )
+        return self.dropped()
+
+    def dropped(self) -> Failure:
+        """For a connection that closed, or a stream that ended, before the reply was whole."""
+        return self._again("dropped", f"{self._endpoint.address} ended the reply before it was whole")
+
+    def garbled(self, error: Exception) -> Failure:
+        """For bytes that the SDK could not make sense of."""
+        kind = type(error).__name__
+        return Failure(
+            ModelProtocolError,
+            f"{self._name}: {self._endpoint.address} sent what its protocol does not allow ({kind})",
+            "check that the base URL is that of this provider's API",
+            "garbled",
+        )
+
+    def not_a_stream(self, content_type: str) -> Failure:
+        """For a success that is not a stream of events: most often a web page."""
+        return Failure(
+            ModelProtocolError,
+            f"{self._name}: {self._endpoint.base_url} answers with {self._clean(content_type)!r}, "
+            "not with a stream of events",
+            f"check the base URL{self._v1_hint()}",
+        )
+
+    def _rejected(self, status: int, kinds: tuple[str, ...], detail: str) -> Failure:
+        variable = self._endpoint.key_variable
+        quoted = self._quoted(detail)
+        if status == 401 and self._keyless:
+            what = f"{self._endpoint.address} wants a key, and none is set (401)"
+            remedy = f"set {variable}"
+        elif status == 401:
+            # Nothing is quoted here: providers repeat parts of the key.
+            what = f"the key in {variable} is refused by {self._endpoint.address} (401)"
+            remedy = f"set {variable} to a valid key"
+        elif status == 402 or _NO_RETRY_KINDS.intersection(kinds):
+            what = f"the account has no credit left ({status}){quoted}"
+            remedy = f"add credit with the provider, or set {variable} to another key"
+        elif status == 403:
+            what = f"the key in {variable} may not use this model ({status}){quoted}"
+            remedy = "ask for access, or choose another model"
+        elif status == 404:
+            what = f"{self._endpoint.address} knows no model {self._model!r} (404){quoted}"
+            remedy = f"check the model's name{self._v1_hint()}"
+        elif status == 413 or "context_length_exceeded" in kinds or _TOO_LONG.search(detail):
+            what = f"the prompt is longer than the model takes ({status}){quoted}"
+            remedy = "send smaller slices, or choose a model with a larger window"
+        else:
+            what = f"{self._endpoint.address} refuses the request ({status}){quoted}"
+            remedy = "correct what it names, or choose another model"
+        return Failure(ModelRejected, f"{self._name}: {what}", remedy)
+
+    def _again(self, reason: RetryReason, what: str) -> Failure:
+        return Failure(
+            ModelUnavailable, f"{self._name}: {what}", "check the network and the provider's status", reason
+        )
+
+    def _unreachable(self, chain: list[BaseException]) -> Failure:
+        address = self._endpoint.address
+        if any(isinstance(link, gaierror) for link in chain):
+            what = f"the host of {address} is not known"
+        elif any(isinstance(link, ConnectionRefusedError) for link in chain):
+            what = f"nothing listens at {address}"
+        else:
+            what = f"{address} can't be reached"
+        if self._endpoint.local:
+            remedy = "start the server there, or correct the base URL"
+        else:
+            remedy = "check the base URL and the network" + (", and the proxy" if self._proxied else "")
+        return Failure(ModelUnavailable, f"{self._name}: {what}", remedy, "unreachable")
+
+    def _certificate(self) -> Failure:
+        return Failure(
+            ModelUnavailable,
+            f"{self._name}: the certificate of {self._endpoint.address} is not trusted",
+            "set ca_file to the PEM file of the authority that signed it",
+        )
+
+    def _v1_hint(self) -> str:
+        ours = self._endpoint.private and not self._endpoint.base_url.endswith("/v1")
+        return " (most servers want it to end in /v1)" if ours else ""
+
+    def _quoted(self, detail: str) -> str:
+        cleaned = self._clean(detail)
+        return f": {cleaned}" if cleaned else ""
+
+    def _clean(self, text: str) -> str:
+        """A provider's words on one line, short, without the key or anything that looks like one."""
+        text = _SECRETS.sub("***", text.replace(self._endpoint.key, "***"))
+        text = "".join(character if character.isprintable() else " " for character in text)
+        text = " ".join(text.split()).rstrip(".;")
+        return text if len(text) <= _DETAIL_CHARS else text[: _DETAIL_CHARS - 1] + "…"
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """`error` and whatever it came from, outermost first."""
+    seen: set[int] = set()
+    link: BaseException | None = error
+    while link is not None and id(link) not in seen:
+        seen.add(id(link))
+        yield link
+        # A connection to several addresses fails with a group of errors.
+        for inner in getattr(link, "exceptions", ()):
+            yield from _chain(inner)
+        link = link.__cause__ or link.__context__
+
+
+def _retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds from `retry-after-ms`, or `retry-after` (seconds or an HTTP date); None if absent or absurd."""
+    milliseconds, text = headers.get("retry-after-ms"), headers.get("retry-after")
+    try:
+        if milliseconds is not None:
+            seconds = float(milliseconds) / 1000
+        elif text is not None and text.strip()[:1].isdigit():
+            seconds = float(text)
+        elif text is not None:
+            date = parsedate_to_datetime(text)
+            seconds = (date.replace(tzinfo=date.tzinfo or UTC) - datetime.now(UTC)).total_seconds()
+        else:
+            return None
+    except (ValueError, OverflowError):
+        return None
+    return seconds if isfinite(seconds) and seconds > 0 else None

@@ -1,0 +1,93 @@
+"""The way to an endpoint: through which proxy, trusting which certificates."""
+
+from __future__ import annotations
+
+import os
+import ssl
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+from rlm.errors import ConfigurationError
+from rlm.models.catalog.names import check_url
+from rlm.models.http.endpoint import Endpoint
+from rlm.models.options import ModelOptions
+
+__all__ = ["check_route", "proxy_to", "trusted_on"]
+
+_PROXY_SCHEMES = ("http", "https")
+
+
+def check_route(endpoint: Endpoint, options: ModelOptions) -> None:
+    """Raise ConfigurationError now for a proxy or certificate file that the first call would fail on: that
+    of `options`, else that of the environment."""
+    if options.proxy is not None:
+        check_url(options.proxy, "the proxy", _PROXY_SCHEMES)
+    else:
+        _check_environment_proxies(os.environ)
+        if (proxy_to(endpoint, options) or "").startswith("socks"):
+            raise ConfigurationError(
+                f"{endpoint.address} would be reached over a SOCKS proxy of the environment, which can't be "
+                "used: name an HTTP proxy in its place, or except the host in no_proxy"
+            )
+    if options.ca_file is not None:
+        _trusting(options.ca_file)
+    elif os.environ.get("SSL_CERT_FILE"):
+        _trusting(os.environ["SSL_CERT_FILE"], "SSL_CERT_FILE")
+
+
+def proxy_to(endpoint: Endpoint, options: ModelOptions) -> str | None:
+    """The URL of the proxy on the way to `endpoint`: that of `options`, else the environment's."""
+    if options.proxy is not None:
+        return options.proxy
+    parts = urlsplit(endpoint.base_url)
+    if proxy_bypass(parts.netloc.rpartition("@")[2]):
+        return None
+    proxies = getproxies()
+    proxy = (proxies.get(parts.scheme) or proxies.get("all") or "").strip()
+    return (proxy if "://" in proxy else f"http://{proxy}") if proxy else None
+
+
+def trusted_on(endpoint: Endpoint, options: ModelOptions) -> ssl.SSLContext | None:
+    """The certificates that the way to `endpoint` is trusted by; None where none are looked at. Takes long
+    to make: one serves all connections."""
+    if options.ca_file is not None:
+        return _trusting(options.ca_file)
+    if not endpoint.base_url.startswith("https:") and not (proxy_to(endpoint, options) or "").startswith(
+        "https:"
+    ):
+        return None
+    import httpx2
+
+    return httpx2.create_ssl_context()
+
+
+def _check_environment_proxies(env: Mapping[str, str]) -> None:
+    """Every proxy that `env` names, whether this endpoint needs it or not."""
+    if "*" in [host.strip() for host in (env.get("no_proxy") or env.get("NO_PROXY", "")).split(",")]:
+        return
+    for scheme in ("http", "https", "all"):
+        lower = f"{scheme}_proxy"
+        variable = lower if lower in env else lower.upper()
+        proxy = env.get(variable, "").strip()
+        if not proxy:
+            continue
+        if "://" not in proxy and ":" not in proxy:
+            raise ConfigurationError(
+                f"{variable} is not a usable URL: write it as http://HOST:PORT, or unset it"
+            )
+        whole = proxy if "://" in proxy else f"http://{proxy}"
+        check_url(whole, variable, (*_PROXY_SCHEMES, "socks5", "socks5h"))
+
+
+def _trusting(ca_file: str, called: str = "ca_file") -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    try:
+        context.load_verify_locations(cafile=ca_file)
+    except ssl.SSLError:
+        raise ConfigurationError(f"{called} {ca_file} holds no certificate: give a PEM file") from None
+    except OSError as error:
+        raise ConfigurationError(
+            f"{called} {ca_file} can't be read: {error.strerror}; check the path"
+        ) from None
+    return context

@@ -1,0 +1,291 @@
+"""What a journal says of a run so far, in the shape in which the run can be gone through again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from rlm.models.base import Reply, TokenUsage
+from rlm.prompts.tokens.calibration import Calibration
+from rlm.results import Usage
+from rlm.sandbox.types import CellReport, CellResult, Span, VariableInfo
+
+if TYPE_CHECKING:
+    from rlm.journal import Event
+
+__all__ = ["PastFailure", "PastFolding", "PastReply", "PastRound", "Recording", "Spent"]
+
+
+_NO_CHILDREN = ("root", "summary")
+"""Roles whose calls are not counted among the children's."""
+
+
+@dataclass(frozen=True, slots=True)
+class PastReply:
+    """A reply that was paid for (or, `cached`, taken from another run)."""
+
+    reply: Reply
+    cost_usd: float | None
+    cached: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PastFailure:
+    """Why a child gave its cell no answer, though no reply says so."""
+
+    type: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class PastFolding:
+    """Rounds up to `last_round` that were folded into notes of at most `room` tokens. `message` is what stood
+    for them, None when the run was left before there was one."""
+
+    last_round: int
+    room: int
+    message: str | None = None
+    notes: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PastRound:
+    """A round of the root: the last message it was asked with, its reply, and the result of its cell. `cell`
+    is None when the reply broke the contract, and when the run ended before the cell did. `folding` is what
+    was folded before it was asked."""
+
+    number: int
+    prompt: str
+    reply: Reply
+    final: bool
+    cell: CellResult | None = None
+    folding: PastFolding | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What a run took so far. `seconds` leaves out the time in which nobody ran it; `calibrations` are, by
+    model, what its usage has said of the estimates."""
+
+    calls: int = 0
+    tokens: int = 0
+    cost_usd: float = 0.0
+    cost_known: bool = True
+    seconds: float = 0.0
+    usage: tuple[Usage, ...] = ()
+    calibrations: Mapping[str, Calibration] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """`replies` are by key, in order; `failures` by round and key; `helpers` by round, helper and order of
+    the call. Only what a cell that came to its end was told is in the latter two (and what a tool gave,
+    whatever became of its cell): one that did not is run anew. `limit` is the name of the limit that led to
+    the last round, and its message. `ended` says of each sub-RLM that came to an end why it failed, None when
+    it did not; `below` holds the events of each. `folding` came after the last round. `over`: it goes no
+    further than what is here."""
+
+    rounds: tuple[PastRound, ...] = ()
+    replies: Mapping[str, list[PastReply]] = field(default_factory=dict)
+    failures: Mapping[tuple[int, str], list[PastFailure]] = field(default_factory=dict)
+    helpers: Mapping[tuple[int, str, int], Mapping[str, Any]] = field(default_factory=dict)
+    limit: tuple[str, str] | None = None
+    spent: Spent = field(default_factory=Spent)
+    within: str = ""
+    ended: Mapping[str, PastFailure | None] = field(default_factory=dict)
+    below: Mapping[str, Sequence[Event]] = field(default_factory=dict)
+    over: bool = False
+    folding: PastFolding | None = None
+
+    @classmethod
+    def of(cls, events: Iterable[Event], within: str = "") -> Recording:
+        """What the events of one run, in order, come to; or those of the sub-RLM named `within`. What was
+        spent is that of all the events."""
+        reading = _Reading(within)
+        for event in events:
+            reading.take(event)
+        return reading.recording()
+
+    def part(self, name: str) -> Recording:
+        """That of the sub-RLM which this one began under that name."""
+        return Recording.of(self.below.get(name, ()), f"{self.within}/{name}" if self.within else name)
+
+
+class _Reading:
+    """One pass over the events."""
+
+    def __init__(self, within: str) -> None:
+        self._within = within
+        self._ended: dict[str, PastFailure | None] = {}
+        self._below: dict[str, list[Event]] = {}
+        self._rounds: dict[int, PastRound] = {}
+        self._replies: dict[str, list[PastReply]] = {}
+        self._failures: dict[tuple[int, str], list[PastFailure]] = {}
+        self._helpers: dict[tuple[int, str, int], Mapping[str, Any]] = {}
+        self._limit: tuple[str, str] | None = None
+        self._folding: PastFolding | None = None
+        self._usage: dict[str, Usage] = {}
+        self._calibrations: dict[str, Calibration] = {}
+        self._calls = 0
+        self._seconds = 0.0
+        self._began: float | None = None
+        self._last = 0.0
+
+    def take(self, event: Event) -> None:
+        data = event.data
+        at = data.get("within", "")
+        mine = at == self._within
+        self._hand_down(event, at)
+        match event.kind:
+            case "run_started" | "resumed":
+                self._seconds += 0.0 if self._began is None else self._last - self._began
+                self._began = event.at
+                self._forget_all_unfinished()
+            case "model_call" | "child" if "reply" in data:
+                self._take_reply(data, mine=mine)
+            case "charge":
+                self._calls += data["role"] not in _NO_CHILDREN
+                self._count(data["model"], TokenUsage(**data["usage"]), data["cost_usd"])
+            case "sub_rlm":
+                self._calls += 1
+            case "kernel_died" if self._under(at):  # this one went down with it
+                self._forget_all_unfinished()
+            case _ if mine:
+                self._take_own(event.kind, data)
+            case _:
+                pass
+        self._last = event.at
+
+    def _take_own(self, kind: str, data: Mapping[str, Any]) -> None:
+        """What happened in this run itself, not in one of its sub-RLMs."""
+        match kind:
+            case "child" if data.get("key") is not None:
+                failure = PastFailure(data["error_type"], data["error"])
+                self._failures.setdefault((data["round"], data["key"]), []).append(failure)
+            case "helper":
+                self._helpers[data["round"], data["helper"], data["order"]] = data["result"]
+            case "cell":
+                self._set_cell(data["round"], _cell_result(data["result"]))
+            case "sub_rlm_ended":
+                error = data["error"]
+                self._ended[data["name"]] = error and PastFailure(data["error_type"], error)
+            case "compaction":
+                self._folding = PastFolding(data["last_round"], data["room"], data["message"], data["notes"])
+            case "limit" if "limit" in data:
+                self._limit = (data["limit"], data["message"])
+            case "kernel_died":
+                self._forget_unfinished(data["round"])
+            case "diverged":
+                self._forget_cell(data["round"])
+                self._set_cell(data["round"], None)
+                self._rounds = {n: past for n, past in self._rounds.items() if n <= data["round"]}
+                self._folding = None
+            case _:
+                pass
+
+    def recording(self) -> Recording:
+        seconds = self._seconds + (0.0 if self._began is None else self._last - self._began)
+        costs = [one.cost_usd for one in self._usage.values()]
+        return Recording(
+            rounds=tuple(self._rounds[number] for number in sorted(self._rounds)),
+            replies=self._replies,
+            failures=self._failures,
+            helpers=self._helpers,
+            limit=self._limit,
+            within=self._within,
+            ended=self._ended,
+            below=self._below,
+            folding=self._folding,
+            spent=Spent(
+                calls=self._calls,
+                tokens=sum(one.input_tokens + one.output_tokens for one in self._usage.values()),
+                cost_usd=sum(cost for cost in costs if cost is not None),
+                cost_known=None not in costs,
+                seconds=seconds,
+                usage=tuple(self._usage.values()),
+                calibrations=self._calibrations,
+            ),
+        )
+
+    def _hand_down(self, event: Event, at: str) -> None:
+        """Keep it for the sub-RLMs that it tells of."""
+        if event.kind in ("run_started", "resumed", "kernel_died") and (
+            at == self._within or self._under(at)
+        ):
+            for events in self._below.values():
+                events.append(event)
+        elif at and (not self._within or at.startswith(f"{self._within}/")):
+            name = at.removeprefix(f"{self._within}/").partition("/")[0]
+            self._below.setdefault(name, []).append(event)
+
+    def _under(self, at: str) -> bool:
+        """Whether what happened there happened above this one."""
+        return at != self._within and (not at or self._within.startswith(f"{at}/"))
+
+    def _take_reply(self, data: Mapping[str, Any], *, mine: bool) -> None:
+        reply = Reply(data["reply"], data["finish_reason"], TokenUsage(**data["usage"]))
+        cached = data.get("cached") is True
+        if not mine:
+            pass
+        elif data["role"] == "root":
+            number = data["round"]
+            self._rounds[number] = PastRound(
+                number, data["prompt"], reply, data.get("final") is True, folding=self._folding
+            )
+            self._folding = None
+        elif data.get("key") is not None:
+            past = PastReply(reply, data["cost_usd"], cached)
+            self._replies.setdefault(data["key"], []).append(past)
+            if "last_round" in data:  # a summary of rounds, that is, not one that a job asks for
+                self._folding = PastFolding(data["last_round"], data["room"])
+        if not cached:
+            self._calls += data["role"] not in _NO_CHILDREN
+            known = self._calibrations.get(data["model"], Calibration())
+            self._calibrations[data["model"]] = known.observe(
+                data.get("prompt_tokens", 0), reply.usage.input_tokens
+            )
+            self._count(data["model"], reply.usage, data["cost_usd"])
+
+    def _count(self, model: str, usage: TokenUsage, cost: float | None) -> None:
+        self._usage[model] = self._usage.get(model, Usage(model)).plus(usage, cost)
+
+    def _set_cell(self, number: int, cell: CellResult | None) -> None:
+        past = self._rounds.get(number)
+        if past is not None:
+            self._rounds[number] = replace(past, cell=cell)
+
+    def _forget_all_unfinished(self) -> None:
+        for number in {key[0] for key in self._failures} | {key[0] for key in self._helpers}:
+            self._forget_unfinished(number)
+
+    def _forget_unfinished(self, number: int) -> None:
+        if (past := self._rounds.get(number)) is None or past.cell is None:
+            self._forget_cell(number)
+
+    def _forget_cell(self, number: int) -> None:
+        """What the cell of that round was told: it will be run anew."""
+        self._failures = {key: value for key, value in self._failures.items() if key[0] != number}
+        self._helpers = {
+            # What a tool did is done: it must not be done twice.
+            key: value
+            for key, value in self._helpers.items()
+            if key[0] != number or "value" in value
+        }
+
+
+def _cell_result(data: Mapping[str, Any]) -> CellResult:
+    """A CellResult that `asdict` and JSON have been through."""
+    report = data["report"]
+    return CellResult(
+        **{
+            **data,
+            "report": CellReport(
+                read=tuple(Span(*span) for span in report["read"]),
+                scanned=tuple(Span(*span) for span in report["scanned"]),
+                changed=tuple(VariableInfo(**variable) for variable in report["changed"]),
+                rebound=tuple(report["rebound"]),
+                stdout_chars=report["stdout_chars"],
+            ),
+        }
+    )

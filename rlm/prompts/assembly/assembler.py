@@ -1,0 +1,298 @@
+"""The one pipeline every prompt comes out of.
+
+gather → validate → order → measure → reserve → fill → degrade → render → measure the render → report.
+
+It is pure: equal inputs give equal bytes, nothing is read but the arguments, and they are left as they
+were. What it promises: the rendered prompt, measured whole, takes at most `Budget.allowed` tokens, or
+BudgetExceeded is raised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from rlm.prompts.assembly.budget import Budget
+from rlm.prompts.assembly.derived_sections import Followers
+from rlm.prompts.assembly.measure import Measure
+from rlm.prompts.assembly.policy import Never
+from rlm.prompts.assembly.render import (
+    JOINER,
+    PromptMessage,
+    RenderedSection,
+    cache_borders,
+    messages_of,
+    prefix_hash,
+)
+from rlm.prompts.assembly.report import Decision, Report, Totals
+from rlm.prompts.assembly.section import Citation, Section, faults_of, stability_rank
+from rlm.prompts.assembly.section_fitter import Fitting
+from rlm.prompts.errors import BudgetExceeded, SectionError
+
+__all__ = ["AssembledPrompt", "assemble"]
+
+
+@dataclass(frozen=True, slots=True)
+class AssembledPrompt:
+    """A prompt ready to be sent.
+
+    `messages` in order, system first; `text` is the same as one string. `sections` holds every section
+    in the order rendered, also those that are empty; `citations` those of the items that went in.
+    """
+
+    text: str
+    messages: tuple[PromptMessage, ...]
+    sections: tuple[RenderedSection, ...]
+    citations: tuple[Citation, ...]
+    report: Report
+
+    def to_json(self) -> dict[str, Any]:
+        """prompt (one text, or {system, user} where there are both), sections, report."""
+        roles = {message.role for message in self.messages}
+        return {
+            "prompt": {"system": self.system, "user": self.user}
+            if {"system", "user"} <= roles
+            else self.text,
+            "sections": [section.to_json() for section in self.sections],
+            "report": self.report.to_json(),
+        }
+
+    @property
+    def system(self) -> str:
+        """The text of the system messages."""
+        return JOINER.join(message.content for message in self.messages if message.role == "system")
+
+    @property
+    def user(self) -> str:
+        """The text of the user messages."""
+        return JOINER.join(message.content for message in self.messages if message.role == "user")
+
+
+def assemble(
+    sections: Iterable[Section],
+    budget: Budget,
+    *,
+    may_exceed: bool = False,
+    remedy: str = "shorten them or raise the budget",
+) -> AssembledPrompt:
+    """The prompt made of `sections` within `budget`.
+
+    Required sections are served first, then the others, each by priority. With `may_exceed`, required
+    sections that do not fit go in all the same and `Report.over_budget` says so. `remedy` ends the message
+    of BudgetExceeded. Raises SectionError and BudgetExceeded.
+    """
+    gathered = tuple(sections)
+    faults = faults_of(gathered) + budget.faults()
+    if faults:
+        raise SectionError(tuple(faults))
+    ordered = sorted(gathered, key=lambda section: section.order)
+    if budget.allowed < 0:
+        remedy = f"the headroom is larger than the budget; {remedy}"
+    assembly = _Assembly(ordered, budget, may_exceed, remedy)
+    if budget.allowed < 0:
+        raise assembly.too_large(assembly.fittings().values())
+    cut = step = 0
+    while True:
+        fittings = assembly.fill(cut)
+        rendered = [_rendered(fitting) for fitting in fittings]
+        messages = messages_of(rendered)
+        text = JOINER.join(message.content for message in messages)
+        tokens = assembly.measured(messages, text)
+        if tokens <= budget.allowed or assembly.exceeded:
+            break
+        # Texts measured apart may come to less than the whole: leave more room, ever faster, but never
+        # more than half of what is left at once.
+        left = assembly.allowed - cut
+        step = max(1, min(max(left - left * budget.allowed // tokens, 2 * step), left // 2))
+        cut += step
+    return AssembledPrompt(
+        text=text,
+        messages=messages,
+        sections=tuple(rendered),
+        citations=tuple(citation for fitting in fittings for citation in fitting.citations()),
+        report=_report(ordered, fittings, rendered, budget, tokens),
+    )
+
+
+class _Assembly:
+    """The sections on their way through reserve, fill and degrade. Sizes are those of its measure."""
+
+    def __init__(self, ordered: Sequence[Section], budget: Budget, may_exceed: bool, remedy: str) -> None:
+        self.ordered = ordered
+        self.derived = [section for section in ordered if section.derived is not None]
+        self.budget = budget
+        self.may_exceed = may_exceed
+        self.remedy = remedy
+        self.measure = Measure(budget.counter)
+        self.sizes = {
+            section.id: self.measure.each([item.text for item in section.items]) for section in ordered
+        }
+        self.allowed = self.measure.bound(budget.allowed)
+        self.joiner = self.measure(JOINER)
+        self.exceeded = False
+
+    def measured(self, messages: Sequence[PromptMessage], text: str) -> int:
+        """Tokens of the prompt as the budget wants it measured."""
+        if self.budget.by_message:
+            return sum(self.measure.count(message.content) for message in messages)
+        return self.measure.count(text)
+
+    def fittings(self) -> dict[str, Fitting]:
+        """The sections before anything is done to them, by id."""
+        return {
+            section.id: Fitting(section, self.measure, self.sizes[section.id]) for section in self.ordered
+        }
+
+    def fill(self, cut: int) -> list[Fitting]:
+        """Fit every section, leaving `cut` of what is allowed free; in the order of rendering."""
+        fittings = self.fittings()
+        queue = sorted(
+            (fitting for fitting in fittings.values() if fitting.section.derived is None),
+            key=lambda fitting: (not fitting.section.required, -fitting.section.priority),
+        )
+        # The first section stands without a joiner, and so do messages that are measured apart.
+        room = self.allowed - cut + self.joiner * (1 + self._free_borders())
+        floors = {fitting.section.id: self._floor(fitting) for fitting in queue}
+        kept_free = {True: 0, False: 0}
+        for fitting in queue:
+            kept_free[fitting.section.required] += floors[fitting.section.id]
+        pools = {
+            section.pool: self.measure.bound(bound)
+            for section in self.ordered
+            if section.pool is not None and (bound := self.budget.cap(section.pool)) is not None
+        }
+        nobody = Followers((), (), self.measure, 0)
+        used = 0
+        for fitting in queue:
+            section = fitting.section
+            derived = [part for part in self.derived if part.derived and part.derived.of == section.id]
+            followers = Followers(derived, section.items, self.measure, self.joiner) if derived else nobody
+            if not fitting.empty:
+                kept_free[section.required] -= floors[section.id]
+                left = room - used - kept_free[section.required] - self.joiner
+                used += self._fitted(fitting, left, pools, followers, fittings)
+            for part in followers.sections():
+                sizes = self.measure.each([item.text for item in part.items])
+                follower = fittings[part.id] = Fitting(part, self.measure, sizes)
+                left = room - used - kept_free[section.required] - self.joiner
+                if not follower.empty:
+                    used += self._fitted(follower, left, pools, nobody, fittings)
+        return list(fittings.values())
+
+    def _fitted(
+        self,
+        fitting: Fitting,
+        left: int,
+        pools: dict[str, int],
+        followers: Followers,
+        fittings: dict[str, Fitting],
+    ) -> int:
+        """What the section takes, with its joiner, once it is fitted into what is left."""
+        section = fitting.section
+        caps = [
+            self.measure.bound(cap)
+            for cap in (section.max_tokens, self.budget.cap(section.id))
+            if cap is not None
+        ]
+        if section.pool in pools:
+            caps.append(pools[section.pool or ""])
+        bound = min([left, *caps])
+        fits = fitting.fit(bound, followers)
+        if section.required and (fitting.empty or not fits):
+            if self.may_exceed:
+                self.exceeded = True
+            elif bound < left:
+                tokens = self.measure.tokens
+                raise BudgetExceeded(tokens(fitting.whole), tokens(bound), (section.id,), self.remedy)
+            else:
+                raise self.too_large(fittings.values())
+        elif not fits:
+            fitting.drop(f"its section had {max(self.measure.tokens(bound), 0):,} tokens")
+        if fitting.empty:
+            return 0
+        taken = fitting.cost + self.joiner
+        if section.pool in pools:
+            pools[section.pool or ""] -= taken
+        return taken
+
+    def _free_borders(self) -> int:
+        """Borders between messages at which the joiner is not counted; both sides are sure to be there."""
+        if not self.budget.by_message:
+            return 0
+        roles = [
+            section.role
+            for section in self.ordered
+            if section.required and any(item.text for item in section.items)
+        ]
+        return sum(former != latter for former, latter in pairwise(roles))
+
+    def _floor(self, fitting: Fitting) -> int:
+        """What is kept free for a section while those before it are filled."""
+        section = fitting.section
+        if section.required and all(isinstance(step, Never) for step in section.ladder):
+            kept = fitting.whole
+        elif section.min_tokens:
+            kept = min(fitting.whole, self.measure.bound(section.min_tokens))
+        else:
+            kept = 0
+        return kept + self.joiner if kept else 0
+
+    def too_large(self, fittings: Iterable[Fitting]) -> BudgetExceeded:
+        """The error that names what is required and does not fit."""
+        costs = {
+            fitting.section.id: fitting.whole
+            for fitting in fittings
+            if fitting.section.required and any(item.text for item in fitting.section.items)
+        }
+        largest = tuple(sorted(costs, key=lambda name: -costs[name]))
+        needed = self.measure.tokens(sum(costs.values()) + self.joiner * max(len(costs) - 1, 0))
+        needed = max(needed, self.budget.allowed + 1)  # the whole may take more than its parts
+        return BudgetExceeded(needed, self.budget.allowed, largest, self.remedy)
+
+
+def _rendered(fitting: Fitting) -> RenderedSection:
+    section = fitting.section
+    texts = fitting.texts()
+    text = section.prefix + section.separator.join(texts) + section.suffix if texts else ""
+    return RenderedSection(section.id, section.role, text, fitting.tokens, section.stability)
+
+
+def _report(
+    ordered: Sequence[Section],
+    fittings: Sequence[Fitting],
+    rendered: Sequence[RenderedSection],
+    budget: Budget,
+    tokens: int,
+) -> Report:
+    decisions: list[Decision] = []
+    actions: list[str] = []
+    for fitting in fittings:
+        decisions += fitting.decisions
+        actions += fitting.actions
+    items = sum(decision.tokens_after for decision in decisions)
+    warnings = tuple(
+        f"section {earlier.id!r} ({earlier.stability}) stands before {later.id!r} ({later.stability}): "
+        f"what follows it is not cached"
+        for earlier, later in pairwise(section for section in rendered if section.text)
+        if stability_rank(earlier.stability) > stability_rank(later.stability)
+    )
+    return Report(
+        decisions=tuple(decisions),
+        order=tuple(section.id for section in ordered),
+        totals=Totals(
+            budget=budget.total,
+            headroom=budget.headroom,
+            allowed=budget.allowed,
+            items=items,
+            framing=tokens - items,
+            prompt=tokens,
+        ),
+        actions=tuple(actions),
+        warnings=warnings,
+        counter=f"{budget.counter.name}/{budget.counter.version}",
+        prefix_hash=prefix_hash(rendered),
+        over_budget=tokens > budget.allowed,
+        cache_borders=cache_borders(rendered),
+    )

@@ -1,0 +1,87 @@
+"""The sections derived from one that is being filled: what they would take, item by item."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from rlm.prompts.assembly.measure import Measure
+from rlm.prompts.assembly.section import Derived, Item, Section
+
+__all__ = ["Followers"]
+
+
+class Followers:
+    """Knows what the derived sections take with the items that have entered, and with one more.
+
+    Items go by their place among `items`.
+    """
+
+    def __init__(
+        self, sections: Sequence[Section], items: Sequence[Item], measure: Measure, joiner: int
+    ) -> None:
+        self._measure = measure
+        self._joiner = joiner
+        self._sections = [(part, part.derived) for part in sections if part.derived is not None]
+        self._keys: list[dict[str, None]] = [{} for _ in self._sections]
+        self._items = items
+        self._offered: dict[tuple[str | None, ...], int] = {}  # one item, beside what has entered so far
+        self.cost = self._reckon()
+
+    def __bool__(self) -> bool:
+        return bool(self._sections)
+
+    def offer(self, places: Sequence[int]) -> int:
+        """What the derived sections take once these have entered as well; nothing is kept of it."""
+        if len(places) > 1:
+            return self._tried(places)
+        items = [self._items[place] for place in places]
+        wanted = tuple([derived.key(item) for item in items for _, derived in self._sections])
+        cost = self._offered.get(wanted)
+        if cost is None:
+            cost = self._offered[wanted] = self._tried(places)
+        return cost
+
+    def accept(self, places: Sequence[int]) -> None:
+        """These have entered."""
+        if any(self._add(places)):
+            self.cost = self._reckon()
+            self._offered.clear()
+
+    def sections(self) -> list[Section]:
+        """The derived sections with their text as an item."""
+        return [
+            replace(part, items=(Item(part.id, text),) if (text := derived.text(keys)) else ())
+            for (part, derived), keys in zip(self._sections, self._keys, strict=True)
+        ]
+
+    def _tried(self, places: Sequence[int]) -> int:
+        added = self._add(places)
+        cost = self._reckon() if any(added) else self.cost
+        for keys, new in zip(self._keys, added, strict=True):
+            for key in new:
+                del keys[key]
+        return cost
+
+    def _add(self, places: Sequence[int]) -> list[list[str]]:
+        items = [self._items[place] for place in places]
+        added = []
+        for (_, derived), keys in zip(self._sections, self._keys, strict=True):
+            wanted = dict.fromkeys(map(derived.key, items))
+            new = [key for key in wanted if key is not None and key not in keys]
+            keys.update(dict.fromkeys(new))
+            added.append(new)
+        return added
+
+    def _reckon(self) -> int:
+        return sum(
+            self._size(part, derived, keys)
+            for (part, derived), keys in zip(self._sections, self._keys, strict=True)
+        )
+
+    def _size(self, part: Section, derived: Derived, keys: dict[str, None]) -> int:
+        text = derived.text(keys)
+        if not text:
+            return 0
+        frame = self._measure(part.prefix) + self._measure(part.suffix)
+        return frame + self._measure.once(text) + self._joiner

@@ -1,0 +1,150 @@
+"""What a prompt is gathered from: sections, made of items."""
+
+from __future__ import annotations
+
+from collections import Counter as Tally
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from rlm.prompts.assembly.policy import NEVER, Drop, Gate, Policy, Skip, StopFirst
+
+__all__ = [
+    "Citation",
+    "Derived",
+    "Item",
+    "MessageRole",
+    "Section",
+    "Stability",
+    "faults_of",
+    "stability_rank",
+]
+
+MessageRole = Literal["system", "user", "assistant"]
+Stability = Literal["static", "session", "turn", "volatile"]
+
+_STABILITIES: dict[Stability, int] = {"static": 0, "session": 1, "turn": 2, "volatile": 3}
+
+
+def stability_rank(stability: Stability) -> int:
+    """0 for what never changes, 3 for what changes with every call."""
+    return _STABILITIES[stability]
+
+
+class Citation(NamedTuple):
+    """Where an item's text comes from, under the marker that the prompt shows for it."""
+
+    marker: str
+    pack_id: str
+    doc_id: str
+    heading_path: tuple[str, ...] = ()
+    span_offsets: tuple[tuple[int, int], ...] = ()
+
+
+class Item(NamedTuple):
+    """A piece of text that enters, changes or stays out as one. A tuple, because there may be thousands.
+
+    Who enters first: `priority` (higher first), `score` (higher first, NaN last), `order`. Where it
+    stands: `order`, then its place among `items`. `variants` are shorter texts, longest first. `tier` is
+    the level of detail it belongs to (0 or None: the base). Items of one `group` go in or out together.
+    """
+
+    id: str
+    text: str
+    variants: tuple[str, ...] = ()
+    score: float = 0.0
+    priority: int = 0
+    order: int = 0
+    tier: int | None = None
+    domain: str | None = None
+    citation: Citation | None = None
+    group: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """A section's text made from what went into the section `of`, which keeps room for it.
+
+    `key` names what of an item matters to the text (None: nothing); `text` is given the keys of the items
+    that are in, in the order they entered, to be read only. The section `of` is filled by StopFirst (the text
+    must then not get shorter as items enter) or Skip.
+    """
+
+    of: str
+    key: Callable[[Item], str | None]
+    text: Callable[[dict[str, None]], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A part of the prompt. `order` says where it stands, `priority` (higher first) who gets the tokens.
+
+    A required section goes in, changed at most as its policy allows. `min_tokens` is kept free for a
+    section while those of higher priority (of the required, or of the others) are filled; `max_tokens`
+    bounds it. `prefix` and `suffix`
+    frame the items, `separator` stands between them; a section without items leaves no frame. Sections
+    of one `pool` share the bound that `Budget.per_section` sets under the pool's name. A `derived` section
+    has no items of its own.
+    """
+
+    id: str
+    role: MessageRole
+    order: int
+    priority: int
+    required: bool = False
+    min_tokens: int = 0
+    max_tokens: int | None = None
+    policy: Policy | tuple[Policy, ...] = NEVER
+    stability: Stability = "session"
+    items: tuple[Item, ...] = ()
+    prefix: str = ""
+    suffix: str = ""
+    separator: str = "\n\n"
+    pool: str | None = None
+    derived: Derived | None = None
+
+    @property
+    def ladder(self) -> tuple[Policy, ...]:
+        """The policies in the order they are tried."""
+        return self.policy if isinstance(self.policy, tuple) else (self.policy,)
+
+
+def faults_of(sections: Sequence[Section]) -> list[str]:
+    """Everything that is wrong with these sections, one line each; empty when nothing is."""
+    faults = []
+    if len({section.id for section in sections}) < len(sections):
+        faults += [
+            f"section {name!r} is there {n} times: give every section its own id"
+            for name, n in Tally(section.id for section in sections).items()
+            if n > 1
+        ]
+    for section in sections:
+        if len({item.id for item in section.items}) < len(section.items):
+            twice = [name for name, n in Tally(item.id for item in section.items).items() if n > 1]
+            faults.append(f"section {section.id!r} holds {twice[0]!r} more than once: item ids must differ")
+        if section.max_tokens is not None and section.max_tokens < section.min_tokens:
+            faults.append(f"section {section.id!r} has max_tokens below min_tokens: raise the maximum")
+        if section.min_tokens < 0 or (section.max_tokens is not None and section.max_tokens < 0):
+            faults.append(f"section {section.id!r} has a negative token bound: use 0 or more")
+        if not section.ladder:
+            faults.append(f"section {section.id!r} has no policy: use Never() to allow no change")
+        if section.required and any(isinstance(step, (Drop, Gate)) for step in section.ladder):
+            faults.append(f"section {section.id!r} is required and may be dropped or gated: choose one")
+    sources = {section.id: section for section in sections if section.derived is None}
+    for section in sections:
+        if section.derived is not None:
+            source = sources.get(section.derived.of)
+            if source is None or len(source.ladder) != 1 or not isinstance(source.policy, StopFirst | Skip):
+                faults.append(
+                    f"section {section.id!r} is derived from {section.derived.of!r}, which must be a section "
+                    "with items of its own and the one policy StopFirst() or Skip()"
+                )
+            if section.items:
+                faults.append(f"section {section.id!r} is derived and has items: give it one or the other")
+    last_system = max((section.order for section in sections if section.role == "system"), default=None)
+    faults += [
+        f"section {section.id!r} ({section.role}) stands before a system section: system text comes first"
+        for section in sections
+        if last_system is not None and section.role != "system" and section.order < last_system
+    ]
+    return faults

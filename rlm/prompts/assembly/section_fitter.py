@@ -1,0 +1,324 @@
+"""Fitting one section into the room there is for it: choosing items, then the steps of its policy."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Sequence
+
+from rlm.prompts.assembly.derived_sections import Followers
+from rlm.prompts.assembly.measure import Measure
+from rlm.prompts.assembly.policy import (
+    Compress,
+    Drop,
+    Gate,
+    Never,
+    Skip,
+    StopFirst,
+    Summarize,
+    TierDown,
+    Trim,
+)
+from rlm.prompts.assembly.report import Decision, DecisionStatus
+from rlm.prompts.assembly.section import Citation, Item, Section
+from rlm.prompts.assembly.trim import trim_text
+
+__all__ = ["Fitting"]
+
+_FITS: tuple[DecisionStatus, str] = ("included", "fits")
+
+
+class Fitting:
+    """A section being fitted. After `fit`, `texts` and `decisions` say what became of it.
+
+    `cost` is what it takes now, 0 when nothing is left: items, separators and frame, each measured alone.
+    `whole` is what it took before anything was done. Both, like every room here, are sizes of the measure.
+    Items go by their place in the section: lists of numbers, because there may be ten thousand of them.
+    """
+
+    __slots__ = (
+        "_before",
+        "_fates",
+        "_frame",
+        "_groups",
+        "_measure",
+        "_order",
+        "_separator",
+        "_sizes",
+        "_texts",
+        "actions",
+        "cost",
+        "section",
+        "whole",
+    )
+
+    def __init__(self, section: Section, measure: Measure, sizes: Sequence[int]) -> None:
+        """`sizes` are those of the items' texts."""
+        self.section = section
+        self._measure = measure
+        self.actions: list[str] = []
+        self._frame = measure(section.prefix) + measure(section.suffix)
+        self._separator = measure(section.separator)
+        self._before = sizes
+        self._sizes = list(sizes)
+        self._texts: list[str | None] = [item.text for item in section.items]
+        self._fates: dict[int, tuple[DecisionStatus, str]] = {}
+        self._groups: dict[int, list[int]] = {}
+        self._order: list[int] | None = None
+        for place, text in enumerate(self._texts):
+            if not text:
+                self._out(place, "its text is empty")
+        self.cost = self.whole = self._reckon()
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is left, or nothing ever was."""
+        return self._texts.count(None) == len(self._texts)  # a text may well cost nothing
+
+    @property
+    def decisions(self) -> list[Decision]:
+        """One for every item of the section, in the order given."""
+        name, fates = self.section.id, self._fates
+        before, after = map(self._measure.tokens_each, (self._before, self._sizes))
+        return [
+            Decision(name, item.id, *fates.get(place, _FITS), old, new)
+            for place, (item, old, new) in enumerate(zip(self.section.items, before, after, strict=True))
+        ]
+
+    @property
+    def tokens(self) -> int:
+        """`cost` in tokens."""
+        return self._measure.tokens(self.cost)
+
+    def texts(self) -> list[str]:
+        """The texts that are in, in the order they stand."""
+        return [text for place in self._standing() if (text := self._texts[place]) is not None]
+
+    def citations(self) -> list[Citation]:
+        """The citations of what is in, in the order it stands."""
+        items = self.section.items
+        return [found for place in self._standing() if (found := items[place].citation) is not None]
+
+    def drop(self, reason: str) -> None:
+        """Take the whole section out."""
+        for place in self._kept():
+            self._out(place, reason)
+        self.cost = 0
+
+    def fit(self, room: int, followers: Followers) -> bool:
+        """Bring the section, and what is derived from it, within `room` as its policy allows; False when
+        that can't be done.
+
+        A False leaves the section as the last step made it: drop it, or give up.
+        """
+        for step in self.section.ladder:
+            before = self.cost
+            match step:
+                case StopFirst() | Skip() | Gate():
+                    self._enter(room, step, followers)
+                case _ if before <= room:
+                    continue
+                case Never():
+                    return False
+                case Trim():
+                    self._trim(room, step)
+                case Compress():
+                    self._compress(room)
+                case TierDown():
+                    self._tier_down(room)
+                case Summarize():
+                    self._summarize(room, step)
+                case Drop():
+                    self.drop("its section gave way")
+            self.cost = self._reckon()
+            if self.cost != before:
+                name, tokens = type(step).__name__.lower(), self._measure.tokens
+                self.actions.append(
+                    f"{name} {self.section.id}: {tokens(before):,} to {tokens(self.cost):,} tokens"
+                )
+        return self.cost <= room
+
+    def _kept(self) -> list[int]:
+        return [place for place, text in enumerate(self._texts) if text is not None]
+
+    def _standing(self) -> list[int]:
+        items = self.section.items
+        return sorted(self._kept(), key=lambda place: items[place].order)
+
+    def _out(self, place: int, reason: str) -> None:
+        self._texts[place], self._sizes[place] = None, 0
+        self._fates[place] = ("dropped", reason)
+
+    def _become(self, place: int, text: str, status: DecisionStatus, reason: str) -> None:
+        self._texts[place], self._sizes[place] = text, self._measure(text)
+        self._fates[place] = (status, reason)
+
+    def _reckon(self) -> int:
+        kept = len(self._texts) - self._texts.count(None)
+        return self._frame + sum(self._sizes) + self._separator * (kept - 1) if kept else 0
+
+    def _ranked(self) -> list[int]:
+        """The places, those that matter most first; of a group only its first, the others in `_groups`."""
+        if self._order is None:
+            self._order = _by_importance(self.section.items)
+            if any(item.group is not None for item in self.section.items):
+                self._order = self._grouped(self._order)
+        return self._order
+
+    def _grouped(self, order: list[int]) -> list[int]:
+        leaders: dict[str, int] = {}
+        for place in order:
+            group = self.section.items[place].group
+            if group is not None:
+                self._groups.setdefault(leaders.setdefault(group, place), []).append(place)
+        return [place for place in order if place in self._groups or self.section.items[place].group is None]
+
+    def _unit(self, place: int) -> list[int]:
+        """What enters or leaves together with `place`, so far as it is still in."""
+        if place not in self._groups:
+            return [] if self._texts[place] is None else [place]
+        return [member for member in self._groups[place] if self._texts[member] is not None]
+
+    def _enter(self, room: int, step: StopFirst | Skip | Gate, followers: Followers) -> None:
+        everything = self.cost if self._kept() else 0
+        if not isinstance(step, Gate) and everything <= room:
+            kept = self._kept() if followers else []
+            ranked = [member for place in self._ranked() for member in self._unit(place)] if kept else []
+            if everything + followers.offer(ranked) <= room:
+                followers.accept(ranked)
+                return
+        if isinstance(step, StopFirst):
+            self._stop_first(room, followers)
+        else:
+            self._skip(room, step.tokens if isinstance(step, Gate) else -math.inf, followers)
+
+    def _stop_first(self, room: int, followers: Followers) -> None:
+        left = room - self._frame + self._separator
+        ranked = [unit for place in self._ranked() if (unit := self._unit(place))]
+        units: list[list[int]] = []
+        used = [0]
+        for unit in ranked:
+            total = used[-1] + sum([self._sizes[place] + self._separator for place in unit])
+            if total > left:
+                break
+            units.append(unit)
+            used.append(total)
+
+        def over(count: int) -> bool:
+            first = [place for unit in units[:count] for place in unit]
+            return used[count] + followers.offer(first) > left
+
+        entered = len(units)
+        if followers:
+            entered = max(bisect_left(range(len(units) + 1), True, key=over) - 1, 0)
+            followers.accept([place for unit in units[:entered] for place in unit])
+        remaining = max(self._measure.tokens(left - used[entered] - followers.cost - self._separator), 0)
+        reason = f"only {remaining:,} tokens were left"
+        for unit in ranked[entered:]:
+            for place in unit:
+                self._out(place, reason)
+            reason = "one before it did not fit"
+
+    def _skip(self, room: int, gate: float, followers: Followers) -> None:
+        left = room - self._frame + self._separator
+        tokens, separator, sizes, texts = self._measure.tokens, self._separator, self._sizes, self._texts
+        closed = reason = ""
+        for place in self._ranked():
+            if place in self._groups:
+                unit = self._unit(place)
+                need = sum([sizes[member] + separator for member in unit])
+            elif texts[place] is None:
+                continue
+            else:
+                unit, need = [place], sizes[place] + separator
+            if gate >= 0 and not closed and tokens(left - separator) <= gate:
+                closed = f"no more than {gate:,} tokens were left"
+            if need <= left and not closed:
+                if not followers:
+                    left, reason = left - need, ""
+                    continue
+                if need + followers.offer(unit) <= left:
+                    followers.accept(unit)
+                    left, reason = left - need, ""
+                    continue
+            reason = (
+                closed
+                or reason
+                or f"only {max(tokens(left - followers.cost - separator), 0):,} tokens were left"
+            )
+            for member in unit:
+                self._out(member, reason)
+
+    def _trim(self, room: int, step: Trim) -> None:
+        left = room - self._frame + self._separator
+        full = False
+        for place in self._ranked():
+            unit = self._unit(place)
+            need = sum(self._sizes[member] + self._separator for member in unit)
+            if need <= left and not full:
+                left -= need
+                continue
+            if not full and len(unit) == 1 and left > self._separator:
+                text = self._texts[unit[0]] or ""
+                shorter = trim_text(text, left - self._separator, step.keep, self._measure.once)
+                if shorter is not None:
+                    self._become(unit[0], shorter, "trimmed", f"cut to {step.keep}")
+                    unit = []
+            full = True
+            for member in unit:
+                self._out(member, "cut away to make room")
+
+    def _compress(self, room: int) -> None:
+        items = self.section.items
+        for level in range(max((len(item.variants) for item in items), default=0)):
+            for leader in reversed(self._ranked()):
+                for place in self._unit(leader):
+                    if self.cost <= room:
+                        return
+                    if level >= len(items[place].variants):
+                        continue
+                    shorter = items[place].variants[level]
+                    before = self._sizes[place]
+                    if shorter and self._measure(shorter) < before:
+                        self._become(place, shorter, "compressed", f"variant {level + 1}, to save tokens")
+                        self.cost -= before - self._sizes[place]
+
+    def _tier_down(self, room: int) -> None:
+        items = self.section.items
+        while self.cost > room:
+            kept = self._kept()
+            highest = max((items[place].tier or 0 for place in kept), default=0)
+            if highest <= 0:
+                return
+            for place in kept:
+                if (items[place].tier or 0) == highest:
+                    self._out(place, f"tier {highest} left to make room")
+            self.cost = self._reckon()
+
+    def _summarize(self, room: int, step: Summarize) -> None:
+        standing = self._standing()
+        left = self._measure.tokens(room - self._frame)
+        if not standing or left <= 0:
+            return
+        whole = self.section.separator.join(self.texts())
+        summary = self._measure.summary(step, whole, left)
+        if not summary.strip() or self._measure(summary) > room - self._frame:
+            self.actions.append(f"summarize {self.section.id}: the summary was empty or too long, not used")
+            return
+        first = standing[0]
+        self._become(first, summary, "summarized", f"one summary of {len(standing):,} items")
+        for place in standing[1:]:
+            self._out(place, f"in the summary at {self.section.items[first].id}")
+
+
+def _by_importance(items: Sequence[Item]) -> list[int]:
+    """Places by priority, then score (NaN last), then order: one stable sort each, as numbers sort fast."""
+    places = sorted(range(len(items)), key=[item.order for item in items].__getitem__)
+    scores = [-item.score for item in items]
+    if any(map(math.isnan, scores)):
+        numbers = [(True, 0.0) if math.isnan(score) else (False, score) for score in scores]
+        places.sort(key=numbers.__getitem__)
+    else:
+        places.sort(key=scores.__getitem__)
+    places.sort(key=[-item.priority for item in items].__getitem__)
+    return places

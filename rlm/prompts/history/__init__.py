@@ -1,0 +1,36 @@
+"""Chat histories that outgrow a window: a summary for what is old, the rest word for word."""
+
+from rlm.prompts.history.cache import SummaryCache
+from rlm.prompts.history.compaction import (
+    AsyncSummarizer,
+    CompactedHistory,
+    Summarizer,
+    compact_history,
+    compact_history_async,
+    drive_async,
+)
+from rlm.prompts.history.cues import HEADINGS
+from rlm.prompts.history.extract import Extraction, Telling, extract
+from rlm.prompts.history.message import Message
+from rlm.prompts.history.summary import BREAK, SUMMARY_PROMPT, Folding, Summary, chunks, summarizing
+
+__all__ = [
+    "BREAK",
+    "HEADINGS",
+    "SUMMARY_PROMPT",
+    "AsyncSummarizer",
+    "CompactedHistory",
+    "Extraction",
+    "Folding",
+    "Message",
+    "Summarizer",
+    "Summary",
+    "SummaryCache",
+    "Telling",
+    "chunks",
+    "compact_history",
+    "compact_history_async",
+    "drive_async",
+    "extract",
+    "summarizing",
+]

@@ -1,0 +1,114 @@
+"""What a chat says again and again, and what it says once: which of its words tell anything."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter as Tally
+from collections.abc import Collection, Sequence
+
+from rlm.prompts.history.sentences import UNSPACED
+
+__all__ = ["Commonness", "words_of"]
+
+_WORD = re.compile(rf"[{UNSPACED}]|[^\W{UNSPACED}]+(?:['’][^\W{UNSPACED}]+)?")
+_NUMBER = re.compile(r"\d+")
+_QUOTED = re.compile(r"`[^`\n]+`|\"[^\"\n]{2,60}\"|“[^”\n]{2,60}”|«[^»\n]{2,60}»|「[^」\n]{2,60}」")
+_TOKEN = re.compile(rf"[^\s{UNSPACED}\u3000-\u303f\uff00-\uffef]+")
+_AROUND = ".,;:!?()[]{}<>\"'`“”‘’*¿¡«»"
+_FIGURE = re.compile(r"[#$€£¥₹~≈<>=≤≥±+-]{0,2}\d")
+_OFTEN = 0.05  # share of the messages in which a turn of phrase is only a habit
+_USUAL = 0.7  # a cue that is less rare than this (1 is once in a chat, 0 in every message) tells less
+
+
+def words_of(text: str) -> list[str]:
+    """The words of `text`; of a script that does not part them, every character."""
+    return _WORD.findall(text)
+
+
+def _is_code(word: str) -> bool:
+    """Whether it is a path, a file, an address, an identifier or an abbreviation."""
+    inside = word[1:-1]
+    return (
+        any(sign in inside for sign in "/\\_.=@")
+        or word.startswith(("--", "/", "~", "@", "#"))
+        or any(letter.isupper() for letter in word[1:])
+        or (any(letter.isdigit() for letter in word[1:]) and any(letter.isalpha() for letter in word))
+    )
+
+
+class Commonness:
+    """How much of a sentence the chat says again and again: small talk, progress lines, log formats.
+
+    `split` are the messages, each in sentences; `cues` the turns of phrase found in each of them."""
+
+    def __init__(self, split: Sequence[Sequence[str]], cues: Sequence[Collection[str]] = ()) -> None:
+        self._grams: Tally[tuple[str, ...]] = Tally()
+        self._words: Tally[str] = Tally()
+        self._small: set[str] = set()
+        for sentences in split:
+            grams: set[tuple[str, ...]] = set()
+            words: set[str] = set()
+            for sentence in sentences:
+                shape = self._shape(sentence)
+                grams.update(zip(shape, shape[1:], shape[2:], strict=False))
+                words.update(shape)
+                words.update(
+                    word for token in _TOKEN.findall(sentence) if _FIGURE.match(word := token.strip(_AROUND))
+                )
+                self._small.update(word for word in words_of(sentence) if word.islower())
+            self._grams.update(grams)
+            self._words.update(words)
+        self._cues: Tally[str] = Tally(cue for found in cues for cue in found)
+        self._scale = math.log(max(3, len(split)))
+        self._often = math.log(max(4.0, _OFTEN * len(split)) / 2)
+
+    @staticmethod
+    def _shape(sentence: str) -> list[str]:
+        return [_NUMBER.sub("0", word.casefold()) for word in words_of(sentence)]
+
+    def _rare(self, word: str) -> float:
+        """1 for a word of one message, 0 for a word of all."""
+        return 1 - math.log(max(1, self._words[word])) / self._scale
+
+    def _rarest(self, piece: str) -> float:
+        return max((self._rare(word) for word in self._shape(piece)), default=0.0)
+
+    def cue(self, phrase: str) -> float:
+        """How much a turn of phrase tells in this chat: 1, and less when it is in everybody's mouth."""
+        return min(1.0, (1 - math.log(max(1, self._cues[phrase])) / self._scale) / _USUAL)
+
+    def tells(self, word: str) -> bool:
+        """Whether the word is not among those that are everywhere."""
+        return self._rare(_NUMBER.sub("0", word.casefold())) > 0.4
+
+    def fresh(self, sentence: str) -> float:
+        """0 for what is always said, to 1 for what is said once, in words that are rare."""
+        shape = self._shape(sentence)
+        grams = list(zip(shape, shape[1:], shape[2:], strict=False))
+        if not grams:
+            return 0.0
+        new = sum(
+            min(1.0, max(0.0, 1 - math.log(max(2, self._grams[gram]) / 2) / self._often)) for gram in grams
+        )
+        rare = sorted((self._rare(word) for word in set(shape)), reverse=True)[:5]
+        return new / len(grams) * (0.4 + 0.6 * sum(rare) / len(rare))
+
+    def particulars(self, sentence: str) -> dict[str, float]:
+        """Numbers, names, paths, code, and how much each is worth: what can't be guessed again."""
+        found: dict[str, float] = {}
+        for token in _TOKEN.findall(sentence):
+            word = token.strip(_AROUND)
+            if not word or (len(word) < 2 and not word.isdigit()) or (word.islower() and word.isalpha()):
+                continue
+            if _FIGURE.match(word):
+                found[word] = (0.4 if len(word) < 2 else 1.3) * self._rare(word)
+            elif _is_code(word):
+                found[word] = (0.7 if word.isalpha() and word.isupper() else 1.5) * self._rarest(word)
+            elif word[0].isupper() and len(word) > 2 and word.casefold() not in self._small:
+                # A name, not a word that begins a sentence: the chat never writes it small.
+                found[word] = 0.7 * self._rare(word.casefold())
+        for quote in _QUOTED.findall(sentence):
+            if quote.strip(_AROUND) not in found:
+                found[quote] = self._rarest(quote)
+        return found

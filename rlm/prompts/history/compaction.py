@@ -1,0 +1,381 @@
+"""A chat history within a budget: whole where it fits, else a summary and the messages kept word for word.
+
+Rules (system messages) and the user's last request are always kept as they are. A summary that fails is
+never put in the place of messages: then the most recent ones that fit are kept, and the result says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, TypeAlias, TypeVar
+
+from rlm.prompts.errors import BudgetExceeded, SectionError
+from rlm.prompts.history.cache import SummaryCache
+from rlm.prompts.history.extract import extract
+from rlm.prompts.history.message import Message, label, render, units
+from rlm.prompts.history.summary import LEAST_GAIN, Failed, Folding, chunks, fits_window, summarizing
+from rlm.prompts.tokens.counters import Counter, get_counter
+
+__all__ = [
+    "AsyncSummarizer",
+    "CompactedHistory",
+    "Summarizer",
+    "compact_history",
+    "compact_history_async",
+    "drive",
+    "drive_async",
+]
+
+Summarizer = Callable[[str], str]
+"""Answers a prompt (`SUMMARY_PROMPT`, `BREAK`, messages) with a summary. Whatever it raises is a failure."""
+
+AsyncSummarizer = Callable[[str], Awaitable[str]]
+
+_Result = TypeVar("_Result")
+_Steps: TypeAlias = Generator[str, str | Failed, _Result]
+
+_JOIN = "\n\n"
+_KEPT = "Messages kept word for word:"
+
+
+@dataclass(frozen=True, slots=True)
+class CompactedHistory:
+    """A history as it goes into a prompt.
+
+    `text` is all of it, at most the budget's tokens (`tokens`, of the counter given); `messages` are those
+    that stand in it word for word, in order; `summary` is None when there is none. `kind` says which it is:
+    `whole`, `summary`, or `recent` (messages were left out and nothing stands for them: a warning says why).
+    """
+
+    text: str
+    messages: tuple[Message, ...]
+    summary: str | None
+    tokens: int
+    actions: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    kind: Literal["whole", "summary", "recent"] = "whole"
+
+
+def compact_history(
+    messages: Sequence[Message],
+    *,
+    budget: int,
+    counter: Counter | None = None,
+    summarizer: Summarizer | None = None,
+    threshold: int = 80,
+    window: int = 32_000,
+    cache: SummaryCache | None = None,
+) -> CompactedHistory:
+    """The history in at most `budget` tokens of `counter` (`estimate`).
+
+    Up to `threshold` per cent of the budget, equality included, it is whole and no model is asked. Above,
+    older messages are summarised: by `summarizer`, in prompts of at most `window` tokens, each looked for in
+    `cache` first; or, without one, by picking their telling sentences (no model, deterministic).
+
+    Raises SectionError for a budget, threshold or window that can't be, BudgetExceeded when the rules and the
+    last request alone are larger than the budget.
+    """
+    job = _Job(tuple(messages), budget, counter or get_counter(), threshold, window, cache)
+    return drive(_compacting(job, extractive=summarizer is None), summarizer or _never)
+
+
+async def compact_history_async(
+    messages: Sequence[Message],
+    *,
+    budget: int,
+    counter: Counter | None = None,
+    summarizer: AsyncSummarizer | None = None,
+    threshold: int = 80,
+    window: int = 32_000,
+    cache: SummaryCache | None = None,
+) -> CompactedHistory:
+    """`compact_history` with a summariser that is awaited."""
+    job = _Job(tuple(messages), budget, counter or get_counter(), threshold, window, cache)
+    return await drive_async(_compacting(job, extractive=summarizer is None), summarizer or _never_async)
+
+
+def drive(steps: _Steps[_Result], summarizer: Summarizer) -> _Result:
+    """Run steps that yield prompts to their end."""
+    try:
+        prompt = next(steps)
+        while True:
+            try:
+                answer: str | Failed = summarizer(prompt)
+            except Exception as error:  # the boundary to code that is not ours
+                answer = _failed(error)
+            prompt = steps.send(answer)
+    except StopIteration as end:
+        result: _Result = end.value
+        return result
+
+
+async def drive_async(
+    steps: _Steps[_Result],
+    summarizer: AsyncSummarizer,
+    *,
+    failures: tuple[type[Exception], ...] = (Exception,),
+) -> _Result:
+    """`drive` with a summariser that is awaited. What is none of `failures` passes through, as does
+    cancellation."""
+    try:
+        prompt = next(steps)
+        while True:
+            try:
+                answer: str | Failed = await summarizer(prompt)
+            except failures as error:
+                answer = _failed(error)
+            prompt = steps.send(answer)
+    except StopIteration as end:
+        result: _Result = end.value
+        return result
+
+
+def _failed(error: Exception) -> Failed:
+    return Failed(f"the summariser failed ({type(error).__name__}: {error})")
+
+
+def _never(prompt: str) -> str:
+    raise AssertionError("the extractive summary asks nobody")
+
+
+async def _never_async(prompt: str) -> str:
+    raise AssertionError("the extractive summary asks nobody")
+
+
+@dataclass(frozen=True)
+class _Job:
+    """What is to be compacted, and what is known about it."""
+
+    messages: tuple[Message, ...]
+    budget: int
+    counter: Counter
+    threshold: int
+    window: int
+    cache: SummaryCache | None
+
+    def __post_init__(self) -> None:
+        faults = []
+        if self.budget < 0:
+            faults.append(f"a history budget of {self.budget:,} tokens is negative: use 0 or more")
+        if not 1 <= self.threshold <= 100:
+            faults.append(f"a threshold of {self.threshold} per cent can't be: use 1 to 100")
+        if not fits_window(self.counter, self.window):
+            faults.append(
+                f"a summariser's prompt of {self.window:,} tokens leaves no room for messages: raise `window`"
+            )
+        if faults:
+            raise SectionError(tuple(faults))
+
+    @cached_property
+    def names(self) -> list[str]:
+        return [label(message, place) for place, message in enumerate(self.messages)]
+
+    @cached_property
+    def costs(self) -> list[int]:
+        """Tokens of each message, with the blank line before it."""
+        return self.counter.count_each([_JOIN + render(message) for message in self.messages])
+
+    @cached_property
+    def talk(self) -> list[int]:
+        """The places of everything but the rules."""
+        return [place for place, message in enumerate(self.messages) if message.role != "system"]
+
+    @cached_property
+    def talked(self) -> list[Message]:
+        return [self.messages[place] for place in self.talk]
+
+    @cached_property
+    def pinned(self) -> frozenset[int]:
+        """The places of the rules and of the last request."""
+        rules = {place for place, message in enumerate(self.messages) if message.role == "system"}
+        users = [place for place, message in enumerate(self.messages) if message.role == "user"]
+        return frozenset(rules | set(users[-1:]))
+
+    def fixed(self) -> tuple[str, ...]:
+        """What is pinned, in words, largest first."""
+        sizes: dict[str, int] = {}
+        for place in self.pinned:
+            what = "the rules" if self.messages[place].role == "system" else "the last request"
+            sizes[what] = sizes.get(what, 0) + self.costs[place]
+        return tuple(sorted(sizes, key=lambda what: -sizes[what]))
+
+    @cached_property
+    def room(self) -> int:
+        """Tokens left beside what is pinned, and beside the words around a summary."""
+        count = self.counter.count
+        longest = max(count(_heading(len(self.messages))), count(_left_out(len(self.messages))))
+        frame = longest + count(_KEPT) + 3 * count(_JOIN)
+        return self.budget - sum(self.costs[place] for place in self.pinned) - frame
+
+    def kept(self, old: Sequence[int]) -> list[int]:
+        """The places that stay when those of `old` are folded."""
+        gone = set(old) - self.pinned
+        return [place for place in range(len(self.messages)) if place not in gone]
+
+    def result(
+        self,
+        places: Sequence[int],
+        kind: Literal["whole", "summary", "recent"],
+        *,
+        summary: str | None = None,
+        folded: int = 0,
+        actions: tuple[str, ...] = (),
+        warnings: tuple[str, ...] = (),
+    ) -> CompactedHistory:
+        """The history with the messages at `places` word for word; a summary, or a line that says how many
+        were left out, stands after the rules."""
+        kept = tuple(self.messages[place] for place in places)
+        if kind == "whole":
+            text = _JOIN.join(map(render, kept))
+        else:
+            rules = [render(message) for message in kept if message.role == "system"]
+            others = [render(message) for message in kept if message.role != "system"]
+            stead = [_heading(folded), summary] if summary else [_left_out(folded)]
+            text = _JOIN.join([*rules, *stead, *([_KEPT, *others] if others else [])])
+        return CompactedHistory(text, kept, summary, self.counter.count(text), actions, warnings, kind)
+
+
+def _heading(count: int) -> str:
+    return f"Summary of {count:,} earlier messages:"
+
+
+def _left_out(count: int) -> str:
+    return f"[… {count:,} earlier messages left out …]"
+
+
+def _compacting(job: _Job, *, extractive: bool) -> _Steps[CompactedHistory]:
+    everything = range(len(job.messages))
+    whole = job.result(everything, "whole")
+    if whole.tokens <= job.budget * job.threshold // 100:
+        return whole
+    old = job.talk[: _tail_start(job, extractive=extractive)]
+    fault = f"folding would save less than {LEAST_GAIN:.0%}"
+    actions: tuple[str, ...] = ()
+    if job.room > 0 and sum(job.costs[place] for place in old) >= whole.tokens * LEAST_GAIN:
+        if extractive:
+            most = min(job.budget, int(whole.tokens * (1 - LEAST_GAIN)))
+            result, fault = _extracted(job, old, most), "nothing in it stands out"
+        else:
+            result, fault, actions = yield from _summarized(job, old)
+        if result is not None:
+            if result.tokens <= whole.tokens * (1 - LEAST_GAIN):
+                return result
+            fault = f"the summary would save less than {LEAST_GAIN:.0%}"
+    if whole.tokens <= job.budget:
+        return job.result(everything, "whole", actions=actions, warnings=(f"left whole: {fault}",))
+    return _recent(job, fault, actions)
+
+
+def _tail_start(job: _Job, *, extractive: bool) -> int:
+    """Where in `job.talk` the messages begin that stay word for word."""
+    groups = units(job.talked)
+    costs = [sum(job.costs[job.talk[at]] for at in unit) for unit in groups]
+    free = [
+        cost - sum(job.costs[job.talk[at]] for at in unit if job.talk[at] in job.pinned)
+        for unit, cost in zip(groups, costs, strict=True)
+    ]
+    start = _tail(free, job.room // 5) if extractive else _border(job, groups, costs, free)
+    return groups[start].start if start < len(groups) else len(job.talk)
+
+
+def _tail(costs: Sequence[int], allowance: int) -> int:
+    """The first of the last ones that `allowance` holds."""
+    start = len(costs)
+    while start and costs[start - 1] <= allowance:
+        start -= 1
+        allowance -= costs[start]
+    return start
+
+
+def _border(job: _Job, groups: Sequence[range], costs: Sequence[int], free: Sequence[int]) -> int:
+    """The unit at which the messages kept word for word begin.
+
+    It moves by blocks, and stops at the border of a chunk before it goes past: a history that grew by no
+    more than two blocks (an eighth of the budget) costs at most one prompt.
+    """
+    block = max(1, job.budget // 16)
+    most = job.room // 2
+    first = _tail(free, max(0, most - 3 * block))
+    names = [job.names[place] for place in job.talk]
+    starts = {group[0].start for group in chunks(job.talked, names, Folding(job.counter, 0, job.window))}
+    chunk = filled = 0
+    for at, unit in enumerate(groups):
+        if unit.start in starts:
+            # Not past the border of a chunk as long as what stands behind it may stay.
+            chunk, filled = at, 0
+        elif filled + costs[at] > block:
+            filled = 0
+        if filled == 0 and at >= first:
+            return chunk if chunk and sum(free[chunk:]) <= most else at
+        filled += costs[at]
+    return len(groups)
+
+
+def _extracted(job: _Job, old: Sequence[int], most: int) -> CompactedHistory | None:
+    """The history in at most `most` tokens, which are filled: another sentence costs no call."""
+    kept = job.kept(old)
+    messages, names = [job.messages[place] for place in old], [job.names[place] for place in old]
+    allowance = (
+        job.room - (job.budget - most) - sum(job.costs[place] for place in kept if place not in job.pinned)
+    )
+    while allowance > 0:
+        summary = extract(messages, names, allowance, job.counter)
+        if not summary:
+            return None
+        action = f"summarised {len(old):,} messages by their telling sentences, without a model"
+        result = job.result(kept, "summary", summary=summary, folded=len(old), actions=(action,))
+        if result.tokens <= most:
+            return result
+        allowance -= result.tokens - most  # the counter took the whole for more than its parts
+    return None
+
+
+def _summarized(
+    job: _Job, old: Sequence[int]
+) -> _Steps[tuple[CompactedHistory | None, str, tuple[str, ...]]]:
+    """The result, or why there is none; and what was done."""
+    allowance = min(job.room // 2, job.window // 4)
+    # What is asked for hangs on the budget alone: the room changes with the last request.
+    aim = min(job.budget // 3, job.window // 4)
+    folding = Folding(job.counter, allowance, job.window, job.cache, aim=aim)
+    messages, names = [job.messages[place] for place in old], [job.names[place] for place in old]
+    made = yield from summarizing(messages, names, folding)
+    if made.text is None:
+        return None, made.fault, made.actions
+    result = job.result(job.kept(old), "summary", summary=made.text, folded=len(old), actions=made.actions)
+    if result.tokens > job.budget:
+        return None, "the summary and the messages beside it are over the budget", made.actions
+    return result, "", made.actions
+
+
+def _recent(job: _Job, fault: str, actions: tuple[str, ...]) -> CompactedHistory:
+    """The most recent messages that fit, in order, beside the rules and the last request."""
+    kept = set(job.pinned)
+    left = job.room
+    groups = [[job.talk[at] for at in unit] for unit in units(job.talked)]
+    for unit in reversed(groups):
+        places = [place for place in unit if place not in job.pinned]
+        cost = sum(job.costs[place] for place in places)
+        if cost > max(job.room, 0):
+            continue  # no room would hold it: older ones may still be of use
+        if cost > left:
+            break
+        kept.update(places)
+        left -= cost
+    order = sorted(kept)
+    while True:
+        out = len(job.messages) - len(order)
+        warning = f"{out:,} of {len(job.messages):,} messages were left out, nothing stands for them: {fault}"
+        result = job.result(order, "recent", folded=out, actions=actions, warnings=(warning,))
+        if result.tokens <= job.budget:
+            return result
+        # The counter took the whole for more than its parts: the oldest unit gives way.
+        oldest = next((unit for unit in groups if kept.intersection(unit) - job.pinned), None)
+        if oldest is None:
+            raise BudgetExceeded(
+                result.tokens, job.budget, job.fixed(), "shorten them or raise the history's budget"
+            )
+        kept -= set(oldest) - job.pinned
+        order = sorted(kept)

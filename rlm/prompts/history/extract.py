@@ -1,0 +1,266 @@
+"""A summary without a model: the sentences of a chat that tell most, as they were written.
+
+What a sentence tells is guessed from turns of phrase (`cues`), from what is particular in it (numbers,
+names, paths, code), from how unlike the rest of the chat it is, and from who said it when. Deterministic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from rlm.prompts.history.choice import Candidate, Choice, work_in
+from rlm.prompts.history.commonness import Commonness, words_of
+from rlm.prompts.history.cues import (
+    CORRECTION,
+    DEPENDENT,
+    DISFLUENT,
+    FIRST_PERSON,
+    HEADINGS,
+    OWN_VOICE,
+    Hits,
+    cues_in,
+    small_talk,
+)
+from rlm.prompts.history.message import Message
+from rlm.prompts.history.sentences import MAX_CHARS, pieces
+from rlm.prompts.tokens.counters import Counter
+
+__all__ = ["Extraction", "Telling", "extract"]
+
+_FENCED = "```"
+_FEWEST_WORDS = 4
+_STUMBLED = 0.8  # what is left of a sentence's worth for each "uh", "you know", word said twice
+_SHORT = 9  # words
+_ENDS = (".", "!", "?", "…", "。", "！", "？", '"', "”", "`", ")", ":", "```")
+_TIDY = 0.7  # the share of sentences with an end, above which one without was broken off
+_LEFT = "Remaining Work"
+_TELLING = 2.5  # the score above which a sentence is good company
+_TELLING_IN_TALK = 3.5
+_GAIN = 0.3  # of what it has above that
+_MOST_PARTICULAR = {"system": 3.0, "user": 4.0, "assistant": 4.0, "tool": 1.0}
+_OWN = 1.6  # what people say of themselves tells more of their work than what they paste, …
+_OWN_COMMON = 0.3  # … unless this share of a chat is said so
+_EACH_SHARE = 0.08  # of the allowance, promised to each heading before all compete, …
+_LEAST_PROMISE = 40  # … if it is as many tokens: a sentence
+
+
+@dataclass(frozen=True, slots=True)
+class Telling:
+    """A sentence (or a few that belong together) that a summary should not lose: the place of its message,
+    the heading it belongs under, how much it tells, its words and particulars, in small letters, and who
+    speaks, where that has to be said."""
+
+    place: int
+    heading: str
+    text: str
+    score: float
+    words: frozenset[str]
+    particulars: frozenset[str]
+    speaker: str = ""
+
+    @property
+    def said(self) -> str:
+        """The text, with who speaks before it."""
+        return f"{self.speaker}: {self.text}" if self.speaker else self.text
+
+
+class Extraction:
+    """The sentences of a chat, judged once, to be picked from as often as is wanted."""
+
+    def __init__(self, messages: Sequence[Message]) -> None:
+        self._speakers = _speakers(messages)
+        self._candidates = _candidates(messages)
+
+    def telling(self, most: int, *, each: int = 2) -> list[Telling]:
+        """The sentences that tell most, the best first: `each` for every heading that has as many, then
+        whatever tells most, `most` in all; none that says what another says. In talk that is no work
+        only what is strong counts."""
+        least = _TELLING_IN_TALK - (_TELLING_IN_TALK - _TELLING) * work_in(self._candidates)
+        told = [place for place, one in enumerate(self._candidates) if one.alone >= least]
+        choice = Choice(self._candidates)
+        left = most
+        for heading in HEADINGS:
+            room = min(each, left)
+            own = (place for place in told if self._candidates[place].heading == heading)
+            left -= room - choice.fill(own, room)
+        choice.fill(told, left)
+        return [self._told(one) for one in sorted(choice.chosen, key=lambda one: (-one.score, one.order))]
+
+    def page(self, names: Sequence[str], allowance: int, counter: Counter) -> str:
+        """`lines` under the five headings, each followed by its message's name; "" when there is none."""
+        page: dict[str, list[str]] = {}
+        for one in self.lines(names, allowance, counter):
+            page.setdefault(one.heading, []).append(_line(one.said, names[one.place]))
+        return _page(page) if page else ""
+
+    def lines(self, names: Sequence[str], allowance: int, counter: Counter) -> list[Telling]:
+        """The telling sentences in the order of the chat, those that stood side by side in one: so many that
+        a page of them takes at most about `allowance` tokens of `counter`."""
+        candidates = self._candidates
+        costs = counter.count_each(
+            [f"\n{_line(self._told(one).said, names[one.source])}" for one in candidates]
+        )
+        left = allowance - counter.count(_page({}))
+        promised = int(left * _EACH_SHARE)
+        choice = Choice(candidates, costs)
+        for heading in HEADINGS if promised >= _LEAST_PROMISE else ():
+            own = [index for index, one in enumerate(candidates) if one.heading == heading]
+            left -= promised - choice.fill(own, promised)
+        choice.fill(range(len(candidates)), left)
+        return [self._told(one) for one in _neighbours(choice.chosen)]
+
+    def _told(self, one: Candidate) -> Telling:
+        particulars = frozenset(word.casefold() for word in one.particulars)
+        return Telling(
+            one.source, one.heading, one.text, one.score, one.words, particulars, self._speaker(one)
+        )
+
+    def _speaker(self, candidate: Candidate) -> str:
+        """Who speaks, where the sentence says "I" or "we"; "" where nobody need be named."""
+        speaker, text = self._speakers[candidate.source], candidate.text
+        own = speaker and _FENCED not in text and FIRST_PERSON.search(text) and not text.startswith(speaker)
+        return speaker if own else ""
+
+
+def extract(messages: Sequence[Message], names: Sequence[str], allowance: int, counter: Counter) -> str:
+    """`Extraction.page` of `messages`."""
+    return Extraction(messages).page(names, allowance, counter)
+
+
+def _neighbours(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Sentences that stood side by side stand in one line, under the heading of the stronger; what is left to
+    do stays apart from what is done."""
+    together: list[Candidate] = []
+    for candidate in candidates:
+        before = together[-1] if together else None
+        beside = before and before.source == candidate.source and before.order == candidate.order - 1
+        if before and beside and (before.heading == _LEFT) == (candidate.heading == _LEFT):
+            stronger = max(before, candidate, key=lambda one: one.score)
+            code = _FENCED in before.text + candidate.text
+            text = f"{before.text}{chr(10) if code else ' '}{candidate.text}"
+            together[-1] = replace(stronger, order=candidate.order, text=text)
+        else:
+            together.append(candidate)
+    return together
+
+
+def _speakers(messages: Sequence[Message]) -> list[str]:
+    """Who speaks, for each message, where several do and say their names."""
+    names = [message.author or "" for message in messages]
+    return names if len({name for name in names if name}) > 1 else [""] * len(names)
+
+
+def _line(said: str, name: str) -> str:
+    if _FENCED in said:
+        return f"- [{name}]\n  {said.replace(chr(10), chr(10) + '  ')}"
+    return f"- {said} [{name}]"
+
+
+def _page(lines: dict[str, list[str]]) -> str:
+    return "\n\n".join(
+        "\n".join([f"## {heading}", *lines.get(heading, ["None found."])]) for heading in HEADINGS
+    )
+
+
+def _candidates(messages: Sequence[Message]) -> list[Candidate]:
+    split = [list(_joined(list(pieces(message.content)))) for message in messages]
+    cued = [[cues_in(text) for text in sentences] for sentences in split]
+    said = [
+        {one for found in sentences for hits in found for one in (*hits.strong, *hits.weak)}
+        for sentences in cued
+    ]
+    common = Commonness(split, said)
+    own = _OWN * max(0.0, 1 - _own_share(split) / _OWN_COMMON)
+    everything = [text for sentences in split for text in sentences]
+    tidy = sum(text.endswith(_ENDS) for text in everything) > _TIDY * len(everything)
+    dull = small_talk()
+    first_user = next((place for place, message in enumerate(messages) if message.role == "user"), 0)
+    found: list[Candidate] = []
+    order = 0
+    for place, message in enumerate(messages):
+        age = place / max(1, len(messages) - 1)
+        order += 1  # sentences of two messages are no neighbours
+        for text, hits in zip(split[place], cued[place], strict=True):
+            order += 1
+            words = words_of(text)
+            if len(words) < (_FEWEST_WORDS if not any(one.strong for one in hits) else 2):
+                continue
+            fresh = common.fresh(text)
+            heading, telling = _telling(hits, common, message.role, age)
+            particulars = common.particulars(text)
+            particular = min(sum(particulars.values()), _MOST_PARTICULAR[message.role])
+            score = (telling + particular) * (0.3 + 0.7 * fresh) + fresh
+            score *= _STUMBLED ** min(3, len(DISFLUENT.findall(text)))
+            if tidy and not particulars and len(words) < _SHORT and not text.endswith(_ENDS):
+                score *= 0.5  # broken off
+            if place == first_user:
+                heading, score = "Task Summary", score + 1.5 * min(1.0, len(words) / _SHORT)
+            if CORRECTION.search(text.lower()):
+                score += 0.5
+            if OWN_VOICE.search(text.lower()):
+                score += own * fresh
+            if text.endswith("?"):
+                score *= 0.6
+            if message.role == "tool" and heading != "Errors Resolved":
+                score *= 0.5
+            told = {word.casefold() for word in words}
+            kept = frozenset(filter(common.tells, told)) or frozenset(told)
+            subject = frozenset(word for word in told - dull if len(word) > 2 and not word.isdigit())
+            found.append(
+                Candidate(order, place, text, heading, score, score, kept, subject, frozenset(particulars))
+            )
+    return _beside_the_telling(found)
+
+
+def _own_share(split: Sequence[Sequence[str]]) -> float:
+    """The share of sentences in which somebody speaks for themselves."""
+    said = [OWN_VOICE.search(text.lower()) is not None for sentences in split for text in sentences]
+    return sum(said) / max(1, len(said))
+
+
+def _beside_the_telling(found: Sequence[Candidate]) -> list[Candidate]:
+    """A sentence gains by what stands next to it: a cause beside its error, a reason beside its decision."""
+    scores = {candidate.order: candidate.score for candidate in found}
+    gained = []
+    for candidate in found:
+        best = max(scores.get(candidate.order - 1, 0.0), scores.get(candidate.order + 1, 0.0))
+        more = max(0.0, _GAIN * (best - _TELLING)) if candidate.score else 0.0
+        gained.append(replace(candidate, score=candidate.score + more))
+    return gained
+
+
+def _joined(sentences: Sequence[str]) -> Iterable[str]:
+    """Sentences, each with those that lean on it, as long as they stay short: an error with its cause, a
+    decision with its reason."""
+    held = ""
+    for sentence in sentences:
+        leans = DEPENDENT.match(sentence) is not None and _FENCED not in held
+        if held and leans and len(held) + len(sentence) < MAX_CHARS * 3 // 4:
+            held = f"{held} {sentence}"
+        else:
+            if held:
+                yield held
+            held = sentence
+    if held:
+        yield held
+
+
+def _telling(found: Sequence[Hits], common: Commonness, role: str, age: float) -> tuple[str, float]:
+    """The heading a sentence belongs under, and how strongly its words say so (0 to 4)."""
+    scores = {}
+    for heading, hits in zip(HEADINGS, found, strict=True):
+        strong = sorted(map(common.cue, hits.strong), reverse=True)[:2]
+        weak = sorted(map(common.cue, hits.weak), reverse=True)[:2]
+        scores[heading] = min(4.0, 1.6 * sum(strong) + 0.4 * sum(weak))
+    # Who speaks, and when: people ask for things; what was done and is left to do is true at the end.
+    if role == "user":
+        scores["Task Summary"] *= 1.25
+    elif role == "tool":
+        scores["Errors Resolved"] *= 1.25
+    scores["Current State"] *= 0.6 + 0.6 * age
+    scores["Remaining Work"] *= 0.6 + 0.6 * age
+    heading = max(HEADINGS, key=lambda name: scores[name])
+    if scores[heading] == 0:
+        return ("Task Summary" if role == "user" else "Current State"), 0.0
+    return heading, scores[heading]

@@ -1,0 +1,122 @@
+"""Plain data (parsed JSON) to a recipe's input, with errors that name the place: `$.packs[3].score`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, TypeVar
+
+from rlm.prompts.errors import InputError
+
+__all__ = ["Record"]
+
+T = TypeVar("T")
+
+_REQUIRED = object()
+_KINDS: tuple[tuple[type, str], ...] = (
+    (bool, "true or false"),
+    (str, "a text"),
+    (int, "a whole number"),
+    (float, "a number"),
+    (Mapping, "an object"),
+    (Sequence, "a list"),
+)
+
+
+def _kind(value: object) -> str:
+    if value is None:
+        return "null"
+    return next((name for kind, name in _KINDS if isinstance(value, kind)), type(value).__name__)
+
+
+class Record:
+    """An object of the input, at `path`. Every method raises InputError for a value that will not do.
+
+    A key that is missing or null has its default; one without a default is required.
+    """
+
+    def __init__(self, value: object, path: str = "$", *, what: str = "an object") -> None:
+        if not isinstance(value, Mapping):
+            raise InputError(path, f"is {_kind(value)}", f"give {what}")
+        self.value: Mapping[str, Any] = value
+        self.path = path
+
+    def text(self, key: str, default: Any = _REQUIRED) -> str:
+        return str(self._checked(key, default, lambda value: isinstance(value, str), "a text"))
+
+    def text_or_none(self, key: str) -> str | None:
+        return None if self.value.get(key) is None else self.text(key)
+
+    def flag(self, key: str, default: bool) -> bool:
+        return bool(self._checked(key, default, lambda value: isinstance(value, bool), "true or false"))
+
+    def number(self, key: str, default: Any = _REQUIRED) -> float:
+        """Any number; NaN and the infinities too."""
+        return float(
+            self._checked(
+                key,
+                default,
+                lambda value: isinstance(value, int | float) and not isinstance(value, bool),
+                "a number",
+            )
+        )
+
+    def whole(self, key: str, default: Any = _REQUIRED, *, least: int | None = None) -> int:
+        wanted = "a whole number" if least is None else f"a whole number of at least {least}"
+        return int(
+            self._checked(
+                key,
+                default,
+                lambda value: (
+                    isinstance(value, int)
+                    and not isinstance(value, bool)
+                    and (least is None or value >= least)
+                ),
+                wanted,
+            )
+        )
+
+    def whole_or_none(self, key: str, *, least: int | None = None) -> int | None:
+        return None if self.value.get(key) is None else self.whole(key, least=least)
+
+    def choice(self, key: str, options: Collection[str], default: Any = _REQUIRED) -> str:
+        wanted = f"one of {', '.join(options)}"
+        return str(
+            self._checked(key, default, lambda value: isinstance(value, str) and value in options, wanted)
+        )
+
+    def each(self, key: str, read: Callable[[Any, str], T]) -> tuple[T, ...]:
+        """`read(value, path)` of every entry of the list under `key`; empty when it is missing."""
+        values = self._checked(
+            key,
+            (),
+            lambda value: isinstance(value, Sequence) and not isinstance(value, str | bytes),
+            "a list",
+        )
+        path = f"{self.path}.{key}"
+        return tuple(read(value, f"{path}[{place}]") for place, value in enumerate(values))
+
+    def under(self, key: str) -> Record:
+        """The object under `key`; an empty one when it is missing."""
+        value = self.value.get(key)
+        return Record({} if value is None else value, f"{self.path}.{key}")
+
+    def strangers(self, known: Collection[str]) -> tuple[str, ...]:
+        """A warning for every key that nothing reads."""
+        return tuple(
+            f"{self.path}.{key} is not known and was not used; known: {', '.join(known)}"
+            for key in self.value
+            if key not in known
+        )
+
+    def _checked(self, key: str, default: Any, good: Callable[[Any], bool], wanted: str) -> Any:
+        value = self.value.get(key)
+        if value is None:
+            if default is _REQUIRED:
+                raise InputError(f"{self.path}.{key}", "is missing", f"give {wanted}")
+            return default
+        if not good(value):
+            shown = f"is {value!r}" if isinstance(value, int | float) else f"is {_kind(value)}"
+            if isinstance(value, str):
+                shown = f"is {value[:40]!r}"
+            raise InputError(f"{self.path}.{key}", shown, f"give {wanted}")
+        return value

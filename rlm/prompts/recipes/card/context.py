@@ -1,0 +1,115 @@
+"""The context of a card: notes, logs, files, results, decisions, libraries, each under its heading."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from rlm.prompts.assembly.policy import NEVER, Gate, Policy, Skip, Trim
+from rlm.prompts.assembly.section import Item, Section
+from rlm.prompts.recipes.card.settings import CONTEXT_KINDS, CardSettings
+from rlm.prompts.templates import table
+
+__all__ = ["CardContext", "Document", "context_sections", "fenced"]
+
+_FENCES = re.compile(r"`{3,}")
+_FIRST_ORDER = 10  # behind system, agent and history
+
+# Files and decisions stop before the context is full: what is left over keeps a little room to grow.
+_POLICIES: dict[str, Policy] = {
+    "notes": Trim("head"),
+    "build_logs": Trim("tail"),
+    "pod_logs": Trim("tail"),
+    "source_files": Gate(1_000),
+    "test_results": NEVER,
+    "adrs": Gate(500),
+    "libraries": Skip(),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A text with a name: a file's path, a decision's title, a library's name."""
+
+    name: str
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class CardContext:
+    """What a card's prompt may hold beside its history. What is blank leaves no heading."""
+
+    notes: tuple[str, ...] = ()
+    adrs: tuple[Document, ...] = ()
+    libraries: tuple[Document, ...] = ()
+    source_files: tuple[Document, ...] = ()
+    build_logs: str = ""
+    pod_logs: str = ""
+    test_results: str = ""
+
+
+def context_sections(context: CardContext, settings: CardSettings, *, fixing_errors: bool) -> list[Section]:
+    """One section for each kind, in the order of their priorities; together they share the bound `context`.
+
+    Notes are always in. Logs enter while errors are being fixed, whole or with their end.
+    """
+    texts = {
+        "notes": [note.strip("\n") for note in context.notes if note.strip()],
+        "build_logs": [context.build_logs] if fixing_errors else [],
+        "pod_logs": [context.pod_logs] if fixing_errors else [],
+        "source_files": [_file(file) for file in context.source_files if file.content.strip()],
+        "test_results": [context.test_results],
+        "adrs": _titled(context.adrs),
+        "libraries": _titled(context.libraries),
+    }
+    kinds = sorted(CONTEXT_KINDS, key=lambda kind: -settings.priority(kind))
+    return [
+        _section(kind, [text for text in texts[kind] if text.strip()], place, len(kinds) - place)
+        for place, kind in enumerate(kinds)
+    ]
+
+
+def _section(kind: str, texts: Sequence[str], place: int, priority: int) -> Section:
+    heading = table("card.toml")["headings"][kind]
+    logged = kind in ("build_logs", "pod_logs", "test_results")
+    fence = fenced("".join(texts)) if logged else ""
+    return Section(
+        kind,
+        "user",
+        order=_FIRST_ORDER + place,
+        priority=priority,
+        required=kind == "notes",
+        policy=_POLICIES[kind],
+        stability="turn",
+        items=tuple(Item(f"{kind}-{n}", text.rstrip("\n"), order=n) for n, text in enumerate(texts, 1)),
+        prefix=f"{heading}\n{fence}\n" if logged else f"{heading}\n\n",
+        suffix=f"\n{fence}" if logged else "",
+        pool="context",
+    )
+
+
+def fenced(text: str) -> str:
+    """A fence that nothing in `text` can close."""
+    longest = max((len(run) for run in _FENCES.findall(text)), default=2)
+    return "`" * (longest + 1)
+
+
+def _file(file: Document) -> str:
+    fence = fenced(file.content)
+    language = PurePath(file.name).suffix.removeprefix(".")
+    language = language if language.isalnum() else ""
+    return f"### {_line(file.name)}\n{fence}{language}\n{file.content.rstrip()}\n{fence}"
+
+
+def _titled(documents: Sequence[Document]) -> list[str]:
+    return [
+        f"### {_line(document.name)}\n{document.content.strip()}"
+        for document in documents
+        if document.content.strip()
+    ]
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())

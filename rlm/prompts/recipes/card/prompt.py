@@ -1,0 +1,241 @@
+"""A card's prompt: what the agent is, what its stage asks, what was said so far, and what it should know."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from rlm.prompts.assembly.assembler import AssembledPrompt, assemble
+from rlm.prompts.assembly.budget import Budget
+from rlm.prompts.assembly.render import JOINER, RenderedSection
+from rlm.prompts.assembly.section import Item, Section
+from rlm.prompts.errors import InputError, UnknownStage
+from rlm.prompts.history import CompactedHistory, Message, Summarizer, SummaryCache, compact_history
+from rlm.prompts.json_input import Record
+from rlm.prompts.recipes.card.context import CardContext, Document, context_sections
+from rlm.prompts.recipes.card.settings import CardSettings
+from rlm.prompts.templates import fill, table, words
+
+__all__ = ["AssembledCard", "CardInput", "CardPrompt", "card_stage", "is_complete"]
+
+_SECTIONS = ("system", "agent", "history", "context")
+_ALIASES = {"code_review": "review"}
+_ROLES = ("system", "user", "assistant", "tool")
+_TITLE_CHARS = 300
+
+
+@dataclass(frozen=True, slots=True)
+class AssembledCard(AssembledPrompt):
+    """A card's prompt: one text of four sections. `condensed` says that its history did not go in whole."""
+
+    condensed: bool
+
+    def to_json(self) -> dict[str, Any]:
+        """prompt (one text), sections, report."""
+        return {**super(AssembledCard, self).to_json(), "prompt": self.text}
+
+
+@dataclass(frozen=True, slots=True)
+class CardInput:
+    """A card in a state (`planning`, `coding`, `review`, `testing`, `error_fixing`), its messages, oldest
+    first, and its context. With `repl` the prompt is for a run of the RLM driver, whose reply contract
+    takes the place of the output format."""
+
+    id: str = ""
+    title: str = ""
+    state: str = "coding"
+    messages: tuple[Message, ...] = ()
+    context: CardContext = field(default_factory=CardContext)
+    repl: bool = False
+    warnings: tuple[str, ...] = ()
+
+    @classmethod
+    def from_json(cls, value: object) -> CardInput:
+        """`{id, title, state, messages: [{role, content, author?, created_at?, tool_call_id?}], notes,
+        adrs: [{title, content}], libraries: [{name, content}], source_files: [{path, content}],
+        build_logs, pod_logs, test_results}`. Raises InputError."""
+        given = Record(value)
+        context = CardContext(
+            notes=given.each("notes", _note),
+            adrs=given.each("adrs", _document("title")),
+            libraries=given.each("libraries", _document("name")),
+            source_files=given.each("source_files", _document("path")),
+            build_logs=given.text("build_logs", ""),
+            pod_logs=given.text("pod_logs", ""),
+            test_results=given.text("test_results", ""),
+        )
+        number = given.value.get("id")
+        return cls(
+            id=str(number) if isinstance(number, int) else given.text("id", ""),
+            title=given.text("title", ""),
+            state=given.text("state", "coding"),
+            messages=given.each("messages", _message),
+            context=context,
+            repl=given.flag("repl", False),
+            warnings=given.strangers(("id", "title", "state", "messages", *CardContext.__slots__, "repl")),
+        )
+
+
+class CardPrompt:
+    """Makes a card's prompt of four sections: system, agent, history, context.
+
+    `summarizer` answers a prompt with a summary of a history that is over its threshold; without one its
+    telling sentences are picked, which asks no model. `cache` keeps summaries from one call to the next.
+    """
+
+    def __init__(
+        self,
+        settings: CardSettings | None = None,
+        *,
+        summarizer: Summarizer | None = None,
+        cache: SummaryCache | None = None,
+    ) -> None:
+        self.settings = settings or CardSettings()
+        self._summarizer = summarizer
+        self._cache = cache
+
+    def assemble(self, given: CardInput | Mapping[str, Any]) -> AssembledCard:
+        """The four sections, always, each within its budget. Raises InputError, UnknownStage, and
+        BudgetExceeded when the system or agent text, or the last request, is over its budget."""
+        if not isinstance(given, CardInput):
+            given = CardInput.from_json(given)
+        settings, budget = self.settings, self.settings.budget
+        stage = card_stage(given.state)
+        agent = _agent(given, stage, settings)
+        history = compact_history(
+            given.messages,
+            budget=budget.chat_history,
+            counter=settings.counter,
+            summarizer=self._summarizer,
+            threshold=settings.threshold_percentage,
+            cache=self._cache,
+        )
+        prompt = assemble(
+            [
+                *_fixed_sections(given, agent, settings),
+                _history_section(history),
+                *context_sections(given.context, settings, fixing_errors=stage == "error_fixing"),
+            ],
+            Budget(
+                budget.total,
+                per_section={
+                    "system": budget.system_prompt,
+                    "agent": budget.agent_prompt,
+                    "history": budget.chat_history,
+                    "context": budget.other_context,
+                },
+                counter=settings.counter,
+            ),
+            remedy="shorten it or raise its budget in [prompt]",
+        )
+        report = replace(
+            prompt.report,
+            actions=(*(f"history: {action}" for action in history.actions), *prompt.report.actions),
+        ).with_warnings((*given.warnings, *(f"history: {warning}" for warning in history.warnings)))
+        fields = {name: getattr(prompt, name) for name in AssembledPrompt.__slots__}
+        sections = _four(prompt, settings)
+        condensed = history.kind != "whole"
+        return AssembledCard(**{**fields, "sections": sections, "report": report}, condensed=condensed)
+
+
+def card_stage(state: str) -> str:
+    """A state as stage prompts are named by: `CodeReview` and `code review` are `review`."""
+    parted = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", state.strip())
+    name = re.sub(r"[\W_]+", "_", parted).strip("_").lower()
+    return _ALIASES.get(name, name)
+
+
+def is_complete(reply: str, settings: CardSettings | None = None) -> bool:
+    """Whether a reply carries the completion signal."""
+    return (settings or CardSettings()).promise in reply
+
+
+def _agent(given: CardInput, stage: str, settings: CardSettings) -> str:
+    """The stage's words: those of the state, else the default, else those for coding."""
+    data = table("card.toml")
+    agents: Mapping[str, str] = data["agent"] if settings.agents is None else settings.agents
+    found = next((agents[name] for name in (stage, "default", "coding") if name in agents), None)
+    if found is None:
+        raise UnknownStage(
+            f"there is no stage prompt for the state {given.state!r}: use one of {', '.join(agents)}, "
+            "or give one called default"
+        )
+    lines = data["agent_words"]
+    card = " ".join(": ".join(filter(None, (given.id, given.title))).split())[:_TITLE_CHARS]
+    return "\n\n".join(
+        [
+            found.strip(),
+            lines["tools"],
+            lines["done"].format(promise=settings.promise),
+            " ".join([*([lines["card"].format(card=f"{card}.")] if card else []), lines["follows"]]),
+        ]
+    )
+
+
+def _fixed_sections(given: CardInput, agent: str, settings: CardSettings) -> list[Section]:
+    output = table("card.toml")["output_repl" if given.repl else "output"].strip()
+    system = fill(words("card_system.md"), {"output": output.format(promise=settings.promise)})
+    return [
+        Section(
+            "system",
+            "system",
+            order=0,
+            priority=1_000,
+            required=True,
+            stability="static",
+            items=(Item("system", system),),
+        ),
+        Section("agent", "system", order=1, priority=999, required=True, items=(Item("agent", agent),)),
+    ]
+
+
+def _history_section(history: CompactedHistory) -> Section:
+    """Already within its budget. A required one, because what was said is never dropped as a whole."""
+    return Section(
+        "history",
+        "user",
+        order=2,
+        priority=998,
+        required=True,
+        stability="turn",
+        items=(Item(f"history-{history.kind}", history.text),),
+    )
+
+
+def _four(prompt: AssembledPrompt, settings: CardSettings) -> tuple[RenderedSection, ...]:
+    """The parts of the context become one section again."""
+    kept = [section for section in prompt.sections if section.id in _SECTIONS]
+    context = JOINER.join(
+        section.text for section in prompt.sections if section.id not in _SECTIONS and section.text
+    )
+    return (*kept, RenderedSection("context", "user", context, settings.counter.count(context), "turn"))
+
+
+def _message(value: Any, path: str) -> Message:
+    given = Record(value, path, what="an object with role and content")
+    return Message(
+        role=given.choice("role", _ROLES),  # type: ignore[arg-type]
+        content=given.text("content"),
+        author=given.text_or_none("author"),
+        created_at=given.text_or_none("created_at"),
+        tool_call_id=given.text_or_none("tool_call_id"),
+        id=given.text_or_none("id"),
+    )
+
+
+def _note(value: Any, path: str) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Mapping):
+        return Record(value, path).text("content")
+    raise InputError(path, "is not a note", "give a text, or an object with content")
+
+
+def _document(name: str) -> Any:
+    def read(value: Any, path: str) -> Document:
+        given = Record(value, path, what=f"an object with {name} and content")
+        return Document(given.text(name), given.text("content"))
+
+    return read

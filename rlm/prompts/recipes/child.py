@@ -1,0 +1,245 @@
+"""A child's prompt: one task, one slice between boundary lines, bounded before anything is sent."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rlm.prompts.assembly.assembler import AssembledPrompt, assemble
+from rlm.prompts.assembly.budget import Budget
+from rlm.prompts.assembly.section import Item, MessageRole, Section, Stability
+from rlm.prompts.errors import BudgetExceeded, InputError, SliceTooLarge
+from rlm.prompts.json_input import Record
+from rlm.prompts.quoting import quoted
+from rlm.prompts.templates import table, words
+from rlm.prompts.tokens.counters import Counter, get_counter
+
+__all__ = ["ChildInput", "ChildPrompt", "ChildSliceText"]
+
+_CHILD_TOKENS = 32_000
+_WINDOW = 128_000
+_OUTPUT_RESERVE = 4_000
+_BRIEF_CHARS = 200
+_LABEL_CHARS = 160
+_CODE_DIGITS = 20  # 80 bits: nobody finds a text that holds its own code
+_SPARE = 0.9  # of a size that would fit by the average of a slice which did not
+
+
+@dataclass(frozen=True, slots=True)
+class ChildSliceText:
+    """A piece of text for a child to read, and where it comes from.
+
+    `start` and `end` are characters of the body, None for text that a cell made; `section` is a heading
+    or message it stands under; `first_line` is the number of its first line (0-based, body-wide).
+    """
+
+    text: str
+    start: int | None = None
+    end: int | None = None
+    document: str | None = None
+    section: str | None = None
+    page: int | None = None
+    first_line: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ChildInput:
+    """One child call.
+
+    `part` is (i, n), counted from 1. `schema` is the text of a JSON Schema that the answer must match.
+    `window` is the child model's, in tokens; `output_reserve` is kept free of it, and the prompt takes at
+    most `child_tokens` of the rest. Tokens are `counter`'s, times `safety_factor`.
+    """
+
+    prompt: str
+    window: int
+    output_reserve: int
+    slices: tuple[ChildSliceText, ...] = ()
+    part: tuple[int, int] | None = None
+    stage: str | None = None
+    numbered: bool = False
+    schema: str | None = None
+    child_tokens: int = _CHILD_TOKENS
+    counter: Counter = field(default_factory=get_counter)
+    safety_factor: float = 1.0
+
+    @classmethod
+    def from_json(cls, value: object) -> ChildInput:
+        """`{prompt, slice: {text, start?, end?, document?}, window, output_reserve}`, and whatever else a
+        child call has. Raises InputError."""
+        given = Record(value)
+        part = given.each("part", _part_number)
+        if part and (len(part) != 2 or not 1 <= part[0] <= part[1]):
+            raise InputError("$.part", f"is {list(part)!r}", "give [i, n], the i-th of n")
+        return cls(
+            prompt=given.text("prompt"),
+            window=given.whole("window", _WINDOW, least=1),
+            output_reserve=given.whole("output_reserve", _OUTPUT_RESERVE, least=0),
+            slices=() if given.value.get("slice") is None else (_slice(given.under("slice")),),
+            part=(part[0], part[1]) if part else None,
+            stage=given.text_or_none("stage"),
+            numbered=given.flag("numbered", False),
+            schema=given.text_or_none("schema"),
+            child_tokens=given.whole("child_tokens", _CHILD_TOKENS, least=1),
+            counter=get_counter(given.text("counter", "estimate")),
+        )
+
+    @property
+    def budget(self) -> Budget:
+        """The tokens this prompt may take."""
+        total = min(self.window, self.child_tokens + self.output_reserve)
+        return Budget(
+            total, headroom=self.output_reserve, counter=self.counter, safety_factor=self.safety_factor
+        )
+
+
+class ChildPrompt:
+    """Makes a child's prompt: one system message, the same for a whole batch, and one user message."""
+
+    def assemble(self, given: ChildInput | Mapping[str, Any]) -> AssembledPrompt:
+        """Sections system, agent, history, context, task; nothing of them is ever cut.
+
+        Raises SliceTooLarge when the slice does not fit, BudgetExceeded when the rest alone does not, and
+        InputError for plain data that can't be used.
+        """
+        if not isinstance(given, ChildInput):
+            given = ChildInput.from_json(given)
+        pieces = [_numbered(piece) if given.numbered else piece.text for piece in given.slices]
+        try:
+            return _assembled(given, pieces)
+        except BudgetExceeded as error:
+            if not any(pieces):
+                raise
+            too_large = error
+        rest = _assembled(given, [""] * len(pieces)).report.totals.prompt
+        left = max(given.budget.allowed - rest, 0)
+        tokens = sum(given.counter.count_each(pieces))
+        chars = sum(len(piece.text) for piece in given.slices)
+        raise SliceTooLarge(tokens, left, chars, int(chars * left / tokens * _SPARE)) from too_large
+
+
+def _part_number(value: Any, path: str) -> int:
+    if type(value) is not int:
+        raise InputError(path, f"is {value!r}", "give [i, n], the i-th of n")
+    return value
+
+
+def _slice(given: Record) -> ChildSliceText:
+    start = given.whole_or_none("start", least=0)
+    end = given.whole_or_none("end", least=0)
+    if (start is None) != (end is None) or (start is not None and end is not None and end < start):
+        raise InputError(given.path, "has a range that can't be", "give start and end, or neither")
+    return ChildSliceText(
+        given.text("text"),
+        start=start,
+        end=end,
+        document=given.text_or_none("document"),
+        section=given.text_or_none("section"),
+        page=given.whole_or_none("page", least=1),
+        first_line=given.whole("first_line", 0, least=0),
+    )
+
+
+def _assembled(given: ChildInput, pieces: Sequence[str]) -> AssembledPrompt:
+    data = table("child.toml")
+    parts: tuple[tuple[str, MessageRole, Stability, list[str]], ...] = (
+        ("system", "system", "static", [words("child_system.md")]),
+        ("agent", "system", "session", _agent(given)),
+        ("history", "user", "session", []),
+        ("context", "user", "volatile", _framed(given, pieces)),
+        (
+            "task",
+            "user",
+            "volatile",
+            [data["task"], given.prompt, data["close" if pieces else "close_no_slice"]],
+        ),
+    )
+    return assemble(
+        [
+            Section(
+                name,
+                role=role,
+                order=order,
+                priority=100 - order,
+                required=True,
+                stability=stability,
+                items=tuple(Item(f"{name}-{n}", text, order=n) for n, text in enumerate(texts, 1)),
+            )
+            for order, (name, role, stability, texts) in enumerate(parts)
+        ],
+        given.budget,
+        remedy="shorten the task or raise child_tokens",
+    )
+
+
+def _agent(given: ChildInput) -> list[str]:
+    """What the calls of one batch have in common."""
+    data = table("child.toml")
+    lines: list[str] = []
+    if given.stage:
+        lines.append(data["stage"].format(stage=given.stage))
+    if given.numbered and given.slices:
+        lines.append(data["numbered"])
+    if given.schema:
+        lines.append(data["schema"].strip().format(schema=given.schema))
+    brief = " ".join(given.prompt.split())
+    if len(brief) > _BRIEF_CHARS:
+        brief = brief[: _BRIEF_CHARS - 1] + "…"
+    lines.append(data["brief"].format(brief=brief) if given.slices else data["no_slice"])
+    return lines
+
+
+def _framed(given: ChildInput, pieces: Sequence[str]) -> list[str]:
+    """The pieces between boundary lines, under a note on which part of the job they are."""
+    data = table("child.toml")
+    labels = [_label(piece) for piece in given.slices]
+    code = _boundary_code(given.prompt, [*labels, *(piece.text for piece in given.slices)])
+    end = data["end"].format(code=code)
+    framed = [
+        f"{data['begin'].format(code=code, label=label)}\n{text}\n{end}"
+        for label, text in zip(labels, pieces, strict=True)
+    ]
+    if given.part is not None and given.part[1] > 1 and framed:
+        part, parts = given.part
+        framed.insert(0, data["part"].format(part=f"{part:,}", parts=f"{parts:,}"))
+    return framed
+
+
+def _label(piece: ChildSliceText) -> str:
+    facts = []
+    if piece.document:
+        facts.append(f"document {quoted(piece.document[:_LABEL_CHARS])}")
+    if piece.section:
+        facts.append(f"section {quoted(piece.section[:_LABEL_CHARS])}")
+    if piece.page is not None:
+        facts.append(f"page {piece.page}")
+    if piece.start is not None and piece.end is not None:
+        facts.append(f"characters {piece.start} to {piece.end}")
+    return ", ".join(facts) or str(table("child.toml")["made"])
+
+
+def _boundary_code(task: str, texts: Sequence[str]) -> str:
+    """Hexadecimal digits that stand in none of the texts.
+
+    They are a hash of all of them and of the task: the same call gives the same bytes, for caches, and
+    whoever wrote a slice can't have put its own code into it.
+    """
+    digest = hashlib.sha256()
+    for text in (task, *texts):
+        data = text.encode("utf-8", "surrogatepass")
+        digest.update(len(data).to_bytes(8, "big"))
+        digest.update(data)
+    while True:
+        code = digest.hexdigest()[:_CODE_DIGITS]
+        if not any(code in text for text in texts):
+            return code
+        digest.update(b"again")
+
+
+def _numbered(piece: ChildSliceText) -> str:
+    lines = piece.text.split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    return "\n".join(f"{number}\t{line}" for number, line in enumerate(lines, piece.first_line))

@@ -1,0 +1,66 @@
+"""What the root is told about its replies: a violation, a soft breach, an error, the last round."""
+
+from __future__ import annotations
+
+import re
+
+from rlm.prompts.errors import PromptError
+from rlm.prompts.quoting import quoted
+from rlm.prompts.templates import table
+
+__all__ = ["advice_on", "correction", "last_round_notice", "soft_breach_reminder"]
+
+_RECEIVED_CHARS = 200
+_ASKED = re.compile(r"'([\w.]{1,80})'")
+
+
+def correction(violation: str, received: str) -> str:
+    """Names the violation, says in at most 200 characters what was received, shows the one right shape.
+
+    `violation` is one of no_block, several_blocks, unclosed_block, wrong_language, empty_block,
+    truncated_reply, prose_around; PromptError for any other.
+    """
+    data = table("corrections.toml")
+    what = data["violations"].get(violation)
+    if what is None:
+        known = ", ".join(data["violations"])
+        raise PromptError(f"there is no correction for {violation!r}: use one of {known}")
+    template: str = data["correction"]
+    return template.strip().format(violation=violation, what=what, received=_excerpt(received))
+
+
+def soft_breach_reminder() -> str:
+    """One line for a reply whose block ran although there was text around it."""
+    return str(table("corrections.toml")["reminder"])
+
+
+def last_round_notice(reason: str) -> str:
+    """Asks for `finalize` now. `reason` is a clause such as "the limit of 30 rounds is reached"."""
+    return str(table("corrections.toml")["last_round"]).format(reason=reason.strip().rstrip("."))
+
+
+def advice_on(ename: str, evalue: str) -> str:
+    """What to do about an error of a block, from its name and message, where a model would not know: a name
+    or a module that is not there, quotes in an f-string, an `await`; "" for any other."""
+    data = table("corrections.toml")
+    if ename == "SyntaxError" and evalue.startswith("f-string"):
+        return str(data["f_string"])
+    if ename == "TypeError" and "'await' expression" in evalue:
+        return str(data["awaited"])
+    asked = _ASKED.search(evalue)
+    if asked is not None and ename == "NameError":
+        return str(data["missing_name"].get(asked[1], ""))
+    if asked is not None and ename == "ModuleNotFoundError":
+        return str(data["missing_module"]).format(name=asked[1].partition(".")[0])
+    return ""
+
+
+def _excerpt(received: str) -> str:
+    """The beginning, on one line, so that a fence in it opens nothing."""
+    text = received.strip()
+    excerpt = quoted(text[:_RECEIVED_CHARS])
+    kept = min(len(text), _RECEIVED_CHARS)
+    while len(excerpt) > _RECEIVED_CHARS:
+        kept -= 1 + (len(excerpt) - _RECEIVED_CHARS) // 6  # no character is quoted in more than six
+        excerpt = quoted(text[:kept] + "…")
+    return excerpt

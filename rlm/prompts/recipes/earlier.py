@@ -1,0 +1,50 @@
+"""The questions that came before, as a prompt tells of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rlm.prompts.assembly.section import Item
+from rlm.prompts.quoting import quoted
+from rlm.prompts.templates import table
+
+__all__ = ["EarlierQuestion", "earlier_items", "earlier_words"]
+
+QUESTIONS_SHOWN = 20
+_CHARS_SHOWN = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierQuestion:
+    """A question that was asked before about the same text, and what came of it, as text."""
+
+    question: str
+    answer: str
+
+
+def earlier_items(earlier: Sequence[EarlierQuestion]) -> list[Item]:
+    """One for each of the last 20, in their order; the latest matter most."""
+    words = table("root.toml")["earlier"]
+    left_out = max(0, len(earlier) - QUESTIONS_SHOWN)
+    return [
+        Item(
+            f"question {number}",
+            words["one"].format(number=number, question=_short(one.question), answer=_short(one.answer)),
+            priority=number,
+            order=number,
+        )
+        for number, one in enumerate(earlier[left_out:], left_out + 1)
+    ]
+
+
+def earlier_words(earlier: Sequence[EarlierQuestion]) -> str:
+    """The same as one text, to stand before a question; empty when there was none."""
+    if not earlier:
+        return ""
+    lines = [table("root.toml")["earlier"]["direct"], *(item.text for item in earlier_items(earlier))]
+    return "\n".join(lines) + "\n\n"
+
+
+def _short(text: str) -> str:
+    return quoted(text if len(text) <= _CHARS_SHOWN else f"{text[:_CHARS_SHOWN]}…")

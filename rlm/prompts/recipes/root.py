@@ -1,0 +1,231 @@
+"""The root model's prompt: the system text, and the first message with the task and the handle's facts.
+
+Nothing of the context body enters but two previews of 500 characters.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Literal
+
+from rlm.prompts.assembly.assembler import AssembledPrompt, assemble
+from rlm.prompts.assembly.budget import Budget
+from rlm.prompts.assembly.policy import Skip
+from rlm.prompts.assembly.section import Item, Section
+from rlm.prompts.quoting import quoted
+from rlm.prompts.recipes.earlier import EarlierQuestion, earlier_items
+from rlm.prompts.templates import fill, table, words
+
+__all__ = ["PREVIEW_CHARS", "Contract", "HandleFacts", "HelperDoc", "RootInput", "RootPrompt"]
+
+PREVIEW_CHARS = 500
+_NAMES_SHOWN = 40
+_VARIABLES_SHOWN = 100
+_NAME_CHARS = 120
+
+Contract = Literal["one-block", "strict"]
+
+
+@dataclass(frozen=True, slots=True)
+class HelperDoc:
+    """A helper as the root is told of it: `search(pattern, max_hits=100)`, what it does, what it returns."""
+
+    signature: str
+    summary: str
+    fields: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class HandleFacts:
+    """What is known of the context body. `documents` counts them, `document_names` may be any number;
+    the previews are cut to 500 characters, whatever is given."""
+
+    chars: int
+    lines: int
+    documents: int = 0
+    document_names: tuple[str, ...] = ()
+    preview: str = ""
+    tail_preview: str = ""
+    sha256: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RootInput:
+    """What a run's first two messages are made of.
+
+    `limits` are (name, words for a reader); `output_limit` is how many characters of a cell's stdout are
+    fed back; `answer_schema` is the JSON Schema that the answer must match, as text; `model` is the name
+    the user gave and chooses words for its family; `tools` are the functions that the host offers beside the
+    helpers; `earlier` are the questions before this one in the same kernel, `variables` what they left there.
+    """
+
+    task: str
+    helpers: tuple[HelperDoc, ...]
+    handle: HandleFacts
+    limits: tuple[tuple[str, str], ...] = ()
+    output_limit: int = 8000
+    contract: Contract = "one-block"
+    answer_schema: str | None = None
+    model: str = ""
+    budget: Budget = field(default_factory=lambda: Budget(total=16_000))
+    tools: tuple[HelperDoc, ...] = ()
+    earlier: tuple[EarlierQuestion, ...] = ()
+    variables: tuple[str, ...] = ()
+
+
+class RootPrompt:
+    """Makes the root's prompt: one system message and one user message, both stable for the whole run."""
+
+    def assemble(self, given: RootInput) -> AssembledPrompt:
+        """Sections system, task, earlier, handle, limits. The oldest questions, the handle's document names,
+        then its previews give way when space is short; anything else that does not fit is BudgetExceeded."""
+        first = table("root.toml")["first"]
+        return assemble(
+            (
+                _system(given),
+                Section(
+                    "task",
+                    role="user",
+                    order=1,
+                    priority=90,
+                    required=True,
+                    items=tuple(_task_items(given)),
+                    prefix=f"{first['task']}\n",
+                ),
+                *_earlier(given),
+                Section(
+                    "handle",
+                    role="user",
+                    order=3,
+                    priority=80,
+                    required=True,
+                    policy=Skip(),
+                    items=tuple(_handle_items(given.handle)),
+                    prefix=f"{first['handle']}\n",
+                    separator="\n",
+                ),
+                Section(
+                    "limits",
+                    role="user",
+                    order=4,
+                    priority=85,
+                    required=True,
+                    items=(Item("limits", _limits(given)),),
+                    prefix=f"{first['limits']}\n",
+                ),
+            ),
+            given.budget,
+            remedy="give long material as context and keep the task to what is asked",
+        )
+
+    def system(self, given: RootInput) -> AssembledPrompt:
+        """The section system alone: what a root is told whatever its task."""
+        return assemble((_system(given),), given.budget)
+
+
+def _system(given: RootInput) -> Section:
+    return Section(
+        "system",
+        role="system",
+        order=0,
+        priority=100,
+        required=True,
+        stability="static",
+        items=(Item("instructions", _instructions(given)),),
+    )
+
+
+def _earlier(given: RootInput) -> list[Section]:
+    if not given.earlier:
+        return []
+    data = table("root.toml")["earlier"]
+    items = earlier_items(given.earlier)
+    if given.variables:
+        names = "; ".join(given.variables[-_VARIABLES_SHOWN:])
+        text = data["variables"].format(variables=names)
+        items.append(Item("variables", text, priority=len(given.earlier) + 1, order=len(given.earlier) + 1))
+    return [
+        Section(
+            "earlier",
+            role="user",
+            order=2,
+            priority=70,
+            policy=Skip(),
+            items=tuple(items),
+            prefix=f"{data['title']}\n{data['intro']}\n",
+            separator="\n",
+        )
+    ]
+
+
+def _task_items(given: RootInput) -> list[Item]:
+    items = [Item("task", given.task)]
+    if given.answer_schema is not None:
+        form = table("root.toml")["first"]["answer"].format(schema=given.answer_schema)
+        items.append(Item("answer", form, order=1))
+    return items
+
+
+def _instructions(given: RootInput) -> str:
+    data = table("root.toml")
+    return fill(
+        words("root.md"),
+        {
+            "contract": data["contract"][given.contract],
+            "family": _family_words(given.model),
+            "helpers": "\n".join(_helper_lines(given.helpers)),
+            "tools": "\n".join([data["tools"]["intro"], *_helper_lines(given.tools)]) if given.tools else "",
+        },
+    )
+
+
+def _family_words(model: str) -> str:
+    name = model.lower()
+    for family in table("root.toml")["family"]:
+        if any(fnmatchcase(name, pattern) for pattern in family["models"]):
+            return str(family["words"])
+    return ""
+
+
+def _helper_lines(helpers: tuple[HelperDoc, ...]) -> list[str]:
+    return [
+        f"- `{helper.signature}`"
+        + (f": {helper.summary}" if helper.summary else "")
+        + (f" [{', '.join(helper.fields)}]" if helper.fields else "")
+        for helper in helpers
+    ]
+
+
+def _handle_items(handle: HandleFacts) -> list[Item]:
+    first = table("root.toml")["first"]
+    shape = first["shape"].format(
+        chars=f"{handle.chars:,}",
+        lines=_counted(handle.lines, "line"),
+        documents=_counted(handle.documents, "document"),
+    )
+    items = [Item("shape", shape, priority=3)]
+    head, tail = handle.preview[:PREVIEW_CHARS], handle.tail_preview[-PREVIEW_CHARS:]
+    previews = [
+        first[name].format(shown=f"{len(text):,}", text=quoted(text))
+        for name, text in (("head", head), ("tail", tail))
+        if text
+    ]
+    if previews:
+        items.append(Item("previews", "\n".join([first["previews"], *previews]), priority=2, order=1))
+    if handle.document_names:
+        shown = [f"- {quoted(name[:_NAME_CHARS])}" for name in handle.document_names[:_NAMES_SHOWN]]
+        more = max(handle.documents, len(handle.document_names)) - len(shown)
+        if more > 0:
+            shown.append(first["more"].format(more=f"{more:,}"))
+        items.append(Item("documents", "\n".join([first["names"], *shown]), priority=1, order=2))
+    return items
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _limits(given: RootInput) -> str:
+    output = table("root.toml")["first"]["output"].format(limit=f"{given.output_limit:,}")
+    return "\n".join([f"- {name}: {text}" for name, text in given.limits] + [f"- {output}"])

@@ -1,0 +1,152 @@
+"""What a scoped prompt is asked for with."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from rlm.prompts.errors import ScopedInputError
+
+__all__ = ["Npc", "ScopedInput"]
+
+_LEAST_BUDGET = 100
+_LEAST_NPC_BUDGET = 50
+_DYNAMIC = ("game_state", "player", "rng", "input")
+
+
+@dataclass(frozen=True, slots=True)
+class Npc:
+    """A character that is present, the most important first. Segments up to `tier` tell of it."""
+
+    id: str
+    name: str | None = None
+    tier: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ScopedInput:
+    """One turn. `token_budget` bounds the prompt, `npc_budget` its block of characters, both in tokens.
+
+    The last four texts are the dynamic layers; a blank one renders nothing. `warnings` come out in the
+    report.
+    """
+
+    entry_point_id: str
+    world_id: str
+    is_first_turn: bool = False
+    token_budget: int = 8000
+    npc_budget: int = 600
+    npcs: tuple[Npc, ...] = ()
+    game_state: str = ""
+    player: str = ""
+    rng: str = ""
+    input: str = ""
+    warnings: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "npcs", tuple(self.npcs))  # a list does as well, and can't change later
+
+    @classmethod
+    def from_json(cls, value: object) -> ScopedInput:
+        """`{entry_point_id, world_id, is_first_turn, token_budget, npc_budget?, npcs: [{id, name?, tier?}],
+        game_state, player, rng, input}`.
+
+        A dynamic layer may be any JSON; what is no text is written out as JSON. Raises ScopedInputError
+        with every fault.
+        """
+        if not isinstance(value, Mapping):
+            raise ScopedInputError(("the input is no object: give entry_point_id, world_id and the rest",))
+        faults: list[str] = []
+        known = {field.name: field.default for field in fields(cls) if field.name != "warnings"}
+        chosen: dict[str, Any] = {}
+        for key, default in known.items():
+            given = value.get(key)
+            if given is None:
+                if key.endswith("_id"):
+                    faults.append(f"{key} is missing: give the id")
+                    given = "?"
+                else:
+                    given = default
+            elif key == "npcs":
+                given = _npcs(given, faults)
+            elif key in _DYNAMIC:
+                given = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False, indent=2)
+            else:
+                given = _typed(key, given, faults)
+            chosen[key] = given
+        unread = tuple(
+            f"{key} is not known and was not used; known: {', '.join(known)}"
+            for key in value
+            if key not in known
+        )
+        asked = cls(**chosen, warnings=unread)
+        faults += asked.faults()
+        if faults:
+            raise ScopedInputError(tuple(faults))
+        return asked
+
+    def faults(self) -> list[str]:
+        """Everything that is wrong with these values, one line each."""
+        faults = [
+            f"{name} is empty: give the id"
+            for name, text in (("entry_point_id", self.entry_point_id), ("world_id", self.world_id))
+            if not text.strip()
+        ]
+        if self.token_budget < _LEAST_BUDGET:
+            faults.append(f"token_budget is {self.token_budget}: use {_LEAST_BUDGET} tokens or more")
+        if self.npc_budget < _LEAST_NPC_BUDGET:
+            faults.append(f"npc_budget is {self.npc_budget}: use {_LEAST_NPC_BUDGET} tokens or more")
+        seen: set[str] = set()
+        for place, npc in enumerate(self.npcs):
+            if not npc.id.strip():
+                faults.append(f"npcs[{place}].id is empty: give the id")
+            elif npc.id in seen:
+                faults.append(f"npcs[{place}].id is {npc.id!r} again: name every character once")
+            if npc.tier < 0:
+                faults.append(f"npcs[{place}].tier is {npc.tier}: use 0 or more")
+            seen.add(npc.id)
+        return faults
+
+
+_TYPES: dict[str, tuple[type, str, Any]] = {
+    "entry_point_id": (str, "a text", "?"),
+    "world_id": (str, "a text", "?"),
+    "is_first_turn": (bool, "true or false", False),
+    "token_budget": (int, "a whole number", 8000),
+    "npc_budget": (int, "a whole number", 600),
+}
+
+
+def _typed(key: str, value: Any, faults: list[str]) -> Any:
+    """The value, or a harmless one and a fault."""
+    kind, wanted, harmless = _TYPES[key]
+    if isinstance(value, kind) and (kind is bool or not isinstance(value, bool)):
+        return value
+    faults.append(f"{key} is {str(value)[:40]!r}: give {wanted}")
+    return harmless
+
+
+def _npcs(value: Any, faults: list[str]) -> tuple[Npc, ...]:
+    if not isinstance(value, list):
+        faults.append("npcs is no list: give [{id, name?, tier?}]")
+        return ()
+    made = []
+    for place, entry in enumerate(value):
+        where = f"npcs[{place}]"
+        if not isinstance(entry, Mapping):
+            faults.append(f"{where} is no object: give {{id, name?, tier?}}")
+            continue
+        name, label, tier = entry.get("id"), entry.get("name"), entry.get("tier")
+        if not isinstance(name, str):
+            faults.append(f"{where}.id is missing or no text: give the id")
+            name = f"?{place}"
+        if label is not None and not isinstance(label, str):
+            faults.append(f"{where}.name is no text: give a text, or leave it out")
+            label = None
+        if tier is not None and (not isinstance(tier, int) or isinstance(tier, bool)):
+            faults.append(f"{where}.tier is {str(tier)[:40]!r}: give a whole number, or leave it out")
+            tier = None
+        made.append(Npc(name, label, tier or 0))
+    return tuple(made)

@@ -1,0 +1,273 @@
+"""The layers of a scoped prompt as sections, and the steps by which they give way.
+
+Within the budget the pipeline itself walks the ladder, because a layer that matters less is filled later:
+input is trimmed first, then rng leaves, player is trimmed, game_state compressed, npc taken down. What
+is left to do here: characters as single lines, and the static layers above core and ruleset.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from rlm.prompts.assembly.assembler import AssembledPrompt, assemble
+from rlm.prompts.assembly.budget import Budget
+from rlm.prompts.assembly.policy import NEVER, Compress, Drop, Policy, StopFirst, TierDown, Trim
+from rlm.prompts.assembly.render import JOINER
+from rlm.prompts.assembly.report import Decision
+from rlm.prompts.assembly.section import Item, Section, Stability
+from rlm.prompts.assembly.trim import trim_text
+from rlm.prompts.recipes.scoped.input import Npc, ScopedInput
+from rlm.prompts.recipes.scoped.layers import StaticLayers
+from rlm.prompts.recipes.scoped.report import AssembledScoped, NpcTierDrop, ScopedMeta, Truncation
+from rlm.prompts.segments.scopes import LAYERS, SCOPES
+from rlm.prompts.segments.segment import Segment
+from rlm.prompts.tokens.counters import Counter
+
+__all__ = ["assemble_layers"]
+
+_SEVERE = 1.5  # times the budget, above which static layers leave
+_LEAVING = ("entry_start", "world", "entry")  # in this order
+_FLOOR = 32  # tokens kept free for a layer while those above it are filled
+_PRIORITIES = {"npc": 50, "game_state": 40, "player": 30, "rng": 20, "input": 10}
+_POLICIES: dict[str, tuple[Policy, ...]] = {
+    "npc": (TierDown(), StopFirst()),
+    "game_state": (Compress(), Trim("middle")),
+    "player": (Trim("head"),),
+    "input": (Trim("sentence"),),
+}
+_STABILITIES: dict[str, Stability] = {
+    "core": "static",
+    "ruleset": "static",
+    "game_state": "turn",
+    "player": "turn",
+    "rng": "volatile",
+    "input": "volatile",
+}
+_BLANKS = re.compile(r"(?<=\S)[ \t]{2,}")
+_JSON_SPACE = re.compile(r'("(?:[^"\\]|\\.)*")|\s+')
+
+
+def assemble_layers(given: ScopedInput, layers: StaticLayers, counter: Counter) -> AssembledScoped:
+    """The prompt of these layers; a pure function."""
+    ladder = _Ladder(given, layers, counter)
+    prompt = ladder.attempt()
+    total = given.token_budget
+    if prompt.report.over_budget and prompt.report.totals.prompt > total * _SEVERE:
+        for scope in _LEAVING:
+            if ladder.items[scope] and prompt.report.over_budget:
+                ladder.leaving.add(scope)
+                prompt = ladder.attempt()
+    if prompt.report.over_budget and ladder.items["input"]:
+        prompt = ladder.with_some_input(prompt)
+    return ladder.finished(prompt)
+
+
+class _Ladder:
+    """One prompt on its way down the ladder."""
+
+    def __init__(self, given: ScopedInput, layers: StaticLayers, counter: Counter) -> None:
+        self._given = given
+        self._layers = layers
+        self._counter = counter
+        self._told: list[tuple[Npc, tuple[Segment, ...]]] = []
+        self._skipped: dict[str, str] = {}
+        for npc, segments in zip(given.npcs, layers.by_npc, strict=True):
+            used = tuple(segment for segment in segments if (segment.tier or 0) <= npc.tier)
+            if used:
+                self._told.append((npc, used))
+            else:
+                lack = f"none of tier {npc.tier} or below" if segments else "none"
+                self._skipped[npc.id] = f"npc {npc.id!r} was skipped: of segments for it there is {lack}"
+        self._cues = False
+        self.leaving: set[str] = set()
+        self.items: dict[str, tuple[Item, ...]] = {
+            **{scope: _items(segments) for scope, segments in layers.by_scope},
+            "npc": self._npc_items(),
+            "game_state": _dynamic("game_state", given.game_state, _compact(given.game_state)),
+            "player": _dynamic("player", given.player),
+            "rng": _dynamic("rng", given.rng),
+            "input": _dynamic("input", given.input),
+        }
+        self._estimated = counter.count(
+            JOINER.join(
+                section.prefix + section.separator.join(item.text for item in section.items) + section.suffix
+                for section in self._sections(None)
+                if section.items
+            )
+        )
+
+    def attempt(self, some_input: str | None = None) -> AssembledPrompt:
+        """The pipeline's prompt of the layers as they stand; characters as lines when there is no room
+        for even the first of them."""
+        budget = Budget(self._given.token_budget, counter=self._counter)
+        self._cues = False
+        prompt = assemble(self._sections(some_input), budget, may_exceed=True)
+        if self.items["npc"] and not prompt.sections[LAYERS.index("npc")].text:
+            self._cues = True
+            prompt = assemble(self._sections(some_input), budget, may_exceed=True)
+        return prompt
+
+    def with_some_input(self, over: AssembledPrompt) -> AssembledPrompt:
+        """A prompt that is over its budget whatever leaves still holds the beginning of the request."""
+        text = self.items["input"][0].text
+        some = trim_text(text, _FLOOR, "sentence", self._counter.count)
+        if some is None:
+            return over
+        prompt = self.attempt(some)
+        decisions = tuple(
+            Decision(
+                "input",
+                "input",
+                "trimmed",
+                "only its beginning: the prompt is over its budget",
+                self._counter.count(text),
+                decision.tokens_after,
+            )
+            if decision.section == "input" and some != text
+            else decision
+            for decision in prompt.report.decisions
+        )
+        return replace(prompt, report=replace(prompt.report, decisions=decisions))
+
+    def finished(self, prompt: AssembledPrompt) -> AssembledScoped:
+        """The prompt with its meta, and what is to be said about it in the report."""
+        warnings = [*self._given.warnings, *self._skipped.values()]
+        if self._cues and prompt.sections[LAYERS.index("npc")].text:
+            warnings.append("there was no room for what is known of the characters: each is one line at most")
+        if prompt.report.over_budget:
+            warnings.append(
+                f"the prompt is over its budget of {self._given.token_budget:,} tokens: "
+                "shorten its static layers, or raise token_budget"
+            )
+        report = replace(prompt.report, warnings=(*warnings, *prompt.report.warnings))
+        decisions = {(row.section, row.id): row for row in report.decisions}
+        ids = {
+            scope: tuple(
+                segment.id
+                for segment in self._segments(scope)
+                if (scope, segment.id) in decisions and decisions[scope, segment.id].status == "included"
+            )
+            for scope in SCOPES
+        }
+        return AssembledScoped(
+            text=prompt.text,
+            messages=prompt.messages,
+            sections=prompt.sections,
+            citations=prompt.citations,
+            report=report,
+            meta=ScopedMeta(
+                segment_ids_by_scope=ids,
+                order=report.order,
+                tokens_estimated=self._estimated,
+                tokens_after=report.totals.prompt,
+                truncated=self._truncation(prompt, report.decisions, set(ids["npc"])),
+                over_budget=report.over_budget,
+                skipped_npcs=tuple(self._skipped),
+            ),
+        )
+
+    def _truncation(
+        self, prompt: AssembledPrompt, decisions: Sequence[Decision], npc_ids: set[str]
+    ) -> Truncation | None:
+        if not self._cues and all(row.status == "included" for row in decisions):
+            return None
+        fates = {row.id: row.status for row in decisions if row.section == row.id}
+        lower = []
+        for npc, used in self._told:
+            before = max(segment.tier or 0 for segment in used)
+            kept = [segment.tier or 0 for segment in used if segment.id in npc_ids]
+            if len(kept) < len(used):
+                lower.append(NpcTierDrop(npc.id, before, max(kept, default=None)))
+        return Truncation(
+            dropped_scopes=tuple(
+                section.id for section in prompt.sections if self.items[section.id] and not section.text
+            ),
+            npc_dropped_tiers=tuple(lower),
+            input_trimmed=fates.get("input", "included") != "included",
+            game_state_compressed=fates.get("game_state") in ("compressed", "trimmed"),
+        )
+
+    def _segments(self, scope: str) -> Sequence[Segment]:
+        if scope == "npc":
+            return [segment for _, used in self._told for segment in used]
+        return dict(self._layers.by_scope)[scope]
+
+    def _sections(self, some_input: str | None) -> list[Section]:
+        return [self._section(place, layer, some_input) for place, layer in enumerate(LAYERS)]
+
+    def _section(self, place: int, layer: str, some_input: str | None) -> Section:
+        items, required = self.items[layer], layer in SCOPES and layer != "npc"
+        policy: Policy | tuple[Policy, ...] = _POLICIES.get(layer, (NEVER,))
+        bound = self._given.npc_budget if layer == "npc" else None
+        separator = JOINER
+        if layer in self.leaving:
+            required, policy, bound = False, Drop(), 0
+        elif layer == "npc" and self._cues:
+            items, policy, separator = self._cue_items(), StopFirst(), "\n"
+        elif layer == "input" and some_input is not None:
+            items, required, policy = _dynamic("input", some_input), True, NEVER
+        return Section(
+            layer,
+            role="system" if layer in SCOPES else "user",
+            order=place,
+            priority=_PRIORITIES.get(layer, 100 - place),
+            required=required,
+            min_tokens=_FLOOR if layer in ("game_state", "player", "input") else 0,
+            max_tokens=bound,
+            policy=policy,
+            stability=_STABILITIES.get(layer, "session"),
+            items=items,
+            prefix=f"<{layer}>\n",
+            suffix=f"\n</{layer}>",
+            separator=separator,
+        )
+
+    def _npc_items(self) -> tuple[Item, ...]:
+        """A heading and the segments of each character, who goes in or out with them."""
+        items: list[Item] = []
+        for place, (npc, used) in enumerate(self._told):
+            texts = [(f"npc {npc.id}", f"## {_label(npc)}", None), *((s.id, s.content, s.tier) for s in used)]
+            items += [
+                Item(name, text, priority=-place, order=len(items) + step, tier=tier, group=npc.id)
+                for step, (name, text, tier) in enumerate(texts)
+            ]
+        return tuple(items)
+
+    def _cue_items(self) -> tuple[Item, ...]:
+        items = []
+        for place, (npc, used) in enumerate(self._told):
+            cue = next((segment.cue for segment in used if segment.cue), "")
+            line = f"- {_label(npc)}" + (f": {cue}" if cue else "")
+            items.append(Item(f"npc {npc.id}", line, priority=-place, order=place))
+        return tuple(items)
+
+
+def _items(segments: Sequence[Segment]) -> tuple[Item, ...]:
+    return tuple(Item(segment.id, segment.content, order=place) for place, segment in enumerate(segments))
+
+
+def _dynamic(layer: str, text: str, shorter: str | None = None) -> tuple[Item, ...]:
+    if not text.strip():
+        return ()
+    return (Item(layer, text, variants=() if shorter is None else (shorter,)),)
+
+
+def _label(npc: Npc) -> str:
+    name = " ".join((npc.name or "").split())
+    return f"{name} ({npc.id})" if name else npc.id
+
+
+def _compact(text: str) -> str | None:
+    """The same state in fewer characters, None where there are none to save. JSON loses its white space;
+    other text its blank lines and runs of blanks, but not its indentation, which may mean something."""
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        lines = (line.rstrip() for line in text.splitlines())
+        shorter = "\n".join(_BLANKS.sub(" ", line) for line in lines if line)
+    else:
+        shorter = _JSON_SPACE.sub(lambda match: match[1] or "", text)
+    return shorter if len(shorter) < len(text) else None

@@ -1,0 +1,176 @@
+"""The static layers of a scoped prompt: fetched in parallel, kept until something changed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+from rlm.prompts.segments.adapter import BatchAdapter, DbAdapter, RevisedAdapter
+from rlm.prompts.segments.errors import AdapterFailed
+from rlm.prompts.segments.scopes import SCOPES
+from rlm.prompts.segments.segment import Segment
+
+__all__ = ["LayerSource", "StaticLayers"]
+
+_T = TypeVar("_T")
+_KEPT = 4096  # entities whose segments are kept
+_TRIES = 3  # to read all layers at one revision, while others write
+
+_Key = tuple[str, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class StaticLayers:
+    """Active segments in the order they stand: by scope (all but npc), and by character."""
+
+    by_scope: tuple[tuple[str, tuple[Segment, ...]], ...]
+    by_npc: tuple[tuple[Segment, ...], ...]
+
+
+class LayerSource:
+    """Fetches from an adapter. From a RevisedAdapter nothing is fetched twice until its revision changes,
+    and all layers are of one revision, unless others write during each of three tries. May be used from
+    several threads."""
+
+    def __init__(self, adapter: DbAdapter) -> None:
+        self._adapter = adapter
+        self._revised = adapter if isinstance(adapter, RevisedAdapter) else None
+        self._batched = adapter if isinstance(adapter, BatchAdapter) else None
+        self._lock = threading.Lock()
+        self._revision: object = None
+        self._segments: dict[_Key, tuple[Segment, ...]] = {}
+        self._rulesets: dict[str, tuple[str, ...]] = {}
+
+    def fetch(self, entry: str, world: str, first_turn: bool, npcs: Sequence[str]) -> StaticLayers:
+        """The layers of one prompt. Raises AdapterFailed, which names the scope."""
+        found = _Found()
+        for _ in range(_TRIES):
+            revision = self._read_revision()
+            found = self._known(revision)
+            if not self._fill(found, entry, world, first_turn, npcs) or self._revised is None:
+                break
+            if self._read_revision() == revision:
+                self._remember(revision, found)
+                break
+        rulesets = found.rulesets[entry]
+        scopes = {
+            "core": found.segments["core", None],
+            "ruleset": tuple(segment for name in rulesets for segment in found.segments["ruleset", name]),
+            "world": found.segments["world", world],
+            "entry": found.segments["entry", entry],
+            "entry_start": found.segments["entry_start", entry] if first_turn else (),
+        }
+        return StaticLayers(tuple(scopes.items()), tuple(found.segments["npc", name] for name in npcs))
+
+    def forget(self) -> None:
+        """Fetch everything anew next time."""
+        with self._lock:
+            self._segments, self._rulesets = {}, {}
+
+    def _read_revision(self) -> object:
+        # whichever scope comes first is the one that can't be had
+        return None if self._revised is None else _asked(SCOPES[0], self._revised.revision)
+
+    def _known(self, revision: object) -> _Found:
+        with self._lock:
+            if self._revised is None or revision != self._revision or len(self._segments) > _KEPT:
+                return _Found()
+            return _Found(dict(self._segments), dict(self._rulesets))
+
+    def _remember(self, revision: object, found: _Found) -> None:
+        with self._lock:
+            self._revision, self._segments, self._rulesets = revision, found.segments, found.rulesets
+
+    def _fill(self, found: _Found, entry: str, world: str, first_turn: bool, npcs: Sequence[str]) -> bool:
+        """Fetch what is not known yet; whether there was anything."""
+        wanted: list[tuple[str, list[str | None]]] = [
+            ("core", [None]),
+            ("world", [world]),
+            ("entry", [entry]),
+        ]
+        if first_turn:
+            wanted.append(("entry_start", [entry]))
+        wanted.append(("npc", list(npcs)))
+        jobs: list[Callable[[], None]] = [lambda: self._fill_rulesets(found, entry)]
+        for scope, names in wanted:
+            missing = [name for name in names if (scope, name) not in found.segments]
+            if missing:
+                jobs.append(partial(self._fill_scope, found, scope, missing))
+        if entry in found.rulesets and all(
+            ("ruleset", name) in found.segments for name in found.rulesets[entry]
+        ):
+            del jobs[0]
+        _run(jobs)
+        return bool(jobs)
+
+    def _fill_rulesets(self, found: _Found, entry: str) -> None:
+        """Which rulesets there are must be known before they can be asked for."""
+        links = _rows("ruleset", partial(self._adapter.get_rulesets_for_entry, entry))
+        names = [link.id for link in sorted(links, key=lambda link: (link.sort_order, link.id))]
+        found.rulesets[entry] = tuple(dict.fromkeys(names))
+        missing: list[str | None] = [
+            name for name in found.rulesets[entry] if ("ruleset", name) not in found.segments
+        ]
+        if missing:
+            self._fill_scope(found, "ruleset", missing)
+
+    def _fill_scope(self, found: _Found, scope: str, names: Sequence[str | None]) -> None:
+        ids = [name for name in names if name is not None]
+        if len(names) > 1 and self._batched is not None:
+            rows = _rows(scope, partial(self._batched.get_segments_of, scope, ids))
+            for one in ids:
+                found.segments[scope, one] = _in_order(row for row in rows if row.ref_id == one)
+            return
+        for name in names:
+            rows = _rows(scope, partial(self._adapter.get_segments, scope, name))
+            found.segments[scope, name] = _in_order(rows)
+
+
+class _Found:
+    """What is known so far; each job writes keys of its own."""
+
+    __slots__ = ("rulesets", "segments")
+
+    def __init__(
+        self,
+        segments: dict[_Key, tuple[Segment, ...]] | None = None,
+        rulesets: dict[str, tuple[str, ...]] | None = None,
+    ) -> None:
+        self.segments = segments or {}
+        self.rulesets = rulesets or {}
+
+
+def _in_order(rows: Iterable[Segment]) -> tuple[Segment, ...]:
+    """Active segments with something to say, each once: without a tier first, then by tier, then by id."""
+    kept = {row.id: row for row in rows if row.active and row.content.strip()}
+    return tuple(sorted(kept.values(), key=lambda row: (row.tier is not None, row.tier or 0, row.id)))
+
+
+def _rows(scope: str, question: Callable[[], Iterable[_T]]) -> list[_T]:
+    """What an adapter gives; it may fail also while its rows are gone through."""
+    return _asked(scope, lambda: list(question()))
+
+
+def _asked(scope: str, question: Callable[[], _T]) -> _T:
+    """The boundary to an adapter, which may be anybody's."""
+    try:
+        return question()
+    except Exception as error:
+        raise AdapterFailed(scope, error) from error
+
+
+def _run(jobs: Sequence[Callable[[], None]]) -> None:
+    """All at once; the error is that of the first in order that has one."""
+    if len(jobs) <= 1:
+        for job in jobs:
+            job()
+        return
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(len(jobs), thread_name_prefix="rlm-segments") as pool:
+        running = [pool.submit(job) for job in jobs]
+        for job_running in running:
+            job_running.result()

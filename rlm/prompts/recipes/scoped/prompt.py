@@ -1,0 +1,128 @@
+"""A scoped prompt: six layers of stored segments, four layers of the moment, within a budget."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rlm.prompts.assembly.render import JOINER
+from rlm.prompts.errors import ScopedInputError
+from rlm.prompts.recipes.scoped.input import Npc, ScopedInput
+from rlm.prompts.recipes.scoped.ladder import assemble_layers
+from rlm.prompts.recipes.scoped.layers import LayerSource, StaticLayers
+from rlm.prompts.recipes.scoped.report import AssembledScoped, NpcTierDrop, ScopedMeta, Truncation
+from rlm.prompts.segments.adapter import DbAdapter
+from rlm.prompts.tokens.counters import Counter, get_counter
+
+__all__ = [
+    "AssembledScoped",
+    "Npc",
+    "NpcTierDrop",
+    "ScopedInput",
+    "ScopedMeta",
+    "ScopedPrompt",
+    "Truncation",
+]
+
+_RESULTS_KEPT = 32
+_COUNTS_KEPT = 4096
+
+
+class ScopedPrompt:
+    """Makes prompts of the segments behind an adapter. One may serve many threads.
+
+    Static layers are fetched in parallel and, from an adapter that knows its revision, kept until it
+    changes; the dynamic ones are taken as given. Equal contents are not measured and fitted twice.
+    Tokens are `counter`'s, by default a quarter of the characters, rounded up.
+    """
+
+    def __init__(self, adapter: DbAdapter, *, counter: Counter | None = None) -> None:
+        self._source = LayerSource(adapter)
+        self._counter = _RememberingCounter(counter or get_counter("chars4_ceil"))
+        self._results: OrderedDict[object, AssembledScoped] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def assemble(self, given: ScopedInput | Mapping[str, Any]) -> AssembledScoped:
+        """Layers core, ruleset, world, entry, entry_start, npc, game_state, player, rng, input.
+
+        core and ruleset are never cut: where they alone are too large, `report.over_budget` says so.
+        Raises ScopedInputError with every fault, and AdapterFailed naming the scope.
+        """
+        if not isinstance(given, ScopedInput):
+            given = ScopedInput.from_json(given)
+        faults = given.faults()
+        if faults:
+            raise ScopedInputError(tuple(faults))
+        layers = self._source.fetch(
+            given.entry_point_id, given.world_id, given.is_first_turn, [npc.id for npc in given.npcs]
+        )
+        key = (given, _content(layers))
+        with self._lock:
+            if key in self._results:
+                self._results.move_to_end(key)
+                return self._results[key]
+        made = assemble_layers(given, layers, self._counter)
+        with self._lock:
+            self._results[key] = made
+            while len(self._results) > _RESULTS_KEPT:
+                self._results.popitem(last=False)
+        return made
+
+    def stream(self, given: ScopedInput | Mapping[str, Any]) -> Iterator[str]:
+        """The prompt layer by layer; the parts put together are the text of `assemble`."""
+        joiner = ""
+        for section in self.assemble(given).sections:
+            if section.text:
+                yield joiner + section.text
+                joiner = JOINER
+
+    def forget(self) -> None:
+        """Fetch all segments anew next time: after writing to the tables of a store by other means."""
+        self._source.forget()
+
+
+class _RememberingCounter:
+    """A counter that does not count the same item twice. What is tried and thrown away is not kept."""
+
+    def __init__(self, counter: Counter) -> None:
+        self._counter = counter
+        self._counts: OrderedDict[str, int] = OrderedDict()
+        self._lock = threading.Lock()
+
+    @property
+    def name(self) -> str:
+        return self._counter.name
+
+    @property
+    def version(self) -> str:
+        return self._counter.version
+
+    @property
+    def units(self) -> Any:
+        """What the counter adds up, where it says so."""
+        return getattr(self._counter, "units", None)
+
+    def count(self, text: str) -> int:
+        return self._counter.count(text)
+
+    def count_each(self, texts: Sequence[str]) -> list[int]:
+        with self._lock:
+            known = {text: self._counts[text] for text in texts if text in self._counts}
+        new = [text for text in dict.fromkeys(texts) if text not in known]
+        counted = dict(zip(new, self._counter.count_each(new), strict=True))
+        with self._lock:
+            self._counts.update(counted)
+            while len(self._counts) > _COUNTS_KEPT:
+                self._counts.popitem(last=False)
+        return [known[text] if text in known else counted[text] for text in texts]
+
+
+def _content(layers: StaticLayers) -> object:
+    """All of the layers that a prompt depends on, to be compared and hashed."""
+    stretches = [*(segments for _, segments in layers.by_scope), *layers.by_npc]
+    return tuple(
+        tuple((segment.id, segment.tier, segment.content, segment.cue) for segment in stretch)
+        for stretch in stretches
+    )

@@ -1,0 +1,70 @@
+"""Stored pieces of prompts: the records, the adapters an assembly reads from, and the store.
+
+The store and what belongs to it are loaded when first named, because SQLAlchemy is heavy.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from rlm.prompts.segments.adapter import BatchAdapter, DbAdapter, RevisedAdapter
+from rlm.prompts.segments.errors import (
+    AdapterFailed,
+    ScopeRefused,
+    SegmentConflict,
+    SegmentError,
+    SegmentNotFound,
+    SegmentRefused,
+    StoreOutdated,
+    StoreUnavailable,
+)
+from rlm.prompts.segments.memory import MemoryAdapter
+from rlm.prompts.segments.scopes import DEPRECATED, LAYERS, SCOPES
+from rlm.prompts.segments.segment import EntryRuleset, Segment, SegmentVersion, StoredSegment
+
+if TYPE_CHECKING:
+    from rlm.prompts.segments.exchange import Imported, export_segments, import_segments
+    from rlm.prompts.segments.reading import StoreAdapter
+    from rlm.prompts.segments.store import SegmentStore
+
+__all__ = [
+    "DEPRECATED",
+    "LAYERS",
+    "SCOPES",
+    "AdapterFailed",
+    "BatchAdapter",
+    "DbAdapter",
+    "EntryRuleset",
+    "Imported",
+    "MemoryAdapter",
+    "RevisedAdapter",
+    "ScopeRefused",
+    "Segment",
+    "SegmentConflict",
+    "SegmentError",
+    "SegmentNotFound",
+    "SegmentRefused",
+    "SegmentStore",
+    "SegmentVersion",
+    "StoreAdapter",
+    "StoreOutdated",
+    "StoreUnavailable",
+    "StoredSegment",
+    "export_segments",
+    "import_segments",
+]
+
+_LATE = {
+    "Imported": "exchange",
+    "SegmentStore": "store",
+    "StoreAdapter": "reading",
+    "export_segments": "exchange",
+    "import_segments": "exchange",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LATE:
+        return getattr(import_module(f"rlm.prompts.segments.{_LATE[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,48 @@
+"""Segments in memory: for tests, and for those who keep them elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from rlm.prompts.segments.errors import SegmentRefused
+from rlm.prompts.segments.scopes import check_scope
+from rlm.prompts.segments.segment import EntryRuleset, Segment, faults_of_segment
+
+__all__ = ["MemoryAdapter"]
+
+
+class MemoryAdapter:
+    """A DbAdapter over segments that are given once. `rulesets` are by entry.
+
+    Raises ScopeRefused and SegmentRefused, as a store would.
+    """
+
+    def __init__(
+        self,
+        segments: Iterable[Segment] = (),
+        rulesets: Mapping[str, Sequence[EntryRuleset]] | None = None,
+    ) -> None:
+        self._segments = tuple(segments)
+        self._rulesets = {entry: tuple(links) for entry, links in (rulesets or {}).items()}
+        faults = []
+        for segment in self._segments:
+            check_scope(segment.scope)
+            faults += [f"segment {segment.id}: {fault}" for fault in faults_of_segment(segment)]
+        if faults:
+            raise SegmentRefused(*faults)
+
+    def get_segments(self, scope: str, ref_id: str | None) -> Sequence[Segment]:
+        """The active segments of that scope and entity."""
+        return [s for s in self._segments if s.active and s.scope == scope and s.ref_id == ref_id]
+
+    def get_segments_of(self, scope: str, ref_ids: Sequence[str]) -> Sequence[Segment]:
+        """The active segments of that scope of any of those entities."""
+        return [s for s in self._segments if s.active and s.scope == scope and s.ref_id in ref_ids]
+
+    def get_rulesets_for_entry(self, entry_id: str) -> Sequence[EntryRuleset]:
+        """The rulesets of an entry."""
+        return self._rulesets.get(entry_id, ())
+
+    def revision(self) -> object:
+        """Always the same: what was given does not change."""
+        return 0

@@ -1,0 +1,58 @@
+"""Bringing the tables of a store to a version, up or down."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlalchemy import Column, Connection, MetaData, String, Table, inspect, select
+
+from rlm.prompts.segments.errors import StoreOutdated
+
+__all__ = ["HEAD", "REVISIONS", "MigrationStep", "current_revision", "move_to"]
+
+REVISIONS = ("0001", "0002")
+"""All versions of the tables, oldest first."""
+
+HEAD = REVISIONS[-1]
+
+_VERSION_TABLE = "prompt_segments_schema"  # the database may hold other programs' tables, and their alembic's
+_schema = Table(_VERSION_TABLE, MetaData(), Column("version_num", String(32)))
+
+
+@dataclass(frozen=True, slots=True)
+class MigrationStep:
+    """What a migration did: from which version of the tables (None: there were none) to which."""
+
+    before: str | None
+    after: str
+
+
+def current_revision(connection: Connection) -> str | None:
+    """The version of the tables, None where there are none. Raises StoreOutdated for an unknown one."""
+    if not inspect(connection).has_table(_VERSION_TABLE):
+        return None
+    found = connection.scalar(select(_schema.c.version_num))
+    if found is not None and found not in REVISIONS:
+        raise StoreOutdated(
+            f"the segments have schema {found}, this rlm knows up to {HEAD}: update rlm, or use another store"
+        )
+    return found
+
+
+def move_to(connection: Connection, revision: str) -> MigrationStep:
+    """Run the migrations between the tables as they are and `revision`, inside the caller's transaction."""
+    if revision not in REVISIONS:
+        raise StoreOutdated(f"there is no schema {revision!r}: use one of {', '.join(REVISIONS)}")
+    before = current_revision(connection)
+    if before != revision:
+        from alembic import command
+        from alembic.config import Config
+
+        config = Config()
+        config.set_main_option("script_location", "rlm.prompts.segments:migrations")
+        config.attributes.update(connection=connection, version_table=_VERSION_TABLE)
+        if before is None or before < revision:
+            command.upgrade(config, revision)
+        else:
+            command.downgrade(config, revision)
+    return MigrationStep(before, revision)

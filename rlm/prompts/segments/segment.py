@@ -1,0 +1,134 @@
+"""A stored segment, its versions, and what else the store holds."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any
+
+from rlm.prompts.segments.scopes import kind_of
+
+__all__ = [
+    "NO_METADATA",
+    "EntryRuleset",
+    "Segment",
+    "SegmentVersion",
+    "StoredSegment",
+    "faults_of_segment",
+    "faults_of_text",
+]
+
+_LABEL = re.compile(r"[a-z][a-z0-9_.-]{0,63}")
+
+NO_METADATA: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A piece of prompt text as an assembly sees it.
+
+    `ref_id` names the entity it belongs to (None for core). `metadata` is a JSON object; its `tier` is
+    the level of detail of an NPC's segment and orders all others, its `cue` is one line about an NPC for
+    when there is no room for more.
+    """
+
+    id: str
+    scope: str
+    content: str
+    ref_id: str | None = None
+    metadata: Mapping[str, Any] = field(default_factory=lambda: NO_METADATA)
+    version: int = 1
+    active: bool = True
+
+    @property
+    def tier(self) -> int | None:
+        """The `tier` of the metadata, None where there is none."""
+        tier = self.metadata.get("tier")
+        return tier if isinstance(tier, int) and not isinstance(tier, bool) else None
+
+    @property
+    def cue(self) -> str:
+        """The `cue` of the metadata as one line, "" where there is none."""
+        cue = self.metadata.get("cue")
+        return " ".join(cue.split()) if isinstance(cue, str) else ""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSegment:
+    """A segment with all that the store knows of it. Times are UTC; `labels` are (name, version)."""
+
+    segment: Segment
+    created_at: datetime
+    updated_at: datetime
+    labels: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentVersion:
+    """One version of a segment: what it said, since when, and why."""
+
+    segment_id: str
+    version: int
+    content: str
+    metadata: Mapping[str, Any]
+    note: str
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class EntryRuleset:
+    """A ruleset of an entry; lower `sort_order` comes first."""
+
+    id: str
+    sort_order: int = 0
+
+
+def faults_of_segment(segment: Segment) -> list[str]:
+    """What is wrong with a segment whose scope is known to be one, one line each."""
+    faults = []
+    kind = kind_of(segment.scope)
+    if kind is None and segment.ref_id is not None:
+        faults.append("a core segment belongs to everything: give it no ref_id")
+    if kind is not None and not (segment.ref_id or "").strip():
+        faults.append(f"a segment of scope {segment.scope!r} needs the ref_id of its {kind}")
+    if not segment.content.strip():
+        faults.append("its content is blank: give it text, or deactivate the segment")
+    faults += faults_of_text("content", segment.content)
+    faults += faults_of_text("ref_id", segment.ref_id or "")
+    faults += _faults_of_metadata(segment.metadata)
+    return faults
+
+
+def faults_of_text(name: str, text: str) -> list[str]:
+    """What a database can't keep: NUL, and halves of surrogate pairs."""
+    bad = next((at for at, char in enumerate(text) if char == "\0" or "\ud800" <= char <= "\udfff"), None)
+    if bad is None:
+        return []
+    return [f"its {name} holds U+{ord(text[bad]):04X} at character {bad}, which is not text: remove it"]
+
+
+def faults_of_label(label: str) -> list[str]:
+    """What is wrong with a label's name. One that could be taken for a number is."""
+    if _LABEL.fullmatch(label):
+        return []
+    return [f"{label!r} can't be a label: use up to 64 of a-z, 0-9, '_', '.' and '-', a letter first"]
+
+
+def _faults_of_metadata(metadata: Mapping[str, Any]) -> list[str]:
+    faults = []
+    tier = metadata.get("tier")
+    if tier is not None and (not isinstance(tier, int) or isinstance(tier, bool) or tier < 0):
+        faults.append(f"its tier is {tier!r}: use a whole number from 0 up, or none")
+    if not isinstance(metadata.get("cue", ""), str):
+        faults.append("its cue is no text: use one line, or none")
+    try:
+        text = json.dumps(dict(metadata), allow_nan=False)
+    except (TypeError, ValueError) as error:
+        return [*faults, f"its metadata is no JSON object ({error})"]
+    if "\\u0000" in text:
+        faults.append("its metadata holds U+0000, which is not text: remove it")
+    return faults

@@ -1,0 +1,110 @@
+"""Token counters by name. None of them reaches the network; every report names the one that was used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from rlm.prompts.errors import UnknownCounter
+from rlm.prompts.tokens.estimate import VERSION, estimate_each, estimate_tokens
+from rlm.prompts.tokens.exact import huggingface, openai
+
+__all__ = ["Counter", "FunctionCounter", "Units", "counter_names", "get_counter"]
+
+
+class Counter(Protocol):
+    """Counts tokens. `count` is total, pure, never negative, and 0 for the empty string."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def version(self) -> str: ...
+
+    def count(self, text: str) -> int: ...
+
+    def count_each(self, texts: Sequence[str]) -> list[int]:
+        """`count` of every text, in whatever way is fastest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Units:
+    """What a counter really adds up, where that is finer than its tokens: `per` units make a token, and a
+    rest counts as one (`up`) or not at all. `each` gives the units of texts; those of joined texts are
+    their sum, which is how parts measured apart come to exactly what the whole takes."""
+
+    per: int
+    up: bool
+    each: Callable[[Sequence[str]], list[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionCounter:
+    """A counter made of a pure function, and of a faster one for many texts where there is one."""
+
+    name: str
+    version: str
+    function: Callable[[str], int]
+    each: Callable[[Sequence[str]], list[int]] | None = None
+    units: Units | None = None
+
+    def count(self, text: str) -> int:
+        return self.function(text)
+
+    def count_each(self, texts: Sequence[str]) -> list[int]:
+        return self.each(texts) if self.each else [self.function(text) for text in texts]
+
+
+def _quarter_characters(text: str) -> int:
+    return -(-len(text) // 4)
+
+
+def _bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
+def _quarter_bytes(text: str) -> int:
+    return _bytes(text) // 4
+
+
+def _lengths(texts: Sequence[str]) -> list[int]:
+    return list(map(len, texts))
+
+
+def _byte_lengths(texts: Sequence[str]) -> list[int]:
+    return list(map(_bytes, texts))
+
+
+_COUNTERS: dict[str, Counter] = {
+    counter.name: counter
+    for counter in (
+        FunctionCounter("estimate", VERSION, estimate_tokens, estimate_each),
+        FunctionCounter("chars", "1", len, _lengths),
+        FunctionCounter("chars4_ceil", "1", _quarter_characters, units=Units(4, True, _lengths)),
+        FunctionCounter("bytes4_floor", "1", _quarter_bytes, units=Units(4, False, _byte_lengths)),
+    )
+}
+
+
+def counter_names() -> tuple[str, ...]:
+    """The names `get_counter` knows; beside them there is `hf:FILE`."""
+    return (*_COUNTERS, "openai")
+
+
+def get_counter(name: str = "estimate") -> Counter:
+    """The counter of that name.
+
+    `estimate` stays at or above o200k on real text (see its module); `chars` counts code points,
+    `chars4_ceil` a quarter of them rounded up, `bytes4_floor` a quarter of the UTF-8 bytes rounded down.
+    `openai` counts o200k's own tokens (extra `tokens`), `hf:FILE` those of a `tokenizer.json` (extra `hf`).
+    Raises UnknownCounter.
+    """
+    if name in _COUNTERS:
+        return _COUNTERS[name]
+    if name == "openai":
+        return FunctionCounter(name, *openai())
+    if name.startswith("hf:"):
+        return FunctionCounter(name, *huggingface(name.removeprefix("hf:")))
+    known = ", ".join(counter_names())
+    raise UnknownCounter(f"no token counter is called {name!r}: use one of {known}, hf:FILE")

@@ -1,0 +1,90 @@
+"""Counters that hold a vocabulary: exact for the models that use it. Loaded when asked for, never fetched."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+
+from rlm.prompts.errors import UnknownCounter
+
+__all__ = ["Count", "huggingface", "openai"]
+
+Count = tuple[str, Callable[[str], int], Callable[[Sequence[str]], list[int]] | None]
+"""Version, the count of a text, the counts of many."""
+
+_VOCABULARY = "o200k_base"
+_WINDOW = 32_768  # characters; the tokenizer refuses 200,000 tokens, and a character has up to four
+_BORDER = re.compile(r"(?<=\n)(?=[^\W_])|(?<=[A-Za-z])(?= [A-Za-z])")
+"""Where no token of the vocabulary can reach across: it parts lines and words first."""
+
+
+@cache
+def openai() -> Count:
+    """OpenAI's o200k, whose vocabulary is in the package. Raises UnknownCounter without the extra."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # how it opens its own files
+            import bpe_openai
+    except ImportError:
+        raise UnknownCounter(
+            "the counter 'openai' needs the extra `tokens`: pip install 'rlm-runtime[tokens]'"
+        ) from None
+    encoding = bpe_openai.get_encoding(_VOCABULARY)
+
+    def count(text: str) -> int:
+        return sum(len(encoding.encode_ordinary(window)) for window in _windows(_valid(text)))
+
+    def each(texts: Sequence[str]) -> list[int]:
+        if any(len(text) > _WINDOW for text in texts):
+            return list(map(count, texts))
+        valid = [_valid(text) for text in texts]
+        return [len(tokens) for tokens in encoding.encode_ordinary_batch(valid, num_threads=1)]
+
+    return f"{_VOCABULARY}, bpe-openai {bpe_openai.__version__}", count, each
+
+
+def _windows(text: str) -> Iterator[str]:
+    """`text` in pieces, parted where that changes no token; where there is no such place, anywhere."""
+    at = 0
+    while len(text) - at > _WINDOW:
+        border = _BORDER.search(text, at + _WINDOW // 2, at + _WINDOW)
+        end = border.start() if border else at + _WINDOW
+        yield text[at:end]
+        at = end
+    yield text[at:]
+
+
+@cache
+def huggingface(file: str) -> Count:
+    """The tokenizer of a `tokenizer.json` (`hf:FILE`), without the special tokens a chat adds. Raises
+    UnknownCounter without the extra, or for a file that is none."""
+    try:
+        from tokenizers import Tokenizer
+    except ImportError:
+        raise UnknownCounter(
+            f"the counter 'hf:{file}' needs the extra `hf`: pip install 'rlm-runtime[hf]'"
+        ) from None
+    try:
+        data = Path(file).read_bytes()
+    except OSError as error:
+        raise UnknownCounter(
+            f"the counter 'hf:{file}' can't read that file ({error.strerror}): name a tokenizer.json"
+        ) from error
+    try:
+        tokenizer = Tokenizer.from_str(data.decode("utf-8"))
+    except Exception as error:  # the library raises bare Exception
+        raise UnknownCounter(f"'{file}' is no tokenizer.json of Hugging Face's: {error}") from error
+
+    def count(text: str) -> int:
+        return len(tokenizer.encode(_valid(text), add_special_tokens=False).ids)
+
+    return f"sha256 {sha256(data).hexdigest()[:12]}", count, None
+
+
+def _valid(text: str) -> str:
+    """Lone surrogates have no UTF-8, and so no tokens: each is counted as a question mark."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")

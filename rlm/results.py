@@ -1,0 +1,261 @@
+"""What comes out of a run: frozen, plain, and the same in Python as in JSON.
+
+Offsets are characters of the context body, 0-based, end-exclusive; lines and pages count from 1.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import asdict, dataclass, field, replace
+from html import escape
+from typing import Any, Literal
+
+from rlm.citation_markers import marked, marker
+from rlm.sandbox.types import Span
+
+__all__ = [
+    "GO_ON",
+    "Citation",
+    "Confidence",
+    "Coverage",
+    "RunResult",
+    "Span",
+    "StopReason",
+    "Strategy",
+    "TokenUsage",
+    "Usage",
+]
+
+_QUOTE_SHOWN = 160
+_MARKDOWN = re.compile(r"([\\`*_\[\]<>#|~!])")
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
+
+StopReason = Literal[
+    "finalized",
+    "rounds",
+    "sub_calls",
+    "tokens",
+    "cost",
+    "time",
+    "contract_violation",
+    "kernel",
+    "model",
+    "cancelled",
+]
+GO_ON: frozenset[StopReason] = frozenset({"model", "cancelled"})
+"""Ends that are none: a run that stopped so is gone on with."""
+Strategy = Literal["rlm", "direct"]
+Confidence = Literal["low", "medium", "high"] | float
+
+
+@dataclass(frozen=True, slots=True)
+class Citation:
+    """A quote and where it stands: `line` and `page` are of the document, `message` is the message of a chat
+    (with its author or role, and its time, as given), `heading_path` the headings above, the top one first.
+    `verified` is False when the body does not hold the quote there."""
+
+    marker: str
+    quote: str
+    start: int | None
+    end: int | None
+    document: str | None
+    page: int | None
+    line: int | None
+    verified: bool
+    message: int | None = None
+    author: str | None = None
+    time: str | None = None
+    heading_path: tuple[str, ...] = ()
+
+    @property
+    def place(self) -> str:
+        """`contract.pdf, page 12, line 340` or `notes.md:17`; with the message and the heading, if any."""
+        place = self.document or "input"
+        if self.page is not None:
+            place += f", page {self.page}"
+        if self.line is not None:
+            place += f":{self.line}" if self.page is None else f", line {self.line}"
+        if self.message is not None:
+            by = " ".join(part for part in (self.author, self.time) if part)
+            place += f", message {self.message}" + (f" ({by})" if by else "")
+        return place + (f", under “{self.heading_path[-1]}”" if self.heading_path else "")
+
+    @property
+    def shown(self) -> str:
+        """The quote on one line, cut where it is long."""
+        quote = " ".join(self.quote.split())
+        return quote if len(quote) <= _QUOTE_SHOWN else quote[: _QUOTE_SHOWN - 1] + "…"
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """How much of the body was seen, in characters, whatever the answer claims.
+
+    sent, answered and failed are the driver's own account of children; read (handed to a cell) and
+    scanned (searched by machine) are the kernel's word, bounds-checked. `complete` is true exactly when
+    every character was answered for or read; `uncovered_chars` were not, and `gaps` are the first 20
+    stretches of them. `chunks_processed` of `chunks_total` chunks of batches over `chunk()` were answered.
+    """
+
+    input_chars: int
+    read_chars: int = 0
+    scanned_chars: int = 0
+    sent_chars: int = 0
+    answered_chars: int = 0
+    failed_chars: int = 0
+    chunks_processed: int = 0
+    chunks_total: int = 0
+    complete: bool = False
+    gaps: tuple[Span, ...] = ()
+    uncovered_chars: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TokenUsage:
+    """Tokens as the provider counted them. `input_tokens` includes `cached_tokens` (read from its cache) and
+    `cache_write_tokens` (written to it, where that is charged apart)."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    cache_write_tokens: int = 0
+
+    def __bool__(self) -> bool:
+        return self != TokenUsage()
+
+    def __add__(self, other: TokenUsage) -> TokenUsage:
+        return TokenUsage(
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.cached_tokens + other.cached_tokens,
+            self.cache_write_tokens + other.cache_write_tokens,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What one model was asked for. `cost_usd` is None when its price is not known."""
+
+    model: str
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    cost_usd: float | None = 0.0
+
+    def plus(self, tokens: TokenUsage, cost_usd: float | None) -> Usage:
+        """With one call more."""
+        return Usage(
+            self.model,
+            self.calls + 1,
+            self.input_tokens + tokens.input_tokens,
+            self.output_tokens + tokens.output_tokens,
+            self.cached_tokens + tokens.cached_tokens,
+            None if self.cost_usd is None or cost_usd is None else self.cost_usd + cost_usd,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """The outcome of a run. `answer` is None when it ended without one: `stop_reason` says why, and
+    `variables` what the kernel held then (`name: type, size`). `answer` is JSON-safe; `parsed` is what it is
+    in Python where the caller gave a type (`schema=Answer`), and is no part of the JSON."""
+
+    run_id: str
+    answer: Any
+    confidence: Confidence | None
+    stop_reason: StopReason
+    forced: bool
+    strategy: Strategy
+    citations: tuple[Citation, ...]
+    coverage: Coverage
+    usage: tuple[Usage, ...]
+    rounds: int
+    sub_calls: int
+    seconds: float
+    warnings: tuple[str, ...] = ()
+    variables: tuple[str, ...] = ()
+    parsed: Any = field(default=None, repr=False, compare=False)
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON-safe mapping; `from_json` reads it back to an equal result."""
+        data = asdict(replace(self, parsed=None))
+        del data["parsed"]
+        data["coverage"]["gaps"] = [list(gap) for gap in self.coverage.gaps]
+        return data
+
+    @property
+    def text(self) -> str:
+        """The answer as text, its marks written `[¹]`; an answer that is no text as JSON; "" for none."""
+        if self.answer is None:
+            return ""
+        if not isinstance(self.answer, str):
+            return json.dumps(self.answer, ensure_ascii=False, indent=2)
+        numbered = enumerate(self.citations, 1)
+        return marked(
+            self.answer, {number: one.quote for number, one in numbered if one.marker == marker(number)}
+        )
+
+    def markdown(self) -> str:
+        """The answer, a list of its sources, and a line about what was read. Names and quotes are escaped:
+        a document can't put a link or a heading there."""
+        if self.answer is None:
+            parts = [f"*No answer ({self.stop_reason}).*"]
+        else:
+            parts = [self.text if isinstance(self.answer, str) else f"```json\n{self.text}\n```"]
+        if self.citations:
+            parts.append("**Sources**")
+            parts.append("\n".join(f"- {_markdown_source(citation)}" for citation in self.citations))
+        return "\n\n".join([*parts, f"*{_escaped(self._account())}*"]) + "\n"
+
+    def _repr_html_(self) -> str:
+        """How a notebook shows it: the answer, its sources, what was read. Everything in it is escaped."""
+        none = f"<em>No answer ({self.stop_reason}).</em>"
+        sources = "".join(
+            f"<li>{escape(citation.marker)} {escape(citation.place)} "
+            f"{'' if citation.verified else '<strong>not found in the input</strong> '}"
+            f"<q>{escape(citation.quote)}</q></li>"
+            for citation in self.citations
+        )
+        return (
+            f"<div><p style='white-space: pre-wrap'>{none if self.answer is None else escape(self.text)}</p>"
+            f"<ul>{sources}</ul><p><small>{escape(self._account())}</small></p></div>"
+        )
+
+    def _account(self) -> str:
+        coverage = self.coverage
+        return (
+            f"{self.strategy}, {self.rounds} rounds, {self.sub_calls} child calls, {self.seconds:.1f} s; "
+            f"{coverage.input_chars:,} characters, {coverage.read_chars:,} read by code, "
+            f"{coverage.answered_chars:,} answered for by children; run {self.run_id}"
+        )
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> RunResult:
+        """The result that `to_json` wrote."""
+        coverage = dict(data["coverage"])
+        coverage["gaps"] = tuple(Span(*gap) for gap in coverage["gaps"])
+        return cls(
+            **{
+                **data,
+                "citations": tuple(
+                    Citation(**{**citation, "heading_path": tuple(citation.get("heading_path", ()))})
+                    for citation in data["citations"]
+                ),
+                "coverage": Coverage(**coverage),
+                "usage": tuple(Usage(**usage) for usage in data["usage"]),
+                "warnings": tuple(data["warnings"]),
+                "variables": tuple(data["variables"]),
+            }
+        )
+
+
+def _markdown_source(citation: Citation) -> str:
+    if not citation.verified:
+        return f"{citation.marker} **not found in the input**: “{_escaped(citation.shown)}”"
+    return f"{citation.marker} {_escaped(citation.place)}: “{_escaped(citation.shown)}”"
+
+
+def _escaped(text: str) -> str:
+    return _MARKDOWN.sub(r"\\\1", _CONTROLS.sub(" ", text))

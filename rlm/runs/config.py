@@ -1,0 +1,131 @@
+"""Who answers, and within what: the same for all runs of one RLM, and for every depth of one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from rlm.children.tools import Toolbox
+from rlm.driver.direct import fits
+from rlm.events import (
+    ChildEnded,
+    ChildrenStarted,
+    Event,
+    ModelAnswered,
+    SubRLMEnded,
+    SubRLMStarted,
+    ToolEnded,
+    Warned,
+)
+from rlm.models import Model
+from rlm.models.base import is_extractive
+from rlm.models.catalog.prices import Prices
+from rlm.prompts import EarlierQuestion
+from rlm.results import Strategy
+from rlm.sandbox.host.kernel_process import FreshKernels
+from rlm.sandbox.host.pool import KernelPool
+from rlm.sandbox.in_kernel.body.body import Body
+from rlm.settings import Limits, Settings
+
+__all__ = [
+    "FROM_BELOW",
+    "Engine",
+]
+
+FROM_BELOW = "in a sub-RLM: "
+"""Begins what a sub-RLM warns of."""
+_TOLD_FROM_BELOW = (
+    ChildrenStarted,
+    ChildEnded,
+    ModelAnswered,
+    SubRLMStarted,
+    SubRLMEnded,
+    ToolEnded,
+    Warned,
+)
+_RUN_KERNELS = 2
+_SHARED_SPARES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """The models, the limits, how runs go about their work, and who is told of it."""
+
+    model: Model
+    sub_model: Model
+    summary_model: Model
+    limits: Limits
+    settings: Settings
+    tell: Callable[[Event], None]
+    tools: Toolbox = field(default_factory=Toolbox)
+
+    @property
+    def prices(self) -> Prices:
+        return Prices(self.settings.facts)
+
+    def first_strategy(self, body: Body, earlier: Sequence[EarlierQuestion] = ()) -> Strategy:
+        """How a run over `body` begins: one direct call where that is asked for or the body is short."""
+        strategy = self.settings.strategy
+        if strategy == "auto":
+            return "direct" if fits(self.model, body, self.settings.direct, earlier) else "rlm"
+        return strategy
+
+    def kernels(self, shared: KernelPool | None = None) -> KernelPool:
+        """The kernels of one run, with a spare that is started beside something else: loading, or a round.
+        Out of `shared` none is kept in reserve: that has its own."""
+        if shared is not None:
+            return KernelPool(_RUN_KERNELS, spare=0, source=shared)
+        return KernelPool(_RUN_KERNELS, source=self.fresh_kernels())
+
+    def shared_kernels(self, runs: int) -> KernelPool:
+        """Room for the kernels of so many runs at a time, a few of them kept in reserve."""
+        spare = min(runs, _SHARED_SPARES)
+        return KernelPool(runs * _RUN_KERNELS + spare, spare=spare, source=self.fresh_kernels())
+
+    def fresh_kernels(self) -> FreshKernels:
+        """Kernels that are started when they are asked for."""
+        return FreshKernels(
+            self.settings.kernel,
+            level=self.settings.sandbox,
+            # Cells that this product wrote itself may run anywhere: the answer must come without set-up.
+            minimum=0 if is_extractive(self.model) else 2,
+        )
+
+    def below(self, tell: Callable[[Event], None]) -> Engine:
+        """The engine of a sub-RLM: whoever watches the run is told of its children, not of its rounds."""
+
+        def told(event: Event) -> None:
+            if isinstance(event, Warned) and not event.message.startswith(FROM_BELOW):
+                event = Warned(FROM_BELOW + event.message)
+            if isinstance(event, _TOLD_FROM_BELOW):
+                tell(event)
+
+        return replace(self, tell=told)
+
+    def facts(self) -> dict[str, Any]:
+        """What the journal keeps of it: no secret is among them."""
+        named = {self.model.name, self.sub_model.name, self.summary_model.name}
+        return {
+            "model": self.model.name,
+            "sub_model": self.sub_model.name,
+            "summary_model": self.summary_model.name,
+            "limits": asdict(self.limits),
+            "strategy": self.settings.strategy,
+            "sandbox": self.settings.sandbox,
+            "contract": self.settings.root.contract,
+            "cache": self.settings.cache,
+            "root": asdict(self.settings.root),
+            "child": asdict(self.settings.child),
+            "direct": asdict(self.settings.direct),
+            "kernel": asdict(self.settings.kernel),
+            "tools": [[tool.name, tool.signature, tool.summary] for tool in self.tools.docs],
+            "windows": {
+                "model": asdict(self.model.window),
+                "sub_model": asdict(self.sub_model.window),
+                "summary_model": asdict(self.summary_model.window),
+            },
+            "model_facts": {
+                name: asdict(facts) for name, facts in self.settings.facts.items() if name in named
+            },
+        }

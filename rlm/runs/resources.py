@@ -1,0 +1,25 @@
+"""What a run works with, beside its input: a folder, kernels, ranked indexes of the bodies it is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from rlm.retrieval.ranking import Ranking
+from rlm.runs.shared_kernel import SessionKernel
+from rlm.sandbox.host.kernel_process import KernelSource
+from rlm.sandbox.in_kernel.body.body import Body
+
+__all__ = ["Bench"]
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """`folder` is private and outlives the run; `ranking` makes the ranking of a body; `kernel` is the one
+    that the run shares with the questions before it, if there is one."""
+
+    folder: Path
+    kernels: KernelSource
+    ranking: Callable[[Body], Ranking]
+    kernel: SessionKernel | None = None

@@ -1,0 +1,413 @@
+"""One run, from its input to its result: its parts, put together for it alone."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from rlm.accounting.budget import STOP_REASONS, Budget
+from rlm.accounting.concurrency import Tree
+from rlm.accounting.coverage import Above, CoverageLedger
+from rlm.accounting.metered_model import Caller
+from rlm.accounting.run_context import Accounts
+from rlm.answers.answer_type import AnswerType
+from rlm.answers.finalization import Finalizer
+from rlm.children.child_calls import SubCalls
+from rlm.children.run_input import CoverageAbove, SubContext
+from rlm.children.sub_runs import Descent, SubRLMs
+from rlm.children.tool_calls import ToolCalls
+from rlm.driver.direct import answer_directly
+from rlm.driver.kernel_handler import RunHandler
+from rlm.driver.loop import Driver, Outcome
+from rlm.errors import BudgetExhausted, ModelError
+from rlm.events import Event, KernelOpened, QuestionsRepeated, RunEnded, RunStarted, Warned
+from rlm.playback.cursor import Playback
+from rlm.playback.recording import Recording
+from rlm.prompts import Budget as PromptBudget
+from rlm.prompts import EarlierQuestion, HandleFacts, HelperDoc, RootInput
+from rlm.results import RunResult, Strategy
+from rlm.runs.config import FROM_BELOW, Engine
+from rlm.runs.replayed_run import PastRun
+from rlm.runs.resources import Bench
+from rlm.sandbox.host.jupyter_sandbox import JupyterSandbox
+from rlm.sandbox.in_kernel.helper_api.registry import HELPERS, Helper
+from rlm.sandbox.isolation.policy import IsolationReport
+from rlm.sandbox.protocol import Sandbox
+from rlm.sandbox.types import ChildSlice, Span
+
+if TYPE_CHECKING:
+    from rlm.journal import RunLog
+
+__all__ = ["Parent", "Run"]
+
+_PREVIEW = 500
+_MOST_FROM_BELOW = 5
+"""Warnings of sub-RLMs: there may be a thousand of them, each with numbers of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parent:
+    """What is above a sub-RLM: a run, its books, and its ledger of coverage as seen from below. Above the
+    parts of a job is the job, at depth -1."""
+
+    accounts: Accounts
+    coverage: Above
+    depth: int
+
+
+class Run:
+    """One run: its parts, made for it alone. `recording` is what was had of it before. With a `parent` it is
+    a sub-RLM: it spends from the same ledger, writes to the same log, and its strategy is always rlm.
+    `earlier` are the questions before it in the same kernel, and `variables` what they left there."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        task: str,
+        source: SubContext,
+        log: RunLog,
+        bench: Bench,
+        recording: Recording | None = None,
+        *,
+        answer_type: AnswerType | None = None,
+        warnings: Sequence[str] = (),
+        parent: Parent | None = None,
+        earlier: Sequence[EarlierQuestion] = (),
+        variables: Sequence[str] = (),
+    ) -> None:
+        self._engine = engine
+        self._task = task
+        self._source = source
+        self._body = body = source.body
+        self._log = log
+        self._bench = bench
+        self._ranking = bench.ranking(body)
+        self._answer_type = answer_type
+        self._earlier = tuple(earlier)
+        self._variables = tuple(variables)
+        # A default value of a signature may be a key.
+        self._tools = [
+            Helper(*log.redacted((tool.name, tool.signature, tool.summary))) for tool in engine.tools.docs
+        ]
+        self._depth = 0 if parent is None else parent.depth + 1
+        self._playback = playback = Playback(recording)
+        self._began = time.monotonic()
+        self.warnings = list(warnings)
+        self._from_below = 0
+        if parent is None:
+            self._began -= playback.recording.spent.seconds
+            self._budget = Budget(engine.limits)
+            self._caller = Caller(
+                self._budget, log, playback, engine.tell, engine.prices, remember=engine.settings.cache
+            )
+            self._coverage = CoverageLedger(body.chars)
+            tree = Tree(engine.limits.concurrency)
+        else:
+            self._budget = parent.accounts.budget.branch()
+            self._caller = parent.accounts.caller.branch(self._budget, log, playback)
+            self._coverage = CoverageLedger(body.chars, parent.coverage)
+            tree = parent.accounts.tree
+        self._accounts = Accounts(
+            self._budget, self._caller, self._coverage, log, playback, tree, self._observe
+        )
+        self._finalizer = Finalizer(body, self._coverage, answer_type)
+        self._finalizer.looked_before = bool(earlier)
+        self._subcalls = SubCalls(
+            engine.sub_model,
+            body,
+            accounts=self._accounts,
+            settings=replace(engine.settings.child, concurrency=engine.limits.concurrency),
+        )
+        self._sub_rlms = SubRLMs(
+            self._descend, self._subcalls, self._accounts, depth=self._depth, deepest=engine.limits.depth
+        )
+
+    async def go(self) -> RunResult:
+        """Direct first where that suits, then rounds."""
+        try:
+            return await self._first_as_suits()
+        except asyncio.CancelledError:
+            self._engine.tell(RunEnded("cancelled", time.monotonic() - self._began))
+            await self._log.append("interrupted", {"stop_reason": "cancelled", **self._totals()})
+            raise
+        finally:
+            await self._ranking.aclose()
+
+    async def go_in_job(self) -> RunResult:
+        """As a part of a job, which writes down its end."""
+        try:
+            return await self._first_as_suits()
+        finally:
+            self._budget.close()
+            await self._ranking.aclose()
+
+    async def _first_as_suits(self) -> RunResult:
+        if self._engine.first_strategy(self._body, self._earlier) == "direct":
+            result = await self._direct()
+            if result is not None:
+                return result
+        return await self._recursive()
+
+    async def go_deeper(self) -> RunResult:
+        """As a sub-RLM: rounds alone, and nothing told of its end but its result."""
+        try:
+            return await self._recursive()
+        finally:
+            self._budget.close()
+            await self._ranking.aclose()
+
+    async def _descend(self, prompt: str, source: ChildSlice | None, name: str) -> Descent:
+        """Run a sub-RLM over a source in this body."""
+        from rlm.journal import PartLog
+
+        log = PartLog(self._log, name)
+        recording = self._playback.part(name)
+        if name not in self._playback.recording.below:
+            # It counts as one child call; what it asks itself is counted apart.
+            self._budget.settle(self._budget.reserve(tokens=0, cost_usd=0.0), tokens=0, cost_usd=0.0)
+            await log.append("sub_rlm", {"depth": self._depth + 1, "prompt": prompt})
+        folder = self._bench.folder / f"sub-{name}-{time.monotonic_ns()}"
+        inner = await self._source.part(source, folder)
+        try:
+            run = Run(
+                self._engine.below(self._observe),
+                prompt,
+                inner,
+                log,
+                replace(self._bench, kernels=self._engine.fresh_kernels(), kernel=None),
+                recording,
+                parent=Parent(self._accounts, CoverageAbove(self._coverage, inner.stretches), self._depth),
+            )
+            result = await run.go_deeper()
+        finally:
+            inner.body.close()
+            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+        cited = [
+            Span(one.start, one.end)
+            for one in result.citations
+            if one.verified and one.start is not None and one.end is not None
+        ]
+        return Descent(result, tuple(inner.stretches.above(cited)), *run.tokens)
+
+    async def _direct(self) -> RunResult | None:
+        """None when the run goes on as an RLM."""
+        self._engine.tell(RunStarted(self._log.run_id, "direct", self._engine.model.name))
+        stop: Outcome
+        try:
+            answer = await answer_directly(
+                self._engine.model,
+                self._task,
+                self._body,
+                accounts=self._accounts,
+                settings=self._engine.settings.direct,
+                answer_type=self._answer_type,
+                earlier=self._earlier,
+            )
+        except ModelError as error:
+            stop = Outcome(None, "model", detail=str(error))
+        except BudgetExhausted as error:
+            stop = Outcome(None, STOP_REASONS[error.limit], detail=str(error))
+        else:
+            if answer is not None:
+                return self._finished(Outcome(answer, "finalized"), "direct")
+            if self._engine.settings.strategy == "auto":
+                abstained = "the direct answer abstained or its quotes did not stand: went on as an RLM"
+                self.warn(abstained)
+                await self._log.append("warning", {"message": abstained})
+                return None
+            stop = Outcome(
+                None,
+                "finalized",
+                detail="the direct call gave no answer whose quotes stand in the input; try --strategy rlm",
+            )
+        return self._finished(stop, "direct")
+
+    async def _recursive(self) -> RunResult:
+        engine = self._engine
+        engine.tell(RunStarted(self._log.run_id, "rlm", engine.model.name))
+        handler = self._handler()
+
+        def new_sandbox() -> Sandbox:
+            if self._bench.kernel is not None:
+                return self._bench.kernel.seat(
+                    handler,
+                    self._body.chars,
+                    opened=self._kernel_opened,
+                    repeating=lambda questions: self._engine.tell(QuestionsRepeated(questions)),
+                    changed=self._past_changed,
+                )
+            return JupyterSandbox(
+                self._source.context,
+                handler,
+                opened=self._kernel_opened,
+                seed=f"{self._log.run_id}:{self._depth}{self._log.within}",
+                kernels=self._bench.kernels,
+                window=self._source.window,
+                tools=self._tools,
+            )
+
+        driver = Driver(
+            engine.model,
+            self._task,
+            new_sandbox=new_sandbox,
+            subcalls=self._subcalls,
+            finalizer=self._finalizer,
+            accounts=self._accounts,
+            settings=engine.settings.root,
+            summary_model=engine.summary_model,
+            rewind=self._rewind,
+        )
+        return self._finished(await driver.run(self._root_input()), "rlm")
+
+    def again(self) -> PastRun:
+        """This run, which has ended, to be gone through in a kernel that a later one is given."""
+        # What was refused is in the journal: everything else was accepted.
+        self._finalizer.last_round = self._finalizer.looked_before = True
+        return PastRun(
+            self._handler(),
+            self._body.chars,
+            self._accounts,
+            self._engine.settings.root.contract,
+            self._engine.limits.cell_seconds,
+        )
+
+    async def aclose(self) -> None:
+        """Give up what it holds, when it is not `go` that ends it."""
+        await self._ranking.aclose()
+
+    def _handler(self) -> RunHandler:
+        return RunHandler(
+            self._subcalls,
+            self._sub_rlms,
+            ToolCalls(self._engine.tools, self._accounts),
+            self._finalizer,
+            self._ranking,
+            self._accounts,
+        )
+
+    @property
+    def tokens(self) -> tuple[int, int]:
+        """Of a sub-RLM: tokens in and out, those below it included."""
+        return self._caller.branch_tokens
+
+    def _rewind(self) -> None:
+        self._subcalls.rewind()
+        self._sub_rlms.rewind()
+
+    def _past_changed(self, question: int, rounds: list[int]) -> None:
+        self.warn(
+            f"when the blocks of question {question} were run again in a new kernel, not all came out "
+            f"as before: rounds {', '.join(map(str, rounds))}"
+        )
+
+    def _kernel_opened(self, isolation: IsolationReport) -> None:
+        missing = "; ".join(f"{layer} ({reason})" for layer, reason in isolation.failed.items())
+        self._engine.tell(KernelOpened(isolation.level, missing))
+        if isolation.level < 2:
+            why = f": this machine refuses {missing}" if missing else ""
+            held = "not isolated" if isolation.level == 0 else "only partly isolated"
+            said = f"the code of this run was {held} (level {isolation.level}){why}"
+            if said not in self.warnings:  # a kernel after one that died says the same
+                self.warnings.append(said)
+
+    def _root_input(self) -> RootInput:
+        body = self._body
+        limits = self._engine.limits
+        settings, window = self._engine.settings.root, self._engine.model.window
+        child_tokens = self._engine.settings.child.prompt_tokens
+        return RootInput(
+            task=self._task,
+            helpers=tuple(HelperDoc(helper.call, helper.summary, helper.fields) for helper in HELPERS),
+            earlier=self._earlier,
+            variables=self._variables,
+            tools=tuple(HelperDoc(tool.call, tool.summary) for tool in self._tools),
+            handle=HandleFacts(
+                chars=body.chars,
+                lines=body.lines,
+                documents=len(body.documents),
+                document_names=tuple(document.name for document in body.documents[:20]),
+                preview=body.text(0, _PREVIEW),
+                tail_preview=body.text(max(0, body.chars - _PREVIEW), body.chars),
+            ),
+            limits=(
+                ("rounds", f"{limits.rounds} rounds, the last for finalize"),
+                (
+                    "children",
+                    f"{limits.sub_calls:,} child calls of {child_tokens:,} tokens",
+                ),
+                ("cell", f"{limits.cell_seconds:g} s of computing a block"),
+                ("time", f"{limits.seconds:g} s in all"),
+            ),
+            output_limit=settings.output_limit,
+            contract=settings.contract,
+            answer_schema=None if self._answer_type is None else self._answer_type.text,
+            model=self._engine.model.name,
+            budget=PromptBudget(window.context - min(settings.output_tokens, window.output)),
+        )
+
+    def _finished(self, outcome: Outcome, strategy: Strategy) -> RunResult:
+        if not self._budget.cost_known and not self._depth:
+            unknown = [one.model for one in self._caller.usage() if one.cost_usd is None]
+            self.warn(
+                f"the price of {' and '.join(unknown) or 'a model'} is not known: the cost limit was not "
+                "held, the token limit was (rlm.toml takes prices of your own, also 0)"
+            )
+        if self._from_below > _MOST_FROM_BELOW and not self._depth:
+            more = self._from_below - _MOST_FROM_BELOW
+            self.warn(f"{more:,} more warnings of sub-RLMs: rlm show {self._log.run_id}")
+        if outcome.answer is None and outcome.detail:
+            self.warn(outcome.detail)
+        answer = outcome.answer
+        for warning in () if answer is None else answer.warnings:
+            self.warn(warning)
+        result = RunResult(
+            run_id=self._log.run_id,
+            answer=None if answer is None else answer.value,
+            confidence=None if answer is None else answer.confidence,
+            stop_reason=outcome.stop_reason,
+            forced=outcome.forced,
+            strategy=strategy,
+            citations=() if answer is None else answer.citations,
+            coverage=self._coverage.report(),
+            usage=self._caller.usage(),
+            rounds=self._budget.rounds,
+            sub_calls=self._subcalls.calls,
+            seconds=round(time.monotonic() - self._began, 3),
+            warnings=tuple(self.warnings),
+            variables=outcome.variables,
+            parsed=None
+            if answer is None or self._answer_type is None
+            else self._answer_type.parsed(answer.value),
+        )
+        self._engine.tell(RunEnded(result.stop_reason, result.seconds))
+        return result
+
+    async def log_result(self, result: RunResult) -> None:
+        """The last entry of the run. Raises JournalError."""
+        await self._log.append("finished", {**result.to_json(), **self._totals()})
+
+    def warn(self, message: str) -> None:
+        self._observe(Warned(message))
+
+    def _observe(self, event: Event) -> None:
+        """What any part says goes to whoever watches; a warning into the result, too, and once."""
+        if isinstance(event, Warned):
+            if event.message in self.warnings:
+                return
+            if event.message.startswith(FROM_BELOW):
+                self._from_below += 1
+                if self._from_below > _MOST_FROM_BELOW:
+                    return
+            self.warnings.append(event.message)
+        self._engine.tell(event)
+
+    def _totals(self) -> dict[str, Any]:
+        return {
+            "rounds": self._budget.rounds,
+            "sub_calls": self._subcalls.calls,
+            "cost_usd": self._caller.cost_usd,
+        }

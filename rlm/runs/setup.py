@@ -1,0 +1,137 @@
+"""What every run stands on, however it is begun: its input, the journal, a bench, its facts, a question that
+is one."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rlm.answers.answer_type import AnswerType
+from rlm.documents import Loaded, Source, default_cache
+from rlm.documents.workspace import Workspace
+from rlm.errors import JournalError, UsageError
+from rlm.events import ContextLoaded
+from rlm.journal.redaction import secrets_of
+from rlm.models import Model
+from rlm.models.base import is_extractive
+from rlm.models.preload import import_early
+from rlm.results import RunResult
+from rlm.retrieval import IndexCache, default_index_cache
+from rlm.retrieval.ranking import Ranking
+from rlm.runs.config import Engine
+from rlm.runs.load_warnings import pruned
+from rlm.runs.resources import Bench
+from rlm.sandbox.context.writer import ContextFile
+from rlm.sandbox.host.kernel_process import KernelSource
+from rlm.sandbox.host.pool import KernelPool
+from rlm.settings import Settings
+
+if TYPE_CHECKING:
+    from rlm.journal import Journal
+
+__all__ = [
+    "Opened",
+    "bench_for",
+    "facts_of",
+    "load_input",
+    "make_room",
+    "open_journal",
+    "type_of",
+    "without_its_end",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """What a job stands on: who answers within what, its input, the journal, a folder; kernels that it shares
+    with others, if it does."""
+
+    engine: Engine
+    loaded: Loaded
+    journal: Journal
+    workspace: Workspace
+    kernels: KernelPool | None = None
+
+
+async def load_input(engine: Engine, sources: Sequence[str | Path | Source], workspace: Workspace) -> Loaded:
+    """The sources as one body, and whoever watches is told; meanwhile what a first call needs is imported.
+    Raises DocumentError and UsageError."""
+    began = time.monotonic()
+    import_early((engine.model, engine.sub_model, engine.summary_model))
+    cache = default_cache(os.environ) if engine.settings.document_cache else None
+    loaded = await workspace.load(sources, cache=cache)
+    context = loaded.context
+    seconds = time.monotonic() - began
+    engine.tell(ContextLoaded(context.chars, len(context.documents), len(loaded.skipped), seconds))
+    return loaded
+
+
+@asynccontextmanager
+async def open_journal(settings: Settings, shared: Journal | None = None) -> AsyncIterator[Journal]:
+    """The journal that the settings name, which never writes a secret of the environment; or the one that
+    many runs share, which is left open."""
+    if shared is not None:
+        yield shared
+        return
+    # The database library takes a third of a second: `import rlm` must not.
+    from rlm.journal import Journal, default_store
+
+    async with Journal.open(settings.store or default_store(os.environ)) as journal:
+        journal.redact(secrets_of(os.environ))
+        yield journal
+
+
+async def make_room(journal: Journal, settings: Settings) -> list[str]:
+    """Remove the oldest runs from a journal that takes more than the settings allow; what is to be said of
+    that, if any were."""
+    removed = await journal.prune(most_bytes=settings.store_mb << 20)
+    return [pruned(removed, settings.store_mb)] if removed else []
+
+
+def without_its_end(result: RunResult, error: JournalError) -> RunResult:
+    """The result of a run whose last entry, or whose journal's closing, failed: the one thing for which a
+    broken journal is forgiven, for the answer is there and paid for. Before that a run must not go on
+    unrecorded."""
+    return replace(result, warnings=(*result.warnings, f"the end of this run is not kept: {error}"))
+
+
+def bench_for(engine: Engine, workspace: Workspace, kernels: KernelSource) -> Bench:
+    """What runs of this engine work with, in that workspace."""
+    # Where the user's cache folder is not to be used, or can't be, the index lives as long as the run.
+    own = IndexCache(workspace.folder / "index")
+    kept = (IndexCache(default_index_cache(os.environ)),) if engine.settings.document_cache else ()
+    return Bench(workspace.folder, kernels, lambda body: Ranking(body, engine.tell, (*kept, own)))
+
+
+def facts_of(
+    engine: Engine,
+    context: ContextFile,
+    sources: Sequence[Mapping[str, Any]],
+    warnings: Sequence[str],
+    answer_type: AnswerType | None,
+) -> dict[str, Any]:
+    """What the journal keeps of how a run began."""
+    return {
+        **engine.facts(),
+        "context_sha256": context.sha256,
+        "context_chars": context.chars,
+        "documents": len(context.documents),
+        "sources": list(sources),
+        "warnings": list(warnings),
+        "answer_schema": None if answer_type is None else answer_type.text,
+    }
+
+
+def type_of(task: str, schema: Any, model: Model) -> AnswerType | None:
+    """What the answer to `task` must be. Raises UsageError for a question that can't be asked."""
+    if not task.strip():
+        raise UsageError("the question is empty: say what is to be answered")
+    answer_type = None if schema is None else AnswerType(schema)
+    if answer_type is not None and is_extractive(model) and not answer_type.is_text:
+        raise UsageError("extractive answers in plain text: choose a model for an answer of a given type")
+    return answer_type

@@ -1,0 +1,198 @@
+"""The one kernel that the questions of a session share: opened when one first needs it, and brought to where
+the earlier ones left it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from typing import Any, Protocol
+
+from rlm.sandbox.context.writer import ContextFile
+from rlm.sandbox.errors import KernelStartError
+from rlm.sandbox.host.jupyter_sandbox import JupyterSandbox
+from rlm.sandbox.host.kernel_process import KernelSource
+from rlm.sandbox.host.requests import BadCall
+from rlm.sandbox.in_kernel.helper_api.registry import Helper
+from rlm.sandbox.isolation.policy import IsolationReport
+from rlm.sandbox.protocol import AnswerSink, KernelHandler, Sandbox
+from rlm.sandbox.types import (
+    CellResult,
+    ChildBatch,
+    Finalization,
+    FinalizeVerdict,
+    Progress,
+    RankedSpan,
+    RankQuery,
+    SubRLMBatch,
+    ToolCall,
+)
+
+__all__ = ["Again", "PastQuestion", "Seat", "SessionKernel"]
+
+
+class Again(Protocol):
+    """An earlier question, ready to be gone through in a new kernel. `chars` is how much of the body there
+    was; the handler answers its cells from the journal."""
+
+    @property
+    def chars(self) -> int: ...
+
+    @property
+    def handler(self) -> KernelHandler: ...
+
+    async def cells(self, sandbox: Sandbox) -> tuple[CellResult | None, list[int]]:
+        """Run its cells again in that kernel. The result of one that ended the kernel, and the rounds whose
+        cells did not come out as before."""
+
+
+PastQuestion = Callable[[], AbstractAsyncContextManager[Again]]
+"""Makes one anew, each time it is to be gone through."""
+
+
+class SessionKernel:
+    """The kernel over `context`, which may be set to a grown one. `past` are the questions it has to know,
+    oldest first. `seed` is what its random numbers begin with."""
+
+    def __init__(
+        self, context: ContextFile, kernels: KernelSource, *, seed: str = "", tools: Sequence[Helper] = ()
+    ) -> None:
+        self.context = context
+        self.past: list[PastQuestion] = []
+        self.seed = seed
+        self._kernels = kernels
+        self._tools = tools
+        self._switch = _Switch()
+        self._sandbox: JupyterSandbox | None = None
+        self._of: ContextFile | None = None
+
+    def seat(
+        self,
+        handler: KernelHandler,
+        chars: int,
+        *,
+        opened: Callable[[IsolationReport], None],
+        repeating: Callable[[int], None],
+        changed: Callable[[int, list[int]], None],
+    ) -> Seat:
+        """The kernel for one question over the first `chars` characters, as a sandbox. `repeating` is
+        told how many earlier questions are gone through in a new kernel, `changed` the number of one, and
+        rounds of it that did not come out as before."""
+        return Seat(self, handler, chars, opened, repeating, changed)
+
+    async def close(self) -> None:
+        """End the kernel. The next question that needs one has it built anew."""
+        self._switch.handler = None
+        if self._sandbox is not None:
+            sandbox, self._sandbox = self._sandbox, None
+            await sandbox.close()
+
+    async def take(self, seat: Seat) -> JupyterSandbox:
+        """The kernel, for the question of `seat`. Where this raises, the kernel is to be closed."""
+        if self._sandbox is None or not self._sandbox.alive or self._of is not self.context:
+            await self.close()
+            await self._build(seat)
+        sandbox = self._sandbox
+        assert sandbox is not None
+        await sandbox.begin(seat.chars)
+        self._switch.handler = seat.handler
+        return sandbox
+
+    async def leave(self) -> None:
+        """The question has ended: nothing it has under way may go on."""
+        self._switch.handler = None
+        if self._sandbox is not None and self._sandbox.alive:
+            await self._sandbox.begin(0)
+
+    async def _build(self, seat: Seat) -> None:
+        sandbox = self._sandbox = JupyterSandbox(
+            self.context,
+            self._switch,
+            opened=seat.opened,
+            seed=self.seed,
+            kernels=self._kernels,
+            tools=self._tools,
+            shared=True,
+        )
+        await sandbox.open()
+        self._of = self.context
+        if self.past:
+            seat.repeating(len(self.past))
+        for number, make in enumerate(self.past, 1):
+            async with make() as again:
+                await sandbox.begin(again.chars)
+                self._switch.handler = again.handler
+                died, changed = await again.cells(sandbox)
+            if died is not None:
+                raise KernelStartError(
+                    f"the kernel could not be brought to where question {number} had left it: {died.evalue}"
+                )
+            if changed:
+                seat.changed(number, changed)
+
+
+class Seat:
+    """Implements Sandbox for one question. Closing it leaves the kernel open."""
+
+    def __init__(
+        self,
+        kernel: SessionKernel,
+        handler: KernelHandler,
+        chars: int,
+        opened: Callable[[IsolationReport], None],
+        repeating: Callable[[int], None],
+        changed: Callable[[int, list[int]], None],
+    ) -> None:
+        self.handler = handler
+        self.chars = chars
+        self.opened = opened
+        self.repeating = repeating
+        self.changed = changed
+        self._kernel = kernel
+        self._sandbox: JupyterSandbox | None = None
+
+    async def open(self) -> None:
+        async with AsyncExitStack() as undo:
+            undo.push_async_callback(self._kernel.close)
+            self._sandbox = await self._kernel.take(self)
+            undo.pop_all()
+
+    async def execute(self, code: str, *, round: int, timeout: float) -> CellResult:
+        assert self._sandbox is not None
+        return await self._sandbox.execute(code, round=round, timeout=timeout)
+
+    async def interrupt(self) -> None:
+        if self._sandbox is not None:
+            await self._sandbox.interrupt()
+
+    async def close(self) -> None:
+        self._sandbox = None
+        await self._kernel.leave()
+
+
+class _Switch:
+    """Hands what the kernel asks to the question that is being asked. Implements KernelHandler."""
+
+    handler: KernelHandler | None = None
+
+    async def children(self, batch: ChildBatch, answered: AnswerSink) -> None:
+        await self._now().children(batch, answered)
+
+    async def sub_rlms(self, batch: SubRLMBatch, answered: AnswerSink) -> None:
+        await self._now().sub_rlms(batch, answered)
+
+    async def finalize(self, final: Finalization) -> FinalizeVerdict:
+        return await self._now().finalize(final)
+
+    async def progress(self) -> Progress:
+        return await self._now().progress()
+
+    async def rank(self, query: RankQuery) -> Sequence[RankedSpan]:
+        return await self._now().rank(query)
+
+    async def tool(self, call: ToolCall) -> Any:
+        return await self._now().tool(call)
+
+    def _now(self) -> KernelHandler:
+        if self.handler is None:
+            raise BadCall("value", "no question is being asked now")
+        return self.handler

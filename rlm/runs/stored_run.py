@@ -1,0 +1,190 @@
+"""A run that was left: what the journal has of it, and its input, the same as it was."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from rlm.answers.answer_type import AnswerType
+from rlm.documents import Loaded, PathSource, Source, as_source
+from rlm.documents.workspace import Workspace
+from rlm.errors import DocumentError, JournalError, UsageError
+from rlm.models.catalog.overrides import ModelFacts
+from rlm.playback.recording import Recording
+from rlm.results import GO_ON, RunResult
+from rlm.sandbox.context.writer import ContextFile
+from rlm.sandbox.in_kernel.body.body import Body
+from rlm.sandbox.types import KernelLimits
+from rlm.settings import ChildSettings, DirectSettings, Limits, RootSettings, Settings
+
+if TYPE_CHECKING:
+    from rlm.journal import Event, Journal
+
+__all__ = ["LeftRun", "input_to_keep", "limits_of", "settings_of", "source_facts"]
+
+_MB = 1 << 20
+KEPT_FROM_PATHS = 16 * _MB
+"""Inputs of up to so many bytes are kept in the journal; larger ones are read again from their paths."""
+KEPT_FROM_ELSEWHERE = 64 * _MB
+"""The same for what can't be read again: standard input, strings, pipes."""
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class LeftRun:
+    """A run as the journal has it. `facts` are its settings; `result` is None unless it has ended for good:
+    one that only its provider failed can be gone on with."""
+
+    run_id: str
+    task: str
+    facts: Mapping[str, Any]
+    events: tuple[Event, ...]
+    result: RunResult | None
+
+    @classmethod
+    async def read(cls, journal: Journal, run: str, *, job: str | None = None) -> LeftRun:
+        """The run whose name is or starts with `run`; `job` is the kind of job that it must be. Raises
+        JournalError."""
+        name = await journal.resolve(run)
+        summary = await journal.get(name)
+        events = await journal.events(name)
+        facts = summary.settings
+        if facts.get("job") != job:
+            raise JournalError(_another_kind(name, facts.get("job"), job))
+        if not {"sources", "root", "limits"} <= facts.keys():
+            raise JournalError(
+                f"run {name} was written by an older rlm, which did not keep what it takes to go on with it; "
+                "ask again"
+            )
+        return cls(name, summary.task, facts, events, _result(events))
+
+    def recording(self) -> Recording:
+        """What it came to so far. Raises JournalError when its events are not what this rlm writes."""
+        try:
+            return Recording.of(self.events)
+        except (KeyError, TypeError, ValueError) as error:
+            raise JournalError(
+                f"the journal of run {self.run_id} can't be gone through: another rlm wrote it, or it is "
+                f"damaged ({type(error).__name__}: {error}); ask again"
+            ) from error
+
+    @property
+    def answer_type(self) -> AnswerType | None:
+        """What its answer must be, if its caller said so. Of a Python type only the schema is left."""
+        schema = self.facts.get("answer_schema")
+        return None if schema is None else AnswerType(json.loads(schema))
+
+    @property
+    def model_facts(self) -> Mapping[str, ModelFacts]:
+        """What it took for true of its models, windows and prices, by name."""
+        return {
+            self.facts[kind]: replace(
+                _restored(ModelFacts, self.facts.get("model_facts", {}).get(self.facts[kind], {})),
+                window=window["context"],
+                output=window["output"],
+            )
+            for kind, window in self.facts["windows"].items()
+        }
+
+    async def load(
+        self, journal: Journal, workspace: Workspace, given: Sequence[str | Path | Source] = ()
+    ) -> Loaded:
+        """Its input again: what the journal kept, else what is `given`, else the files it was read from.
+        Raises UsageError when that is not to be had any more, or is not what it was."""
+        folder = workspace.folder / "kept"
+        if await journal.restore_input(self.run_id, folder):
+            return Loaded(await asyncio.to_thread(_opened, folder))
+        sources: Sequence[Mapping[str, Any]] = self.facts["sources"]
+        lost = [source["name"] for source in sources if "path" not in source]
+        if lost and not given:
+            raise UsageError(
+                f"the input of run {self.run_id} ({lost[0]}) can't be read again and was not kept (it was "
+                f"over {KEPT_FROM_ELSEWHERE // _MB} MB, or held a key): ask again"
+            )
+        try:
+            loaded = await workspace.load(given or [_source(source) for source in sources])
+        except DocumentError as error:
+            raise UsageError(f"the input of run {self.run_id} is not there any more: {error}") from error
+        if loaded.context.sha256 != self.facts["context_sha256"]:
+            first = sources[0].get("path") or sources[0]["name"]
+            raise UsageError(
+                f"the input of run {self.run_id} has changed since ({first}"
+                f"{', …' if len(sources) > 1 else ''}): put the files back as they were, or ask again"
+            )
+        return loaded
+
+
+def _another_kind(run: str, found: str | None, wanted: str | None) -> str:
+    """Why a run is not the one to go on with, and how it is gone on with."""
+    if found == "summarize":
+        return f"run {run} is a summary, which is gone on with by the same command with --since {run}"
+    if found == "plan":
+        return f"run {run} made a plan (rlm show {run}): give it to rlm research with --plan FILE"
+    if found is None:
+        return f"run {run} is no {wanted} job: rlm resume {run} goes on with it"
+    return f"run {run} is a {found} job, not a run of one question: rlm resume {run} goes on with it"
+
+
+def source_facts(sources: Sequence[str | Path | Source]) -> list[dict[str, Any]]:
+    """How sources are written down: paths so that they can be read again, others by name."""
+    facts: list[dict[str, Any]] = []
+    for source in sources:
+        match as_source(source):
+            case PathSource(path, exclude) if not path.is_fifo():
+                facts.append({"path": str(path.absolute()), "exclude": list(exclude)})
+            case other:
+                facts.append({"name": other.name})
+    return facts
+
+
+def input_to_keep(journal: Journal, folder: Path, sources: Sequence[Mapping[str, Any]]) -> Path | None:
+    """The context's folder if the journal is to keep it, else None."""
+    again = all("path" in source for source in sources)
+    most = KEPT_FROM_PATHS if again else KEPT_FROM_ELSEWHERE
+    return folder if journal.may_keep(folder, most) else None
+
+
+def limits_of(facts: Mapping[str, Any]) -> Limits:
+    """The limits that a run was begun with."""
+    return _restored(Limits, facts["limits"])
+
+
+def settings_of(settings: Settings, facts: Mapping[str, Any]) -> Settings:
+    """`settings`, but what decides how a run goes is as it was begun with."""
+    return replace(
+        settings,
+        strategy=facts["strategy"],
+        cache=facts["cache"],
+        root=_restored(RootSettings, facts["root"]),
+        child=_restored(ChildSettings, facts["child"]),
+        direct=_restored(DirectSettings, facts["direct"]),
+        kernel=_restored(KernelLimits, facts["kernel"]),
+    )
+
+
+def _restored(kind: type[_T], facts: Mapping[str, Any]) -> _T:
+    """A settings dataclass from what was written down of one, whatever fields have come and gone since."""
+    known = {field.name for field in fields(kind)}  # type: ignore[arg-type]
+    return kind(**{name: value for name, value in facts.items() if name in known})
+
+
+def _source(facts: Mapping[str, Any]) -> Source:
+    return PathSource(Path(facts["path"]), tuple(facts["exclude"]))
+
+
+def _opened(folder: Path) -> ContextFile:
+    with Body.open(folder) as body:
+        return ContextFile(folder, body.chars, body.bytes, body.lines, body.sha256, body.documents)
+
+
+def _result(events: Sequence[Event]) -> RunResult | None:
+    if not events or events[-1].kind != "finished" or events[-1].data["stop_reason"] in GO_ON:
+        return None
+    data = dict(events[-1].data)
+    data.pop("cost_usd", None)
+    return RunResult.from_json(data)

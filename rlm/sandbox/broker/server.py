@@ -1,0 +1,232 @@
+"""The broker's loop: frames of the driver in, frames of results out."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import signal
+import socket
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import zmq
+from jupyter_client.asynchronous.client import AsyncKernelClient
+from jupyter_client.connect import write_connection_file
+
+from rlm.sandbox.errors import KernelStartError
+from rlm.sandbox.folders.removal import remove
+from rlm.sandbox.in_kernel import wire
+from rlm.sandbox.isolation.late_seccomp import late_program
+from rlm.sandbox.isolation.policy import Confinement, IsolationReport, required_layers
+from rlm.sandbox.launch.outputs import OutputCollector, error_of
+from rlm.sandbox.launch.provisioner import ConfinedProvisioner, Launch, LayerRefused
+
+__all__ = ["BrokerServer"]
+
+_DRAIN_SECONDS = 1.0
+_RECONNECT_MILLISECONDS = 2
+
+
+class BrokerServer:
+    """Serves one kernel, whose connection file and sockets are in `folder`. Ends, with everything it started
+    and every file it made, when the driver goes."""
+
+    def __init__(self, channel: socket.socket, folder: Path) -> None:
+        self._channel = channel
+        self._folder = folder
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._turn = asyncio.Lock()
+
+    def launch(self, launch: Launch, confinement: Confinement, package: str) -> None:
+        """Start the kernel's process. Before `serve`, and without a loop."""
+        connection_file, info = write_connection_file(
+            str(self._folder / "k.json"),
+            transport="ipc",
+            ip=str(self._folder / "s"),
+            key=secrets.token_hex(32).encode(),
+        )
+        (helper,) = confinement.keep_fds
+        config = {"connection_file": connection_file, "channel_fd": helper}
+        if "late_seccomp" in required_layers(confinement.level):
+            config["late_filter"] = late_program(confinement.level).hex()
+        log = self._folder / "kernel.log"
+        launched = launch(confinement, config, package, log)
+        self._provisioner = ConfinedProvisioner(launched, confinement, log)
+        # What Jupyter needs is made while the kernel is starting.
+        client = self._client = AsyncKernelClient(connection_file=connection_file)
+        client.load_connection_info(info)
+        # The sockets are there some time after their client: try again soon.
+        client.context.setsockopt(zmq.RECONNECT_IVL, _RECONNECT_MILLISECONDS)
+
+    async def serve(self, start_seconds: float) -> None:
+        """Until the driver closes its end. The kernel must answer within `start_seconds`."""
+        self._channel.setblocking(False)
+        reader, self._writer = await asyncio.open_connection(sock=self._channel)
+        self._begin(self._start(start_seconds))
+        try:
+            while True:
+                header = await reader.readexactly(wire.HEADER_SIZE)
+                message = wire.decode(await reader.readexactly(wire.body_size(header)))
+                await self._obey(message)
+        except (asyncio.IncompleteReadError, ConnectionError, wire.WireError):
+            return
+        finally:
+            await self._end()
+
+    async def _obey(self, message: dict[str, Any]) -> None:
+        match message.get("op"):
+            case "execute":
+                self._begin(self._execute(int(message["id"]), str(message["code"]), int(message["round"])))
+            case "interrupt":
+                self._interrupt()
+            case "kill":
+                self._provisioner.kill()
+
+    def _begin(self, work: Any) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _start(self, seconds: float) -> None:
+        began = time.monotonic()
+        try:
+            report = await asyncio.wait_for(self._connect(), seconds)
+        except LayerRefused as error:
+            await self._say({"event": "refused", "failed": error.failed})
+        except TimeoutError:
+            await self._say({"event": "failed", "detail": f"no answer in {seconds:g} s"})
+        except (KernelStartError, OSError) as error:
+            await self._say({"event": "failed", "detail": str(error)})
+        else:
+            await self._say(
+                {
+                    "event": "started",
+                    "level": report.level,
+                    "layers": dict(report.layers),
+                    "seconds": time.monotonic() - began,
+                }
+            )
+
+    async def _connect(self) -> IsolationReport:
+        provisioner = self._provisioner
+        await provisioner.confined()
+        answered = asyncio.ensure_future(self._answered())
+        ended = asyncio.ensure_future(provisioner.wait())
+        try:
+            await asyncio.wait((answered, ended), return_when=asyncio.FIRST_COMPLETED)
+            if not answered.done():
+                raise KernelStartError(provisioner.complaint() or "the kernel's interpreter ended at once")
+            await answered
+        finally:
+            answered.cancel()
+            ended.cancel()
+        provisioner.pin()
+        self._begin(self._watch())
+        return provisioner.report
+
+    async def _answered(self) -> None:
+        """Until the kernel, which is then complete, welcomes the subscriber to its output. Without one, the
+        first cell's output would go nowhere."""
+        self._client.start_channels(stdin=False, hb=False)
+        await self._client.get_iopub_msg()
+
+    async def _watch(self) -> None:
+        """Tell the driver once when the kernel ends by itself."""
+        status = await self._provisioner.wait()
+        with suppress(ConnectionError):
+            await self._say({"event": "died", "detail": _words(status)})
+
+    async def _execute(self, number: int, code: str, round_: int) -> None:
+        # The driver may be done waiting for a cell that is still stopping: two that listen at a time would
+        # take each other's messages.
+        async with self._turn:
+            await self._run_cell(number, code, round_)
+
+    async def _run_cell(self, number: int, code: str, round_: int) -> None:
+        client = self._client
+        began = time.monotonic()
+        content = {
+            "code": code,
+            "silent": False,
+            "store_history": True,
+            "user_expressions": {},
+            "allow_stdin": False,
+            # A cell may be waiting behind one that was just interrupted: it must not be thrown away with it.
+            "stop_on_error": False,
+        }
+        # The cell's id tells the kernel which round it is.
+        message = client.session.msg("execute_request", content, metadata={"cellId": str(round_)})
+        client.shell_channel.send(message)
+        request = message["header"]["msg_id"]
+        outputs = OutputCollector()
+        listening = asyncio.get_running_loop().create_task(self._listen(request, outputs))
+        try:
+            reply = await self._shell_reply(request)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(asyncio.shield(listening), _DRAIN_SECONDS)
+        finally:
+            listening.cancel()
+        await self._say(
+            {
+                "event": "result",
+                "id": number,
+                "ok": reply.get("status") == "ok",
+                "stdout": outputs.stream("stdout"),
+                "stderr": outputs.stream("stderr"),
+                "result": outputs.result,
+                "seconds": time.monotonic() - began,
+                **error_of(reply),
+            }
+        )
+
+    async def _shell_reply(self, request: str) -> dict[str, Any]:
+        while True:
+            message = await self._client.get_shell_msg()
+            if message["parent_header"].get("msg_id") == request and message["msg_type"] == "execute_reply":
+                content = message["content"]
+                return content if isinstance(content, dict) else {}
+
+    async def _listen(self, request: str, outputs: OutputCollector) -> None:
+        while True:
+            message = await self._client.get_iopub_msg()
+            if message["parent_header"].get("msg_id") != request:
+                continue
+            content = message["content"]
+            if not isinstance(content, dict):
+                continue
+            if message["msg_type"] == "status" and content.get("execution_state") == "idle":
+                return
+            outputs.add(message["msg_type"], content)
+
+    def _interrupt(self) -> None:
+        self._provisioner.interrupt()
+        # A top-level await only notices once a message arrives on the shell channel.
+        self._client.kernel_info()
+
+    async def _say(self, message: dict[str, Any]) -> None:
+        self._writer.write(wire.encode(message))
+        await self._writer.drain()
+
+    async def _end(self) -> None:
+        for task in list(self._tasks):
+            task.cancel()
+        if self._client.channels_running:
+            self._client.stop_channels()
+        if self._provisioner.has_process:
+            self._provisioner.kill()
+            await self._provisioner.wait()
+        remove(self._folder)
+        self._writer.close()
+
+
+def _words(status: int | None) -> str:
+    if status is None or status == 0:
+        return "it ended by itself"
+    if status in (137, -signal.SIGKILL):
+        return "it was killed (out of memory, or from outside)"
+    if status > 128:
+        with suppress(ValueError):
+            return f"it was ended by {signal.Signals(status - 128).name}"
+    return f"it ended with status {status}"

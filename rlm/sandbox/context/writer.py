@@ -1,0 +1,412 @@
+"""Writes a context folder (body, index, manifest) in one streaming pass, whatever the size."""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import itertools
+import json
+import os
+import re
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Self
+
+from rlm.sandbox.context.body_file import BodyFile
+from rlm.sandbox.context.spool import Spool, little_endian
+from rlm.sandbox.errors import ContextFileError
+from rlm.sandbox.in_kernel.body.body import (
+    BODY_NAME,
+    FORMAT,
+    INDEX_NAME,
+    MANIFEST_NAME,
+    Body,
+    BodyError,
+    Document,
+)
+from rlm.sandbox.in_kernel.body.checkpoints import BLOCK, count_chars
+from rlm.sandbox.in_kernel.body.place_index import (
+    HEADING_COLUMNS,
+    MESSAGE_COLUMNS,
+    PAGE_COLUMNS,
+    MessageHeader,
+    packed,
+)
+
+__all__ = ["ContextFile", "ContextFileWriter"]
+
+_PIECE = 1 << 20
+_LONGEST_CHARACTER = 4  # bytes
+_BOM = codecs.BOM_UTF8
+_MARK = "\ufffd"
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+@dataclass(frozen=True, slots=True)
+class ContextFile:
+    """A finished context folder. `replaced` counts the U+FFFD marks that stand for invalid bytes or lone
+    surrogates of the sources; `sha256` is of the body's bytes. `table_bytes` is what the places of
+    pages, messages and headings take in the index."""
+
+    folder: Path
+    chars: int
+    bytes: int
+    lines: int
+    sha256: str
+    documents: tuple[Document, ...]
+    replaced: int = 0
+    table_bytes: int = 0
+
+    def open(self) -> Body:
+        """The body, mapped for reading; the caller closes it. Raises ContextFileError."""
+        try:
+            return Body.open(self.folder)
+        except BodyError as error:
+            raise ContextFileError(str(error)) from error
+
+
+class ContextFileWriter:
+    """Streams documents into a new context folder (mode 0700, files 0600). Memory stays below 64 MB.
+
+    Bytes are read as UTF-8: invalid sequences become U+FFFD and are counted, as are lone surrogates of a
+    str; a leading byte order mark of a document is dropped. A document that does not end in a newline
+    gets one when a document with text follows it; it belongs to the document it ends.
+
+    `begin_page`, `begin_message` and `heading` say what the text written next is. Their text must not be
+    empty, and is of this document.
+
+    Until `finish` returns, the folder can't be opened as a context. Used as a context manager, it aborts
+    unless it was finished. Every failure to write is a ContextFileError.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._documents: list[Document] = []
+        self._open: tuple[str, str, int] | None = None
+        self._pending = b""
+        self._fresh = self._apart = False
+        self._first_page = self._first_message = 0
+        self._last = b"\n"
+        self._bytes = self._chars = self._newlines = 0
+        self._replaced = 0
+        self._char_marks, self._line_marks = array("Q", [0]), array("Q", [0])
+        self._pages = Spool(folder / "pages.part", PAGE_COLUMNS)
+        self._messages = Spool(folder / "messages.part", MESSAGE_COLUMNS)
+        self._headings = Spool(folder / "headings.part", HEADING_COLUMNS)
+        self._message: tuple[int, int] | None = None
+        self._above: list[tuple[int, int]] = []
+        self._finished = False
+        with self._writing("create"):
+            self._made = not folder.exists()
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            folder.chmod(0o700)
+            if (folder / BODY_NAME).exists():
+                raise ContextFileError(f"{folder} already holds a context: choose another folder")
+            self._body = BodyFile(self._create(BODY_NAME))
+
+    def begin_document(self, name: str, kind: str = "text") -> None:
+        """Start the next document, ending the one before it."""
+        if self._open is not None:
+            self.end_document()
+        self._open = (name, kind, self._chars)
+        self._fresh = self._apart = True
+        self._above = []
+        self._first_page, self._first_message = len(self._pages), len(self._messages)
+
+    def begin_page(self) -> None:
+        """The text written next begins a page of the open document."""
+        self._settle()
+        with self._writing("write"):
+            self._pages.append(self._chars)
+
+    def begin_message(self, header: MessageHeader) -> None:
+        """Write the header line of a message; what is written until the next one, or `end_message`, is its
+        text."""
+        self.end_message()
+        self._settle()
+        line, lengths = header.rendered()
+        self._message = (self._chars, lengths)
+        self.write(line)
+
+    def end_message(self) -> None:
+        """End the message that is open, if one is."""
+        if self._message is None:
+            return
+        with self._writing("write"):
+            self._write_bytes(b"", final=True)
+            start, lengths = self._message
+            self._messages.append(start, self._chars, lengths)
+        self._message = None
+
+    def heading(self, level: int, length: int, offset: int = 0) -> None:
+        """The text written next is a heading of this level (1 is the top); its title stands `offset`
+        characters into it and has `length`."""
+        self._settle()
+        while self._above and self._above[-1][0] >= level:
+            self._above.pop()
+        above = self._above[-1][1] if self._above else 0
+        with self._writing("write"):
+            self._headings.append(self._chars, packed(level, offset, length), above)
+        self._above.append((level, len(self._headings)))
+
+    def write_heading(self, level: int, title: str) -> None:
+        """Write a heading on a line of its own, as Markdown has them. `title` is one line, not empty."""
+        self.heading(level, len(title), offset=level + 1)
+        self.write(f"{'#' * level} {title}\n")
+
+    def write(self, data: bytes | str) -> None:
+        """Add to the open document. A sequence of UTF-8 may be split between calls."""
+        if self._open is None:
+            raise ContextFileError("no document is open: call begin_document first")
+        with self._writing("write"):
+            for at in range(0, len(data), _PIECE):
+                piece = data[at : at + _PIECE]
+                if isinstance(piece, str):
+                    self._write_text(piece)
+                else:
+                    self._write_bytes(piece, final=False)
+
+    def add_body(self, body: Body, named: Callable[[str], str] = str) -> None:
+        """Write all documents of another context, which is whole, after those there are, with their pages,
+        messages and headings. `named` gives each its name here."""
+        tables = (body.marks.pages, body.marks.messages, body.marks.headings)
+        above = len(self._headings)
+        for document in body.documents:
+            self.begin_document(named(document.name), document.kind)
+            if document.start == document.end:
+                continue
+            # The mark of byte order was dropped when it was read: what looks like one now is text.
+            self._fresh = False
+            self._settle()
+            shift = self._chars - document.start
+            pages, messages, headings = (table.between(document.start, document.end) for table in tables)
+            with self._writing("write"):
+                for row in pages:
+                    self._pages.append(body.marks.pages[row] + shift)
+                for row in messages:
+                    start, end, lengths = body.marks.messages.row(row)
+                    self._messages.append(start + shift, end + shift, lengths)
+                for row in headings:
+                    start, title, parent = body.marks.headings.row(row)
+                    self._headings.append(start + shift, title, parent and parent + above)
+                for at in range(document.start, document.end, _PIECE):
+                    self._write_text(body.text(at, min(at + _PIECE, document.end)))
+
+    def end_document(self) -> None:
+        """Finish the open document; a sequence left incomplete becomes one U+FFFD."""
+        if self._open is None:
+            raise ContextFileError("no document is open: call begin_document first")
+        with self._writing("write"):
+            self._write_bytes(b"", final=True)
+        self.end_message()
+        name, kind, start = self._open
+        self._documents.append(
+            Document(
+                len(self._documents),
+                name,
+                kind,
+                start,
+                self._chars,
+                messages=len(self._messages) - self._first_message or None,
+                pages=len(self._pages) - self._first_page or None,
+            )
+        )
+        self._open = None
+
+    def finish(self) -> ContextFile:
+        """Write index and manifest and return the finished context."""
+        if self._open is not None:
+            self.end_document()
+        with self._writing("finish"):
+            sha256 = self._body.finish()
+        done = ContextFile(
+            folder=self._folder,
+            chars=self._chars,
+            bytes=self._bytes,
+            lines=self._newlines + (self._last != b"\n"),
+            sha256=sha256,
+            documents=tuple(self._documents),
+            replaced=self._replaced,
+            table_bytes=sum(spool.size for spool in self._spools()),
+        )
+        with self._writing("finish"):
+            with self._create(INDEX_NAME) as index:
+                for marks in (self._char_marks, self._line_marks):
+                    index.write(little_endian(marks))
+                for spool in self._spools():
+                    spool.move_to(index)
+            # Renamed into place last: a folder that was half written has no manifest.
+            with self._create(MANIFEST_NAME + ".part") as manifest:
+                manifest.write(json.dumps(self._manifest(done)).encode())
+            (self._folder / (MANIFEST_NAME + ".part")).rename(self._folder / MANIFEST_NAME)
+        self._finished = True
+        return done
+
+    def abort(self) -> None:
+        """Remove what was written, and the folder if this writer made it. Safe to call twice."""
+        with contextlib.suppress(OSError):
+            self._body.close()
+        for spool in self._spools():
+            spool.remove()
+        with contextlib.suppress(OSError):
+            for name in (BODY_NAME, INDEX_NAME, MANIFEST_NAME + ".part", MANIFEST_NAME):
+                (self._folder / name).unlink(missing_ok=True)
+            if self._made:
+                self._folder.rmdir()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not self._finished:
+            self.abort()
+
+    def _manifest(self, done: ContextFile) -> dict[str, object]:
+        return {
+            "format": FORMAT,
+            "chars": done.chars,
+            "bytes": done.bytes,
+            "lines": done.lines,
+            "sha256": done.sha256,
+            "replaced": done.replaced,
+            "pages": len(self._pages),
+            "messages": len(self._messages),
+            "headings": len(self._headings),
+            "documents": [[d.name, d.kind, d.start, d.end, d.messages, d.pages] for d in done.documents],
+        }
+
+    def _spools(self) -> tuple[Spool, ...]:
+        return self._pages, self._messages, self._headings
+
+    def _settle(self) -> None:
+        """End what came before, so that the place reached is the one where the next text will stand."""
+        if self._open is None:
+            raise ContextFileError("no document is open: call begin_document first")
+        with self._writing("write"):
+            self._write_bytes(b"", final=True)
+            self._part()
+
+    def _write_text(self, text: str) -> None:
+        if self._pending:
+            self._write_bytes(b"", final=True)
+        if self._fresh:
+            text = text.removeprefix("\ufeff")
+        try:
+            self._append(text.encode())
+        except UnicodeEncodeError:
+            text, count = _SURROGATE.subn(_MARK, text)
+            self._replaced += count
+            self._append(text.encode())
+
+    def _write_bytes(self, data: bytes, *, final: bool) -> None:
+        data = self._pending + data
+        self._pending = b""
+        if self._fresh:
+            if len(data) < len(_BOM) and _BOM.startswith(data) and not final:
+                self._pending = data
+                return
+            data = data.removeprefix(_BOM)
+        if not data or data.isascii():
+            self._append(data)
+            return
+        if len(data) >= _LONGEST_CHARACTER:
+            # Some text comes of it for certain, and its blocks begin where it will stand.
+            self._part()
+        try:
+            counts, used = self._counted(data, final=final)
+            self._append(data[:used], counts)
+        except UnicodeDecodeError:
+            text, used = codecs.utf_8_decode(data, "replace", final)
+            self._replaced += text.count(_MARK) - data[:used].count(_MARK.encode())
+            self._append(text.encode())
+        self._pending = data[used:]
+
+    def _counted(self, data: bytes, *, final: bool) -> tuple[list[int], int]:
+        """How many characters begin in each block that `data` falls into, and how many bytes of it are whole
+        characters. Block by block, which stays in the processor's cache. Raises UnicodeDecodeError."""
+        counts: list[int] = []
+        view = memoryview(data)
+        at = again = 0
+        edge = BLOCK - self._bytes % BLOCK
+        while at < len(data):
+            stop = min(len(data), edge)
+            text, used = codecs.utf_8_decode(view[at:stop], "strict", final and stop == len(data))
+            last = stop == len(data)
+            # One that is cut by the edge began before it, and is decoded again with what follows.
+            cut = 0 if last or at + used == stop else 1
+            counts.append(len(text) + cut - again)
+            again = cut
+            at += used
+            edge += BLOCK
+            if last:
+                break
+        return counts, at
+
+    def _append(self, data: bytes, counts: Sequence[int] | None = None) -> None:
+        """Add valid UTF-8 to the body, keeping sizes, checkpoints and digest. `counts`: the characters that
+        begin in each of its blocks, if they are known."""
+        if not data:
+            return
+        self._fresh = False
+        self._part()
+        self._count(data, counts)
+        self._last = data[-1:]
+
+    def _part(self) -> None:
+        """Before the first text of a document: end the last line of the one before it."""
+        if self._apart:
+            self._apart = False
+            if self._last != b"\n":
+                self._count(b"\n")
+                self._last = b"\n"
+                self._close_line()
+
+    def _close_line(self) -> None:
+        """Give the newline just written to the last document that holds text; those after it move on."""
+        assert self._open is not None
+        name, kind, _ = self._open
+        self._open = (name, kind, self._chars)
+        for at in range(len(self._documents) - 1, -1, -1):
+            before = self._documents[at]
+            if before.start < before.end:
+                self._documents[at] = replace(before, end=self._chars)
+                break
+            self._documents[at] = replace(before, start=self._chars, end=self._chars)
+
+    def _count(self, data: bytes, counts: Sequence[int] | None = None) -> None:
+        self._body.write(data)
+        plain = data.isascii()
+        at = 0
+        for block in itertools.count():
+            if at >= len(data):
+                break
+            stop = min(len(data), at + BLOCK - self._bytes % BLOCK)
+            self._newlines += data.count(b"\n", at, stop)
+            if counts is not None:
+                self._chars += counts[block]
+            else:
+                self._chars += stop - at if plain else count_chars(data[at:stop])
+            self._bytes += stop - at
+            if self._bytes % BLOCK == 0:
+                self._char_marks.append(self._chars)
+                self._line_marks.append(self._newlines)
+            at = stop
+
+    def _create(self, name: str) -> IO[bytes]:
+        descriptor = os.open(self._folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        return os.fdopen(descriptor, "wb", buffering=_PIECE)
+
+    @contextlib.contextmanager
+    def _writing(self, action: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise ContextFileError(
+                f"can't {action} the context in {self._folder}: {reason}: free space or choose another folder"
+            ) from error

@@ -1,0 +1,13 @@
+"""`python -s -P -m rlm.sandbox.forkserver SOCKET_FD TEMP…`: forks brokers for the driver at the other end of
+SOCKET_FD, whose private folders are in the TEMPs."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from pathlib import Path
+
+from rlm.sandbox.forkserver.server import serve
+
+if __name__ == "__main__":
+    serve(socket.socket(fileno=int(sys.argv[1])), [Path(top) for top in sys.argv[2:]])

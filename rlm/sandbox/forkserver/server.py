@@ -1,0 +1,82 @@
+"""The forkserver's own loop."""
+
+from __future__ import annotations
+
+import gc
+import os
+import select
+import signal
+import socket
+import sys
+import traceback
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NoReturn
+
+from rlm.sandbox.broker import service
+from rlm.sandbox.folders.private_folder import sweep
+from rlm.sandbox.forkserver.kernel_child import fork_kernel, preload
+from rlm.sandbox.forkserver.words import BROKER
+from rlm.sandbox.isolation.launcher import close_other_fds
+
+__all__ = ["serve"]
+
+_DESCRIPTORS = 3
+_DYING_SECONDS = 10.0
+
+
+def serve(requests: socket.socket, tops: Iterable[Path]) -> NoReturn:
+    """Fork a broker for each request, until the driver goes. Never returns. Where the driver was killed, its
+    private folders in `tops` are removed: documents are in them."""
+    driver = os.pidfd_open(os.getppid())
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Brokers are not waited for here: the driver holds each by a descriptor of its own.
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    preload()
+    if len(list(Path("/proc/self/task").iterdir())) > 1:
+        sys.exit("an imported library started a thread: a fork would take a broken copy of its locks")
+    gc.collect()
+    # What is here stays, in every child: not looking at it leaves its pages shared.
+    gc.freeze()
+    while True:
+        data, descriptors, _, _ = socket.recv_fds(requests, 1, _DESCRIPTORS)
+        if not data:
+            _after_the_driver(driver, tops)
+        if data != BROKER:
+            os._exit(0)
+        if os.fork() == 0:
+            _become_broker(descriptors)
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
+def _after_the_driver(driver: int, tops: Iterable[Path]) -> NoReturn:
+    try:
+        # Its sockets are closed a moment before it counts as gone.
+        select.select([driver], [], [], _DYING_SECONDS)
+        for top in tops:
+            sweep(top)
+    finally:
+        os._exit(0)
+
+
+def _become_broker(descriptors: list[int]) -> NoReturn:
+    status = 1
+    try:
+        os.setsid()
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        channel, helper, log = descriptors
+        for standard in (1, 2):
+            os.dup2(log, standard)
+        close_other_fds({channel, helper})
+        link = socket.socket(fileno=channel)
+        pidfd = os.pidfd_open(os.getpid())
+        socket.send_fds(link, [b"\0"], [pidfd])
+        os.close(pidfd)
+        service.run(link, helper, fork_kernel)
+        status = 0
+    except BaseException:
+        # The one place a forked broker ends: never in the forkserver's frames above.
+        traceback.print_exc()
+    finally:
+        os._exit(status)

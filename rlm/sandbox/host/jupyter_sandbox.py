@@ -1,0 +1,199 @@
+"""A sandboxed Jupyter kernel, as the driver holds it.
+
+The driver speaks to two sockets: the broker's channel (cells and their results) and the helper channel
+(what a cell asks for). It opens no ZMQ socket and shares no memory with the kernel but the context file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+from rlm.sandbox.context.writer import ContextFile
+from rlm.sandbox.errors import KernelDied
+from rlm.sandbox.host.bridge import Bridge
+from rlm.sandbox.host.kernel_process import FreshKernels, KernelProcess, KernelSource
+from rlm.sandbox.in_kernel.helper_api.registry import Helper
+from rlm.sandbox.isolation.policy import IsolationReport
+from rlm.sandbox.protocol import KernelHandler
+from rlm.sandbox.types import CellReport, CellResult, KernelLimits, Span
+
+__all__ = ["GRACE_SECONDS", "JupyterSandbox", "SandboxLevel"]
+
+SandboxLevel = Literal["auto"] | int
+
+GRACE_SECONDS = 2.0
+"""How long an interrupted cell has to stop before its kernel is killed."""
+
+_TICK_SECONDS = 0.05
+
+
+class JupyterSandbox:
+    """One kernel over one context. Implements the Sandbox protocol.
+
+    level is the isolation wanted; "auto" takes the strongest that probes prove (once a process) and that is
+    at least `minimum`; another is taken as asked for, without a probe. opened is told, each time, what holds
+    the kernel.
+    kernels is where the kernel comes from, a KernelPool perhaps: then `limits`, `level` and `minimum` are
+    its own affair, and those given here are not looked at.
+    seed is what the kernel's random numbers begin with, so that the same cells give the same again; None is
+    chance.
+    window is a stretch of the context that is all the kernel's handle knows of, counted from its own start.
+    tools are the functions of the host that a cell may call: the handler runs them.
+    shared says that several questions come to the kernel, one after another: `begin` is called for each.
+    """
+
+    def __init__(
+        self,
+        context: ContextFile,
+        handler: KernelHandler,
+        *,
+        limits: KernelLimits | None = None,
+        level: SandboxLevel = "auto",
+        minimum: int = 2,
+        opened: Callable[[IsolationReport], None] | None = None,
+        kernels: KernelSource | None = None,
+        seed: str | None = None,
+        window: Span | None = None,
+        tools: Sequence[Helper] = (),
+        shared: bool = False,
+    ) -> None:
+        self._context = context
+        self._window = window
+        self._tools = tools
+        self._shared = shared
+        self._handler = handler
+        self._kernels = kernels or FreshKernels(limits, level=level, minimum=minimum)
+        self._opened = opened
+        self._seed = seed
+        self._bridge: Bridge | None = None
+        self._kernel: KernelProcess | None = None
+        self._running = False
+        self._cells = 0
+        self.isolation = IsolationReport(0)
+
+    @property
+    def alive(self) -> bool:
+        """Whether the next cell can run in this kernel."""
+        return self._bridge is not None and self._kernel is not None and self._kernel.alive
+
+    async def open(self) -> None:
+        kernel = self._kernel = await self._kernels.take()
+        try:
+            helper = await kernel.attach(
+                self._context, self._seed, self._window, self._tools, shared=self._shared
+            )
+            chars = self._context.chars
+            if self._window is not None:
+                chars = self._window.end - self._window.start
+            bridge = self._bridge = Bridge(self._handler, chars, kernel.condemn)
+            try:
+                await bridge.open(helper)
+            except BaseException:
+                helper.close()
+                raise
+        except BaseException:
+            await self.close()
+            raise
+        self.isolation = kernel.isolation
+        if self._opened is not None:
+            self._opened(self.isolation)
+
+    async def execute(self, code: str, *, round: int, timeout: float) -> CellResult:
+        kernel, bridge = self._kernel, self._bridge
+        if kernel is None or bridge is None or not kernel.alive:
+            raise KernelDied((kernel.death if kernel else None) or "the kernel is not running")
+        bridge.begin_cell()
+        try:
+            code.encode()
+        except UnicodeEncodeError as error:
+            # It could not be sent, and would be waited for.
+            half = ascii(code[error.start])[1:-1]
+            line = code.count("\n", 0, error.start) + 1
+            return CellResult("error", ename="SyntaxError", evalue=f"{half} in line {line} is no character")
+        self._cells += 1
+        number = self._cells
+        await kernel.tell({"op": "execute", "id": number, "code": code, "round": round})
+        self._running = True
+        try:
+            answer = await self._outcome(kernel, bridge, number, timeout)
+        except asyncio.CancelledError:
+            # Whoever cancels closes next; until then the cell must not go on computing.
+            await self.interrupt()
+            raise
+        finally:
+            self._running = False
+        return _result(answer, bridge.take_report(), bridge.clock.seconds)
+
+    async def begin(self, chars: int) -> None:
+        """What comes now belongs to another question, about the first `chars` characters of the context. What
+        cells before it have still under way (threads of theirs may ask) is ended."""
+        if self._bridge is not None:
+            await self._bridge.begin_question(chars)
+
+    async def interrupt(self) -> None:
+        if self._running and self._kernel is not None and self._kernel.alive:
+            await self._kernel.tell({"op": "interrupt"})
+
+    async def close(self) -> None:
+        # Whoever is cancelled while it closes leaves nothing behind: the end goes on without it.
+        await asyncio.shield(asyncio.ensure_future(self._close()))
+
+    async def _close(self) -> None:
+        bridge, self._bridge = self._bridge, None
+        kernel, self._kernel = self._kernel, None
+        try:
+            if bridge is not None:
+                await bridge.close()
+        finally:
+            if kernel is not None:
+                await self._kernels.give_back(kernel)
+
+    async def _outcome(
+        self, kernel: KernelProcess, bridge: Bridge, number: int, timeout: float
+    ) -> dict[str, Any]:
+        """The broker's word on a cell, or what we make of its silence."""
+        interrupted: float | None = None
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                event = await asyncio.wait_for(kernel.event(), _TICK_SECONDS)
+            except TimeoutError:
+                if interrupted is None and bridge.clock.seconds > timeout:
+                    interrupted = loop.time()
+                    await self.interrupt()
+                elif interrupted is not None and loop.time() - interrupted > GRACE_SECONDS:
+                    await kernel.kill(f"the cell ran over {timeout:g} s and did not stop when interrupted")
+                    return {"status": "timeout", "detail": kernel.death, "kernel": "killed"}
+                continue
+            if event["event"] == "result" and event.get("id") == number:
+                status = "timeout" if interrupted is not None else "ok" if event["ok"] else "error"
+                return {**event, "status": status}
+            if event["event"] in ("died", "gone"):
+                return {"status": "timeout" if interrupted is not None else "died", "detail": kernel.death}
+
+
+def _result(answer: Mapping[str, Any], report: CellReport, computed: float) -> CellResult:
+    if "detail" in answer:
+        return CellResult(
+            status=answer["status"],
+            ename="KernelDied",
+            evalue=str(answer["detail"]),
+            seconds=computed,
+            report=report,
+        )
+    stdout = str(answer["stdout"])
+    result = answer["result"]
+    return CellResult(
+        status=answer["status"],
+        stdout=stdout,
+        stderr=str(answer["stderr"]),
+        stdout_chars=max(report.stdout_chars, len(stdout)),
+        result=None if result is None else str(result),
+        ename=str(answer["ename"]),
+        evalue=str(answer["evalue"]),
+        traceback=str(answer["traceback"]),
+        seconds=float(answer["seconds"]),
+        report=report,
+    )

@@ -1,0 +1,351 @@
+"""The context body: one UTF-8 file with an index, read through mmap by the host and by the kernel alike.
+
+A context folder holds three files: `body` (UTF-8, no byte order mark), `index` (checkpoints, then where
+pages, messages and headings begin) and `manifest.json`. The manifest is written last: a folder without one
+is not a context.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import mmap
+import os
+import sys
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple
+
+from .checkpoints import BLOCK, Checkpoints
+from .pages import Pages
+from .place_index import HEADING_COLUMNS, MESSAGE_COLUMNS, PAGE_COLUMNS, Marks, Place, Table
+from .window import Stretch
+
+__all__ = [
+    "BODY_NAME",
+    "FORMAT",
+    "INDEX_NAME",
+    "MANIFEST_NAME",
+    "Body",
+    "BodyError",
+    "Document",
+    "Span",
+]
+
+FORMAT = 2
+BODY_NAME = "body"
+INDEX_NAME = "index"
+MANIFEST_NAME = "manifest.json"
+
+_HEADER = 1_000  # characters: more than the longest header line of a message
+
+
+class BodyError(Exception):
+    """A folder is not a finished context folder, or its files do not fit together."""
+
+
+class Span(NamedTuple):
+    """A stretch of the body, in characters: 0-based, end-exclusive."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One document of the body; `start` and `end` are characters of the body.
+
+    Documents stand in the body's order, without gaps: each starts where the one before it ends.
+    `kind` is text, markdown, code, csv, json, jsonl, html, pdf, docx, epub, chat or card; `messages` and
+    `pages` are how many it has, where it has such.
+    """
+
+    index: int
+    name: str
+    kind: str
+    start: int
+    end: int
+    messages: int | None = None
+    pages: int | None = None
+
+
+class Body:
+    """The text of a context, read-only and never loaded whole.
+
+    `chars`, `bytes`, `lines` are its sizes; `ascii` says whether every character is one byte; `raw` is its
+    bytes, `buffer` the same for engines that take one; `marks` are the tables behind `place`. A line ends at
+    "\\n" alone (a "\\r" is an ordinary character), and lines are counted as by `str.split("\\n")` less a
+    final empty piece: "a\\nb" and "a\\nb\\n" have two, "" has none. Safe to use from several threads.
+
+    A `window` of a body is one too: it counts everything from where it begins, and shares the files.
+    """
+
+    __slots__ = (
+        "_byte",
+        "_char",
+        "_line",
+        "_pages",
+        "_points",
+        "_sha256",
+        "ascii",
+        "buffer",
+        "bytes",
+        "chars",
+        "documents",
+        "lines",
+        "marks",
+        "raw",
+    )
+
+    def __init__(
+        self, points: Checkpoints, marks: Marks, documents: tuple[Document, ...], sha256: str
+    ) -> None:
+        self._points = points
+        self._pages = Pages(points.file)
+        self._byte = self._char = self._line = 0
+        self._sha256 = sha256
+        self.raw: mmap.mmap | bytes | Stretch = points.file
+        self.buffer: mmap.mmap | bytes | memoryview = points.file
+        self.marks = marks
+        self.chars = points.chars
+        self.bytes = points.bytes
+        self.lines = points.lines
+        self.ascii = self.chars == self.bytes
+        self.documents = documents
+
+    @classmethod
+    def open(cls, folder: Path | str) -> Body:
+        """Map the context in `folder`. Raises BodyError when it is missing, unfinished or damaged."""
+        folder = Path(folder)
+        try:
+            with (
+                (folder / BODY_NAME).open("rb") as body,
+                (folder / INDEX_NAME).open("rb") as index,
+                (folder / MANIFEST_NAME).open("rb") as manifest,
+            ):
+                return cls.open_descriptors(
+                    body.fileno(), index.fileno(), manifest.fileno(), name=str(folder)
+                )
+        except OSError as error:
+            raise BodyError(
+                f"{folder} is not a finished context folder: {error.strerror or error}"
+            ) from error
+
+    @classmethod
+    def open_descriptors(cls, body: int, index: int, manifest: int, *, name: str = "the context") -> Body:
+        """Map a context by open descriptors of its three files; they stay the caller's to close. `name` is
+        what errors call it. Raises BodyError when the files are damaged, OSError when they can't be read."""
+        try:
+            with open(manifest, "rb", closefd=False) as file:
+                facts = json.load(file)
+            if facts["format"] != FORMAT:
+                raise BodyError(f"{name}: context format {facts['format']} is not {FORMAT}: make it again")
+            raw = _mapped(body)
+            blocks = facts["bytes"] // BLOCK + 1
+            char_marks, line_marks, pages, messages, headings = _columns(
+                index,
+                (
+                    blocks,
+                    blocks,
+                    facts["pages"] * PAGE_COLUMNS,
+                    facts["messages"] * MESSAGE_COLUMNS,
+                    facts["headings"] * HEADING_COLUMNS,
+                ),
+            )
+            marks = Marks(
+                Table(pages, PAGE_COLUMNS),
+                Table(messages, MESSAGE_COLUMNS, places=2),
+                Table(headings, HEADING_COLUMNS),
+            )
+            if len(raw) != facts["bytes"]:
+                raise BodyError(f"{name}: the body has {len(raw)} bytes, its manifest says {facts['bytes']}")
+            points = Checkpoints(raw, char_marks, line_marks, chars=facts["chars"], lines=facts["lines"])
+            documents = tuple(Document(index, *fields) for index, fields in enumerate(facts["documents"]))
+            return cls(points, marks, documents, facts["sha256"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise BodyError(
+                f"{name}: its {MANIFEST_NAME} or {INDEX_NAME} is damaged: make it again"
+            ) from error
+
+    def window(self, start: int, end: int) -> Body:
+        """The characters from `start` to `end`, clamped, as a body of their own: no byte is copied. Close it
+        before this one."""
+        start = min(max(start, 0), self.chars)
+        end = min(max(end, start), self.chars)
+        first, last = self.byte_of(start), self.byte_of(end)
+        stretch = Stretch(self._points.file, self._byte + first, self._byte + last)
+        documents = tuple(self._clipped(start, end))
+        other = Body(self._points, self.marks.window(start, end), documents, "")
+        other._byte, other._char = self._byte + first, self._char + start
+        other._line = self._line + self.line_of_byte(first)
+        other.raw, other.buffer = stretch, stretch.view
+        other.chars, other.bytes = end - start, last - first
+        other.lines = self.line_of_byte(last - 1) - self.line_of_byte(first) + 1 if last > first else 0
+        other.ascii = other.chars == other.bytes
+        return other
+
+    @property
+    def sha256(self) -> str:
+        """Of its bytes, in hexadecimal. That of a window is made when it is first asked for."""
+        if not self._sha256:
+            self._sha256 = hashlib.sha256(self.buffer).hexdigest()
+        return self._sha256
+
+    def text(self, start: int, end: int) -> str:
+        """The characters from `start` to `end`; both are clamped to the body, never counted from its end."""
+        first = self.byte_of(start)
+        data = self.raw[first : max(first, self.byte_of(end))]
+        self._pages.passed(len(data))
+        return str(data, "utf-8")
+
+    def passed(self, size: int) -> None:
+        """Whoever goes through `raw` or `buffer` says how far: the pages behind are let go of."""
+        self._pages.passed(size)
+
+    def byte_of(self, char: int) -> int:
+        """The byte at which character `char` begins; `chars` and beyond give the end of the body."""
+        if char <= 0:
+            return 0
+        if char >= self.chars:
+            return self.bytes
+        return self._points.byte_of(self._char + char) - self._byte
+
+    def char_of(self, byte: int) -> int:
+        """The first character that begins at `byte` or after it."""
+        if byte <= 0:
+            return 0
+        if byte >= self.bytes:
+            return self.chars
+        return self._points.char_of(self._byte + byte) - self._char
+
+    def line_of(self, char: int) -> int:
+        """The number (from 0) of the line that holds character `char`, its line end included.
+        At `chars` it is the line that a further character would stand on."""
+        return self.line_of_byte(self.byte_of(char))
+
+    def line_of_byte(self, byte: int) -> int:
+        """The number (from 0) of the line that holds the byte at `byte`."""
+        return self._points.line_of_byte(self._byte + byte) - self._line
+
+    def line_start(self, line: int) -> int:
+        """The character at which line `line` begins; `lines` and beyond give `chars`."""
+        return self.char_of(self.line_start_byte(line))
+
+    def line_start_byte(self, line: int) -> int:
+        """The byte at which line `line` begins; `lines` and beyond give `bytes`."""
+        if line <= 0:
+            return 0
+        if line >= self.lines:
+            return self.bytes
+        return self._points.line_start_byte(self._line + line) - self._byte
+
+    def document_at(self, char: int) -> Document | None:
+        """The document that holds character `char`; None outside the body."""
+        if not 0 <= char < self.chars:
+            return None
+        found = bisect_right(self.documents, char, key=_start_of) - 1
+        return self.documents[found] if found >= 0 else None
+
+    def place(self, char: int) -> Place | None:
+        """What the character `char` stands in: document, line, page, message, headings. None outside the
+        body. A few reads of the index, whatever the size."""
+        document = self.document_at(char)
+        if document is None:
+            return None
+        row = self.marks.message(char, document.start)
+        header = None
+        if row is not None:
+            start = self.marks.messages[row]
+            header = self.marks.header(row, self.text(start, start + _HEADER).partition("\n")[0])
+        return Place(
+            document=document.name,
+            kind=document.kind,
+            line=self.line_of(char) + 1,
+            page=self.marks.page(char, document.start),
+            message=header.number if header else None,
+            role=header.role if header else "",
+            author=header.author if header else "",
+            time=header.time if header else "",
+            heading_path=self.heading_path(char),
+        )
+
+    def heading_path(self, char: int) -> tuple[str, ...]:
+        """The titles of the headings that `char` stands under, the top one first; () where the index has
+        none (plain text and code are not searched for any)."""
+        document = self.document_at(char)
+        if document is None:
+            return ()
+        return tuple(
+            " ".join(self.text(*self.marks.title(row)).split())
+            for row in self.marks.path(char, document.start)
+        )
+
+    def close(self) -> None:
+        """Unmap the files, or let go of them if this is a window. Nothing may be read afterwards; safe to
+        call twice. A search that still runs on another thread keeps them until it ends."""
+        with suppress(BufferError):
+            if isinstance(self.raw, Stretch):
+                self.raw.release()
+            elif isinstance(self.raw, mmap.mmap):
+                self.raw.close()
+
+    def _clipped(self, start: int, end: int) -> Iterator[Document]:
+        """What of the documents lies between, counted from `start`."""
+        number = 0
+        for document in self.documents[max(0, bisect_right(self.documents, start, key=_start_of) - 1) :]:
+            low, high = max(document.start, start), min(document.end, end)
+            if document.start >= end:
+                return
+            if low >= high:
+                continue
+            messages, pages = (
+                None if there is None else len(table.between(low, high))
+                for there, table in (
+                    (document.messages, self.marks.messages),
+                    (document.pages, self.marks.pages),
+                )
+            )
+            yield replace(
+                document, index=number, start=low - start, end=high - start, messages=messages, pages=pages
+            )
+            number += 1
+
+    def __enter__(self) -> Body:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _start_of(document: Document) -> int:
+    return document.start
+
+
+def _mapped(descriptor: int) -> mmap.mmap | bytes:
+    # An empty file can't be mapped.
+    return mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ) if os.fstat(descriptor).st_size else b""
+
+
+def _columns(descriptor: int, sizes: tuple[int, ...]) -> list[Any]:
+    """The index cut into its columns of so many numbers each."""
+    raw = _mapped(descriptor)
+    if len(raw) != 8 * sum(sizes) or min(sizes) < 0:
+        raise ValueError("index of the wrong size")
+    if sys.byteorder == "big":
+        swapped = array("Q", raw)
+        swapped.byteswap()
+        raw = swapped.tobytes()
+    view = memoryview(raw).cast("Q")
+    columns = []
+    at = 0
+    for size in sizes:
+        columns.append(view[at : at + size])
+        at += size
+    return columns

@@ -1,0 +1,274 @@
+"""The body cut into chunks that cover all of it; their texts are read only when they are asked for."""
+
+from __future__ import annotations
+
+import re
+from array import array
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, cast, get_args, overload
+
+from ..body.body import Body, Span
+from .access_log import AccessLog
+from .records import SHOWN_TEXT, LazyRecord, Record, Records, Text, shown
+
+__all__ = ["ChunkUnit", "Chunks", "coverage_of", "cut"]
+
+ChunkUnit = Literal["lines", "paragraphs", "headings", "messages", "documents"]
+
+_UNITS = {
+    "lines": re.compile(r"\n"),
+    "paragraphs": re.compile(r"\n(?:[ \t\r]*\n)+"),
+    "headings": re.compile(r"\n(?=#{1,6}[ \t])"),
+}
+# What a heading's mark takes, and a blank line that a chunk may begin within.
+_LOOK_AROUND = 64
+_MOST_GAPS = 20
+_MARKED = ("html", "pdf", "docx", "epub", "chat", "card")
+"""Kinds whose headings are all in the index: a line that looks like one there is none."""
+
+
+class Chunks(Sequence[Record]):
+    """Chunks as records (index, start, end, text, document); 1 GB in 50,000 chunks takes about a megabyte.
+
+    A slice of it is as lazy as the whole.
+    """
+
+    __slots__ = ("_body", "_ends", "_indices", "_log", "_starts")
+
+    def __init__(self, body: Body, log: AccessLog, starts: Sequence[int], ends: Sequence[int]) -> None:
+        self._body = body
+        self._log = log
+        self._starts = starts
+        self._ends = ends
+        self._indices = range(len(starts))
+
+    def __len__(self) -> int:
+        return len(self._indices)
+
+    @overload
+    def __getitem__(self, at: int) -> Record: ...
+    @overload
+    def __getitem__(self, at: slice) -> Chunks: ...
+    def __getitem__(self, at: int | slice) -> Record | Chunks:
+        if isinstance(at, slice):
+            part = Chunks(self._body, self._log, self._starts, self._ends)
+            part._indices = self._indices[at]
+            return part
+        try:
+            index = self._indices[at]
+        except IndexError:
+            raise IndexError(f"chunk {at} of {len(self):,}: there is no such chunk") from None
+        start = self._starts[index]
+        held = {"index": index, "start": start, "end": self._ends[index]}
+        document = self._body.document_at(start)
+        chunk = LazyRecord(held, ("text",), self)
+        dict.__setitem__(chunk, "document", document.name if document else None)
+        return chunk
+
+    def spans(self) -> Iterator[Span]:
+        """Where the chunks stand, in order; nothing is read."""
+        return (Span(self._starts[index], self._ends[index]) for index in self._indices)
+
+    def value(self, record: LazyRecord, key: str) -> Text:
+        """The text of a chunk of these; `key` is "text"."""
+        return self._text(record.start, record.end)
+
+    def shown(self, record: LazyRecord, key: str) -> str:
+        """The same, short, for printing."""
+        start, end = record.start, record.end
+        return shown(self._text(start, min(end, start + SHOWN_TEXT)), end - start)
+
+    def _text(self, start: int, end: int) -> Text:
+        self._log.read(start, end)
+        return Text(self._body.text(start, end), Span(start, end))
+
+    def __repr__(self) -> str:
+        if not self:
+            return "no chunks: the input is empty"
+        longest = max(end - start for start, end in self.spans())
+        return (
+            f"{len(self):,} chunks of up to {longest:,} characters, characters "
+            f"{self[0].start:,} to {self[-1].end:,} (each has index, start, end, text, document)"
+        )
+
+
+def cut(body: Body, log: AccessLog, max_chars: int, overlap: int, by: ChunkUnit | None) -> Chunks:
+    """Chunks of at most `max_chars` that cover the body; each begins at most `overlap` characters before
+    the end of the one before it (with a unit: at the unit's first start there).
+
+    With a unit, a chunk is as many whole units as fit; one too long is cut at its last line end that fits,
+    else anywhere. A document that was cut shares no chunk with the next. Raises ValueError for arguments
+    that make no sense.
+    """
+    if max_chars <= 0:
+        raise ValueError(f"max_chars is {max_chars}: it has to be 1 or more (20000 is usual)")
+    if not 0 <= overlap < max_chars:
+        raise ValueError(
+            f"overlap is {overlap}: it has to be 0 or more and less than max_chars ({max_chars})"
+        )
+    if by is not None and by not in get_args(ChunkUnit):
+        raise ValueError(f"by={by!r} is not a unit: use {', '.join(map(repr, get_args(ChunkUnit)))} or None")
+    if by is None:
+        step = max_chars - overlap
+        count = max(1, -(-(body.chars - overlap) // step)) if body.chars else 0
+        starts = range(0, count * step, step)
+        return Chunks(body, log, starts, _Ends(starts, max_chars, body.chars))
+    return _packed(body, log, max_chars, overlap, _borders(body, by, overlap))
+
+
+def _borders(body: Body, by: ChunkUnit, overlap: int) -> _Borders:
+    match by:
+        case "documents":
+            return _document_borders(body)
+        case "messages":
+            if not body.marks.messages:
+                raise ValueError(
+                    "this input has no messages: use by='lines', 'paragraphs', 'headings' or 'documents'"
+                )
+            return _message_borders(body)
+        case "headings":
+            return _heading_borders(body)
+        case _:
+            return _text_borders(body, by, overlap)
+
+
+class _Ends(Sequence[int]):
+    """Ends of chunks of one size."""
+
+    __slots__ = ("_chars", "_size", "_starts")
+
+    def __init__(self, starts: Sequence[int], size: int, chars: int) -> None:
+        self._starts = starts
+        self._size = size
+        self._chars = chars
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    def __getitem__(self, at: Any) -> Any:
+        return min(self._chars, self._starts[at] + self._size)
+
+
+_Borders = Callable[[int, int], tuple[Sequence[int], bool]]
+"""Takes two characters of the body. Gives the places after the first, up to the second, where units begin,
+and whether the chunk has to end at the last of them even if all the rest of the body would fit."""
+
+
+def _packed(body: Body, log: AccessLog, size: int, overlap: int, borders: _Borders) -> Chunks:
+    starts, ends = array("Q"), array("Q")
+    start = 0
+    while start < body.chars:
+        limit = min(body.chars, start + size)
+        places, stop = borders(start, limit)
+        if limit == body.chars and not stop:
+            end = limit
+        elif places:
+            end = places[-1]
+        else:
+            end = _last_line_end(body, start, limit)
+        starts.append(start)
+        ends.append(end)
+        if end == body.chars:
+            break
+        back = max(start + 1, end - overlap)
+        if overlap and places:
+            # A chunk that begins before the end of this one has to go on beyond it by a unit at least.
+            after, _ = borders(end, min(body.chars, end + size))
+            back = max(back, (after[0] if after else body.chars) - size)
+        start = next((place for place in places if back <= place < end), end)
+    return Chunks(body, log, starts, ends)
+
+
+def _text_borders(body: Body, by: ChunkUnit, overlap: int) -> _Borders:
+    unit = _UNITS[by]
+
+    def borders(start: int, limit: int) -> tuple[Sequence[int], bool]:
+        if by == "lines" and not overlap:
+            return (), False  # the last line end that fits is all that is wanted
+        first = max(0, start - _LOOK_AROUND)
+        places = (first + found.end() for found in unit.finditer(body.text(first, limit + _LOOK_AROUND)))
+        return [place for place in places if start < place <= limit], False
+
+    return borders
+
+
+def _message_borders(body: Body) -> _Borders:
+    """Where messages begin, and where what follows the last of a document begins."""
+    table = body.marks.messages
+
+    def borders(start: int, limit: int) -> tuple[Sequence[int], bool]:
+        rows = table.between(start, limit + 1)
+        places = {table[row] for row in rows}
+        # The one that reaches into the stretch from before ends in it, too.
+        places.update(table.row(row)[1] for row in range(max(0, rows.start - 1), rows.stop))
+        return sorted(place for place in places if start < place <= limit), False
+
+    return borders
+
+
+def _heading_borders(body: Body) -> _Borders:
+    """Where headings begin: those of the index, and in text the lines that look like one."""
+    table = body.marks.headings
+    by_text = _text_borders(body, "headings", 0)
+
+    def borders(start: int, limit: int) -> tuple[Sequence[int], bool]:
+        places = {table[row] for row in table.between(start + 1, limit + 1)}
+        for place in by_text(start, limit)[0]:
+            document = body.document_at(min(place, body.chars - 1))
+            if document is None or document.kind not in _MARKED:
+                places.add(place)
+        return sorted(places), False
+
+    return borders
+
+
+def _document_borders(body: Body) -> _Borders:
+    starts = [document.start for document in body.documents]
+
+    def borders(start: int, limit: int) -> tuple[Sequence[int], bool]:
+        here = bisect_right(starts, start)
+        inside = starts[here : bisect_right(starts, limit)]
+        # The tail of a document that was cut stands alone.
+        tail = bool(inside) and starts[here - 1] != start
+        return (inside[:1] if tail else inside), tail
+
+    return borders
+
+
+def _last_line_end(body: Body, start: int, limit: int) -> int:
+    found = body.raw.rfind(b"\n", body.byte_of(start), body.byte_of(limit)) + 1
+    return body.char_of(found) if found else limit
+
+
+def coverage_of(body: Body, chunks: Iterable[Any]) -> Record:
+    """chunks, input_chars, covered_chars, gaps (the first 20) and complete, for chunks, spans or pairs."""
+    spans = list(chunks.spans() if isinstance(chunks, Chunks) else map(_span_of, chunks))
+    covered = at = 0
+    gaps: list[Span] = []
+    for start, end in sorted(spans):
+        first, last = max(at, start), min(end, body.chars)
+        if first >= last:
+            continue
+        if first > at:
+            gaps.append(Span(at, first))
+        covered += last - first
+        at = last
+    if at < body.chars:
+        gaps.append(Span(at, body.chars))
+    return Record(
+        chunks=len(spans),
+        input_chars=body.chars,
+        covered_chars=covered,
+        gaps=Records(gaps[:_MOST_GAPS]),
+        complete=not gaps,
+    )
+
+
+def _span_of(chunk: Any) -> Span:
+    if isinstance(chunk, Mapping) and "start" in chunk and "end" in chunk:
+        return Span(chunk["start"], chunk["end"])
+    span = getattr(chunk, "span", chunk)
+    if isinstance(span, tuple) and len(span) == 2 and all(isinstance(edge, int) for edge in span):
+        return Span(*cast("tuple[int, int]", span))
+    raise TypeError(f"chunk_coverage takes chunks, hits or (start, end) pairs, not {type(chunk).__name__}")

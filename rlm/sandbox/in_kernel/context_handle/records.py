@@ -1,0 +1,296 @@
+"""What the handle gives back: dicts whose keys are attributes too, text that knows its span."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol, Self, SupportsIndex, overload
+
+from ..body.body import Span
+
+__all__ = [
+    "SHOWN_TEXT",
+    "Fields",
+    "Hit",
+    "HitFields",
+    "Hits",
+    "LazyRecord",
+    "Line",
+    "Record",
+    "Records",
+    "Text",
+    "shown",
+]
+
+SHOWN_TEXT = 200
+_SHOWN_RECORDS = 5
+_SHOWN_HITS = 20
+_SHOWN_LINE = 160
+_HIT_LINE = frozenset({"index", "start", "end", "line", "match", "document"})
+
+
+class Text(str):
+    """A str cut from the body. `span` is where it stands; whatever is made from it is an ordinary str."""
+
+    __slots__ = ("span",)
+    span: Span | None
+
+    def __new__(cls, text: str, span: Span | None = None) -> Self:
+        made = super().__new__(cls, text)
+        made.span = span
+        return made
+
+
+class Line(str):
+    """A line without its line end: a str that knows its `number` and where it stands. What a record of it
+    would hold is there both ways, `line.start` and `line["start"]`."""
+
+    FIELDS = ("number", "start", "end", "text")
+    __slots__ = ("number", "start")
+    number: int
+    start: int
+
+    def __new__(cls, text: str, number: int = 0, start: int = 0) -> Self:
+        made = super().__new__(cls, text)
+        made.number = number
+        made.start = start
+        return made
+
+    @property
+    def end(self) -> int:
+        """Where the text of the line ends."""
+        return self.start + len(self)
+
+    @property
+    def text(self) -> Text:
+        """The line as `peek` would give it."""
+        return Text(str(self), self.span)
+
+    @property
+    def span(self) -> Span:
+        """Where the text of the line stands."""
+        return Span(self.start, self.end)
+
+    def __getitem__(self, at: Any) -> Any:
+        if isinstance(at, str):
+            if at not in self.FIELDS:
+                raise KeyError(f"no field {at!r} here; a line is a str with {', '.join(self.FIELDS)}")
+            return getattr(self, at)
+        return super().__getitem__(at)
+
+    def __repr__(self) -> str:
+        return shown(str(self))
+
+
+def shown(value: object, length: int | None = None) -> str:
+    """`value` for printing; a long text is cut and its length said (`length`, when `value` is a part)."""
+    if isinstance(value, str):
+        whole = len(value) if length is None else length
+        if whole > SHOWN_TEXT:
+            return f"{str(value[:SHOWN_TEXT])!r}… ({whole:,} characters)"
+        return repr(str(value))
+    said = repr(value)
+    return said if len(said) <= 3 * SHOWN_TEXT else f"{said[: 2 * SHOWN_TEXT]}… ({type(value).__name__})"
+
+
+class Record(dict[str, Any]):
+    """A dict whose keys can be read as attributes: `h["start"]` and `h.start` are the same."""
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(self._lacks(name)) from None
+
+    def __missing__(self, key: Any) -> Any:
+        raise KeyError(self._lacks(key))
+
+    def _lacks(self, key: Any) -> str:
+        return f"no field {key!r} here; there are {', '.join(self)}"
+
+    def __repr__(self) -> str:
+        return "{" + ", ".join(f"{key!r}: {self._shown(key)}" for key in self) + "}"
+
+    def _shown(self, key: str) -> str:
+        return shown(self[key])
+
+
+class Fields(Protocol):
+    """Works out the fields that a lazy record does not hold."""
+
+    def value(self, record: LazyRecord, key: str) -> Any:
+        """The field `key` of `record`."""
+
+    def shown(self, record: LazyRecord, key: str) -> str:
+        """The same, short, for printing."""
+
+
+class _Later:
+    """Stands in a lazy record for a field that is worked out when it is asked for."""
+
+    __slots__ = ()
+
+
+_LATER = _Later()
+
+
+class LazyRecord(Record):
+    """A record that reads its texts from the body each time they are asked for, and keeps none of them."""
+
+    __slots__ = ("_source",)
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, held: dict[str, Any], later: tuple[str, ...], source: Fields) -> None:
+        super().__init__(held)
+        dict.update(self, dict.fromkeys(later, _LATER))
+        self._source = source
+
+    def __getitem__(self, key: str) -> Any:
+        value = dict.__getitem__(self, key)
+        return self._source.value(self, key) if value is _LATER else value
+
+    def __iter__(self) -> Iterator[str]:
+        # Not inherited: ** and dict() would go round __getitem__ if it were.
+        return dict.__iter__(self)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        try:
+            return self[key]
+        except KeyError:
+            return default
+
+    def items(self) -> Any:
+        return [(key, self[key]) for key in self]
+
+    def values(self) -> Any:
+        return [self[key] for key in self]
+
+    def copy(self) -> Record:
+        return Record(self.items())
+
+    def pop(self, key: str, *default: Any) -> Any:
+        value = self.get(key)
+        super().pop(key, *default)
+        return value if value is not None or not default else default[0]
+
+    def __or__(self, other: Any) -> Any:
+        return self.copy() | other
+
+    def __ror__(self, other: Any) -> Any:
+        return other | self.copy()
+
+    def __eq__(self, other: object) -> bool:
+        return dict(self.items()) == (dict(other.items()) if isinstance(other, LazyRecord) else other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Record, (self.items(),)
+
+    def _shown(self, key: str) -> str:
+        value = dict.__getitem__(self, key)
+        return self._source.shown(self, key) if value is _LATER else shown(value)
+
+
+class HitFields(Fields, Protocol):
+    """Works out the fields of a hit, and how much of the body around the match stands for it."""
+
+    def passage(self, hit: LazyRecord) -> Span:
+        """What a child reads when it is given the hit."""
+
+    def proof(self, hit: LazyRecord) -> Span:
+        """What is quoted when the hit is evidence."""
+
+
+class Hit(LazyRecord):
+    """A match. Given to a child, or as evidence, it stands for the text around it: the match alone says
+    little."""
+
+    __slots__ = ()
+    __hash__ = None
+    _source: HitFields
+
+    def passage(self) -> Span:
+        """What a child reads of it."""
+        return self._source.passage(self)
+
+    def proof(self) -> Span:
+        """What is quoted of it as evidence."""
+        return self._source.proof(self)
+
+
+class Records(list[Any]):
+    """A list of records that prints its first few and says how many there are."""
+
+    __slots__ = ()
+
+    @overload
+    def __getitem__(self, at: SupportsIndex) -> Any: ...
+    @overload
+    def __getitem__(self, at: slice) -> Records: ...
+    def __getitem__(self, at: SupportsIndex | slice) -> Any:
+        found = super().__getitem__(at)
+        return Records(found) if isinstance(at, slice) else found
+
+    def __repr__(self) -> str:
+        hits = any(isinstance(one, Hit) for one in list.__getitem__(self, slice(1)))
+        most = _SHOWN_HITS if hits else _SHOWN_RECORDS
+        first = list.__getitem__(self, slice(most))
+        lines = [self._heading(), *(_hit_lines(first) if hits else (f"  {record!r}" for record in first))]
+        if len(self) > most:
+            lines.append(f"  … and {len(self) - most:,} more in this list")
+        return "\n".join(lines)
+
+    def _heading(self) -> str:
+        return f"{len(self):,} record{'' if len(self) == 1 else 's'}"
+
+
+def _hit_lines(hits: list[Any]) -> Iterator[str]:
+    """A line for each hit: its place, and the line of the body that it stands on, each of these once. What a
+    cell has changed or put among them is shown as it is."""
+    before = None
+    for hit in hits:
+        text = hit.get("line_text") if isinstance(hit, Hit) else None
+        if not isinstance(text, Text) or text.span is None or not hit.keys() >= _HIT_LINE:
+            yield f"  {hit!r}"
+            continue
+        here = (hit["line"], text.span)
+        head = f"  [{hit['index']}] {hit['start']}-{hit['end']}"
+        if here == before:
+            yield f"{head}, the same line: {shown(hit['match'][:_SHOWN_LINE])}"
+            continue
+        before = here
+        at = max(0, min(hit["start"] - text.span.start - _SHOWN_LINE // 3, len(text) - _SHOWN_LINE))
+        cut = text[at : at + _SHOWN_LINE]
+        said = ("…" if at else "") + cut + ("…" if at + len(cut) < len(text) else "")
+        yield f"{head}, line {hit['line']} of {hit['document']}: {said}"
+
+
+class Hits(Records):
+    """Hits of a search, in order. When `truncated`, `len()` is not how many there are: `total` is."""
+
+    __slots__ = ("_count", "_total", "truncated")
+
+    def __init__(self, hits: list[Any], *, truncated: bool, count: Callable[[], int]) -> None:
+        super().__init__(hits)
+        self.truncated = truncated
+        self._count = count
+        self._total = None if truncated else len(hits)
+
+    @property
+    def total(self) -> int:
+        """How many matches the body holds: exact, counted the first time it is asked for."""
+        if self._total is None:
+            self._total = self._count()
+        return self._total
+
+    def _heading(self) -> str:
+        if not self.truncated:
+            return f"{len(self):,} hit{'' if len(self) == 1 else 's'}"
+        known = f"at least {len(self) + 1:,}" if self._total is None else f"{self._total:,}"
+        return f"{len(self):,} of {known} hits (cut by max_hits; .total counts them all)"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Records, (list(self),)

@@ -1,0 +1,313 @@
+"""The body by rows of data: JSON Lines, JSON arrays, CSV and messages, streamed, each row with its span."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+from ..body.body import Body, Document
+from .access_log import AccessLog
+from .lines import iterate_lines
+from .records import Record
+
+__all__ = ["Rows"]
+
+_HEAD = 64 * 1024
+_WINDOW = 1 << 20
+_LARGEST = 64_000_000
+_NUMBER_TAIL = 3
+_SPACE = " \t\r\n"
+_DATA = ("jsonl", "json", "csv")
+_FORMATS = (*_DATA, "chat", "card")
+_LEAST_COLUMNS, _LEAST_ROWS, _ROWS_LOOKED_AT = 3, 2, 50
+
+
+class Row(Record):
+    """A row: its own fields are `value`, `start`, `end`, `error` and `document`. Who asks it for a field of
+    the data is told where that is, by `get` too: a None there would go unnoticed."""
+
+    __slots__ = ()
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        if key in self or not self._holds(key):
+            return super().get(key, default)
+        raise KeyError(self._lacks(key))
+
+    def _lacks(self, key: Any) -> str:
+        if self._holds(key):
+            return f"{key!r} is a field of this row's value: .value[{key!r}]"
+        return super()._lacks(key)
+
+    def _holds(self, key: Any) -> bool:
+        value = dict.get(self, "value")
+        return isinstance(value, dict) and key in value
+
+
+class Rows(Iterator[Row]):
+    """Records (value, start, end, error, document), one a row, over every document that has rows.
+
+    `value` is a dict for CSV (by the header row) and for a chat's messages (message, role, author, time,
+    text), and whatever JSON says else; a row that can't be read has
+    `value` None and says why in `error` (a CSV row of the wrong width has both). A `for` loop starts anew
+    each time; `next()` goes on.
+    """
+
+    def __init__(self, body: Body, log: AccessLog) -> None:
+        self._body = body
+        self._log = log
+        self._plan = [(document, _format(body, document)) for document in body.documents]
+        self._own: Iterator[Row] | None = None
+        if not any(form for _, form in self._plan):
+            kinds = ", ".join(sorted({document.kind for document in body.documents})) or "none"
+            raise ValueError(
+                f"no document here holds JSON Lines, JSON, CSV or a chat (kinds: {kinds}): "
+                "use read_lines() and take the lines apart yourself; for CSV in a document of another kind, "
+                "csv.DictReader(io.StringIO(read_all()))"
+            )
+
+    def __iter__(self) -> Iterator[Row]:
+        for document, form in self._plan:
+            if form is None:
+                continue
+            # What stands between two rows of data (line ends, commas, a header) was gone through with them;
+            # between two messages there may be text.
+            joined = form in _DATA
+            reached = document.start
+            for start, end, value, error in _READERS[form](self._body, document):
+                self._log.read(reached if joined else start, end)
+                reached = end
+                yield Row(value=value, start=start, end=end, error=error, document=document.name)
+            if joined:
+                self._log.read(reached, document.end)
+
+    def __next__(self) -> Row:
+        if self._own is None:
+            self._own = iter(self)
+        return next(self._own)
+
+    def __repr__(self) -> str:
+        found = [f"{document.name} ({form})" for document, form in self._plan if form]
+        more = f" and {len(found) - 3:,} more" if len(found) > 3 else ""
+        return f"rows of {', '.join(found[:3])}{more}: iterate (each has value, start, end, error, document)"
+
+
+_Row = tuple[int, int, Any, str | None]
+
+
+def _format(body: Body, document: Document) -> str | None:
+    """How the rows of `document` are written: by its kind, or by its first lines if it is plain text."""
+    if document.kind in _FORMATS:
+        return document.kind
+    if document.kind != "text":
+        return None
+    head = body.text(document.start, min(document.end, document.start + _HEAD)).lstrip()
+    if head[:1] == "[":
+        return "json" if head[1:].lstrip()[:1] in ("{", "[", "]", '"') else None
+    if head[:1] != "{":
+        return "csv" if _is_table(head, whole=document.end - document.start <= _HEAD) else None
+    try:
+        return "jsonl" if isinstance(json.loads(head.partition("\n")[0]), dict) else None
+    except (ValueError, RecursionError):
+        return None
+
+
+def _is_table(head: str, *, whole: bool) -> bool:
+    """Whether a text begins as CSV does: names of columns, each another and none a number, then rows of as
+    many fields. `whole` when that is all of it: else its last row may be cut."""
+    first = head.partition("\n")[0]
+    delimiter = _delimiter(first)
+    if first.count(delimiter) + 1 < _LEAST_COLUMNS:
+        return False
+    try:
+        rows = [
+            row for row in islice(csv.reader(io.StringIO(head), delimiter=delimiter), _ROWS_LOOKED_AT) if row
+        ]
+    except csv.Error:
+        return False
+    header, *data = rows if whole else rows[:-1] or [[]]
+    return (
+        len(header) >= _LEAST_COLUMNS
+        and len(data) >= _LEAST_ROWS
+        and len(set(header)) == len(header)
+        and all(any(char.isalpha() for char in name) for name in header)
+        and all(len(row) == len(header) for row in data)
+    )
+
+
+def _delimiter(header: str) -> str:
+    return max(",;\t|", key=header.count)
+
+
+def _json_lines(body: Body, document: Document) -> Iterator[_Row]:
+    for start, line in _lines(body, document):
+        text = line.rstrip(_SPACE)
+        if text:
+            value, error = _parsed(text)
+            yield start, start + len(text), value, error
+
+
+def _parsed(text: str) -> tuple[Any, str | None]:
+    try:
+        return json.loads(text), None
+    except ValueError as error:
+        return None, f"not JSON: {error}"
+    except RecursionError:
+        return None, "not readable: nested too deeply"
+
+
+def _json(body: Body, document: Document) -> Iterator[_Row]:
+    """The elements of a top-level array; of any other document the values, one after another."""
+    window = _JsonWindow(body, document)
+    if not window.take("["):
+        while not window.at_end():
+            row = window.element()
+            yield row
+            if row[3] is not None:
+                return
+        return
+    ended = window.take("]")
+    while not ended:
+        row = window.element()
+        yield row
+        if row[3] is not None:
+            return
+        ended = window.take("]")
+        if not ended and not window.take(","):
+            yield window.rest("',' or ']' has to come next")
+            return
+    if not window.at_end():
+        yield window.rest("nothing may come after the array")
+
+
+class _JsonWindow:
+    """The text of one document, decoded piece by piece from where reading stands."""
+
+    def __init__(self, body: Body, document: Document) -> None:
+        self._body = body
+        self._end = document.end
+        self._base = document.start
+        self._text = ""
+        self._at = 0
+
+    def take(self, mark: str) -> bool:
+        """Go past `mark` if it comes next."""
+        if self.at_end() or self._text[self._at] != mark:
+            return False
+        self._at += 1
+        return True
+
+    def at_end(self) -> bool:
+        """Go past white space; whether nothing follows it."""
+        while True:
+            while self._at < len(self._text) and self._text[self._at] in _SPACE:
+                self._at += 1
+            if self._at < len(self._text):
+                return False
+            if not self._more(_WINDOW):
+                return True
+
+    def element(self) -> _Row:
+        """The value that comes next; one that can't be read is an error over all that is left."""
+        decoder = json.JSONDecoder()
+        self.at_end()
+        wanted = _WINDOW
+        while True:
+            start = self._base + self._at
+            try:
+                value, stop = decoder.raw_decode(self._text, self._at)
+            except RecursionError:
+                return start, self._end, None, "not readable: nested too deeply"
+            except json.JSONDecodeError as error:
+                # Was it cut by the window, or is it wrong?
+                cut = error.msg.startswith("Unterminated") or error.pos >= len(self._text) - 12
+                too_large = len(self._text) - self._at > _LARGEST
+                if too_large or not cut or not self._more(wanted):
+                    place = self._base + error.pos
+                    return start, self._end, None, f"not JSON at character {place}: {error.msg}"
+            else:
+                # A number may go on beyond the window: `1`, `1.` and `1.5e` all give a value.
+                open_end = isinstance(value, int | float) and len(self._text) - stop < _NUMBER_TAIL
+                if (stop < len(self._text) and not open_end) or not self._more(wanted):
+                    self._at = stop
+                    return start, self._base + stop, value, None
+            wanted *= 2
+
+    def rest(self, wrong: str) -> _Row:
+        """All that is left, as an error."""
+        start = self._base + self._at
+        return start, self._end, None, f"not JSON at character {start}: {wrong}"
+
+    def _more(self, chars: int) -> bool:
+        """Add the next `chars` characters, dropping those already read; False at the document's end."""
+        loaded = self._base + len(self._text)
+        if loaded >= self._end:
+            return False
+        self._base += self._at
+        self._text = self._text[self._at :] + self._body.text(loaded, min(self._end, loaded + chars))
+        self._at = 0
+        return True
+
+
+def _csv(body: Body, document: Document) -> Iterator[_Row]:
+    first = body.text(document.start, min(document.end, document.start + _HEAD)).partition("\n")[0]
+    lines = _CountedLines(body, document)
+    reader = csv.reader(lines, delimiter=_delimiter(first))
+    header: list[str] | None = None
+    while True:
+        start = lines.read
+        try:
+            fields = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as wrong:
+            yield start, lines.read, None, f"not CSV: {wrong}"
+            continue
+        if not fields:
+            continue
+        if header is None:
+            header = fields
+            continue
+        error = None
+        if len(fields) != len(header):
+            error = f"{len(fields)} fields, the header has {len(header)}"
+        yield start, lines.read, dict(zip(header, fields, strict=False)), error
+
+
+class _CountedLines(Iterator[str]):
+    """Lines for the csv reader; `read` is the character up to which it took them."""
+
+    def __init__(self, body: Body, document: Document) -> None:
+        self._lines = _lines(body, document)
+        self.read = document.start
+
+    def __next__(self) -> str:
+        start, line = next(self._lines)
+        self.read = start + len(line)
+        return line
+
+
+def _messages(body: Body, document: Document) -> Iterator[_Row]:
+    table = body.marks.messages
+    for row in table.between(document.start, document.end):
+        start, end, _ = table.row(row)
+        line, _, text = body.text(start, end).partition("\n")
+        header = body.marks.header(row, line)
+        value = {
+            "message": header.number,
+            "role": header.role,
+            "author": header.author,
+            "time": header.time,
+            "text": text.rstrip("\n"),
+        }
+        yield start, end, value, None
+
+
+def _lines(body: Body, document: Document) -> Iterator[tuple[int, str]]:
+    return iterate_lines(body, body.byte_of(document.start), body.byte_of(document.end))
+
+
+_READERS = {"jsonl": _json_lines, "json": _json, "csv": _csv, "chat": _messages, "card": _messages}

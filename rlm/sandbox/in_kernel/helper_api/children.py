@@ -1,0 +1,135 @@
+"""What a cell holds after it asked children: answers that read like strings and know how they came about."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+from typing import Any, Self
+
+from ..body.body import Span
+
+
+class SubQueryError(Exception):
+    """A child could not be made to answer. The message says why; the same call asks again."""
+
+
+class SliceTooLarge(SubQueryError):
+    """A slice does not fit a child's prompt; nothing was sent. The message names the size that fits."""
+
+
+class DepthLimit(SubQueryError):
+    """A sub-RLM lies deeper than this run goes, and its source does not fit a single child."""
+
+
+class ChildResult(str):
+    """One child's answer: a str, empty when it failed.
+
+    ok: it answered. found: it answered, and did not say that its slice lacks the answer. error: why it
+    failed, or None. span: the stretch of the input it read, or None. usage: its tokens. cached: nothing
+    was spent. value: the parsed answer when a schema was asked for, or what a sub-RLM finalised with when
+    that is no text. how: "child" for one call, "rlm" for a sub-RLM. evidence: the spans a sub-RLM rests on.
+    """
+
+    __slots__ = (
+        "cached",
+        "document",
+        "error",
+        "error_type",
+        "evidence",
+        "found",
+        "how",
+        "ok",
+        "span",
+        "usage",
+        "value",
+    )
+
+    ok: bool
+    found: bool
+    error: str | None
+    span: Span | None
+    document: str | None
+    usage: dict[str, int]
+    cached: bool
+    value: Any
+    error_type: str | None
+    how: str
+    evidence: list[Span]
+
+    def __await__(self) -> Generator[None, None, Self]:
+        """Itself: it is there, and an `await` before the call must not lose what was paid for."""
+        yield from ()
+        return self
+
+    @classmethod
+    def of(cls, reply: dict[str, Any], span: Span | None, document: str | None) -> ChildResult:
+        """The result for one reply of the driver."""
+        result = cls(reply["text"])
+        result.error = reply.get("error")
+        result.ok = result.error is None
+        result.found = bool(result.ok and reply.get("found", True))
+        result.span = span
+        result.document = document
+        result.usage = {
+            "input_tokens": int(reply.get("input_tokens", 0)),
+            "output_tokens": int(reply.get("output_tokens", 0)),
+        }
+        result.cached = bool(reply.get("cached", False))
+        result.value = reply.get("value")
+        result.error_type = reply.get("error_type")
+        result.how = str(reply.get("how", "child"))
+        result.evidence = [Span(*span) for span in reply.get("evidence", ())]
+        return result
+
+
+class ChildResults(list[ChildResult]):
+    """The answers of a batch, in the order of its slices; a failed slot is empty and has .ok false."""
+
+    @property
+    def failed(self) -> list[int]:
+        """The positions that failed."""
+        return [position for position, result in enumerate(self) if not result.ok]
+
+    @property
+    def found(self) -> ChildResults:
+        """Those that answered and did not say their slice lacks the answer."""
+        return ChildResults(result for result in self if result.found)
+
+    def __await__(self) -> Generator[None, None, Self]:
+        """Itself, as one answer's."""
+        yield from ()
+        return self
+
+    def joined(self, separator: str = "\n\n") -> str:
+        """The found ones as one text, each under the place it was read from, so that a synthesis can cite."""
+        return separator.join(
+            _labelled(position, result) for position, result in enumerate(self) if result.found
+        )
+
+    def __repr__(self) -> str:
+        shown = ", ".join(_short(result) for result in self[:5])
+        more = f", … {len(self) - 5} more" if len(self) > 5 else ""
+        return f"<{len(self)} answers, {len(self.found)} found, {len(self.failed)} failed: [{shown}{more}]>"
+
+
+def _labelled(position: int, result: ChildResult) -> str:
+    place = f"characters {result.span.start}-{result.span.end}" if result.span else f"slice {position}"
+    document = f"{result.document}, " if result.document else ""
+    return f"[{document}{place}]\n{result}"
+
+
+def _short(text: str, limit: int = 80) -> str:
+    return repr(str(text)) if len(text) <= limit else f"{str(text)[:limit]!r}…"
+
+
+def failure_line(results: Iterable[ChildResult]) -> str | None:
+    """The one loud line after a batch in which slots failed, or None."""
+    every = list(results)
+    failed = [position for position, result in enumerate(every) if not result.ok]
+    if not failed:
+        return None
+    which = ", ".join(map(str, failed[:20])) + (", …" if len(failed) > 20 else "")
+    first = every[failed[0]].error
+    return (
+        f"{len(failed)} of {len(every)} failed: [{which}] (first: {first}); "
+        "the same call again asks only those"
+    )

@@ -1,0 +1,81 @@
+"""Starts the kernel. Run by file path, `python -I launch.py CONFIG`, CONFIG being JSON:
+
+connection_file: Jupyter's, written by the broker. channel_fd: the inherited end of the helper channel.
+late_filter: the filter to put on once all sockets are bound, if any, in hexadecimal digits.
+
+A forkserver, which has loaded the package beforehand, calls `run_kernel` in the process it has forked.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import importlib.util
+import json
+import os
+import socket
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+HIDDEN = frozenset({"rlm"})
+
+
+class HiddenPackages(importlib.abc.MetaPathFinder):
+    """Our own packages are no business of a cell's. Where the file system shows them (no private root),
+    this keeps an honest cell from importing them by mistake; it is not a wall."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname.partition(".")[0] in HIDDEN:
+            raise ModuleNotFoundError(f"No module named {fullname!r}", name=fullname)
+        return None
+
+
+def load_package(folder: Path) -> str:
+    """Load this folder as the package `in_kernel`, wherever it lies; gives the package's name."""
+    name = "in_kernel"
+    spec = importlib.util.spec_from_file_location(
+        name, folder / "__init__.py", submodule_search_locations=[str(folder)]
+    )
+    if spec is None or spec.loader is None:
+        raise ImportError(f"no package at {folder}")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return name
+
+
+def our_modules() -> list[str]:
+    """The names of what is loaded of our own packages."""
+    return [name for name in sys.modules if name.partition(".")[0] in HIDDEN]
+
+
+def hide_our_packages(loaded: Iterable[str]) -> list[ModuleType]:
+    """Forget these modules, and let none of our own packages be imported again. Gives the modules: to unmake
+    them costs a forked process more than to keep them."""
+    hidden = [sys.modules.pop(name) for name in loaded if name in sys.modules]
+    sys.meta_path.insert(0, HiddenPackages())
+    return hidden
+
+
+def run_kernel(config: Mapping[str, Any], package: str) -> None:
+    """Serve cells, from the loaded `package`, until the broker or the driver goes away."""
+    kernel = importlib.import_module(f"{package}.kernel")
+    channel = socket.socket(fileno=config["channel_fd"])
+    channel.setblocking(True)
+    os.set_inheritable(channel.fileno(), False)
+    kernel.run(config["connection_file"], channel, bytes.fromhex(config.get("late_filter", "")))
+
+
+def main(arguments: Sequence[str]) -> None:
+    hide_our_packages(our_modules())
+    run_kernel(json.loads(arguments[0]), load_package(Path(__file__).resolve().parent))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,302 @@
+"""Finds every match of a pattern in a body, as `re.finditer` over the whole text would, without holding it.
+
+RE2 runs over the mapped bytes, window by window, in linear time; what it can't express runs in `re` over
+decoded windows under a time limit. Windows end where no match can be cut: at a line end when no match can
+hold one, else far enough behind the last character that a match may start at.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from functools import partial
+from itertools import islice
+from types import FrameType, ModuleType
+from typing import NoReturn
+
+from ..body.body import Body, Span
+from ..body.checkpoints import BLOCK, count_chars
+from .byte_rates import ByteRates
+from .literal import LiteralScan
+from .pattern import Query
+
+try:
+    import re2
+except ImportError:
+    re2 = None
+
+__all__ = ["ENGINE", "Scanner"]
+
+ENGINE: ModuleType | None = re2
+"""The linear-time engine, or None where it is not installed."""
+
+_WINDOW = 16 << 20
+_LINE = 32 << 20
+_LARGE = 256 << 10
+# As far as `re` follows one match that may span any number of lines, in characters.
+_FAR = 1_000_000
+_NEAR = 4_096
+
+
+class Scanner:
+    """Runs queries over one body. `window` is in bytes, `seconds` the time `re` may take for one request;
+    in a body of `large` bytes or more a plain text is worth a plan of how to look for it."""
+
+    __slots__ = (
+        "_block",
+        "_body",
+        "_buffer",
+        "_decoded",
+        "_large",
+        "_most_block",
+        "_rates",
+        "_raw",
+        "_seconds",
+        "_window",
+    )
+
+    def __init__(
+        self, body: Body, *, window: int = _WINDOW, seconds: float = 30.0, large: int = _LARGE
+    ) -> None:
+        self._body = body
+        self._raw = body.raw
+        self._buffer = body.buffer
+        self._window = window
+        self._decoded = min(window, 4 << 20)
+        self._block = max(1, window >> 12)
+        self._most_block = max(1, window >> 4)
+        self._seconds = seconds
+        self._large = large
+        self._rates: ByteRates | None = None
+
+    def first(self, query: Query, most: int) -> tuple[list[Span], bool]:
+        """The first `most` matches, and whether there are more. Raises TimeoutError, or ValueError where
+        no time limit can be set."""
+        with self._limit(query):
+            found = list(islice(self._spans(query), most + 1))
+        return found[:most], len(found) > most
+
+    def count(self, query: Query) -> int:
+        """How many matches there are. Raises as `first` does."""
+        scan = self._literal_scan(query)
+        found = None if scan is None else scan.count()
+        if found is not None:
+            return found
+        with self._limit(query):
+            if query.exact and query.linear is not None and self._body.bytes:
+                return sum(1 for _ in self._in_bytes(query))
+            return sum(1 for _ in self._spans(query))
+
+    def _spans(self, query: Query) -> Iterator[Span]:
+        if query.linear is None or (query.nullable and not query.exact) or not self._body.bytes:
+            yield from self._backtracked(query, 0, self._body.bytes)
+        elif query.exact:
+            yield from self._in_chars(self._in_bytes(query))
+        elif query.crosses and query.reach > _NEAR:
+            yield from self._one_by_one(query)
+        else:
+            yield from self._in_blocks(query)
+
+    def _in_bytes(self, query: Query) -> Iterator[tuple[int, int]]:
+        scan = self._literal_scan(query)
+        return scan.spans() if scan is not None and scan.pays else self._linear(query)
+
+    def _literal_scan(self, query: Query) -> LiteralScan | None:
+        """A better way than RE2's own to find a plain text in a large body."""
+        if query.literal is None or ENGINE is None or query.linear is None or self._body.bytes < self._large:
+            return None
+        if self._rates is None:
+            self._rates = ByteRates(self._body)
+        return LiteralScan(query.literal, self._body, self._rates, ENGINE, self._window)
+
+    def _linear(self, query: Query) -> Iterator[tuple[int, int]]:
+        """Matches in bytes, found by RE2 in the mapped file itself: it sees what stands around a window."""
+        find, buffer, size = query.linear.search, self._buffer, self._body.bytes
+        at = 0
+        while True:
+            core, stop = self._linear_borders(query, at)
+            while match := find(buffer, at, stop):
+                start, end = match.span()
+                if start >= core and core < size:
+                    break
+                yield start, end
+                at = end if end > start else end + self._width(end)
+                if at > size:
+                    return
+                if at >= core and core < size:
+                    break
+            if core == size:
+                return
+            at = max(at, core)
+            self._body.passed(self._window)
+
+    def _linear_borders(self, query: Query, at: int) -> tuple[int, int]:
+        """Where the window from `at` ends: matches start before the first border, end by the second."""
+        size = self._body.bytes
+        core = min(size, at + self._window)
+        if core == size:
+            return size, size
+        if query.reach <= _FAR:
+            return core, min(size, core + 4 * query.reach + 4)
+        if query.crosses:
+            # Only the whole rest of the body tells where such a match ends.
+            return size, size
+        border = self._line_end(core, size)
+        return border, border
+
+    def _in_blocks(self, query: Query) -> Iterator[Span]:
+        """RE2 finds where a match may start, `re` looks at that place and, where such places are close
+        together, at larger and larger blocks at once."""
+        find, buffer, size = query.linear.search, self._buffer, self._body.bytes
+        at = block = 0
+        while at < size:
+            core, stop = self._linear_borders(query, at)
+            match = find(buffer, at, stop)
+            if match is None or match.start() >= core:
+                self._body.passed(core - at)
+                at, block = core, 0
+                continue
+            start, end = match.span()
+            block = min(self._most_block, 2 * block + self._block) if start - at <= block + self._block else 0
+            high = min(size, max(end, start + block))
+            high = self._boundary(high) if query.crosses else self._line_end(high, size)
+            at = yield from self._backtracked(query, start, high)
+
+    def _one_by_one(self, query: Query) -> Iterator[Span]:
+        """RE2 finds every place where a match may start, `re` tries that place alone: for matches that may
+        run on over many lines, where a search in a window would look much further than needed."""
+        find, buffer, size = query.linear.search, self._buffer, self._body.bytes
+        at = core = known = behind = 0
+        while at < size and (match := find(buffer, at, size)):
+            start = match.start()
+            if start >= core:
+                self._body.passed(start - behind)
+                behind = start
+                known = self._boundary(max(0, start - 4 * query.behind - 4))
+                core = min(size, start + self._most_block)
+                text = self._raw[known : self._boundary(min(size, core + 4 * _FAR))].decode()
+                base, local = self._body.char_of(known), 0
+            local += count_chars(self._raw[known:start])
+            known = start
+            found = query.compiled.match(text, local)
+            if found is None:
+                at = start + self._width(start)
+                continue
+            yield Span(base + local, base + found.end())
+            at = start + len(text[local : found.end()].encode())
+        self._body.passed(size - behind)
+
+    def _backtracked(self, query: Query, low: int, high: int) -> Generator[Span, None, int]:
+        """Matches found by `re` that start within the bytes from `low` to `high` (a line end, if no match
+        holds one); returns the byte from which to go on."""
+        raw, body = self._raw, self._body
+        at = low
+        while True:
+            core, stop = self._decoded_borders(query, at, high)
+            before = self._boundary(max(0, at - 4 * query.behind - 4))
+            text = raw[before:stop].decode()
+            body.passed(stop - before)
+            base = body.char_of(before)
+            last, limit = count_chars(raw[before:at]), count_chars(raw[before:core])
+            for match in query.compiled.finditer(text, last):
+                start, end = match.span()
+                if start >= limit and core < body.bytes:
+                    break
+                yield Span(base + start, base + end)
+                last = end
+            at = core if last <= limit else before + len(text[:last].encode())
+            if core >= high:
+                return at
+
+    def _decoded_borders(self, query: Query, at: int, high: int) -> tuple[int, int]:
+        """As `_linear_borders`, for a window that is decoded and therefore smaller."""
+        core = min(high, at + self._decoded)
+        if core == self._body.bytes or (core == high and not query.crosses):
+            return core, core
+        if not query.crosses:
+            border = self._raw.find(b"\n", core, min(high, core + _LINE)) + 1
+            if border:
+                return border, border
+        core = self._boundary(core)
+        return core, self._boundary(min(self._body.bytes, core + 4 * min(query.reach, _FAR) + 4))
+
+    def _in_chars(self, spans: Iterator[tuple[int, int]]) -> Iterator[Span]:
+        """Byte spans, in order, as character spans: counting goes on from the span before."""
+        if self._body.ascii:
+            yield from (Span(start, end) for start, end in spans)
+            return
+        raw, body = self._raw, self._body
+        byte = char = 0
+        for start, end in spans:
+            if start - byte < BLOCK:
+                char += count_chars(raw[byte:start])
+            else:
+                char = body.char_of(start)
+            first = char
+            char += count_chars(raw[start:end])
+            byte = end
+            yield Span(first, char)
+
+    def _line_end(self, at: int, size: int) -> int:
+        """The first byte of the line after the one that holds `at`; the end of the body if there is none."""
+        return self._raw.find(b"\n", at) + 1 or size
+
+    def _boundary(self, at: int) -> int:
+        """The first byte at or after `at` where a character begins."""
+        while at < self._body.bytes and self._raw[at] & 0xC0 == 0x80:
+            at += 1
+        return at
+
+    def _width(self, at: int) -> int:
+        """How many bytes the character at `at` has (1 at the end of the body)."""
+        lead = self._raw[at] if at < self._body.bytes else 0
+        return 1 + (lead >= 0xC0) + (lead >= 0xE0) + (lead >= 0xF0)
+
+    @contextmanager
+    def _limit(self, query: Query) -> Iterator[None]:
+        """A time limit where `re` will do the work: a signal, the one thing that stops it."""
+        if query.exact and query.linear is not None:
+            yield
+            return
+        shown = query.source if len(query.source) <= 80 else query.source[:80] + "…"
+        if threading.current_thread() is not threading.main_thread():
+            raise ValueError(
+                f"{shown!r} needs the backtracking engine, which has no time limit in a thread: search in "
+                "the cell itself, or leave out look-around, back-references and what can match nothing"
+            )
+        advice = (
+            f"the search for {shown!r} was stopped after {self._seconds:g} s: it needs the backtracking "
+            "engine. Leave out look-around, back-references and nested repeats, or search for a plain part "
+            "of it and test hit.line_text with re"
+        )
+        with _alarm(self._seconds, partial(_expire, advice)):
+            yield
+
+
+def _expire(advice: str) -> NoReturn:
+    raise TimeoutError(advice)
+
+
+@contextmanager
+def _alarm(seconds: float, ring: Callable[[], NoReturn]) -> Iterator[None]:
+    """Call `ring` after `seconds`, unless the block has ended; a timer that ran before runs on after."""
+    armed = True
+
+    def handle(_number: int, _frame: FrameType | None) -> None:
+        if armed:
+            ring()
+
+    handler = signal.signal(signal.SIGALRM, handle)
+    began = time.monotonic()
+    left, interval = signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        armed = False
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, handler)
+        if left:
+            signal.setitimer(signal.ITIMER_REAL, max(0.001, left - (time.monotonic() - began)), interval)

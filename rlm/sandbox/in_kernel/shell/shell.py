@@ -1,0 +1,156 @@
+"""The kernel's shell: IPython, quiet, with every output bounded before it leaves the process."""
+
+from __future__ import annotations
+
+import linecache
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from ipykernel.ipkernel import IPythonKernel
+from ipykernel.zmqshell import ZMQInteractiveShell
+from IPython.core.formatters import DisplayFormatter
+from IPython.lib.pretty import pretty
+from IPython.paths import get_ipython_dir
+
+from ..helper_api.helpers import Finalized
+from .output import sendable
+
+RESULT_LIMIT = 20_000
+MESSAGE_LIMIT = 2_000
+TRACEBACK_LIMIT = 8_000
+
+
+def bounded(text: str, limit: int) -> str:
+    """The first and last part of a text that is too long, with the gap named; ready to be sent."""
+    if len(text) <= limit:
+        return sendable(text)
+    head = limit * 2 // 3
+    tail = limit - head
+    return sendable(f"{text[:head]}\n[… {len(text) - limit:,} characters not shown …]\n{text[-tail:]}")
+
+
+def result_text(value: Any) -> str:
+    """What is shown of a cell's last expression."""
+    if isinstance(value, (str, bytes)) and len(value) > RESULT_LIMIT:
+        return f"{value[:RESULT_LIMIT]!r}… ({len(value):,} in all)"
+    try:
+        return bounded(pretty(value, max_width=100), RESULT_LIMIT)
+    except Exception as error:
+        # A value's own __repr__ ran: whatever it raised is the cell's affair, not the kernel's.
+        return f"<{type(value).__name__} whose repr raised {type(error).__name__}>"
+
+
+class CellFormatter(DisplayFormatter):
+    """Plain text only: the root reads nothing else."""
+
+    def format(
+        self, obj: Any, include: Any = None, exclude: Any = None
+    ) -> tuple[dict[str, str], dict[str, Any]]:
+        return {"text/plain": result_text(obj)}, {}
+
+
+class CellShell(ZMQInteractiveShell):
+    """Tracebacks hold the cell's own frames only; a finalised cell ends without one."""
+
+    history_manager: Any
+
+    def init_ipython_dir(self, ipython_dir: Any = None) -> None:
+        """Only `settle` knows it: a shell may be made before the process that it is for."""
+
+    def rehearse(self) -> None:
+        """Run a cell for nothing, and leave no trace of it: what the first cell of all loads and compiles is
+        then there, in every process that is forked from this one."""
+        before = set(linecache.cache)
+        self.run_cell("None", store_history=False, silent=True)
+        for name in set(linecache.cache) - before:
+            del linecache.cache[name]
+        self.compile._filename_map.clear()
+        self.last_execution_result = None
+
+    def settle(self) -> None:
+        """Take this process's folders and environment for its own."""
+        self.init_environment()
+        self.ipython_dir = get_ipython_dir()
+        self.starting_dir = str(Path.cwd())
+        self.history_manager.dir_hist[:] = [self.starting_dir]
+
+    def init_display_formatter(self) -> None:
+        self.display_formatter = CellFormatter(parent=self)
+
+    @contextmanager
+    def _tee(self, channel: str) -> Iterator[None]:
+        """IPython would keep a copy of all that is printed, without bound, for a history that is off."""
+        yield
+
+    def showtraceback(self, exc_tuple: Any = None, *args: Any, **kwargs: Any) -> None:
+        etype, value, trace = self._get_exc_info(exc_tuple)
+        if issubclass(etype, Finalized):
+            self._last_traceback = []
+            return
+        self._showtraceback(etype, value, [cell_traceback(etype, value, trace)])
+
+    def _showtraceback(self, etype: type[BaseException], evalue: BaseException, stb: list[str]) -> None:
+        """Kept for the reply. IPython would also publish the exception's message, however long."""
+        self._last_traceback = stb
+        if getattr(self.displayhook, "msg", None) is not None:
+            self._last_traceback_during_displayhook = True
+
+    def _format_exception_for_storage(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """For a history that is off. IPython would write the whole traceback once more, in colours, after
+        importing what that takes: 30 ms of the first cell that fails or finalizes."""
+        return {}
+
+    def showsyntaxtraceback(self, *args: Any, **kwargs: Any) -> None:
+        self.showtraceback(*args, **kwargs)
+
+    def showsyntaxerror(self, filename: Any = None, running_compiled_code: bool = False) -> None:
+        self.showtraceback()
+
+    def showindentationerror(self) -> None:
+        self.showtraceback()
+
+
+def cell_traceback(etype: type[BaseException], value: BaseException, trace: TracebackType | None) -> str:
+    """The traceback without the frames of IPython and of our own helpers."""
+    try:
+        frames = [frame for frame in traceback.extract_tb(trace) if _is_cell(frame.filename)]
+        lines = []
+        for frame in frames[-20:]:
+            lines.append(f"  line {frame.lineno}, in {frame.name}\n    {bounded(frame.line or '', 300)}\n")
+        if isinstance(value, SyntaxError) and value.text:
+            lines.append(f"  line {value.lineno}\n    {bounded(value.text.strip(), 300)}\n")
+        message = value.msg if isinstance(value, SyntaxError) else str(value)
+        text = "".join(lines) + f"{etype.__name__}: {bounded(message, MESSAGE_LIMIT)}"
+        return bounded(text, TRACEBACK_LIMIT)
+    except Exception:
+        # str() of a hostile exception runs its own code.
+        return f"{etype.__name__}: (its message could not be read)"
+
+
+def _is_cell(filename: str) -> bool:
+    return "ipykernel_" in filename or filename.startswith("<ipython-input")
+
+
+class CellKernel(IPythonKernel):
+    """ipykernel without debugger and history, whose replies are bounded."""
+
+    shell_class = CellShell
+    implementation = "rlm"
+
+    async def do_execute(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        reply: dict[str, Any] = await super().do_execute(*args, **kwargs)
+        if reply.get("ename") == Finalized.__name__:
+            return {
+                "status": "ok",
+                "execution_count": reply.get("execution_count", 0),
+                "payload": [],
+                "user_expressions": {},
+            }
+        if "evalue" in reply:
+            reply["evalue"] = bounded(reply["evalue"], MESSAGE_LIMIT)
+            reply["traceback"] = [bounded(line, TRACEBACK_LIMIT) for line in reply["traceback"][:4]]
+        return reply

@@ -1,0 +1,126 @@
+"""A minimal read-only root: the interpreter, the system's libraries, one context, one scratch. Nothing else
+of the host's files can be named from within it."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from rlm.sandbox.isolation.syscalls import checked, libc, syscall
+
+__all__ = ["SYSTEM_PATHS", "change_root"]
+
+SYSTEM_PATHS: tuple[str, ...] = ("/usr", "/lib", "/lib32", "/lib64", "/bin", "/etc/ld.so.cache")
+_DEVICES = ("null", "zero", "full", "random", "urandom")
+
+_RDONLY, _NOSUID, _NODEV, _NOEXEC, _REMOUNT = 1, 2, 4, 8, 32
+_BIND, _REC, _PRIVATE = 4096, 16384, 1 << 18
+_DETACH = 2
+_KEPT_FLAGS = (  # statvfs flag -> mount flag: in a user namespace a bind must keep what its source has
+    (os.ST_NODEV, _NODEV),
+    (os.ST_NOEXEC, _NOEXEC),
+    (os.ST_NOSUID, _NOSUID),
+    (os.ST_RDONLY, _RDONLY),
+    (os.ST_NOATIME, 1 << 10),
+    (os.ST_NODIRATIME, 1 << 11),
+    (os.ST_RELATIME, 1 << 21),
+)
+
+
+def change_root(
+    *,
+    mount_point: str,
+    read_only: Mapping[str, str],
+    writable: Mapping[str, str],
+    hidden: Iterable[str],
+    scratch: str,
+    scratch_mb: int,
+) -> str:
+    """Make the new root on `mount_point` (an empty folder of the host's) and move into it. `read_only` and
+    `writable` map host paths to paths inside; `hidden` are folders inside that become empty; `scratch` is a
+    fresh tmpfs of that many megabytes. Must run in a mount namespace of our own. Gives words for the
+    report."""
+    _mount(None, "/", None, _REC | _PRIVATE)
+    new = mount_point
+    _mount("tmpfs", new, "tmpfs", _NOSUID | _NODEV, "size=4m,mode=755")
+    for path in SYSTEM_PATHS:
+        _mirror(path, new)
+    for source, target in read_only.items():
+        _bind(source, new + target, read_only=True)
+    for source, target in writable.items():
+        _bind(source, new + target, read_only=False)
+    for folder in hidden:
+        if Path(new + folder).is_dir():
+            _mount("tmpfs", new + folder, "tmpfs", _NOSUID | _NODEV | _RDONLY, "size=4k,mode=555")
+    _make_folder(new + scratch)
+    _mount("tmpfs", new + scratch, "tmpfs", _NOSUID | _NODEV, f"size={scratch_mb}m,mode=700,nr_inodes=65536")
+    for device in _DEVICES:
+        _bind(f"/dev/{device}", f"{new}/dev/{device}", read_only=False, device=True)
+    _make_folder(new + "/dev/shm")  # noqa: S108 - the sandbox's own
+    _mount("tmpfs", new + "/dev/shm", "tmpfs", _NOSUID | _NODEV | _NOEXEC, "size=16m,mode=700")  # noqa: S108
+    _make_folder(new + "/proc")
+    words = "on"
+    try:
+        _mount_proc(new + "/proc")
+    except PermissionError:
+        # A container that hides parts of its /proc may not show a fresh one: the kernel works without.
+        words = "on, without /proc: this machine masks its own"
+    os.chdir(new)
+    syscall("pivot_root", b".", b".")
+    checked(libc.umount2(b".", _DETACH), "umount of the old root")
+    os.chdir("/")
+    _mount(None, "/", None, _REMOUNT | _BIND | _RDONLY | _NOSUID | _NODEV)
+    os.chdir(scratch)
+    return words
+
+
+def _mount_proc(target: str) -> None:
+    """The processes of our own namespace, without the files about the machine (slabinfo, kallsyms, kcore,
+    sys/) that root may read with no capability at all. Linux before 5.8 only has the whole."""
+    flags = _NOSUID | _NODEV | _NOEXEC
+    try:
+        _mount("proc", target, "proc", flags, "subset=pid")
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+        _mount("proc", target, "proc", flags)
+
+
+def _mirror(path: str, new: str) -> None:
+    if Path(path).is_symlink():
+        Path(new + path).symlink_to(Path(path).readlink())
+    elif Path(path).exists():
+        _bind(path, new + path, read_only=True)
+
+
+def _bind(source: str, target: str, *, read_only: bool, device: bool = False) -> None:
+    if Path(source).is_dir():
+        _make_folder(target)
+    elif not Path(target).exists():
+        _make_folder(str(Path(target).parent))
+        Path(target).touch()
+    _mount(source, target, None, _BIND | _REC)
+    flags = _REMOUNT | _BIND | _NOSUID | (_RDONLY if read_only else 0) | (0 if device else _NODEV)
+    present = os.statvfs(target).f_flag
+    for seen, kept in _KEPT_FLAGS:
+        if present & seen:
+            flags |= kept
+    _mount(None, target, None, flags)
+
+
+def _make_folder(path: str) -> None:
+    Path(path).mkdir(parents=True, exist_ok=True)
+
+
+def _mount(source: str | None, target: str, kind: str | None, flags: int, data: str | None = None) -> None:
+    result = libc.mount(
+        source.encode() if source else None,
+        target.encode(),
+        kind.encode() if kind else None,
+        ctypes.c_ulong(flags),
+        data.encode() if data else None,
+    )
+    checked(result, f"mount on {target}")

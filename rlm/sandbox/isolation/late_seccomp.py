@@ -1,0 +1,67 @@
+"""The second filter, which lies over the first one, which has judged the machine.
+
+The kernel installs it once its own sockets are bound (`in_kernel/shell/late_filter.py`). From then on nothing
+can be put beside them: that folder is on the host's disk, and Landlock, which lets sockets be made in it,
+can't be told later not to. At level 1, where the kernel shares the host's network and files with it, no Unix
+socket of the host's can be reached either.
+"""
+
+from __future__ import annotations
+
+import errno
+import platform
+import struct
+
+from rlm.sandbox.isolation.syscalls import Unsupported, number
+
+__all__ = ["late_program"]
+
+_MAKE_FILES = ("bind", "link", "linkat", "mknod", "mknodat")
+_SCHEDULE = ("sched_setattr", "sched_setparam", "sched_setscheduler")
+"""Other processes can be slowed down by these where they can be seen. libzmq's threads begin with one."""
+
+_LOAD, _EQUAL, _AND, _RETURN = 0x20, 0x15, 0x54, 0x06
+_NUMBER, _SECOND_ARGUMENT = 0, 24
+_ALLOW, _ERRNO = 0x7FFF_0000, 0x0005_0000
+_TYPE_OF_SOCKET = 0xF
+_SOCK_DGRAM = 2
+
+Instruction = tuple[int, int, int, int]
+
+
+def late_program(level: int, machine: str | None = None) -> bytes:
+    """The filter of `level` as the bytes of its instructions.
+
+    bind(), which makes a file, and the other calls that make a socket's file or another name for one are
+    gone. At level 1 socket(), connect() and what schedules processes are, too. socketpair() stays, which
+    asyncio and subprocesses use, but not for datagrams: one end of such a pair can send to any address.
+    accept() stays: so the broker comes in.
+    """
+    machine = machine or platform.machine()
+    steps: list[Instruction] = [(_LOAD, 0, 0, _NUMBER)]
+    for name in _MAKE_FILES:
+        denied = number(name, machine)
+        if denied is not None:
+            steps += [(_EQUAL, 0, 1, denied), (_RETURN, 0, 0, _ERRNO | errno.EACCES)]
+    if level == 1:
+        for name in _SCHEDULE:
+            steps += [(_EQUAL, 0, 1, _known(name, machine)), (_RETURN, 0, 0, _ERRNO | errno.EPERM)]
+        for name in ("socket", "connect"):
+            # EOPNOTSUPP, because libzmq aborts the process when it is told EPERM.
+            steps += [(_EQUAL, 0, 1, _known(name, machine)), (_RETURN, 0, 0, _ERRNO | errno.EOPNOTSUPP)]
+        steps += [
+            (_EQUAL, 0, 4, _known("socketpair", machine)),
+            (_LOAD, 0, 0, _SECOND_ARGUMENT),
+            (_AND, 0, 0, _TYPE_OF_SOCKET),
+            (_EQUAL, 0, 1, _SOCK_DGRAM),
+            (_RETURN, 0, 0, _ERRNO | errno.EOPNOTSUPP),
+        ]
+    steps.append((_RETURN, 0, 0, _ALLOW))
+    return b"".join(struct.pack("=HBBI", *step) for step in steps)
+
+
+def _known(name: str, machine: str) -> int:
+    found = number(name, machine)
+    if found is None:
+        raise Unsupported(errno.ENOSYS, f"no {name} on {machine}")
+    return found

@@ -1,0 +1,310 @@
+"""Confines a child, which becomes the kernel. A watcher stays behind and clears up when the kernel has ended.
+
+As a program; a forkserver calls `launch` in the process that it has forked:
+
+`python -I -m rlm.sandbox.isolation.launcher CONFINEMENT REPORT_FD -- ARGV…`
+
+What it manages is told on REPORT_FD (`report.py`). SIGTERM to the watcher ends the kernel
+and all it started, as does the end of the watcher's parent.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import NoReturn
+
+from rlm.sandbox.isolation import (
+    bubblewrap,
+    capabilities,
+    filesystem_root,
+    identity,
+    landlock,
+    namespaces,
+    orphans,
+    rlimits,
+    seccomp,
+)
+from rlm.sandbox.isolation.cgroup import Cgroup
+from rlm.sandbox.isolation.policy import Confinement, Layer, required_layers
+from rlm.sandbox.isolation.report import LayerFailed, LayerReport
+
+__all__ = ["close_other_fds", "confine", "inside", "launch", "main"]
+
+_REFUSED = 3
+_DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+_OWN_PROC = ("/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/filesystems")
+
+Run = Callable[[], NoReturn]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """As the command line: ends as the kernel ended, or with 3 when a layer can't be had."""
+    confinement = Confinement.from_json(arguments[0])
+    report = LayerReport(int(arguments[1]))
+    command = arguments[3:]
+    close_other_fds({int(arguments[1]), *confinement.keep_fds})
+    if confinement.launcher == "bubblewrap":
+        return _Watcher(confinement).watch_bubblewrap(report, command)
+    return launch(confinement, report, lambda: _become(command, confinement))
+
+
+def inside(arguments: Sequence[str]) -> NoReturn:
+    """The same, started by bubblewrap in the namespaces and the root that it made."""
+    confinement = Confinement.from_json(arguments[0])
+    report = LayerReport(int(arguments[1]))
+    log, begun = int(arguments[2]), int(arguments[3])
+    os.dup2(log, 2)
+    os.write(begun, b"1")
+    for descriptor in (log, begun):
+        os.close(descriptor)
+    report.say(layer="namespaces", detail="on, by bubblewrap")
+    report.say(layer="root", detail="on, by bubblewrap")
+    try:
+        confine(confinement, report, user=None)
+        _take_over(report, required_layers(confinement.level), lambda: _become(arguments[5:], confinement))
+    except LayerFailed:
+        sys.exit(_REFUSED)
+
+
+def launch(confinement: Confinement, report: LayerReport, run: Run) -> int:
+    """Fork a child, confine it and have it `run`; wait for its end and give its status, as a shell would.
+
+    `run` is called in the child, where nothing else goes on, and closes the report. An OSError means that
+    it can't begin. The caller has one thread and no descriptor that the child may not have.
+    """
+    return _Watcher(confinement).watch(report, run)
+
+
+class _Watcher:
+    """The launcher's first process: it stays outside of what it makes."""
+
+    def __init__(self, confinement: Confinement) -> None:
+        self._confinement = confinement
+        self._layers = required_layers(confinement.level)
+        self._group: Cgroup | None = None
+        self._first: int | None = None
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, self._end)
+        namespaces.die_with_parent(signal.SIGTERM)
+
+    def watch(self, report: LayerReport, run: Run) -> int:
+        """Confine a child of ours, let it `run`, outlive it."""
+        return self._attend(report, lambda: self._fork(report, run))
+
+    def watch_bubblewrap(self, report: LayerReport, command: Sequence[str]) -> int:
+        """Have bubblewrap make namespaces and root, and our launcher go on inside."""
+        return self._attend(report, lambda: self._bubblewrap(report, command))
+
+    def _attend(self, report: LayerReport, start: Callable[[], int]) -> int:
+        try:
+            if "cgroup" in self._layers:
+                report.apply("cgroup", self._bound)
+            return start()
+        except LayerFailed:
+            return _REFUSED
+        finally:
+            self._clear_up()
+
+    def _bound(self) -> str:
+        """Make the control group."""
+        wanted = self._confinement
+        self._group = Cgroup.create(
+            memory_mb=wanted.memory_mb, scratch_mb=wanted.scratch_mb, processes=wanted.processes
+        )
+        return f"on: {wanted.memory_mb} MB and {wanted.processes} processes together"
+
+    def _fork(self, report: LayerReport, run: Run) -> int:
+        user: int | None = None
+        if "namespaces" in self._layers:
+            user = identity.spare_user()
+            try:
+                first = namespaces.fork_inside(user)
+            except OSError as error:
+                report.fail("namespaces", str(error))
+                raise LayerFailed("namespaces") from error
+        else:
+            report.apply("subreaper", orphans.adopt)
+            first = os.fork()
+        if first:
+            self._first = first
+            if "namespaces" in self._layers:
+                report.say(layer="namespaces", detail="on")
+            report.say(init=first)
+            report.close()
+            return _wait_for(first)
+        try:
+            self._as_child()
+            if "namespaces" in self._layers:
+                kernel = os.fork()
+                if kernel:
+                    report.close()
+                    os._exit(_wait_for(kernel))
+            confine(self._confinement, report, user)
+            _take_over(report, self._layers, run)
+        except LayerFailed:
+            os._exit(_REFUSED)
+        except BaseException:
+            # What is the watcher's to do must not be done here, too.
+            traceback.print_exc()
+            os._exit(_REFUSED)
+
+    def _bubblewrap(self, report: LayerReport, command: Sequence[str]) -> int:
+        info, info_theirs = os.pipe()
+        begun, begun_theirs = os.pipe()
+        log = os.dup(2)
+        complaints = os.memfd_create("bubblewrap")
+        passed = (info_theirs, begun_theirs, log)
+        child = os.fork()
+        if not child:
+            self._as_child()
+            inner = [
+                self._confinement.to_json(),
+                str(report.hand_on()),
+                str(log),
+                str(begun_theirs),
+                "--",
+                *command,
+            ]
+            try:
+                line = bubblewrap.command(self._confinement, inner, info_theirs)
+                for descriptor in (*passed, *self._confinement.keep_fds):
+                    os.set_inheritable(descriptor, True)
+                os.dup2(complaints, 2)
+                os.execve(line[0], line, dict(self._confinement.environment))  # noqa: S606 - that is its purpose
+            except OSError as error:
+                os.write(complaints, str(error).encode())
+                os._exit(_REFUSED)
+        for descriptor in passed:
+            os.close(descriptor)
+        first = self._first = bubblewrap.init_pid(info)
+        if first is not None:
+            report.say(init=first)
+        if os.read(begun, 1):
+            report.close()
+            return _wait_for(child)
+        _wait_for(child)
+        said = os.pread(complaints, 2_000, 0).decode(errors="replace").strip()
+        report.fail("namespaces", said or "bubblewrap ended at once")
+        return _REFUSED
+
+    def _clear_up(self) -> None:
+        """Everything that was started has ended, or does so now."""
+        if "subreaper" in self._layers:
+            orphans.end_all()
+        if self._group is not None:
+            self._group.remove()
+
+    def _as_child(self) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        namespaces.die_with_parent()
+        if self._group is not None:
+            self._group.enter()
+            self._group.close()
+
+    def _end(self, *_: object) -> None:
+        if self._first is None:
+            raise SystemExit(_REFUSED)
+        with suppress(ProcessLookupError):
+            os.kill(self._first, signal.SIGKILL)
+
+
+def confine(confinement: Confinement, report: LayerReport, user: int | None) -> None:
+    """Put on this process what its level asks for and has not been put on around it. `user` is the id it
+    is to take. Raises LayerFailed."""
+    layers = required_layers(confinement.level)
+    private_root = "root" in layers
+    read = [new if private_root else old for old, new in confinement.read_only.items()]
+    writable = [new if private_root else old for old, new in confinement.writable.items()]
+    # /dev/shm is the kernel's own only where the root is.
+    shared = ["/dev/shm"] if private_root else []  # noqa: S108
+    proc = ["/proc"] if private_root else [str(Path(path).resolve()) for path in _OWN_PROC]
+
+    def limits() -> str | None:
+        words = None
+        if user is not None:
+            words = identity.become(
+                user,
+                owned=[confinement.scratch, *shared, *writable],
+                needed=[sys.executable, *read],
+            )
+        rlimits.apply(
+            memory_mb=confinement.memory_mb,
+            body_bytes=confinement.body_bytes,
+            file_mb=confinement.scratch_mb,
+            processes=confinement.processes + (0 if private_root else identity.threads_of_user()),
+            open_files=confinement.open_files,
+        )
+        return words
+
+    mechanisms: dict[Layer, Callable[[], object]] = {
+        "root": lambda: filesystem_root.change_root(
+            mount_point=confinement.mount_point,
+            read_only=confinement.read_only,
+            writable=confinement.writable,
+            hidden=confinement.hidden,
+            scratch=confinement.scratch,
+            scratch_mb=confinement.scratch_mb,
+        ),
+        "rlimits": limits,
+        "capabilities": capabilities.drop,
+        "no_new_privileges": capabilities.no_new_privileges,
+        "landlock": lambda: landlock.restrict(
+            read=[*filesystem_root.SYSTEM_PATHS, *proc, *_DEVICES, *read],
+            write=[confinement.scratch, *_DEVICES[:3], *shared],
+            sockets=writable,
+        ),
+        "seccomp": seccomp.install,
+        "late_seccomp": lambda: "by the kernel itself, once its sockets are bound",
+    }
+    if not private_root:
+        os.chdir(confinement.scratch)
+    elif confinement.launcher == "bubblewrap":
+        del mechanisms["root"]
+    for layer in layers:
+        if layer in mechanisms:
+            report.apply(layer, mechanisms[layer])
+
+
+def _take_over(report: LayerReport, layers: Sequence[Layer], run: Run) -> NoReturn:
+    try:
+        run()
+    except OSError as error:
+        # The layers went on and leave nothing to run: here the level can't be had.
+        report.fail(layers[-1], f"the kernel's interpreter does not start under it: {error}")
+        raise LayerFailed from error
+
+
+def _become(command: Sequence[str], confinement: Confinement) -> NoReturn:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for descriptor in confinement.keep_fds:
+        os.set_inheritable(descriptor, True)
+    os.execve(command[0], list(command), dict(confinement.environment))  # noqa: S606 - that is its purpose
+
+
+def _wait_for(child: int) -> int:
+    """Reap whatever comes until `child` has ended; its status, as a shell would give it."""
+    while True:
+        pid, status = os.wait()
+        if pid == child:
+            code = os.waitstatus_to_exitcode(status)
+            return code if code >= 0 else 128 - code
+
+
+def close_other_fds(keep: set[int]) -> None:
+    """Close every descriptor but the standard three and `keep`."""
+    for entry in list(Path("/proc/self/fd").iterdir()):
+        descriptor = int(entry.name)
+        if descriptor > 2 and descriptor not in keep:
+            # The listing's own descriptor is in the list and closed by now.
+            with suppress(OSError):
+                os.close(descriptor)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

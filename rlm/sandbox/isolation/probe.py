@@ -1,0 +1,293 @@
+"""Which levels this machine really has: each is tried by the attacks that it is there to stop.
+
+A probe goes through the launcher like a kernel does and takes about a tenth of a second. What was found
+holds for the life of the process.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from rlm.sandbox.folders.private_folder import private_folder, socket_top
+from rlm.sandbox.folders.removal import remove
+from rlm.sandbox.isolation import bubblewrap, cgroup
+from rlm.sandbox.isolation.interpreter import interpreter_paths
+from rlm.sandbox.isolation.late_seccomp import late_program
+from rlm.sandbox.isolation.policy import Confinement, Launcher
+from rlm.sandbox.isolation.report import judged
+
+__all__ = ["ATTACKS", "Candidate", "Probed", "candidates", "examine", "proven"]
+
+MODEL_WRITTEN = 2
+"""Below this level no model-written code runs unasked."""
+
+_SECONDS = 10.0
+_MEMORY_MB = 64
+_SANDBOX = Path(__file__).resolve().parents[1]
+_IN_KERNEL = _SANDBOX / "in_kernel"
+_IMPORTED_FROM = _SANDBOX.parents[1]
+_BOOT = (
+    f"import sys; sys.path.insert(0, {str(_IMPORTED_FROM)!r}); "
+    "from rlm.sandbox.isolation.launcher import main; sys.exit(main(sys.argv[1:]))"
+)
+
+_ATTACKER = """
+import importlib.util, json, mmap, os, signal, socket, sys
+planted = json.loads(sys.argv[1])
+if planted["late"]:
+    spec = importlib.util.spec_from_file_location("late_filter", planted["late_filter"])
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module.install(bytes.fromhex(planted["late"]))
+def read_a_file():
+    open(planted["file"]).read()
+def open_a_network_socket():
+    socket.socket(socket.AF_INET)
+def connect_to_a_local_server():
+    socket.socket(socket.AF_UNIX).connect(planted["server"])
+def reach_another_process():
+    os.kill(planted["process"], 0)
+def take_more_memory():
+    child = os.fork()
+    if not child:
+        memory = mmap.mmap(-1, planted["memory"])
+        for page in range(0, len(memory), 4096):
+            memory[page] = 1
+        os._exit(0)
+    if os.WIFSIGNALED(os.waitpid(child, 0)[1]):
+        raise OSError
+through = []
+for name in planted["attacks"]:
+    try:
+        globals()[name]()
+    except (OSError, ValueError):
+        continue
+    through.append(name)
+print(json.dumps(through))
+"""
+
+ATTACKS: Mapping[int, tuple[str, ...]] = {
+    1: ("read_a_file", "open_a_network_socket", "connect_to_a_local_server"),
+    2: ("read_a_file", "open_a_network_socket", "connect_to_a_local_server", "reach_another_process"),
+    3: (
+        "read_a_file",
+        "open_a_network_socket",
+        "connect_to_a_local_server",
+        "reach_another_process",
+        "take_more_memory",
+    ),
+}
+"""What a level must stop to count as being there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A way to confine a kernel."""
+
+    level: int
+    launcher: Launcher = "own"
+
+    def __str__(self) -> str:
+        return f"level {self.level}" + (" by bubblewrap" if self.launcher == "bubblewrap" else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Probed:
+    """What trying a candidate showed: `failed` maps a layer, or an attack that got through, to the reason."""
+
+    candidate: Candidate
+    layers: Mapping[str, str] = field(default_factory=dict)
+    failed: Mapping[str, str] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    @property
+    def holds(self) -> bool:
+        return not self.failed
+
+
+_STRONGEST_FIRST = (
+    Candidate(3),
+    Candidate(3, "bubblewrap"),
+    Candidate(2),
+    Candidate(2, "bubblewrap"),
+    Candidate(1),
+)
+_found: dict[Candidate, Probed] = {}
+_finding = threading.Lock()
+
+
+def proven() -> list[Probed]:
+    """What was tried, strongest first, until one held at which model-written code runs unasked; else all."""
+    tried = []
+    for candidate in _STRONGEST_FIRST:
+        tried.append(_cached(candidate))
+        if tried[-1].holds and candidate.level >= MODEL_WRITTEN:
+            break
+    return tried
+
+
+def examine() -> list[Probed]:
+    """Every candidate there is, tried: for the doctor."""
+    return [_cached(candidate) for candidate in _STRONGEST_FIRST]
+
+
+def candidates(
+    level: Literal["auto"] | int, minimum: int = MODEL_WRITTEN
+) -> tuple[list[Candidate], dict[str, str]]:
+    """What to try in turn for the level asked for, and why what is stronger can't be had.
+
+    A level named by its number is not probed: its layers either go on or are refused. "auto" takes what
+    probes prove, and nothing below `minimum`."""
+    if level != "auto":
+        ways: list[Launcher] = ["own", "bubblewrap"] if level >= 2 and _has_bubblewrap() else ["own"]
+        return [Candidate(level, way) for way in ways], {}
+    tried = proven()
+    reasons: dict[str, str] = {}
+    for probed in tried:
+        for layer, reason in probed.failed.items():
+            reasons.setdefault(layer, reason)
+    usable = [probed.candidate for probed in tried if probed.holds and probed.candidate.level >= minimum]
+    if usable and usable[0].level == 3:
+        usable.append(Candidate(2, usable[0].launcher))
+    if minimum <= 1 and Candidate(1) not in usable:
+        # Not tried, where something stronger holds: it stands in for that if a kernel's own start fails.
+        usable.append(Candidate(1))
+    if minimum <= 0:
+        usable.append(Candidate(0))
+    return usable, reasons
+
+
+def _has_bubblewrap() -> bool:
+    try:
+        bubblewrap.find()
+    except OSError:
+        return False
+    return True
+
+
+def _cached(candidate: Candidate) -> Probed:
+    with _finding:
+        if candidate not in _found:
+            _found[candidate] = _probe(candidate)
+        return _found[candidate]
+
+
+def _probe(candidate: Candidate) -> Probed:
+    began = time.monotonic()
+    try:
+        # What needs no process to be refused.
+        if candidate.launcher == "bubblewrap":
+            bubblewrap.find()
+        if candidate.level == 3:
+            cgroup.place()
+    except cgroup.CgroupUnavailable as error:
+        return Probed(candidate, failed={"cgroup": str(error)}, seconds=time.monotonic() - began)
+    except OSError as error:
+        return Probed(candidate, failed={"bubblewrap": str(error)}, seconds=time.monotonic() - began)
+    try:
+        layers, failed = _attack(candidate)
+    except (OSError, subprocess.SubprocessError, ValueError) as error:
+        layers, failed = {}, {"probe": f"{type(error).__name__}: {error}"}
+    return Probed(candidate, layers, failed, time.monotonic() - began)
+
+
+def _attack(candidate: Candidate) -> tuple[Mapping[str, str], Mapping[str, str]]:
+    with _folder() as folder, _planted(folder) as planted:
+        confinement = _confinement(candidate, folder)
+        late = late_program(candidate.level).hex() if candidate.level else ""
+        facts = {
+            **planted,
+            "attacks": ATTACKS[candidate.level],
+            "late": late,
+            "late_filter": str(_IN_KERNEL / "shell" / "late_filter.py"),
+            "memory": (_MEMORY_MB + confinement.scratch_mb) * 2 * 2**20 + 2**27,
+        }
+        attacker = [sys.executable, "-I", "-S", "-c", _ATTACKER, json.dumps(facts)]
+        reading, writing = os.pipe()
+        try:
+            done = subprocess.run(
+                [
+                    sys.executable,
+                    "-I",
+                    "-S",
+                    "-c",
+                    _BOOT,
+                    confinement.to_json(),
+                    str(writing),
+                    "--",
+                    *attacker,
+                ],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                env=dict(confinement.environment),
+                pass_fds=(writing,),
+                timeout=_SECONDS,
+                start_new_session=True,
+                check=False,
+            )
+        finally:
+            os.close(writing)
+            with os.fdopen(reading, "rb") as report:
+                said = report.read()
+    isolation, _ = judged(candidate.level, said)
+    if isolation.failed:
+        return isolation.layers, isolation.failed
+    if done.returncode != 0:
+        complaint = done.stderr.decode(errors="replace").strip().splitlines()
+        return isolation.layers, {"probe": complaint[-1] if complaint else f"it ended with {done.returncode}"}
+    return isolation.layers, dict.fromkeys(json.loads(done.stdout), "an attack got through")
+
+
+@contextmanager
+def _folder() -> Iterator[Path]:
+    folder = private_folder("probe", socket_top())
+    try:
+        yield folder
+    finally:
+        remove(folder)
+
+
+@contextmanager
+def _planted(folder: Path) -> Iterator[dict[str, object]]:
+    """A file, a server and a process (this one) that must not be reached."""
+    secret = folder / "secret"
+    secret.write_text("planted")
+    server = socket.socket(socket.AF_UNIX)
+    try:
+        server.bind(str(folder / "server"))
+        server.listen()
+        yield {"file": str(secret), "server": str(folder / "server"), "process": os.getpid()}
+    finally:
+        server.close()
+
+
+def _confinement(candidate: Candidate, folder: Path) -> Confinement:
+    private_root = candidate.level >= 2
+    for name in ("root", "scratch"):
+        (folder / name).mkdir(0o700)
+    return Confinement(
+        level=candidate.level,
+        launcher=candidate.launcher,
+        mount_point=str(folder / "root"),
+        read_only={path: path for path in (*interpreter_paths(), str(_IN_KERNEL))},
+        writable={},
+        hidden=(),
+        scratch="/scratch" if private_root else str(folder / "scratch"),
+        scratch_mb=4,
+        memory_mb=_MEMORY_MB,
+        body_bytes=0,
+        processes=16,
+        open_files=64,
+        environment={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"},
+    )

@@ -1,0 +1,109 @@
+"""How the driver comes by a broker: a process of its own, held by a descriptor and two sockets."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from rlm.sandbox.launch.kernel_view import clean_environment
+from rlm.sandbox.launch.readiness import readable
+
+__all__ = ["BrokerLink", "BrokerProcess", "BrokerUnavailable", "Brokers", "PlainBrokers", "socket_pairs"]
+
+_SOCKET_BUFFER = 2**20
+
+
+class BrokerUnavailable(Exception):
+    """This way of starting brokers does not work just now; the message says why. Another one may."""
+
+
+class BrokerProcess:
+    """A broker, held by its pidfd, so that its number can't come to mean another process.
+
+    `reap` is called once, when it has ended; needed where the broker is a child of this process.
+    """
+
+    def __init__(self, pidfd: int, reap: Callable[[], object] | None = None) -> None:
+        self._pidfd: int | None = pidfd
+        self._reap = reap
+
+    async def wait(self) -> None:
+        """Until the broker has ended."""
+        if self._pidfd is None:
+            return
+        await readable(self._pidfd)
+        if self._reap is not None:
+            self._reap()
+        os.close(self._pidfd)
+        self._pidfd = None
+
+    def kill(self) -> None:
+        """End it at once, and with it its kernel. Nothing happens when it has ended."""
+        if self._pidfd is not None:
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerLink:
+    """A broker that waits to be told of its kernel: the process, the driver's end of its channel, and the
+    driver's end of the kernel's helper channel. Whoever holds it closes both sockets."""
+
+    process: BrokerProcess
+    channel: socket.socket
+    helper: socket.socket
+
+
+class Brokers(Protocol):
+    """A way of starting brokers."""
+
+    async def open(self, log: Path) -> BrokerLink:
+        """A new broker, which complains into `log`. Raises BrokerUnavailable."""
+
+
+class PlainBrokers:
+    """Starts each broker as a program of its own. Slower than a forkserver, and it works everywhere."""
+
+    async def open(self, log: Path) -> BrokerLink:
+        channel, channel_theirs, helper, helper_theirs = socket_pairs()
+        with channel_theirs, helper_theirs:
+            try:
+                process = _run(channel_theirs.fileno(), helper_theirs.fileno(), log)
+            except OSError as error:
+                channel.close()
+                helper.close()
+                raise BrokerUnavailable(f"no broker could be started: {error}") from error
+        return BrokerLink(process, channel, helper)
+
+
+def _run(channel: int, helper: int, log: Path) -> BrokerProcess:
+    with log.open("ab") as complaints:
+        popen = subprocess.Popen(
+            [sys.executable, "-I", "-m", "rlm.sandbox.broker", str(channel), str(helper)],
+            stdin=subprocess.DEVNULL,
+            stdout=complaints,
+            stderr=complaints,
+            env=clean_environment(log.parent),
+            pass_fds=(channel, helper),
+            start_new_session=True,
+        )
+    return BrokerProcess(os.pidfd_open(popen.pid), popen.wait)
+
+
+def socket_pairs() -> tuple[socket.socket, socket.socket, socket.socket, socket.socket]:
+    """The broker's channel and the helper channel: ours and theirs of each. Ours do not block."""
+    channel, channel_theirs = socket.socketpair()
+    helper, helper_theirs = socket.socketpair()
+    for end in (helper, helper_theirs):
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SOCKET_BUFFER)
+    channel.setblocking(False)
+    helper.setblocking(False)
+    return channel, channel_theirs, helper, helper_theirs

@@ -1,0 +1,159 @@
+"""The questions that were asked before one in the same kernel: what is known of them, and how the kernel gets
+to where they left it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Self
+
+from rlm.children.run_input import SubContext
+from rlm.children.tools import Toolbox
+from rlm.errors import JournalError, UsageError
+from rlm.models.base import ModelWindow
+from rlm.playback.replay_only_model import SilentModel
+from rlm.prompts import EarlierQuestion
+from rlm.runs.config import Engine
+from rlm.runs.resources import Bench
+from rlm.runs.run import Run
+from rlm.runs.shared_kernel import Again, PastQuestion, SessionKernel
+from rlm.runs.stored_run import LeftRun, limits_of, settings_of
+from rlm.sandbox.in_kernel.body.body import Body
+from rlm.sandbox.types import Span
+
+if TYPE_CHECKING:
+    from rlm.journal import Journal
+    from rlm.sandbox.context.writer import ContextFile
+
+__all__ = ["Earlier", "before", "kernel_after", "past_question", "variables_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """A question of the past, by the name of its run. `variables` are what its cells made, by name."""
+
+    run_id: str
+    told: EarlierQuestion
+    variables: Mapping[str, str]
+
+    @classmethod
+    def of(cls, left: LeftRun) -> Self:
+        """Raises UsageError for a run that has not ended."""
+        last = left.events[-1] if left.events else None
+        if last is None or last.kind != "finished":
+            raise UsageError(
+                f"run {left.run_id} has not ended: go on with it first (rlm resume {left.run_id})"
+            )
+        answer = last.data["answer"]
+        if answer is None:
+            text = f"none ({last.data['stop_reason']})"
+        else:
+            text = answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)
+        variables: dict[str, str] = {}
+        for past in left.recording().rounds:
+            changed = () if past.cell is None else past.cell.report.changed
+            variables.update((variable.name, str(variable)) for variable in changed)
+        return cls(left.run_id, EarlierQuestion(left.task, text), variables)
+
+
+async def before(journal: Journal, left: LeftRun) -> tuple[LeftRun, ...]:
+    """The runs that `left` goes on from, oldest first. Raises UsageError when one is not there any more."""
+    found: list[LeftRun] = []
+    one = left
+    while (name := one.facts.get("after")) is not None:
+        try:
+            one = await LeftRun.read(journal, name)
+        except JournalError as error:
+            raise UsageError(
+                f"run {left.run_id} goes on from run {name}, which is not in the journal any more: ask anew"
+            ) from error
+        found.append(one)
+    return tuple(reversed(found))
+
+
+def past_question(
+    read: Callable[[], Awaitable[LeftRun]],
+    journal: Journal,
+    engine: Engine,
+    context: Callable[[], tuple[ContextFile, Body]],
+    bench: Bench,
+) -> PastQuestion:
+    """What a session's kernel needs of an earlier question: its cells are run over what there was of the
+    context, and are told what they were told. No model is asked and no tool is run."""
+
+    @asynccontextmanager
+    async def again() -> AsyncIterator[Again]:
+        from rlm.journal import PastLog
+
+        left = await read()
+        file, body = context()
+        chars = left.facts["context_chars"]
+        source = SubContext(file, body)
+        if chars != body.chars:
+            source = SubContext(file, body.window(0, chars), Span(0, chars))
+        run = Run(
+            _silent(engine, left),
+            left.task,
+            source,
+            PastLog(journal, left.run_id, left.events),
+            replace(bench, kernel=None),
+            left.recording(),
+            answer_type=left.answer_type,
+        )
+        try:
+            yield run.again()
+        finally:
+            await run.aclose()
+            if source.body is not body:
+                source.body.close()
+
+    return again
+
+
+def kernel_after(
+    earlier: Sequence[LeftRun],
+    journal: Journal,
+    engine: Engine,
+    context: ContextFile,
+    body: Body,
+    bench: Bench,
+) -> SessionKernel:
+    """The kernel of a run that goes on from these, oldest first."""
+
+    async def known(left: LeftRun) -> LeftRun:
+        return left
+
+    kernel = SessionKernel(context, bench.kernels, seed=f"{earlier[0].run_id}:0", tools=engine.tools.docs)
+    kernel.past = [
+        past_question(partial(known, left), journal, engine, lambda: (context, body), bench)
+        for left in earlier
+    ]
+    return kernel
+
+
+def _silent(engine: Engine, left: LeftRun) -> Engine:
+    """The engine of a run that is gone through again."""
+    root, child = (
+        SilentModel(left.run_id, left.facts[kind], ModelWindow(**left.facts["windows"][kind]))
+        for kind in ("model", "sub_model")
+    )
+    return Engine(
+        root,
+        child,
+        child,
+        limits_of(left.facts),
+        settings_of(engine.settings, left.facts),
+        lambda _: None,
+        Toolbox().as_recorded(left.facts.get("tools", ())),
+    )
+
+
+def variables_of(earlier: Sequence[Earlier]) -> tuple[str, ...]:
+    """What the kernel holds of them: `name: type, size`."""
+    known: dict[str, str] = {}
+    for one in earlier:
+        known.update(one.variables)
+    return tuple(known.values())

@@ -1,0 +1,253 @@
+"""Many questions to one context, in one kernel: variables stay from question to question, the context may
+grow between them."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from rlm.answers.answer_type import AnswerType
+from rlm.children.run_input import SubContext
+from rlm.documents import Loaded, Source
+from rlm.documents.workspace import Workspace
+from rlm.errors import DocumentError, JournalError, UsageError
+from rlm.results import RunResult
+from rlm.runs.config import Engine
+from rlm.runs.load_warnings import warnings_of
+from rlm.runs.resources import Bench
+from rlm.runs.run import Run
+from rlm.runs.setup import bench_for, facts_of, load_input, make_room, open_journal, type_of, without_its_end
+from rlm.runs.shared_kernel import SessionKernel
+from rlm.runs.stored_run import LeftRun, input_to_keep, source_facts
+from rlm.sandbox.context.writer import ContextFile, ContextFileWriter
+from rlm.sandbox.in_kernel.body.body import Body
+from rlm.sessions.previous_questions import Earlier, before, past_question, variables_of
+
+if TYPE_CHECKING:
+    from rlm.journal import Journal
+
+__all__ = ["Session"]
+
+
+class Session:
+    """Made by `RLM.session`; open from `async with` to its end. One question at a time.
+
+    Each question is a run of its own, with the limits of the RLM anew. A question that is cancelled, or fails
+    with an exception, leaves nothing in the kernel: the next one finds it as the one before had left it.
+    """
+
+    def __init__(
+        self, engine: Callable[[], Engine], sources: Sequence[str | Path | Source], after: str | None
+    ) -> None:
+        self._new_engine = engine
+        self._given = list(sources)
+        self._after = after
+        self._stack: AsyncExitStack | None = None
+        self._pending: list[str | Path | Source] = []
+        self._earlier: list[Earlier] = []
+        self._asking = False
+        self._workspace: Workspace
+        self._journal: Journal
+        self._bench: Bench
+        self._kernel: SessionKernel
+        self._context: ContextFile
+        self._body: Body
+        self._sources: list[dict[str, Any]]
+        self._warnings: list[str]
+        self._grown = 0
+
+    async def __aenter__(self) -> Self:
+        async with AsyncExitStack() as stack:
+            await self._open(stack)
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._stack is not None:
+            stack, self._stack = self._stack, None
+            await stack.aclose()
+
+    @property
+    def run_ids(self) -> tuple[str, ...]:
+        """The runs of its questions, oldest first; those it goes on from included."""
+        return tuple(one.run_id for one in self._earlier)
+
+    def append(self, source: str | Path | Source) -> None:
+        """Let the context grow by a text, a file or a folder, from the next question on: each document of it
+        comes after those there are, whose offsets stay. Read when that is asked. Raises UsageError for an
+        empty text, DocumentError for a path where nothing is."""
+        if isinstance(source, str) and not source:
+            raise UsageError("the text to append is empty")
+        if isinstance(source, Path) and not source.exists():
+            raise DocumentError(f"{source} does not exist: check the path")
+        self._pending.append(source)
+
+    async def run(self, task: str, *, schema: Any = None) -> RunResult:
+        """Answer the next question; as `RLM.run`. Where something that was appended can't be read it raises
+        DocumentError, and nothing of it is appended."""
+        if self._stack is None:
+            raise UsageError("the session is not open: ask within `async with rlm.session(…) as session`")
+        if self._asking:
+            raise UsageError("the session answers one question at a time: await the one before")
+        self._asking = True
+        try:
+            engine = self._new_engine()
+            answer_type = type_of(task, schema, engine.model)
+            await self._grow()
+            return await self._ask(engine, task, answer_type)
+        finally:
+            self._asking = False
+
+    async def _open(self, stack: AsyncExitStack) -> None:
+        engine = self._new_engine()
+        self._workspace = stack.enter_context(Workspace())
+        self._journal = await stack.enter_async_context(open_journal(engine.settings))
+        removed = await make_room(self._journal, engine.settings)
+        loaded = await (self._load(engine) if self._after is None else self._load_again(engine, self._after))
+        self._warnings += removed
+        self._context, self._body = loaded.context, loaded.context.open()
+        stack.callback(self._close_body)
+        kernels = engine.kernels()
+        stack.push_async_callback(kernels.close)
+        self._bench = bench_for(engine, self._workspace, kernels)
+        self._kernel = SessionKernel(self._context, kernels, tools=engine.tools.docs)
+        stack.push_async_callback(self._kernel.close)
+        for one in self._earlier:
+            self._remember(engine, one)
+
+    async def _load(self, engine: Engine) -> Loaded:
+        loaded = await load_input(engine, self._given, self._workspace)
+        self._sources = source_facts(self._given)
+        self._warnings = warnings_of(loaded)
+        return loaded
+
+    async def _load_again(self, engine: Engine, after: str) -> Loaded:
+        """The context of a run, and what is known of it and of those it went on from."""
+        left = await LeftRun.read(self._journal, after)
+        runs = (*await before(self._journal, left), left)
+        for one in runs:
+            lost = engine.tools.as_recorded(one.facts.get("tools", ())).missing
+            if lost:
+                raise UsageError(
+                    f"run {one.run_id} had tools that are not here as they were: {', '.join(lost)}; go on "
+                    "from it in Python, with RLM(…, tools=[…]).session(after=…)"
+                )
+        self._earlier = [Earlier.of(one) for one in runs]
+        self._sources = list(left.facts["sources"])
+        self._warnings = list(left.facts["warnings"])
+        for source in self._given:
+            self.append(source)
+        return await left.load(self._journal, self._workspace)
+
+    async def _ask(self, engine: Engine, task: str, answer_type: AnswerType | None) -> RunResult:
+        from rlm.journal import new_run_id
+
+        run_id = new_run_id()
+        first = self._earlier[0].run_id if self._earlier else run_id
+        self._kernel.seed = f"{first}:0"
+        facts = {
+            **facts_of(engine, self._context, self._sources, self._warnings, answer_type),
+            "session": first,
+            "after": self._earlier[-1].run_id if self._earlier else None,
+        }
+        kept = input_to_keep(self._journal, self._context.folder, self._sources)
+        result: RunResult | None = None
+        async with AsyncExitStack() as undo:
+            # A run that did not end, or is not kept, can't be gone through again: the kernel must not hold
+            # what its cells did.
+            undo.push_async_callback(self._kernel.close)
+            try:
+                async with self._journal.run(run_id, task, facts, input=kept) as log:
+                    run = Run(
+                        engine,
+                        task,
+                        SubContext(self._context, self._body),
+                        log,
+                        replace(self._bench, kernel=self._kernel),
+                        answer_type=answer_type,
+                        warnings=self._warnings,
+                        earlier=[one.told for one in self._earlier],
+                        variables=variables_of(self._earlier),
+                    )
+                    result = await run.go()
+                    await run.log_result(result)
+                one = Earlier.of(await LeftRun.read(self._journal, run_id))
+            except JournalError as error:
+                if result is None:
+                    raise
+                return without_its_end(result, error)
+            undo.pop_all()
+        self._earlier.append(one)
+        self._remember(engine, one)
+        return result
+
+    def _remember(self, engine: Engine, one: Earlier) -> None:
+        self._kernel.past.append(
+            past_question(
+                lambda: LeftRun.read(self._journal, one.run_id),
+                self._journal,
+                engine,
+                lambda: (self._context, self._body),
+                self._bench,
+            )
+        )
+
+    def _close_body(self) -> None:
+        self._body.close()
+
+    async def _grow(self) -> None:
+        """Bring what was appended into the context."""
+        pending = list(self._pending)
+        if not pending:
+            return
+        self._grown += 1
+        folder = self._workspace.folder / f"grown-{self._grown}"
+        with Workspace() as side:
+            try:
+                loaded = await side.load(pending)
+            except DocumentError:
+                del self._pending[: len(pending)]
+                raise
+            growing = asyncio.ensure_future(asyncio.to_thread(_grown, self._body, loaded, folder))
+            try:
+                grown = await asyncio.shield(growing)
+            except asyncio.CancelledError:
+                # Neither folder must go while it writes.
+                await asyncio.wait([growing])
+                shutil.rmtree(folder, ignore_errors=True)
+                raise
+        del self._pending[: len(pending)]
+        former, self._context = self._context, grown
+        self._body.close()
+        self._body = grown.open()
+        self._kernel.context = grown
+        self._sources = [*self._sources, *source_facts(pending)]
+        self._warnings = [*self._warnings, *warnings_of(loaded)]
+        if former.folder.is_relative_to(self._workspace.folder):
+            shutil.rmtree(former.folder, ignore_errors=True)
+
+
+def _grown(body: Body, added: Loaded, folder: Path) -> ContextFile:
+    """The documents of a body and after them those that were added, which give way where names meet."""
+    names: set[str] = set()
+
+    def free(name: str) -> str:
+        number, wanted = 2, name
+        while name in names:
+            name = f"{wanted} ({number})"
+            number += 1
+        names.add(name)
+        return name
+
+    with ContextFileWriter(folder) as writer, added.context.open() as more:
+        writer.add_body(body, free)
+        writer.add_body(more, free)
+        return writer.finish()

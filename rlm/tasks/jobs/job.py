@@ -1,0 +1,323 @@
+"""A job that is no run of a root: its own calls of models within the run's limits, journalled like a run."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from rlm.accounting.budget import STOP_REASONS, Budget, seconds_left
+from rlm.accounting.concurrency import Tree
+from rlm.accounting.coverage import CoverageLedger
+from rlm.accounting.metered_model import Caller, estimate
+from rlm.accounting.run_context import Accounts
+from rlm.answers.thinking import without_reasoning
+from rlm.children.child_calls import SubCalls
+from rlm.children.run_input import SubContext
+from rlm.documents import Source
+from rlm.errors import BudgetExhausted, JournalError, ModelError, UsageError
+from rlm.events import ChildEnded, Event, Resumed, RunEnded, RunStarted, Warned
+from rlm.models.base import Message, Model, Request
+from rlm.playback.cursor import Playback
+from rlm.playback.recording import PastReply, Recording
+from rlm.playback.replay_only_model import SilentModel
+from rlm.results import Citation, RunResult, StopReason
+from rlm.runs.config import Engine
+from rlm.runs.load_warnings import warnings_of
+from rlm.runs.setup import Opened, bench_for, facts_of, make_room
+from rlm.runs.stored_run import LeftRun, input_to_keep, source_facts
+from rlm.runtime import RLM
+from rlm.sandbox.in_kernel.body.body import Body
+from rlm.sandbox.types import ChildAnswer, ChildBatch, ChildSlice
+from rlm.tasks.jobs.parts import PartGround, Parts, past_parts
+
+if TYPE_CHECKING:
+    from rlm.journal import Journal, RunLog
+
+__all__ = ["Job", "Past", "opened_job", "past_of", "resumed_job"]
+
+JobKind = Literal["summarize", "plan", "research", "compare"]
+
+
+_RESUMED = ("research", "compare")
+"""What is gone on with: the journal keeps its input, where it can."""
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """An earlier run of the same job, and those that it stood on: what models replied, by the call's key."""
+
+    run_id: str
+    facts: Mapping[str, Any]
+    replies: Mapping[str, list[PastReply]] = field(default_factory=dict)
+
+
+class Job:
+    """One job's books. What it asks is reserved, settled and journalled as a run's calls are. `recording` is
+    what was had of it before, `left` the whole of that, for a job that is gone on with."""
+
+    def __init__(
+        self,
+        opened: Opened,
+        body: Body,
+        log: RunLog,
+        recording: Recording | None,
+        warnings: Sequence[str],
+        *,
+        left: LeftRun | None = None,
+    ) -> None:
+        self.engine = engine = opened.engine
+        self.body = body
+        self.log = log
+        self.warnings = list(warnings)
+        self.stop_reason: StopReason = "finalized"
+        self._opened = opened
+        self._left = left
+        self._budget = Budget(engine.limits)
+        playback = Playback(recording)
+        self._began = time.monotonic() - playback.recording.spent.seconds
+        self._caller = Caller(
+            self._budget, log, playback, engine.tell, engine.prices, remember=engine.settings.cache
+        )
+        self.coverage = CoverageLedger(body.chars)
+        self._accounts = Accounts(
+            self._budget,
+            self._caller,
+            self.coverage,
+            log,
+            playback,
+            Tree(engine.limits.concurrency),
+            self._observe,
+        )
+        self._children = SubCalls(
+            engine.sub_model,
+            body,
+            accounts=self._accounts,
+            settings=replace(engine.settings.child, concurrency=engine.limits.concurrency),
+        )
+
+    @property
+    def run_id(self) -> str:
+        return self.log.run_id
+
+    async def ask(self, model: Model, prompt: str, output_tokens: int) -> str:
+        """One reply, without the thinking some models write. Raises ModelError, also when it was cut, and
+        BudgetExhausted."""
+        most = max(1, min(output_tokens, model.window.output))
+        request = Request("summary", (Message("user", prompt),), most, task="")
+        tokens = estimate(prompt)
+        async with seconds_left(self._budget):
+            call = await self._caller.ask(model, request, prompt_tokens=tokens, facts={"prompt": prompt})
+        if call.reply.finish_reason != "stop":
+            raise ModelError(f"{model.name} did not end its reply ({call.reply.finish_reason})")
+        return without_reasoning(call.reply.text).strip()
+
+    async def children(
+        self,
+        prompts: Sequence[str],
+        slices: Sequence[ChildSlice | None],
+        *,
+        schema: Mapping[str, Any] | None = None,
+    ) -> list[ChildAnswer]:
+        """The children's answers, in order; what kept one from being asked is noted as `stopped` notes it.
+        Raises BadCall, before anything is spent, when a slice is too large."""
+        batch = ChildBatch(tuple(prompts), tuple(slices), schema=schema, chunked=True)
+        answers = await self._children.answers(batch)
+        if self._children.exhausted is not None:
+            self.stopped(self._children.exhausted)
+        elif any(answer.error_type == "model" for answer in answers):
+            self.stop_reason = "model"
+        return answers
+
+    def progress(self, at: int, of: int) -> None:
+        """Tell whoever watches which call of a row is under way."""
+        self.engine.tell(
+            ChildEnded(
+                ok=True,
+                cached=False,
+                done=at - 1,
+                asked=of,
+                tokens=self._caller.tokens,
+                cost_usd=self._caller.cost_usd,
+                covered_chars=self.coverage.answered_chars,
+                chars=self.body.chars,
+            )
+        )
+
+    def warn(self, message: str) -> None:
+        self._observe(Warned(message))
+
+    def stopped(self, error: ModelError | BudgetExhausted) -> None:
+        """Note why the job could not do all it was to do."""
+        self.stop_reason = STOP_REASONS[error.limit] if isinstance(error, BudgetExhausted) else "model"
+
+    def remaining(self) -> Mapping[str, float]:
+        """What is left of each limit, by name."""
+        return self._budget.remaining()
+
+    @asynccontextmanager
+    async def parts(self, count: int, *, at_once: int = 1) -> AsyncIterator[Parts]:
+        """The runs that this job is made of, `count` of them, so many at a time."""
+        async with AsyncExitStack() as stack:
+            pool = self._opened.kernels
+            if pool is None:
+                pool = self.engine.shared_kernels(at_once)
+                stack.push_async_callback(pool.close)
+            bench = bench_for(self.engine, self._opened.workspace, pool)
+            source = SubContext(self._opened.loaded.context, self.body)
+            ground = PartGround(self.engine, self._accounts, source, bench, pool)
+            events = () if self._left is None else self._left.events
+            # What its provider failed is tried again, unless all is over.
+            past = past_parts(events, failed=self._left is not None and self._left.result is not None)
+            yield Parts(ground, past, count)
+
+    async def finish(
+        self, answer: Any, citations: Sequence[Citation] = (), *, parts: Sequence[RunResult] = ()
+    ) -> RunResult:
+        """The result, written to the journal. Once, at the end. `parts` are the runs that the job was made
+        of."""
+        if self._left is not None and self._left.result is not None:
+            return self._left.result
+        result = RunResult(
+            run_id=self.run_id,
+            answer=answer,
+            confidence=None,
+            stop_reason=self.stop_reason,
+            forced=False,
+            strategy="rlm",
+            citations=tuple(citations),
+            coverage=self.coverage.report(),
+            usage=self._caller.usage(),
+            rounds=sum(part.rounds for part in parts),
+            sub_calls=self._children.calls + sum(part.sub_calls for part in parts),
+            seconds=round(time.monotonic() - self._began, 3),
+            warnings=tuple(self.warnings),
+        )
+        self.engine.tell(RunEnded(result.stop_reason, result.seconds))
+        totals = {"rounds": result.rounds, "sub_calls": result.sub_calls, "cost_usd": self._caller.cost_usd}
+        await self.log.append("finished", {**result.to_json(), **totals})
+        return result
+
+    async def interrupted(self) -> None:
+        """Write down that it was cancelled; it can be gone on with."""
+        self.engine.tell(RunEnded("cancelled", time.monotonic() - self._began))
+        totals = {"sub_calls": self._children.calls, "cost_usd": self._caller.cost_usd}
+        await self.log.append("interrupted", {"stop_reason": "cancelled", **totals})
+
+    def _observe(self, event: Event) -> None:
+        if isinstance(event, Warned):
+            self.warnings.append(event.message)
+        self.engine.tell(event)
+
+
+@asynccontextmanager
+async def opened_job(
+    rlm: RLM,
+    kind: JobKind,
+    task: str,
+    sources: Sequence[str | Path | Source],
+    *,
+    facts: Callable[[Body], Mapping[str, Any]],
+    since: str | None = None,
+) -> AsyncIterator[tuple[Job, Past | None]]:
+    """A job over `sources`, and the run `since` that it goes on from. `facts` are journalled with it; what it
+    raises comes out before anything is spent or written. Raises UsageError for the sources,
+    JournalError when the run is not there or was no job of this kind."""
+    from rlm.journal import new_run_id
+
+    async with rlm.opened(sources) as opened:
+        engine, loaded, journal = opened.engine, opened.loaded, opened.journal
+        past = None if since is None else await past_of(journal, since, kind)
+        with loaded.context.open() as body:
+            warnings = warnings_of(loaded)
+            settings = {
+                **facts_of(engine, loaded.context, source_facts(sources), warnings, None),
+                **facts(body),
+                "job": kind,
+                "since": past.run_id if past else None,
+            }
+            removed = await make_room(journal, engine.settings)
+            kept = None
+            if kind in _RESUMED:
+                kept = input_to_keep(journal, loaded.context.folder, settings["sources"])
+            async with journal.run(new_run_id(), task, settings, input=kept) as log:
+                engine.tell(RunStarted(log.run_id, "rlm", engine.model.name))
+                job = Job(opened, body, log, Recording(replies=past.replies) if past else None, warnings)
+                for warning in removed:
+                    job.warn(warning)
+                async with _interruptible(job):
+                    yield job, past
+
+
+@asynccontextmanager
+async def resumed_job(rlm: RLM, kind: JobKind, run: str) -> AsyncIterator[tuple[Job, LeftRun]]:
+    """A job that was left, to be gone through again: what is journalled is neither asked nor paid again. Of
+    one that has ended nothing is asked and nothing is written. Raises JournalError, and UsageError when its
+    models are others or its input is not to be had as it was."""
+    left = await rlm.left_job(run, kind)
+    asked = left.facts["summary_model"]
+    if asked != rlm.summary_model.name:
+        raise UsageError(
+            f"run {left.run_id} was begun with summary_model {asked}, not {rlm.summary_model.name}: give that"
+        )
+    async with rlm.as_of(left).opened(left) as ground, AsyncExitStack() as stack:
+        opened = ground
+        body = stack.enter_context(opened.loaded.context.open())
+        if left.result is not None:
+            from rlm.journal import PastLog
+
+            log: RunLog = PastLog(opened.journal, left.run_id, left.events)
+            opened = replace(opened, engine=_silent(opened.engine, left.run_id))
+        else:
+            log = await stack.enter_async_context(opened.journal.resume(left.run_id))
+            # Read after it has become ours: another process may have gone on with it meanwhile.
+            left = replace(left, events=await log.events())
+        recording = left.recording()
+        replies = [event.data["role"] for event in left.events if "reply" in event.data]
+        rounds = replies.count("root")
+        opened.engine.tell(Resumed(left.run_id, rounds, len(replies) - rounds))
+        job = Job(opened, body, log, recording, left.facts["warnings"], left=left)
+        async with _interruptible(job):
+            yield job, left
+
+
+@asynccontextmanager
+async def _interruptible(job: Job) -> AsyncIterator[None]:
+    try:
+        yield
+    except asyncio.CancelledError:
+        await job.interrupted()
+        raise
+
+
+def _silent(engine: Engine, run_id: str) -> Engine:
+    """With models that say nothing: all that an ended job asked is in the journal."""
+    root, child, summary = (
+        SilentModel(run_id, model.name, model.window)
+        for model in (engine.model, engine.sub_model, engine.summary_model)
+    )
+    return replace(engine, model=root, sub_model=child, summary_model=summary)
+
+
+async def past_of(journal: Journal, run: str, kind: JobKind) -> Past:
+    """The run whose name is or begins with `run`, and the runs before it. Raises JournalError."""
+    name = await journal.resolve(run)
+    first = (await journal.get(name)).settings
+    if first.get("job") != kind:
+        raise JournalError(f"run {name} is no {kind} run: `rlm runs` lists them all")
+    replies: dict[str, list[PastReply]] = {}
+    at: str | None = name
+    seen: set[str] = set()
+    while at is not None and at not in seen:
+        seen.add(at)
+        for key, found in Recording.of(await journal.events(at)).replies.items():
+            replies.setdefault(key, []).extend(found)
+        before = (await journal.get(at)).settings.get("since")
+        # What was removed meanwhile only costs its calls again.
+        known = {one.run_id for one in await journal.runs(None)} if before else set()
+        at = before if before in known else None
+    return Past(name, first, replies)

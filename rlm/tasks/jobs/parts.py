@@ -1,0 +1,251 @@
+"""The runs that a job is made of: one input, one ledger and one journal for all, each within a share of it.
+
+What has come to its end is in the journal with its result: when the job is gone on with it is taken from
+there, and one that had begun goes on where it was.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, get_args
+
+from rlm.accounting.coverage import Above, CoverageLedger, Noted
+from rlm.accounting.intervals import IntervalSet
+from rlm.accounting.run_context import Accounts
+from rlm.children.run_input import SubContext
+from rlm.errors import JournalError, ModelError, RLMError, UsageError
+from rlm.events import (
+    ChildEnded,
+    ChildrenStarted,
+    Event,
+    Indexing,
+    KernelOpened,
+    ModelAnswered,
+    PartEnded,
+    PartStarted,
+    SubRLMEnded,
+    SubRLMStarted,
+    ToolEnded,
+)
+from rlm.playback.cursor import Playback
+from rlm.playback.recording import Recording
+from rlm.results import RunResult
+from rlm.runs.config import Engine
+from rlm.runs.resources import Bench
+from rlm.runs.run import Parent, Run
+from rlm.sandbox.errors import SandboxError, SandboxRefused
+from rlm.sandbox.host.pool import KernelPool
+from rlm.sandbox.types import Span
+from rlm.settings import Limits
+
+if TYPE_CHECKING:
+    from rlm.journal import Event as Entry
+
+__all__ = ["Part", "PartGround", "Parts", "PastPart", "past_parts"]
+
+_TOLD = (ChildrenStarted, ChildEnded, ModelAnswered, Indexing, SubRLMStarted, SubRLMEnded, ToolEnded)
+_MOST_SPANS = 2_000
+"""Of what a part saw, in each way: so much is kept in the journal, the longest stretches first."""
+_UNDER_A_JOB = -1
+
+
+@dataclass(frozen=True, slots=True)
+class PastPart:
+    """What the journal has of a part: the limits it was begun with; its result, or why it failed, and what it
+    saw, once it came to its end."""
+
+    limits: Limits
+    result: RunResult | None = None
+    error: str | None = None
+    seen: Mapping[Noted, Sequence[Span]] = field(default_factory=dict)
+
+    @property
+    def ended(self) -> bool:
+        return self.result is not None or self.error is not None
+
+
+@dataclass(frozen=True, slots=True)
+class PartGround:
+    """What all parts of a job stand on: the job's engine and books, its input, bench and kernels."""
+
+    engine: Engine
+    accounts: Accounts
+    source: SubContext
+    bench: Bench
+    kernels: KernelPool
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One of them, under way: who answers within its share, its books, what there is of it already."""
+
+    name: str
+    engine: Engine
+    accounts: Accounts
+    recording: Recording
+    coverage: Above
+    ground: PartGround
+
+    async def run(self, task: str) -> RunResult:
+        """Answer `task` over the whole input, as `RLM.run` does."""
+        kernels = self.engine.kernels(self.ground.kernels)
+        try:
+            run = Run(
+                self.engine,
+                task,
+                self.ground.source,
+                self.accounts.log,
+                replace(self.ground.bench, kernels=kernels),
+                self.recording,
+                parent=Parent(self.accounts, self.coverage, _UNDER_A_JOB),
+            )
+            return await run.go_in_job()
+        finally:
+            await kernels.close()
+
+
+class Parts:
+    """Those of one job. `past` is what the journal has of them, `count` how many there will be."""
+
+    def __init__(self, ground: PartGround, past: Mapping[str, PastPart], count: int) -> None:
+        self._ground = ground
+        self._past = past
+        self._count = count
+        self._done: list[RunResult] = []
+        self._ended = 0
+        self._levels: set[int] = set()
+
+    def known(self, name: str) -> bool:
+        """Whether that part came to its end before."""
+        return name in self._past and self._past[name].ended
+
+    async def take(
+        self, name: str, title: str, limits: Limits, work: Callable[[Part], Awaitable[RunResult]]
+    ) -> RunResult | str:
+        """The result of the part `name` (no slash in it), or why it failed: from the journal, else by `work`,
+        within `limits` (those it was begun with, if it was). Raises SandboxRefused and JournalError, which
+        are the end of the job."""
+        past = self._past.get(name)
+        self._ground.engine.tell(PartStarted(name, title, self._count, self.known(name)))
+        if past is None or not past.ended:
+            past = await self._carried_out(name, title, past, limits, work)
+        for what, spans in past.seen.items():
+            self._ground.accounts.coverage.note(what, spans)
+        self._ended += 1
+        ok = past.result is not None and past.result.answer is not None
+        self._ground.engine.tell(PartEnded(name, ok, self._ended, self._count))
+        if past.result is None:
+            return past.error or "it failed"
+        self._done.append(past.result)
+        return past.result
+
+    async def _carried_out(
+        self,
+        name: str,
+        title: str,
+        begun: PastPart | None,
+        limits: Limits,
+        work: Callable[[Part], Awaitable[RunResult]],
+    ) -> PastPart:
+        accounts = self._ground.accounts
+        limits = begun.limits if begun else limits
+        if begun is None:
+            await accounts.log.append("part", {"name": name, "title": title, "limits": asdict(limits)})
+        seen = _Seen()
+        part = self._part(name, limits, seen)
+        result: RunResult | None = None
+        error: str | None = None
+        again = False
+        try:
+            result = replace(await work(part), usage=part.accounts.caller.branch_usage)
+        except (SandboxRefused, JournalError, UsageError):
+            raise
+        except (RLMError, SandboxError) as failure:
+            error, again = str(failure), isinstance(failure, ModelError | SandboxError)
+        else:
+            again = result.stop_reason in ("model", "cancelled")
+        # What goes into the report is what can be read back: both ways must make the same.
+        data = None if result is None else json.loads(json.dumps(result.to_json()))
+        facts = {"name": name, "error": error, "again": again, "result": data, "seen": seen.to_json()}
+        await accounts.log.append("part_ended", facts)
+        ended = _past_part(facts, limits)
+        done = [*self._done, *([ended.result] if ended.result else [])]
+        await accounts.log.tally(
+            rounds=sum(one.rounds for one in done),
+            sub_calls=sum(one.sub_calls for one in done),
+            cost_usd=accounts.caller.cost_usd,
+        )
+        return ended
+
+    def _part(self, name: str, limits: Limits, seen: _Seen) -> Part:
+        from rlm.journal import PartLog
+
+        accounts = self._ground.accounts
+        recording = accounts.playback.recording.part(name)
+        budget, log, playback = (
+            accounts.budget.share(limits),
+            PartLog(accounts.log, name),
+            Playback(recording),
+        )
+        own = Accounts(
+            budget,
+            accounts.caller.part(budget, log, playback),
+            CoverageLedger(self._ground.source.body.chars, seen),
+            log,
+            playback,
+            accounts.tree,
+            self._tell,
+        )
+        engine = replace(self._ground.engine, limits=limits, tell=self._tell)
+        return Part(name, engine, own, recording, seen, self._ground)
+
+    def _tell(self, event: Event) -> None:
+        """Whoever watches the job is told of a part's calls, not of its rounds. Its result has warnings."""
+        if isinstance(event, KernelOpened):
+            if event.level in self._levels:
+                return
+            self._levels.add(event.level)
+        elif not isinstance(event, _TOLD):
+            return
+        self._ground.engine.tell(event)
+
+
+class _Seen:
+    """What a part saw of the body, to be noted in the job's ledger when it has ended."""
+
+    def __init__(self) -> None:
+        self._spans: dict[Noted, IntervalSet] = {
+            what: IntervalSet(limit=_MOST_SPANS) for what in get_args(Noted)
+        }
+
+    def note(self, what: Noted, spans: Iterable[Span]) -> None:
+        for start, end in spans:
+            self._spans[what].add(start, end)
+
+    def to_json(self) -> dict[str, Any]:
+        return {what: [list(span) for span in spans] for what, spans in self._spans.items() if len(spans)}
+
+
+def past_parts(events: Sequence[Entry], *, failed: bool) -> dict[str, PastPart]:
+    """What a job's events say of its parts. With `failed` those that their provider or their kernel failed
+    count as ended, too: else they are to be gone on with."""
+    found: dict[str, PastPart] = {}
+    for event in events:
+        if event.kind == "part":
+            found[event.data["name"]] = PastPart(Limits(**event.data["limits"]))
+        elif event.kind == "part_ended" and (failed or not event.data["again"]):
+            begun = found[event.data["name"]]
+            found[event.data["name"]] = _past_part(event.data, begun.limits)
+    return found
+
+
+def _past_part(facts: Mapping[str, Any], limits: Limits) -> PastPart:
+    result = facts["result"]
+    return PastPart(
+        limits,
+        None if result is None else RunResult.from_json(result),
+        facts["error"],
+        {what: [Span(*span) for span in spans] for what, spans in facts["seen"].items()},
+    )

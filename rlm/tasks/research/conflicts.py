@@ -1,0 +1,188 @@
+"""Sources that contradict each other: what a model names among them, or what can be seen without one."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import combinations
+
+from rlm.models.offline.extractive.sentences import sentences
+from rlm.retrieval.words import FUNCTION_WORDS, Tokens
+from rlm.tasks.research.evidence_table import Source, without_headings
+
+__all__ = ["Conflict", "read_conflicts", "seen_conflicts"]
+
+_MOST_SENTENCES = 600
+_ALIKE = 0.6
+"""The share of the words of both that both have. All of the shorter one's are among them: where each has
+words of its own they mostly speak of different things."""
+_FEWEST = 3
+"""Words that both must have, for there to be something that they speak of."""
+_FEWEST_DENIED = 4
+_NUMBER = re.compile(r"\d[\d.,:/-]*")
+_YEAR = re.compile(r"(?:1[5-9]|20)\d\d")
+_WORD = re.compile(r"[^\W\d_][\w'’-]*")
+_NUMBERED_WORDS = """
+    act appendix article chapter clause day equation example experiment fig figure group item level line no
+    number page paragraph part phase question room round scene section step table task version volume week
+"""
+_NUMBERED = frozenset(_NUMBERED_WORDS.split())
+_LABEL = re.compile(r"[\[(][^\])\s]{1,12}[\])]|^\s*(?:\d+[.)]|[-*#>]+)\s")
+"""Numbers of lines and of lists: they say nothing of what follows them."""
+_NEGATION = re.compile(r"\b(?:not|never|no longer|cannot|nobody|none|without)\b|n['’]t\b", re.IGNORECASE)
+_NO_CLAIM = re.compile(
+    r"[?？]\s*[\"”’']?$|\b(?:if|whether|would|could|should|might|may|perhaps|maybe)\b", re.I
+)
+_SMALL = re.compile(r"\b[a-zà-öø-ÿ][\w'’-]{2,}")
+_FEWEST_SMALL = 2
+"""Titles, headings and references have hardly any word in small letters; what claims something has."""
+_NAMED = re.compile(r"(?<=[\w,;:] )[A-Z][\w'’-]+")
+_ARRAY = re.compile(r"\[.*\]", re.DOTALL)
+_LONGEST = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """The numbers of sources that contradict each other, and on what."""
+
+    sources: tuple[int, ...]
+    about: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """A sentence that claims something. `frame` are its words but for numbers and negations; `numbers` are by
+    the word that they count, but for `years` and `labels` (Table 3); `names` are those words that it has with
+    a capital."""
+
+    source: int
+    text: str
+    frame: frozenset[str]
+    names: frozenset[str]
+    numbers: Mapping[str, frozenset[str]]
+    years: frozenset[str]
+    labels: frozenset[str]
+    denied: bool
+
+
+def seen_conflicts(sources: Sequence[Source]) -> list[Conflict]:
+    """Sentences of two sources that say the same of the same thing with another number, or of which one
+    denies the other. They are shown, not judged; where a name, a year or a further number tells them apart,
+    they are none."""
+    found: dict[tuple[int, int], Conflict] = {}
+    for one, other in combinations(_said(sources)[:_MOST_SENTENCES], 2):
+        pair = (one.source, other.source)
+        if one.source == other.source or pair in found or not _of_the_same(one, other):
+            continue
+        if _other_number(one, other) or _denied(one, other):
+            found[pair] = Conflict(pair, f"“{one.text}” against “{other.text}”")
+    return list(found.values())
+
+
+def _of_the_same(one: _Said, other: _Said) -> bool:
+    shared = one.frame & other.frame
+    shorter = min(one.frame, other.frame, key=len)
+    return (
+        len(shared) >= _FEWEST
+        and shared == shorter
+        and len(shared) >= _ALIKE * len(one.frame | other.frame)
+        and not (one.names ^ other.names) - shared
+        and one.labels == other.labels
+    )
+
+
+def _other_number(one: _Said, other: _Said) -> bool:
+    """Whether exactly one thing is counted differently; of a year alone where all words are the same."""
+    if one.denied != other.denied and one.frame != other.frame:
+        return False
+    counted = one.numbers.keys() & other.numbers.keys()
+    differ = [unit for unit in counted if not one.numbers[unit] & other.numbers[unit]]
+    if not differ and not one.numbers and not other.numbers:
+        return one.frame == other.frame and bool(one.years and other.years) and not one.years & other.years
+    return len(differ) == 1 and one.years == other.years
+
+
+def _denied(one: _Said, other: _Said) -> bool:
+    same = one.numbers == other.numbers and one.years == other.years
+    return one.denied != other.denied and same and len(one.frame & other.frame) >= _FEWEST_DENIED
+
+
+def read_conflicts(reply: str, known: int) -> list[Conflict]:
+    """What a model listed: `[{"sources": [1, 4], "about": "…"}]`. Entries that name fewer than two of the
+    `known` sources are left out. Raises ValueError when the reply holds no such list."""
+    array = _ARRAY.search(reply)
+    if array is None:
+        raise ValueError("the reply holds no JSON array")
+    found = []
+    for entry in json.loads(array[0]):
+        if not isinstance(entry, dict) or not isinstance(entry.get("sources"), list):
+            continue
+        numbers = [n for n in entry["sources"] if isinstance(n, int) and 1 <= n <= known]
+        about = " ".join(str(entry.get("about", "")).split())[:_LONGEST]
+        if len(set(numbers)) > 1 and about:
+            found.append(Conflict(tuple(dict.fromkeys(numbers)), about))
+    return found
+
+
+def _said(sources: Sequence[Source]) -> list[_Said]:
+    claims: list[tuple[int, str]] = []
+    for source in sources:
+        quote = without_headings(source.citation)
+        for start, end in sentences(quote):
+            text = " ".join(quote[start:end].split())
+            if not _NO_CLAIM.search(text) and len(_SMALL.findall(text)) >= _FEWEST_SMALL:
+                claims.append((source.number, text))
+    plain = [_LABEL.sub(" ", text) for _, text in claims]
+    with closing(Tokens()) as tokens:
+        frames = tokens.stems([" ".join(_WORD.findall(_NEGATION.sub(" ", text))) for text in plain])
+        names = tokens.stems([" ".join(_NAMED.findall(text)) for text in plain])
+        units = dict(_stems(tokens, plain))
+    found = []
+    for (number, text), bare, frame, named in zip(claims, plain, frames, names, strict=True):
+        numbers, years, labels = _numbers(bare, units)
+        found.append(
+            _Said(
+                number,
+                text[:_LONGEST],
+                frozenset(stem for stem in frame if stem not in FUNCTION_WORDS and len(stem) > 1),
+                frozenset(named) - FUNCTION_WORDS,
+                numbers,
+                years,
+                labels,
+                _NEGATION.search(bare) is not None,
+            )
+        )
+    return found
+
+
+def _stems(tokens: Tokens, texts: Sequence[str]) -> Iterator[tuple[str, str]]:
+    words = sorted({word.casefold() for text in texts for word in _WORD.findall(text)})
+    for word, stems in zip(words, tokens.stems(words), strict=True):
+        yield word, next(iter(stems), word)
+
+
+def _numbers(
+    text: str, stem_of: Mapping[str, str]
+) -> tuple[Mapping[str, frozenset[str]], frozenset[str], frozenset[str]]:
+    """Numbers by the stem of the word behind them, else of the one before; and years; and numbers that
+    are names (Table 3)."""
+    numbers: dict[str, set[str]] = {}
+    years: set[str] = set()
+    labels: set[str] = set()
+    for match in _NUMBER.finditer(text):
+        number = match[0].strip(".,:/-")
+        behind = _WORD.match(text[match.end() :].lstrip(" %€$£-"))
+        before = _WORD.findall(text[: match.start()])
+        label = before[-1].casefold() if before else ""
+        if label in _NUMBERED:
+            labels.add(f"{label} {number}")
+            continue
+        if _YEAR.fullmatch(number):
+            years.add(number)
+            continue
+        unit = behind[0] if behind and behind[0].casefold() not in FUNCTION_WORDS else label
+        numbers.setdefault(stem_of.get(unit.casefold(), unit.casefold()), set()).add(number)
+    return {unit: frozenset(held) for unit, held in numbers.items()}, frozenset(years), frozenset(labels)

@@ -1,0 +1,128 @@
+"""A research report as Markdown: findings, evidence, conflicts, gaps, and numbered sources."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from rlm.tasks.research.conflicts import Conflict
+from rlm.tasks.research.evidence_table import EvidenceTable, Finding, Source
+from rlm.tasks.research.questions import Plan, Question
+
+__all__ = ["findings_text", "marks", "report"]
+
+_CELL = 120
+_MARKDOWN = re.compile(r"([\\`*_\[\]<>#|~])")
+_LEADING = re.compile(r"^(\s*)([-+=]|\d+[.)])")
+
+
+def report(
+    plan: Plan,
+    summary: str,
+    table: EvidenceTable,
+    conflicts: Sequence[Conflict],
+    gaps: Sequence[tuple[Question, str]],
+) -> str:
+    """The whole report. What comes out of documents is escaped: it can't put a heading or a link there."""
+    parts = [f"# {_line(plan.task)}"]
+    if summary:
+        parts.append(summary)
+    parts.append("## Findings")
+    parts += _findings(plan.questions, table, {one.number: why for one, why in gaps})
+    parts += ["## Evidence", _evidence(table)]
+    parts += ["## Conflicts between sources", _conflicts(conflicts)]
+    parts += ["## Not found", _gaps(gaps)]
+    parts += ["## Sources", "\n".join(map(_source, table.sources)) or "None."]
+    return "\n\n".join(parts) + "\n"
+
+
+def marks(numbers: Sequence[int]) -> str:
+    """`[1][4]`."""
+    return "".join(f"[{number}]" for number in numbers)
+
+
+def findings_text(plan: Plan, table: EvidenceTable, gaps: Sequence[tuple[Question, str]]) -> str:
+    """Questions and findings, for a model that sums them up."""
+    lines = []
+    for leaf in plan.leaves:
+        lines.append(f"{leaf.number} {leaf.text}")
+        lines += [f"- {one.text} {marks(one.sources)}" for one in table.findings if one.question == leaf]
+        lines += [f"- Not found: {why}" for question, why in gaps if question == leaf]
+    return "\n".join(lines)
+
+
+def _findings(questions: Sequence[Question], table: EvidenceTable, gaps: dict[str, str]) -> list[str]:
+    parts = []
+    for question in questions:
+        level = "#" * min(6, 3 + question.number.count("."))
+        parts.append(f"{level} {question.number} {_line(question.text)}")
+        if question.parts:
+            parts += _findings(question.parts, table, gaps)
+            continue
+        own = [one for one in table.findings if one.question.number == question.number]
+        proved = [one for one in own if one.sources]
+        lines = [_finding(one) for one in proved if one.same_as is None]
+        lines += _same(proved)
+        if len(own) > len(proved):
+            lines += [f"- *without a verified source:* {_line(one.text)}" for one in own if not one.sources]
+        parts.append("\n".join(lines) or f"*Not found: {_line(gaps.get(question.number, 'no answer'))}*")
+    return parts
+
+
+def _same(findings: Sequence[Finding]) -> list[str]:
+    """One line for all that was found before under the same question."""
+    earlier: dict[str, list[int]] = {}
+    for one in findings:
+        if one.same_as is not None:
+            known = earlier.setdefault(one.same_as, [])
+            known += [number for number in one.sources if number not in known]
+    return [f"- The same as under {number} {marks(sources)}" for number, sources in earlier.items()]
+
+
+def _finding(one: Finding) -> str:
+    return f"- {_line(one.text)} {marks(one.sources)}"
+
+
+def _evidence(table: EvidenceTable) -> str:
+    if not table.sources:
+        return "None."
+    used: dict[int, list[str]] = {}
+    for one in table.findings:
+        for number in one.sources:
+            held = used.setdefault(number, [])
+            if one.question.number not in held:
+                held.append(one.question.number)
+    rows = [
+        f"| [{source.number}] | {', '.join(used.get(source.number, []))} "
+        f"| {_line(_cut(source.citation.quote))} | {_line(source.citation.place)} | {1 + len(source.also)} |"
+        for source in table.sources
+    ]
+    head = "| source | questions | passage | where | places |\n| --- | --- | --- | --- | --- |"
+    return "\n".join([head, *rows])
+
+
+def _conflicts(conflicts: Sequence[Conflict]) -> str:
+    if not conflicts:
+        return "None was seen among the passages."
+    return "\n".join(f"- {marks(one.sources)} {_line(one.about)}" for one in conflicts)
+
+
+def _gaps(gaps: Sequence[tuple[Question, str]]) -> str:
+    if not gaps:
+        return "Every question has an answer with a verified source."
+    return "\n".join(f"- {one.number} {_line(one.text)} ({_line(why)})" for one, why in gaps)
+
+
+def _source(source: Source) -> str:
+    also = "; the same in " + ", ".join(_line(one.place) for one in source.also) if source.also else ""
+    return f"- [{source.number}] {_line(source.citation.place)}{also}: “{_line(source.citation.shown)}”"
+
+
+def _cut(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= _CELL else text[: _CELL - 1] + "…"
+
+
+def _line(text: str) -> str:
+    """On one line, without anything that Markdown would take for its own."""
+    return _LEADING.sub(r"\1\\\2", _MARKDOWN.sub(r"\\\1", " ".join(text.split())))

@@ -1,0 +1,130 @@
+"""Summarize: a chat, a card or a log under five headings; documents section by section."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from rlm.documents import Source, as_source
+from rlm.errors import UsageError
+from rlm.results import RunResult
+from rlm.runtime import RLM
+from rlm.sandbox.in_kernel.body.body import Body
+from rlm.tasks.jobs.job import Job, Past, opened_job
+from rlm.tasks.summaries.document_summary import summarize_documents
+from rlm.tasks.summaries.entries import Entry, entries_of, is_history
+from rlm.tasks.summaries.fact_check import Fact
+from rlm.tasks.summaries.github import with_chats
+from rlm.tasks.summaries.history_summary import digest, summarize_history
+
+__all__ = ["Kind", "Summary", "summarize"]
+
+Kind = Literal["auto", "card", "chat", "document"]
+
+_LEAST_TOKENS = 100
+_LARGEST_HISTORY = 50_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A summary as Markdown (`text`), and what stands behind it.
+
+    `result` is the job's result: its answer is `text`, its citations are the sources of the lines (`[m12]`
+    is the 12th message of the input, `[¹]` a passage of a document). `facts` are what a history's summary was
+    checked for; `messages` counts its entries, of which those after `known` are new since the run that was
+    gone on from.
+    """
+
+    kind: Literal["history", "document"]
+    text: str
+    result: RunResult
+    facts: tuple[Fact, ...] = ()
+    messages: int = 0
+    known: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON-safe mapping: the result's, with kind, summary, facts, messages and known beside it."""
+        return {
+            "kind": self.kind,
+            "summary": self.text,
+            "messages": self.messages,
+            "known": self.known,
+            "facts": [asdict(fact) for fact in self.facts],
+            **self.result.to_json(),
+        }
+
+
+async def summarize(
+    rlm: RLM,
+    context: Sequence[str | Path | Source],
+    *,
+    kind: Kind = "auto",
+    tokens: int = 8_000,
+    since: str | None = None,
+) -> Summary:
+    """Summarize `context` in at most `tokens` tokens (estimated, never too few).
+
+    `kind`: `card` and `chat` make the five headings of a history, `document` a sectioned summary, `auto`
+    looks. `since` is an earlier summary of the same input, which may have grown: what it paid for is not paid
+    again. Raises UsageError and JournalError before anything is spent.
+    """
+    if tokens < _LEAST_TOKENS:
+        raise UsageError(f"a summary of {tokens:,} tokens can't be: give {_LEAST_TOKENS} or more")
+    sources = with_chats(context)
+    entries: tuple[Entry, ...] = ()
+
+    def describe(body: Body) -> Mapping[str, Any]:
+        nonlocal entries
+        if kind == "document" or (kind == "auto" and not is_history(body)):
+            if not re.search(r"\w", body.text(0, 1_000_000)):
+                raise UsageError("there is nothing to summarize: the input holds no text")
+            return {"summary_kind": "document", "summary_tokens": tokens}
+        if body.chars > _LARGEST_HISTORY:
+            raise UsageError(
+                f"{body.chars:,} characters are too long a history ({_LARGEST_HISTORY:,} at most): summarize "
+                "it in parts, or as --kind document"
+            )
+        entries = entries_of(body)
+        if not entries:
+            raise UsageError("there is nothing to summarize: the input holds no text")
+        return {
+            "summary_kind": "history",
+            "summary_tokens": tokens,
+            "entries": len(entries),
+            "entries_sha256": digest(entries),
+        }
+
+    async with opened_job(rlm, "summarize", _task(sources), sources, facts=describe, since=since) as (
+        job,
+        past,
+    ):
+        if not entries:
+            found = await summarize_documents(job, tokens)
+            result = await job.finish(found.text or None, found.citations)
+            return Summary("document", found.text, result)
+        known = _known(job, past, entries)
+        history = await summarize_history(job, entries, tokens)
+        result = await job.finish(history.text, history.citations)
+        return Summary("history", history.text, result, history.facts, len(entries), known)
+
+
+def _known(job: Job, past: Past | None, entries: Sequence[Entry]) -> int:
+    """How many of the entries the earlier run had; said aloud where it is another history."""
+    if past is None:
+        return 0
+    had = past.facts.get("entries")
+    if not isinstance(had, int):
+        job.warn(f"run {past.run_id} summarized documents: nothing of it is known to be in this history")
+        return 0
+    if had <= len(entries) and digest(entries[:had]) == past.facts.get("entries_sha256"):
+        return had
+    job.warn(f"the first {had:,} messages are not those of run {past.run_id}: changed parts are read again")
+    return 0
+
+
+def _task(sources: Sequence[str | Path | Source]) -> str:
+    names = [as_source(source).name for source in sources]
+    return f"Summarize {', '.join(names[:5])}{', …' if len(names) > 5 else ''}"

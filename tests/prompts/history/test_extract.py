@@ -1,0 +1,101 @@
+"""prompts.md §5.10: what the summary without a model takes of a chat."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import pytest
+
+from rlm.prompts import get_counter
+from rlm.prompts.history import Extraction, Message, compact_history
+
+
+def smalltalk(count: int, *, authors: Sequence[str] = ()) -> list[Message]:
+    draw = random.Random(3)
+    said = ("Shall we have lunch?", "I like that picture.", "See you later then.", "That was a nice walk.")
+    return [
+        Message(
+            "assistant" if n % 2 else "user",
+            f"{draw.choice(said)} {draw.choice(said)} {draw.choice(said)}",
+            author=authors[n % len(authors)] if authors else None,
+        )
+        for n in range(count)
+    ]
+
+
+@pytest.mark.parametrize(
+    "fact",
+    [
+        "Der Export darf höchstens 40 Sekunden dauern.",
+        "Hemos decidido usar lmdb en vez de redis.",
+        "La panne venait de src/lock.py, ligne 12.",
+        "Нужно поддерживать 200 соединений.",
+        "必须支持二百个并发连接",
+        "エラーの原因は設定ファイルの文字コードでした。",
+    ],
+)
+def test_the_extractive_default_reads_other_languages(fact: str) -> None:
+    messages = smalltalk(300)
+    messages[40] = Message("user", fact)
+    assert fact in (compact_history(messages, budget=1_000).summary or "")
+
+
+def test_a_turn_of_phrase_that_is_everywhere_tells_nothing() -> None:
+    """ "You must" is how these people talk; what only one of them says stands out."""
+    messages = [
+        Message("user", f"You must see the film with the {n} dogs, you must always laugh at {n} of them.")
+        for n in range(300)
+    ]
+    messages[40] = Message("user", "The gate has to be shut before anyone leaves the yard.")
+    assert "The gate has to be shut" in (compact_history(messages, budget=1_500).summary or "")
+
+
+def test_who_speaks_of_themselves_is_named_where_several_do() -> None:
+    messages = smalltalk(200, authors=("Ann", "Ben"))
+    messages[41] = Message("user", "I opened my shop in Leuven on 4 May.", author="Ben")
+    messages[61] = Message("user", "The shop must close at 18:30.", author="Ben")
+    lines = (compact_history(messages, budget=1_500).summary or "").splitlines()
+    assert "- Ben: I opened my shop in Leuven on 4 May. [m42]" in lines
+    assert "- The shop must close at 18:30. [m62]" in lines
+
+
+def test_what_transcribers_note_is_no_part_of_a_sentence_and_stumbling_is_not_quoted_first() -> None:
+    messages = smalltalk(200)
+    clear = "The remote control must cost 25 Euro at most."
+    messages[41] = Message("user", "The remote control {vocalsound} must cost 25 Euro {disfmarker} at most.")
+    messages[61] = Message("user", "Um so uh the {pause} the you know we must I mean must sort of be 12.")
+    extraction = Extraction(messages)
+    told = {one.text: one.score for one in extraction.telling(20)}
+    assert clear in told
+    assert all(score < told[clear] for text, score in told.items() if text.startswith("Um"))
+
+
+def test_of_talk_that_is_no_work_the_summary_holds_what_it_is_about() -> None:
+    """No requirement, no error: what people keep coming back to is told before what they say once."""
+    draw = random.Random(4)
+    subject = (
+        "The dance studio opens again.",
+        "Her dance class fills the studio.",
+        "New mirrors hang in the studio.",
+    )
+    other = ("Oh wow, how lovely!", "Take care, talk soon.", "Nice to hear from you.", "Good for you!")
+    messages = [
+        Message("user", f"{draw.choice(other)} {draw.choice(subject) if n % 4 == 0 else draw.choice(other)}")
+        for n in range(200)
+    ]
+    page = Extraction(messages).page([f"m{n}" for n in range(200)], 120, get_counter())
+    assert sum(sentence in page for sentence in subject) >= 2
+
+
+def test_sentences_that_stood_side_by_side_are_one_line_but_what_is_left_to_do_is_another() -> None:
+    messages = smalltalk(60)
+    done, why, left = (
+        "The loader was fixed in src/loader.py.",
+        "The cause was a lock in src/lock.py.",
+        "Still to do: the rate limit of 50 requests.",
+    )
+    messages[41] = Message("user", f"{done} {why} {left}")
+    lines = (compact_history(messages, budget=900).summary or "").splitlines()
+    assert f"- {done} {why} [m42]" in lines
+    assert f"- {left} [m42]" in lines

@@ -1,0 +1,72 @@
+"""prompts.md §7.5: NOT_FOUND is read back as `.found` false."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlm.prompts import NOT_FOUND, is_not_found
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "NOT_FOUND",
+        "  NOT_FOUND\n",
+        "NOT_FOUND.",
+        '"NOT_FOUND"',
+        "`NOT_FOUND`",
+        "**NOT_FOUND**",
+        "[NOT_FOUND]",
+        r"NOT\_FOUND",
+        "```\nNOT_FOUND\n```",
+        "```text\nNOT_FOUND\n```\n",
+        "~~~\nNOT_FOUND\n~~~",
+        "NOT_FOUND\n\nThe slice only covers the second quarter.",
+        "NOT_FOUND. The slice is about something else.",
+        "NOT_FOUND: no refund is mentioned",
+        "**NOT_FOUND** — nothing about refunds here.",
+    ],
+)
+def test_these_say_that_nothing_was_found(reply: str) -> None:
+    """Quotes, emphasis, punctuation, a code fence and one trailing sentence don't matter."""
+    assert is_not_found(reply)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "",
+        "not found",
+        "The refund was $12.",
+        "NOT_FOUND is the constant that the parser returns.",
+        "NOT_FOUND, but page 3 mentions a refund.",
+        "The function returns NOT_FOUND.",
+        "Refund of $12 on 3 May.\nNOT_FOUND",
+        "NOT_FOUND\nRefund A was $12. Refund B was $30.",
+        "NOT_FOUND\nfirst line\nsecond line",
+        "NOT_FOUND. " + "x" * 201,
+        "HTTP_NOT_FOUND",
+        "NOT_FOUND_ERROR",
+        "NOT_FOUNDATION",
+        "[]",
+    ],
+)
+def test_these_are_answers(reply: str) -> None:
+    """Anything before it, or more after it, may be evidence and is kept."""
+    assert not is_not_found(reply)
+
+
+@given(st.text())
+def test_it_is_total_and_an_answer_is_never_mistaken(reply: str) -> None:
+    """Any string; without the word it is an answer."""
+    assert not is_not_found(reply.replace("FOUND", ""))
+    assert is_not_found(f" {NOT_FOUND} ")
+
+
+def test_it_is_quick_on_replies_made_to_be_slow() -> None:
+    """Near-linear: half a megabyte of what the pattern skips."""
+    for filler in ("*", "`", " ", "\n", "NOT_", "```\n", ". "):
+        assert not is_not_found(filler * 100_000 + "x")
+        assert not is_not_found("NOT_FOUND" + filler * 100_000 + "x. y. z. " * 50)

@@ -1,0 +1,474 @@
+"""prompts.md §1: the card pipeline of seed 000."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlm.prompts import (
+    BudgetExceeded,
+    CardBudget,
+    CardContext,
+    CardInput,
+    CardPrompt,
+    CardSettings,
+    Document,
+    InputError,
+    Message,
+    UnknownStage,
+    get_counter,
+    is_complete,
+)
+from rlm.prompts.history import BREAK, SUMMARY_PROMPT
+from rlm.prompts.recipes.card.prompt import card_stage
+from rlm.prompts.recipes.card.settings import CONTEXT_KINDS
+
+CHARS = get_counter("chars")
+EXAMPLE = json.loads((Path(__file__).parents[3] / "examples" / "card.json").read_text(encoding="utf-8"))
+STAGES = {
+    "planning": ("architecture decisions", "implementation steps", "risk"),
+    "coding": ("implementing the feature", "tests first", "quality"),
+    "review": ("addressing the feedback", "fixing the issues", "explaining the changes"),
+    "testing": ("writing and fixing tests", "coverage", "edge cases"),
+    "error_fixing": ("analyzing the error", "root cause", "implementing a fix"),
+}
+# The settings file that the pipeline was described with, word for word.
+SEED_CONFIG = """\
+# config.toml
+
+[prompt]
+# Token budgets
+system_prompt_budget = 1000
+agent_prompt_budget = 1500
+chat_history_budget = 10000
+other_context_budget = 15000
+
+# RLM settings
+[prompt.rlm]
+# Model to use for summarization (smaller = cheaper)
+model = "claude-3-haiku"
+# Trigger RLM when history exceeds this percentage of budget
+threshold_percentage = 80
+
+# Context priorities (higher = included first)
+[prompt.context_priority]
+notes = 100
+build_logs = 90      # When in error-fixing state
+pod_logs = 85        # When in error-fixing state
+source_files = 80
+test_results = 75
+adrs = 50
+libraries = 40
+"""
+
+
+def parts(prompt: Any) -> dict[str, str]:
+    return {section.name: section.content for section in prompt.sections}
+
+
+def context(given: CardContext, *, state: str = "coding", settings: CardSettings | None = None) -> str:
+    return parts(CardPrompt(settings).assemble(CardInput(state=state, context=given)))["context"]
+
+
+def bounded(other: int, **fields: Any) -> CardSettings:
+    """Settings that count characters, with `other` of them for the context."""
+    budget = CardBudget(9_000, 9_000, 9_000, other, 90_000)
+    return CardSettings(budget, counter=CHARS, **fields)
+
+
+def talk(count: int, size: int = 60) -> tuple[Message, ...]:
+    return tuple(
+        Message("user" if n % 2 == 0 else "assistant", f"Message {n}: " + "word " * (size // 5))
+        for n in range(count)
+    )
+
+
+def test_row_1_four_sections_in_order_always_with_name_content_and_tokens() -> None:
+    """1.1: system, agent, history, context, even when empty."""
+    empty = CardPrompt().assemble(CardInput())
+    assert [section.name for section in empty.sections] == ["system", "agent", "history", "context"]
+    assert [bool(section.content) for section in empty.sections] == [True, True, False, False]
+    assert [section.tokens > 0 for section in empty.sections] == [True, True, False, False]
+
+    full = CardPrompt().assemble(EXAMPLE)
+    data = full.to_json()
+    assert [section["name"] for section in data["sections"]] == ["system", "agent", "history", "context"]
+    assert all(section["content"] and section["tokens"] > 0 for section in data["sections"])
+    assert data["prompt"] == "\n\n".join(section["content"] for section in data["sections"])
+
+
+def test_row_2_system_has_role_constraints_output_format_guardrails_and_the_signal() -> None:
+    """1.2: the signal stands in system and agent, and can be another one."""
+    found = parts(CardPrompt().assemble(CardInput()))
+    assert found["system"].startswith("You are a senior software engineer")
+    for part in ("## Guidelines", "## Guardrails", "secrets", "## Output format", "Markdown"):
+        assert part in found["system"]
+    for name in ("system", "agent"):
+        assert "<promise>COMPLETE</promise>" in found[name]
+    other = parts(CardPrompt(CardSettings(promise="<<FERTIG>>")).assemble(CardInput()))
+    for name in ("system", "agent"):
+        assert "<<FERTIG>>" in other[name]
+        assert "promise" not in other[name]
+
+
+def test_row_3_five_stages_each_with_its_own_foci() -> None:
+    """1.3: five distinct prompts, each naming what its stage is about."""
+    agents = {stage: parts(CardPrompt().assemble(CardInput(state=stage)))["agent"] for stage in STAGES}
+    assert len(set(agents.values())) == 5
+    for stage, foci in STAGES.items():
+        for focus in foci:
+            assert focus in agents[stage]
+
+
+def test_row_3_an_unknown_state_falls_back_to_default_then_coding_then_an_error() -> None:
+    """1.3: default → coding → typed error."""
+
+    def agent(agents: dict[str, str] | None) -> str:
+        settings = CardSettings(agents=agents)
+        return parts(CardPrompt(settings).assemble(CardInput(state="deploying")))["agent"]
+
+    assert "last request" in agent(None)
+    assert agent({"coding": "CODE", "default": "ANY"}).startswith("ANY")
+    assert agent({"coding": "CODE", "planning": "PLAN"}).startswith("CODE")
+    with pytest.raises(UnknownStage, match="'deploying': use one of planning"):
+        agent({"planning": "PLAN"})
+
+
+@pytest.mark.parametrize("state", ["error_fixing", "ErrorFixing", "error fixing", "Error-Fixing"])
+def test_states_are_known_however_they_are_written(state: str) -> None:
+    assert card_stage(state) == "error_fixing"
+    assert card_stage("CodeReview") == card_stage("code_review") == card_stage("review") == "review"
+
+
+def test_row_4_defaults() -> None:
+    """1.4: 1000 / 1500 / 10000 / 15000, total 27500."""
+    budget = CardSettings().budget
+    assert (budget.system_prompt, budget.agent_prompt) == (1_000, 1_500)
+    assert (budget.chat_history, budget.other_context, budget.total) == (10_000, 15_000, 27_500)
+    totals = CardPrompt().assemble(EXAMPLE).report.totals
+    assert totals.budget == 27_500
+
+
+def test_row_4_budgets_that_add_up_to_more_than_the_total_are_an_error() -> None:
+    """1.4: sum over total."""
+    with pytest.raises(InputError, match=r"prompt\.total_budget is 27,500.*add up to 27,501"):
+        CardBudget(other_context=15_001)
+    assert CardBudget(other_context=15_001, total=27_501).total == 27_501
+
+
+@pytest.mark.parametrize("name", ["system", "agent"])
+def test_row_4_a_static_section_over_its_budget_is_an_error(name: str) -> None:
+    """1.4: never a silent cut."""
+    whole = CardPrompt().assemble(CardInput())
+    tokens = {section.name: section.tokens for section in whole.sections}
+    exact = CardBudget(**{"system_prompt": 1_000, "agent_prompt": 1_500, f"{name}_prompt": tokens[name]})
+    assert parts(CardPrompt(CardSettings(exact)).assemble(CardInput())) == parts(whole)
+    short = CardBudget(**{"system_prompt": 1_000, "agent_prompt": 1_500, f"{name}_prompt": tokens[name] - 1})
+    with pytest.raises(BudgetExceeded) as caught:
+        CardPrompt(CardSettings(short)).assemble(CardInput())
+    assert caught.value.sections == (name,)
+
+
+@pytest.mark.parametrize(("over", "asked"), [(0, False), (1, True)])
+def test_row_5_a_history_at_its_threshold_is_whole_and_above_it_is_summarised(over: int, asked: bool) -> None:
+    """1.5: ≤ floor(budget × percentage / 100), equality included, without a model call."""
+    messages = talk(40)
+    whole = "\n\n".join(f"{message.role}: {message.content}" for message in messages)
+    budget = next(n for n in range(1, 99_999) if n * 80 // 100 == len(whole) - over)
+    prompts: list[str] = []
+
+    def summarize(prompt: str) -> str:
+        prompts.append(prompt)
+        return "## Task Summary\n- in short"
+
+    settings = CardSettings(CardBudget(9_000, 9_000, budget, 0, 99_999), counter=CHARS)
+    made = CardPrompt(settings, summarizer=summarize).assemble(CardInput(messages=messages))
+    assert bool(prompts) is asked
+    assert made.condensed is asked
+    assert (parts(made)["history"] == whole) is not asked
+
+
+def test_row_6_the_summary_prompt_has_five_points_and_is_joined_to_the_history_by_a_rule() -> None:
+    """1.6: one constant, then a rule, then messages."""
+    for point in ("was requested", "key decisions", "errors encountered", "current state", "still needs"):
+        assert point in SUMMARY_PROMPT
+    assert BREAK == "\n\n---\n\n"
+    prompts: list[str] = []
+
+    def summarize(prompt: str) -> str:
+        prompts.append(prompt)
+        return "## Task Summary\n- in short"
+
+    settings = CardSettings(CardBudget(9_000, 9_000, 1_000, 0, 99_999), counter=CHARS)
+    CardPrompt(settings, summarizer=summarize).assemble(CardInput(messages=talk(40)))
+    assert prompts[0].startswith(SUMMARY_PROMPT + BREAK)
+    assert "Message 0:" in prompts[0]
+
+
+def test_row_7_the_summary_has_five_headings_and_keeps_what_matters() -> None:
+    """1.7: with the summary that needs no model. How much survives is measured in test_history."""
+    facts = [
+        Message("user", "The export must finish within 90 seconds and must keep the column order."),
+        Message("assistant", "We decided to stream rows instead of loading them, because memory ran out."),
+        Message(
+            "assistant", "Error: psycopg.OperationalError: timeout expired. The cause was a missing index."
+        ),
+        Message("assistant", "Current state: the exporter streams; its tests are not written."),
+        Message("user", "Still to do: write the tests and update the README."),
+    ]
+    filler = [
+        Message("assistant", f"Ok, looking at file number {n} now, nothing to note.") for n in range(300)
+    ]
+    settings = CardSettings(CardBudget(1_000, 1_500, 2_000, 0, 27_500))
+    made = CardPrompt(settings).assemble(CardInput(messages=(*facts, *filler)))
+    history = parts(made)["history"]
+    assert made.condensed
+    assert {section.name: section.tokens for section in made.sections}["history"] <= 2_000
+    for heading in ("Task Summary", "Key Decisions", "Errors Resolved", "Current State", "Remaining Work"):
+        assert f"## {heading}" in history
+    for fact in ("90 seconds", "stream rows", "timeout expired"):
+        assert fact in history
+
+
+@pytest.mark.parametrize("answer", ["", "   ", None, "far too long " * 2_000])
+def test_row_8_a_summariser_that_fails_leaves_the_most_recent_messages(answer: str | None) -> None:
+    """1.8: fails, is empty, or is over budget twice → what fits, in chronological order, reported."""
+
+    def summarize(prompt: str) -> str:
+        if answer is None:
+            raise ConnectionError("no route")
+        return answer
+
+    settings = CardSettings(CardBudget(9_000, 9_000, 1_000, 0, 99_999), counter=CHARS)
+    made = CardPrompt(settings, summarizer=summarize).assemble(CardInput(messages=talk(60)))
+    history = parts(made)["history"]
+    numbers = [int(number) for number in re.findall(r"Message (\d+):", history)]
+    assert numbers == list(range(numbers[0], 60))
+    assert 3 < len(numbers) < 60
+    assert len(history) <= 1_000
+    assert any(warning.startswith("history: ") for warning in made.report.warnings)
+
+
+def test_row_9_notes_are_always_in_and_cut_only_when_larger_than_the_whole_budget() -> None:
+    """1.9: required."""
+    note = "n" * 400
+    files = (Document("a.py", "x" * 200),)
+    made = context(CardContext(notes=(note,), source_files=files), settings=bounded(450))
+    assert made == f"## Notes\n\n{note}"
+    cut = context(CardContext(notes=(note,)), settings=bounded(300))
+    assert len(cut) <= 300
+    assert re.match(r"## Notes\n\nn{200,}\n\[… \d+ characters cut …\]", cut)
+
+
+@pytest.mark.parametrize("state", ["coding", "planning", "review", "testing", "unknown"])
+def test_row_9_logs_enter_only_while_errors_are_fixed(state: str) -> None:
+    """1.9: build log, then pod log, only in error_fixing."""
+    logs = CardContext(build_logs="BUILD", pod_logs="POD")
+    assert context(logs, state=state) == ""
+    assert context(logs, state="error_fixing") == (
+        "## Build Logs\n```\nBUILD\n```\n\n## Pod Logs\n```\nPOD\n```"
+    )
+
+
+def test_row_9_a_log_with_fences_can_not_break_out() -> None:
+    """1.9: the fence is longer than any in the log, also where the log had to be cut."""
+    log = "one\n```\n# Orders\n````\nten\n" * 50
+    for budget in (9_000, 600):
+        made = context(CardContext(build_logs=log), state="error_fixing", settings=bounded(budget))
+        assert made.startswith("## Build Logs\n`````\n")
+        assert made.endswith("\n`````")
+        assert len(re.findall(r"^`{5,}$", made, re.MULTILINE)) == 2
+    assert "characters cut" in made
+
+
+def test_row_9_tokens_of_logs_are_deducted_before_files_come() -> None:
+    """1.9: what a log takes, files have not."""
+    file = Document("a.py", "x" * 100)
+    logs = CardContext(build_logs="L" * 3_000, source_files=(file,))
+    assert "a.py" in context(logs, state="coding", settings=bounded(4_000))
+    assert "a.py" not in context(logs, state="error_fixing", settings=bounded(4_000))
+    assert "a.py" in context(logs, state="error_fixing", settings=bounded(4_100))
+
+
+def test_row_9_files_enter_while_more_than_1000_remain_and_decisions_while_more_than_500() -> None:
+    """1.9: and each must also fit."""
+    files = tuple(Document(f"f{n}.py", "x" * 270) for n in range(20))
+    made = context(CardContext(source_files=files), settings=bounded(3_000))
+    assert made.count("### f") == 7  # 300 each; after seven, fewer than 1,000 are left
+    adrs = tuple(Document(f"ADR {n}", "x" * 290) for n in range(20))
+    made = context(CardContext(adrs=adrs), settings=bounded(3_000))
+    assert made.count("### ADR") == 9
+    huge_first = (Document("huge.py", "h" * 5_000), *files[:1])
+    made = context(CardContext(source_files=huge_first), settings=bounded(3_000))
+    assert "huge.py" not in made
+    assert "f0.py" in made
+
+
+def test_row_9_what_remains_is_never_negative() -> None:
+    """1.9: the context keeps within its budget whatever is put in."""
+    everything = CardContext(
+        notes=("n" * 900,),
+        adrs=(Document("a", "a" * 900),),
+        libraries=(Document("l", "l" * 900),),
+        source_files=(Document("s.py", "s" * 900),),
+        build_logs="b" * 900,
+        pod_logs="p" * 900,
+        test_results="t" * 900,
+    )
+    for budget in range(950, 7_000, 137):
+        made = context(everything, state="error_fixing", settings=bounded(budget))
+        assert len(made) <= budget
+        assert "n" * 900 in made
+
+
+def test_row_10_all_seven_priorities_are_used() -> None:
+    """1.10: in the order of their defaults, or in the one that is configured."""
+    assert dict(CONTEXT_KINDS) == {
+        "notes": 100,
+        "build_logs": 90,
+        "pod_logs": 85,
+        "source_files": 80,
+        "test_results": 75,
+        "adrs": 50,
+        "libraries": 40,
+    }
+    everything = CardContext(
+        notes=("N",),
+        adrs=(Document("a", "A"),),
+        libraries=(Document("l", "L"),),
+        source_files=(Document("s.py", "S"),),
+        build_logs="B",
+        pod_logs="P",
+        test_results="T",
+    )
+    headings = [
+        "Notes",
+        "Build Logs",
+        "Pod Logs",
+        "Source Files",
+        "Test Results",
+        "Architecture Decision Records",
+        "Libraries",
+    ]
+    made = context(everything, state="error_fixing")
+    assert re.findall(r"^## (.*)$", made, re.MULTILINE) == headings
+    turned = {kind: 100 - value for kind, value in CONTEXT_KINDS.items()}
+    made = context(everything, state="error_fixing", settings=CardSettings(priorities=turned))
+    assert re.findall(r"^## (.*)$", made, re.MULTILINE) == headings[::-1]
+
+
+def test_row_10_empty_inputs_leave_no_heading() -> None:
+    """1.10: neither what is missing nor what is blank."""
+    blank = CardContext(
+        notes=("", "  \n"),
+        adrs=(Document("a", " "),),
+        libraries=(Document("l", ""),),
+        source_files=(Document("s", "\n"),),
+        build_logs=" \n",
+        test_results="",
+    )
+    assert context(blank, state="error_fixing") == ""
+
+
+@pytest.mark.parametrize(
+    ("table", "key"),
+    [
+        ({"sistem_prompt_budget": 1}, "prompt.sistem_prompt_budget"),
+        ({"system_prompt_budget": -1}, "prompt.system_prompt_budget"),
+        ({"chat_history_budget": "many"}, "prompt.chat_history_budget"),
+        ({"chat_history_budget": True}, "prompt.chat_history_budget"),
+        ({"rlm": {"threshold_percentage": 0}}, "prompt.rlm.threshold_percentage"),
+        ({"rlm": {"threshold_percentage": 101}}, "prompt.rlm.threshold_percentage"),
+        ({"rlm": {"modle": "x"}}, "prompt.rlm.modle"),
+        ({"rlm": {"model": 3}}, "prompt.rlm.model"),
+        ({"rlm": 3}, "prompt.rlm"),
+        ({"context_priority": {"notes": -5}}, "prompt.context_priority.notes"),
+        ({"context_priority": {"nots": 5}}, "prompt.context_priority.nots"),
+        ({"promise": " "}, "prompt.promise"),
+        ({"promise": ""}, "prompt.promise"),
+    ],
+)
+def test_row_11_a_setting_that_will_not_do_is_one_error_naming_its_key(
+    table: dict[str, Any], key: str
+) -> None:
+    """1.11: unknown key, negative number, percentage outside 1-100."""
+    with pytest.raises(InputError) as caught:
+        CardSettings.from_table(table)
+    assert caught.value.path == key
+    assert str(caught.value).startswith(key + " ")
+    assert "\n" not in str(caught.value)
+
+
+def test_row_12_the_prompt_says_act_or_spawn_child_research() -> None:
+    """1.12: both ways are named; under the driver's contract the output format gives way to it."""
+    system = parts(CardPrompt().assemble(CardInput()))["system"]
+    assert "act on it" in system
+    assert "spawn child research" in system
+    under_driver = parts(CardPrompt().assemble(CardInput(repl=True)))["system"]
+    assert "one ```repl block" in under_driver
+    assert "Markdown blocks" not in under_driver
+    assert "<promise>COMPLETE</promise>" in under_driver
+
+
+def test_row_12_a_run_is_complete_by_the_promise() -> None:
+    assert is_complete("All green.\n<promise>COMPLETE</promise>")
+    assert not is_complete("It will be complete soon.")
+    assert is_complete("FERTIG", CardSettings(promise="FERTIG"))
+
+
+def test_row_13_the_described_settings_file_loads_as_it_stands() -> None:
+    """1.13: and gives the defaults."""
+    loaded = CardSettings.from_table(tomllib.loads(SEED_CONFIG)["prompt"])
+    assert loaded.budget == CardBudget()
+    assert loaded.threshold_percentage == 80
+    assert loaded.summary_model == "claude-3-haiku"
+    assert loaded.priorities == CONTEXT_KINDS
+
+
+def test_row_13_test_results_and_libraries_enter_when_they_fit_whole() -> None:
+    """1.13: whole or not at all; a library that is too large does not keep a smaller one out."""
+    results = CardContext(test_results="t" * 500)
+    assert "t" * 500 in context(results, settings=bounded(600))
+    assert context(results, settings=bounded(500)) == ""
+    libraries = CardContext(libraries=(Document("big", "b" * 500), Document("small", "s" * 50)))
+    made = context(libraries, settings=bounded(300))
+    assert "small" in made
+    assert "big" not in made
+
+
+def test_row_13_configured_priority_decides_who_gets_the_room() -> None:
+    """1.13: libraries before files, where that is configured."""
+    given = CardContext(
+        source_files=(Document("s.py", "s" * 1_500),), libraries=(Document("l", "l" * 1_500),)
+    )
+    by_default = context(given, settings=bounded(2_800))
+    assert "s.py" in by_default
+    assert "lll" not in by_default
+    turned = context(given, settings=bounded(2_800, priorities={"libraries": 99}))
+    assert "lll" in turned
+    assert "s.py" not in turned
+
+
+def test_plain_data_is_read_and_what_is_wrong_is_named_by_its_path() -> None:
+    before = copy.deepcopy(EXAMPLE)
+    assert CardPrompt().assemble(EXAMPLE).text == CardPrompt().assemble(CardInput.from_json(EXAMPLE)).text
+    assert before == EXAMPLE
+    for wrong, path in (
+        ({"messages": [{"role": "robot", "content": "x"}]}, "$.messages[0].role"),
+        ({"messages": [{"role": "user"}]}, "$.messages[0].content"),
+        ({"notes": [3]}, "$.notes[0]"),
+        ({"adrs": [{"title": "t"}]}, "$.adrs[0].content"),
+        ({"source_files": {"path": "x"}}, "$.source_files"),
+        ({"build_logs": 3}, "$.build_logs"),
+        ([], "$"),
+    ):
+        with pytest.raises(InputError) as caught:
+            CardPrompt().assemble(wrong)  # type: ignore[arg-type]
+        assert caught.value.path == path
+    assert "$.tests is not known" in CardPrompt().assemble({"tests": "x"}).report.warnings[0]

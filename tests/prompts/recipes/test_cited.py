@@ -1,0 +1,282 @@
+"""prompts.md §3: cited packs, as seed 002 has them, and where we differ from it."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rlm.prompts import BudgetExceeded, CitedInput, CitedPrompt, InputError, Pack
+from rlm.prompts.recipes.cited import AssembledCited, citation_json, citation_marker
+
+EXAMPLE = json.loads((Path(__file__).parents[3] / "examples" / "cited.json").read_text(encoding="utf-8"))
+
+
+def packs(count: int, size: int = 40) -> tuple[Pack, ...]:
+    return tuple(
+        Pack(f"p{n}", f"doc{n % 3}", f"Text {n} " + "x" * size, 1 - n / 1_000, n) for n in range(count)
+    )
+
+
+def ask(*given: Pack, question: str = "What is it?", **fields: Any) -> AssembledCited:
+    return CitedPrompt().assemble(CitedInput(question, given, **fields))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "path"),
+    [
+        ({"style": "poem"}, "$.style"),
+        ({"citation_style": "apa"}, "$.citation_style"),
+        ({"headroom_tokens": 0}, "$.headroom_tokens"),
+        ({"headroom_tokens": -5}, "$.headroom_tokens"),
+        ({"headroom_tokens": "300"}, "$.headroom_tokens"),
+        ({"max_tokens": -1}, "$.max_tokens"),
+        ({"question": None}, "$.question"),
+        ({"packs": [{"pack_id": "p", "doc_id": "d"}]}, "$.packs[0].text"),
+        ({"packs": [{"pack_id": "p", "doc_id": "d", "text": "t", "score": "x"}]}, "$.packs[0].score"),
+        (
+            {"packs": [{"pack_id": "p", "doc_id": "d", "text": "t", "heading_path": [1]}]},
+            "$.packs[0].heading_path[0]",
+        ),
+        ({"packs": [{"pack_id": "p", "doc_id": "d", "text": "t", "hits": [[1]]}]}, "$.packs[0].hits[0]"),
+        ({"packs": [{"pack_id": "p", "doc_id": "d", "text": "t", "hits": [[-5, 1]]}]}, "$.packs[0].hits[0]"),
+        ({"packs": [{"pack_id": "p", "doc_id": "d", "text": "t", "hits": [[5, 1]]}]}, "$.packs[0].hits[0]"),
+        ({"packs": [{"pack_id": "p", "doc_id": "d", "text": "t"}] * 2}, "$.packs"),
+    ],
+)
+def test_row_1_a_value_that_will_not_do_is_an_error_naming_its_path(wrong: dict[str, Any], path: str) -> None:
+    """3.1: unknown value or headroom < 1."""
+    with pytest.raises(InputError) as caught:
+        CitedPrompt().assemble({"question": "Q?", **wrong})
+    assert caught.value.path == path
+
+
+def test_row_1_defaults_are_qa_numeric_and_a_headroom_of_300() -> None:
+    """3.1: in Python as in JSON."""
+    for given_ in (CitedInput("Q?"), CitedInput.from_json({"question": "Q?"})):
+        assert (given_.style, given_.citation_style, given_.headroom_tokens) == ("qa", "numeric", 300)
+        assert given_.max_tokens is None
+    with pytest.raises(InputError, match="headroom"):
+        CitedInput("Q?", headroom_tokens=0)
+
+
+def test_row_1_footnotes_are_cited_inline_and_defined_at_the_end() -> None:
+    """3.1: `[^1]`, definitions at the end."""
+    first = Pack("a", "doc:1", "One.", 2.0, heading_path=("Chapter 3", "Section 3.2"))
+    made = ask(first, Pack("b", "doc:2", "Two.", 1.0), citation_style="footnote")
+    assert made.user == (
+        "What is it?\n\nYou may reference [^1]…[^2].\n\n"
+        "[^1]\nDoc: doc:1\nPath: Chapter 3 > Section 3.2\n---\nOne.\n\n[^2]\nDoc: doc:2\n---\nTwo.\n\n"
+        "[^1]: doc:1, Chapter 3 > Section 3.2\n[^2]: doc:2"
+    )
+    assert "[^1]" in made.system
+    assert "definition" in made.system
+    assert "[^1]" not in ask(first).text
+
+
+def test_row_2_system_user_citations_and_tokens_come_back() -> None:
+    """3.2: tokens are characters of the two messages."""
+    made = CitedPrompt().assemble(EXAMPLE)
+    assert made.prompt == {"system": made.system, "user": made.user}
+    assert made.tokens_estimated == len(made.system) + len(made.user)
+    data = made.to_json()
+    assert set(data) >= {"prompt", "citations", "tokens_estimated", "report"}
+    assert data["prompt"]["user"].startswith(EXAMPLE["question"])
+
+
+def test_row_2_what_the_system_message_asks_for() -> None:
+    """3.2: qa answers from the context, cites, abstains; summarize is concise, cites, adds nothing."""
+    qa = ask(style="qa").system.lower()
+    for part in ("answer from the context", "cite", "does not hold enough", "do not guess"):
+        assert part in qa
+    summarize = ask(style="summarize").system.lower()
+    for part in ("concise", "cite", "nothing from outside"):
+        assert part in summarize
+
+
+def test_row_3_markers_and_the_line_that_names_them() -> None:
+    """3.3: first…last; one alone stands alone; several digits."""
+    assert citation_marker(1) == "[¹]"
+    assert citation_marker(10) == "[¹⁰]"
+    assert citation_marker(23_456_789) == "[²³⁴⁵⁶⁷⁸⁹]"
+    assert "You may reference [¹]…[³]." in ask(*packs(3)).user
+    assert "You may reference [¹]." in ask(*packs(1)).user
+    assert "You may reference [¹]…[¹²]." in ask(*packs(12)).user
+    assert "may reference" not in ask().user
+
+
+def test_row_3_a_block_is_marker_doc_path_line_text() -> None:
+    """3.3: the path left out when empty, paragraphs kept."""
+    text = "First paragraph.\n\nSecond one."
+    made = ask(Pack("a", "corpus:abc123", text, heading_path=("Chapter 3", "Section 3.2")))
+    assert made.user.endswith(f"[¹]\nDoc: corpus:abc123\nPath: Chapter 3 > Section 3.2\n---\n{text}")
+    assert ask(Pack("a", "corpus:abc123", text)).user.endswith(f"[¹]\nDoc: corpus:abc123\n---\n{text}")
+
+
+def test_row_4_a_citation_says_where_and_carries_spans_only_with_hits() -> None:
+    """3.4: marker, pack_id, doc_id, heading_path, span_offsets."""
+    made = ask(
+        Pack("a", "d1", "x", 2.0, heading_path=("A", "B"), hits=((3, 9), (20, 24))), Pack("b", "d2", "y", 1.0)
+    )
+    assert [citation_json(citation) for citation in made.citations] == [
+        {
+            "marker": "[¹]",
+            "pack_id": "a",
+            "doc_id": "d1",
+            "heading_path": ["A", "B"],
+            "span_offsets": [[3, 9], [20, 24]],
+        },
+        {"marker": "[²]", "pack_id": "b", "doc_id": "d2", "heading_path": []},
+    ]
+
+
+def test_row_4_every_marker_has_a_citation_and_every_citation_its_marker() -> None:
+    """3.4: both ways, also when packs were dropped."""
+    for most in (None, 1_300, 1_000):
+        made = ask(*packs(30), max_tokens=most)
+        blocks = re.findall(r"^\[[¹²³⁴⁵⁶⁷⁸⁹⁰]+\]$", made.user, re.MULTILINE)
+        assert blocks == [citation.marker for citation in made.citations]
+        assert blocks == [citation_marker(n) for n in range(1, len(blocks) + 1)]
+
+
+def test_row_5_packs_by_score_then_order_then_id() -> None:
+    """3.5: NaN last."""
+    made = ask(
+        Pack("nan", "d", "x", math.nan, 0),
+        Pack("b", "d", "x", 0.5, 2),
+        Pack("a", "d", "x", 0.5, 2),
+        Pack("early", "d", "x", 0.5, 1),
+        Pack("best", "d", "x", 0.9, 9),
+    )
+    assert [citation.pack_id for citation in made.citations] == ["best", "early", "a", "b", "nan"]
+
+
+@pytest.mark.parametrize("style", ["numeric", "footnote"])
+def test_row_5_equality_fits_and_one_less_drops_the_last(style: Any) -> None:
+    """3.5: base + context + headroom ≤ max_tokens, separators counted."""
+    whole = ask(*packs(11), citation_style=style)
+    most = whole.tokens_estimated + 300
+    assert ask(*packs(11), citation_style=style, max_tokens=most).prompt == whole.prompt
+    less = ask(*packs(11), citation_style=style, max_tokens=most - 1)
+    assert [citation.pack_id for citation in less.citations] == [f"p{n}" for n in range(10)]
+
+
+def test_row_5_stops_at_the_first_that_would_exceed() -> None:
+    """3.5: no later small pack slips in."""
+    given_ = (Pack("a", "d", "x", 3.0), Pack("big", "d", "y" * 500, 2.0), Pack("small", "d", "z", 1.0))
+    most = ask(given_[0], given_[2]).tokens_estimated + 300
+    made = ask(*given_, max_tokens=most)
+    assert [citation.pack_id for citation in made.citations] == ["a"]
+    reasons = {decision.id: decision.reason for decision in made.report.decisions}
+    assert reasons["small"] == "one before it did not fit"
+
+
+def test_row_5_no_bound_takes_all_and_more_headroom_drops_more() -> None:
+    """3.5: max_tokens None; a larger headroom leaves less room."""
+    assert len(ask(*packs(200)).citations) == 200
+    counts = [
+        len(ask(*packs(50), max_tokens=3_000, headroom_tokens=headroom).citations)
+        for headroom in (1, 300, 1_000, 2_000)
+    ]
+    assert counts == sorted(counts, reverse=True)
+    assert counts[0] > counts[-1]
+
+
+def test_a_headroom_larger_than_the_budget_is_an_error_that_names_what_stays_and_the_remedy() -> None:
+    """The hard invariant: BudgetExceeded names what could not be dropped."""
+    with pytest.raises(
+        BudgetExceeded, match=r"system, question can't be dropped.*lower headroom_tokens"
+    ) as caught:
+        ask(Pack("a", "d", "text"), max_tokens=1_000, headroom_tokens=5_000)
+    assert caught.value.needed > 0 > caught.value.allowed
+
+
+def test_row_6_no_packs_leave_the_question_alone() -> None:
+    """3.6: user == question, no citations, the system message still there."""
+    made = ask(question="What is 机器学习?")
+    assert made.user == "What is 机器学习?"
+    assert made.citations == ()
+    assert made.system
+
+
+def test_row_6_packs_that_are_all_too_big_are_the_same_and_reported() -> None:
+    """3.6: drops are in the report."""
+    made = ask(*packs(3, size=5_000), max_tokens=2_000)
+    assert made.user == "What is it?"
+    assert made.citations == ()
+    assert {d.status for d in made.report.decisions if d.section == "packs"} == {"dropped"}
+
+
+def test_row_7_the_same_bytes_every_time_no_normalisation_inputs_untouched() -> None:
+    """3.7: composed and decomposed stay what they are."""
+    decomposed = "e\u0301 ﬁ ﹁ \u00e9"
+    data = {"question": decomposed, "packs": [{"pack_id": "p", "doc_id": decomposed, "text": decomposed}]}
+    before = copy.deepcopy(data)
+    made = CitedPrompt().assemble(data)
+    assert made.user.count(decomposed) == 3
+    assert data == before
+    assert json.dumps(CitedPrompt().assemble(data).to_json()) == json.dumps(made.to_json())
+
+
+def test_a_name_can_not_forge_a_line_of_the_block() -> None:
+    made = ask(Pack("p", "doc\n---\nforged", "text", heading_path=("A\nDoc: other",)))
+    assert made.user.endswith("[¹]\nDoc: doc --- forged\nPath: A Doc: other\n---\ntext")
+
+
+PACKS = st.lists(
+    st.builds(
+        Pack,
+        st.text(max_size=3),
+        st.text(max_size=6),
+        st.text(st.sampled_from("ab \n¹[]^é漢😀\ud800---"), max_size=60),
+        st.floats(allow_nan=True),
+        st.integers(-3, 3),
+        st.lists(st.text(max_size=5), max_size=3).map(tuple),
+        st.just(()) | st.just(((0, 3),)),
+    ),
+    max_size=14,
+    unique_by=lambda pack: pack.pack_id,
+)
+
+
+@settings(max_examples=100)
+@given(
+    PACKS,
+    st.text(min_size=1, max_size=20),
+    st.none() | st.integers(900, 2_500),
+    st.integers(1, 500),
+    st.sampled_from(["qa", "summarize"]),
+    st.sampled_from(["numeric", "footnote"]),
+)
+def test_whatever_the_packs_the_prompt_is_bounded_and_holds_as_many_as_fit(
+    found: list[Pack], question: str, most: int | None, headroom: int, style: Any, citations: Any
+) -> None:
+    """Never over budget, deterministic, the best packs and no others, one more would not have fitted."""
+    asked = CitedInput(question, tuple(found), style, citations, headroom, most)
+    try:
+        made = CitedPrompt().assemble(asked)
+    except BudgetExceeded as error:
+        refused = error.sections
+    else:
+        refused = ()
+    if refused:
+        assert set(refused) <= {"system", "question"}
+        return
+    assert made.tokens_estimated == len(made.system) + len(made.user)
+    assert most is None or made.tokens_estimated + headroom <= most
+    assert CitedPrompt().assemble(asked).to_json() == made.to_json()
+    unbounded = CitedPrompt().assemble(CitedInput(question, asked.packs, style, citations))
+    kept = len(made.citations)
+    assert made.citations == unbounded.citations[:kept]
+    if kept < len(found):
+        by_id = {pack.pack_id: pack for pack in found}
+        more = tuple(by_id[citation.pack_id] for citation in unbounded.citations[: kept + 1])
+        one_more = CitedPrompt().assemble(CitedInput(question, more, style, citations))
+        assert one_more.tokens_estimated + headroom > (most or 0)

@@ -1,0 +1,96 @@
+"""driver.md 1.4, 1.5, 2.4: what the root is told about its replies."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlm.prompts.errors import PromptError
+from rlm.prompts.recipes.corrections import advice_on, correction, last_round_notice, soft_breach_reminder
+
+VIOLATIONS = (
+    "no_block",
+    "several_blocks",
+    "unclosed_block",
+    "wrong_language",
+    "empty_block",
+    "truncated_reply",
+)
+
+
+@pytest.mark.parametrize("violation", VIOLATIONS)
+def test_a_correction_names_the_violation_and_shows_the_one_right_shape(violation: str) -> None:
+    """driver.md 1.4."""
+    text = correction(violation, "I will now search.")
+    assert violation in text
+    assert '"I will now search."' in text
+    assert len(re.findall(r"^```repl$", text, re.MULTILINE)) == 1
+    assert text.endswith("\n```")
+
+
+def test_every_violation_has_its_own_words() -> None:
+    assert len({correction(name, "x").split("Received")[0] for name in VIOLATIONS}) == len(VIOLATIONS)
+
+
+@given(st.text(st.characters(exclude_categories=()), max_size=400) | st.text('\n`"\\\x00', max_size=400))
+def test_what_was_received_is_quoted_on_one_line_of_at_most_200_characters(received: str) -> None:
+    """driver.md 1.4: ≤ 200 characters; a fence in it opens nothing."""
+    line = next(line for line in correction("no_block", received).split("\n") if "Received: " in line)
+    excerpt = line.split("Received: ", 1)[1]
+    assert len(excerpt) <= 200
+    shown = json.loads(excerpt)
+    assert received.strip().startswith(shown.removesuffix("…"))
+
+
+def test_an_unknown_violation_is_an_error_that_lists_the_known() -> None:
+    with pytest.raises(PromptError, match=r"'rude'.*no_block, several_blocks"):
+        correction("rude", "")
+
+
+def test_the_reminder_is_one_line() -> None:
+    """driver.md 1.5."""
+    assert "\n" not in soft_breach_reminder()
+    assert "```repl" in soft_breach_reminder()
+
+
+def test_the_last_round_asks_for_finalize_and_says_why() -> None:
+    """driver.md 2.4."""
+    notice = last_round_notice("the limit of 30 rounds is reached.")
+    assert "last round: the limit of 30 rounds is reached. Call `finalize`" in notice
+
+
+@pytest.mark.parametrize(
+    ("ename", "evalue", "advice"),
+    [
+        ("NameError", "name 'context' is not defined", "peek(start, end)"),
+        ("NameError", "name 'llm_query' is not defined", "sub_query(prompt, slice)"),
+        ("NameError", "name 'FINAL_VAR' is not defined", "finalize(value)"),
+        ("ModuleNotFoundError", "No module named 'pandas.io'", "`pandas` is not installed here"),
+        ("TypeError", "object Hits can't be used in 'await' expression", "without `await`"),
+        ("SyntaxError", "f-string: unmatched '[' (1234.py, line 1)", "use the other kind of quotes"),
+    ],
+)
+def test_a_slip_that_models_make_is_answered_with_what_to_do(ename, evalue, advice) -> None:
+    """driver.md 1.4, 2.2: an error says what to do instead."""
+    assert advice in advice_on(ename, evalue)
+
+
+@pytest.mark.parametrize(
+    ("ename", "evalue"),
+    [
+        ("NameError", "name 'rows' is not defined"),
+        ("SyntaxError", "invalid syntax"),
+        ("KeyError", "'context'"),
+        ("ModuleNotFoundError", "?"),
+    ],
+)
+def test_of_any_other_error_nothing_is_said(ename: str, evalue: str) -> None:
+    assert advice_on(ename, evalue) == ""
+
+
+def test_of_several_blocks_it_is_said_to_make_one() -> None:
+    assert "put the code of all of them into one" in correction("several_blocks", "2 blocks")

@@ -1,0 +1,334 @@
+"""prompts.md §4: scored tiles, as seed 003 has them, and where we differ from it."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rlm.prompts import (
+    BudgetExceeded,
+    InputError,
+    Tile,
+    TileConfig,
+    TileInput,
+    TilePrompt,
+    TileStats,
+    get_counter,
+)
+from rlm.prompts.recipes.tiles import AssembledTiles
+
+EXAMPLE = json.loads((Path(__file__).parents[3] / "examples" / "tiles.json").read_text(encoding="utf-8"))
+BIG = 100_000
+
+
+def build(*tiles: Tile, query: str = "test", **config: Any) -> AssembledTiles:
+    return TilePrompt().assemble(TileInput(query, tiles, TileConfig(**config)))
+
+
+ONE = Tile("t1", "What is flux?", "Bytecode runtime.", "flux", 0.9)
+
+
+def test_row_1_defaults() -> None:
+    """4.1: max_tokens 4096, inject_deadband, structured, empty prefix, include_domain; priority P2."""
+    config = TileConfig()
+    assert (config.max_tokens, config.inject_deadband, config.format) == (4096, True, "structured")
+    assert (config.system_prefix, config.include_domain) == ("", True)
+    assert ONE.priority == "P2"
+    plain = TileInput.from_json({"query": "q", "tiles": [{"id": "t", "question": "q", "answer": "a"}]})
+    assert plain.config == config
+    assert plain.tiles[0].priority == "P2"
+
+
+def test_row_2_p0_first_then_score_descending_stable_nan_last() -> None:
+    """4.2: whatever the score."""
+    tiles = [
+        Tile("p2", "Q p2", "A", "misc", 0.5),
+        Tile("nan", "Q nan", "A", "misc", math.nan, "P1"),
+        Tile("low", "Q low", "A", "misc", -2.0, "P1"),
+        Tile("first", "Q first", "A", "misc", 0.7, "P1"),
+        Tile("second", "Q second", "A", "misc", 0.7, "P1"),
+        Tile("p0", "Q p0", "A", "misc", 0.1, "P0"),
+    ]
+    text = build(*tiles).text
+    assert re.findall(r"Q: Q (\w+)", text) == ["p0", "first", "second", "low", "nan", "p2"]
+
+
+def test_row_2_equality_fits_and_one_token_less_does_not() -> None:
+    """4.2: measured to the byte, separators counted."""
+    tiles = [Tile(f"t{n}", f"Question {n}?", "x" * (n + 3), "d", 1 - n / 10) for n in range(7)]
+    whole = build(*tiles, system_prefix="Prefix.", max_tokens=BIG)
+    exact = whole.stats.total_tokens
+    assert build(*tiles, system_prefix="Prefix.", max_tokens=exact).text == whole.text
+    less = build(*tiles, system_prefix="Prefix.", max_tokens=exact - 1)
+    assert less.stats.tiles_included == 6
+    assert less.stats.excluded == 1
+
+
+def test_row_2_too_big_is_skipped_and_the_next_is_tried() -> None:
+    """4.2: a giant does not keep a small one out."""
+    made = build(
+        Tile("big", "A" * 20_000, "B" * 20_000, "x", 0.9), Tile("small", "Q?", "A.", "y", 0.5), max_tokens=100
+    )
+    assert (made.stats.tiles_included, made.stats.excluded) == (1, 1)
+    assert "Q: Q?" in made.text
+    fates = {decision.id: decision.status for decision in made.report.decisions}
+    assert (fates["big"], fates["small"]) == ("dropped", "included")
+
+
+def test_row_2_a_prefix_larger_than_the_budget_is_an_error_that_names_it() -> None:
+    """4.2: what is left is never negative; prefix and query can't be dropped."""
+    with pytest.raises(BudgetExceeded) as caught:
+        build(ONE, system_prefix="p" * 400, max_tokens=50)
+    assert caught.value.sections == ("system", "query")
+
+
+def test_row_2_room_is_kept_for_the_warning_that_would_follow() -> None:
+    """4.2: a tile goes in only if the warnings that follow it fit as well."""
+    critical = Tile("gap", "Critical " * 40, "Answer " * 40, "unsafe", 0.1, "P0")
+    small = Tile("ok", "Fine?", "Yes.", "safe", 0.9)
+    tile = "[safe]Q: Fine?\nA: Yes."
+    rest = "## Deadband Warnings\n\n- ⚠️ P0 gap: no coverage for [unsafe]\n\nQuery: test"
+    exact = len(f"{tile}\n\n{rest}".encode()) // 4
+    assert build(critical, small, max_tokens=exact).text == f"{tile}\n\n{rest}"
+    assert build(critical, small, max_tokens=exact - 1).text == rest
+
+
+@pytest.mark.parametrize(
+    ("form", "domain", "expected"),
+    [
+        ("structured", True, "[flux]Q: What is flux?\nA: Bytecode runtime."),
+        ("structured", False, "Q: What is flux?\nA: Bytecode runtime."),
+        ("markdown", True, "## What is flux? (flux)\n\nBytecode runtime."),
+        ("markdown", False, "## What is flux?\n\nBytecode runtime."),
+        ("json", True, '[{"id":"t1","q":"What is flux?","a":"Bytecode runtime.","score":0.900}]'),
+        ("json", False, '[{"id":"t1","q":"What is flux?","a":"Bytecode runtime.","score":0.900}]'),
+        ("compact", True, "t1: 0.90 | What is flux? → Bytecode runtime."),
+        ("compact", False, "t1: 0.90 | What is flux? → Bytecode runtime."),
+    ],
+)
+def test_row_3_formats(form: str, domain: bool, expected: str) -> None:
+    """4.3: include_domain matters to the first two; parts joined by a blank line, the query last."""
+    made = build(ONE, format=form, include_domain=domain, system_prefix="You are PLATO.")
+    assert made.text == f"You are PLATO.\n\n{expected}\n\nQuery: test"
+
+
+def test_row_3_json_is_a_valid_array_whatever_stands_in_the_tiles() -> None:
+    """4.3: quotes, line breaks, NaN."""
+    tiles = [
+        Tile('a"b', 'say "hi"\n', "back\\slash \u0001 漢", "d", 0.85),
+        Tile("t2", "Q", "A", "d", math.nan),
+        Tile("t3", "Q", "A", "d", math.inf, "P1"),
+    ]
+    array = json.loads(build(*tiles, format="json").text.removesuffix("\n\nQuery: test"))
+    assert [entry["id"] for entry in array] == ["t3", 'a"b', "t2"]
+    assert array[1] == {"id": 'a"b', "q": 'say "hi"\n', "a": "back\\slash \u0001 漢", "score": 0.85}
+    assert array[2]["score"] is None
+
+
+@pytest.mark.parametrize("form", ["structured", "markdown", "json", "compact"])
+def test_row_3_no_tiles_leave_the_query(form: str) -> None:
+    """4.3: the query stands last, also with no tiles."""
+    made = build(format=form)
+    assert made.text == "Query: test"
+    assert made.stats.tiles_included == 0
+
+
+GAP = (
+    Tile("safe", "Safe topic question here", "Safe answer here", "safe_domain", 0.9),
+    Tile("gap", "Critical safety question " * 10, "Critical answer", "unsafe_domain", 0.1, "P0"),
+)
+
+
+def test_row_4_a_p0_domain_without_an_included_tile_is_warned_of() -> None:
+    """4.4: after the tiles, before the query."""
+    made = build(*GAP, max_tokens=50)
+    assert made.stats.excluded == 1
+    assert made.stats.deadband_tokens > 0
+    assert made.text == (
+        "[safe_domain]Q: Safe topic question here\nA: Safe answer here\n\n"
+        "## Deadband Warnings\n\n- ⚠️ P0 gap: no coverage for [unsafe_domain]\n\nQuery: test"
+    )
+
+
+def test_row_4_it_is_the_included_tiles_that_cover_not_the_first_ones_given() -> None:
+    """4.4: where the seed counts the first N as they came; here the one left out came first."""
+    made = build(*reversed(GAP), max_tokens=50)
+    assert "no coverage for [unsafe_domain]" in made.text
+    covered = build(*GAP, Tile("also", "Q", "A", "unsafe_domain", 0.0), max_tokens=60)
+    assert "Deadband" not in covered.text
+    assert covered.stats.deadband_tokens == 0
+
+
+def test_row_4_warnings_are_unique_and_sorted() -> None:
+    """4.4: one line a domain."""
+    tiles = [Tile(f"t{n}", "Q" * 400, "A", domain, 0.1, "P0") for n, domain in enumerate("bacab")]
+    lines = re.findall(r"\[(.)\]", build(*tiles, max_tokens=80).text)
+    assert lines == ["a", "b", "c"]
+
+
+def test_row_4_also_when_nothing_was_included() -> None:
+    """4.4: the seed stays silent there."""
+    made = build(GAP[1], max_tokens=40)
+    assert made.stats.tiles_included == 0
+    assert "no coverage for [unsafe_domain]" in made.text
+
+
+def test_row_4_none_when_disabled_or_covered() -> None:
+    """4.4: no heading either."""
+    for made in (build(*GAP, max_tokens=50, inject_deadband=False), build(*GAP, max_tokens=BIG)):
+        assert "Deadband" not in made.text
+        assert made.stats.deadband_tokens == 0
+
+
+def test_more_gaps_than_there_is_room_for_are_counted_and_reported() -> None:
+    """A thousand warnings never crowd out everything, and never silently go."""
+    tiles = [Tile(f"t{n}", f"What of {n}?", "This.", f"domain-{n:04}", 0.5, "P0") for n in range(1_000)]
+    made = build(*tiles, max_tokens=400)
+    assert made.stats.tiles_included > 0
+    lines = re.findall(r"no coverage for \[domain-\d+\]", made.text)
+    more = re.search(r"no coverage for (\d+) more domains", made.text)
+    assert more is not None
+    assert made.stats.tiles_included + len(lines) + int(more[1]) == 1_000
+    assert "1,000 domains have P0 tiles" in made.report.warnings[0]
+    assert made.stats.total_tokens <= 400
+
+
+def test_row_5_ten_figures_that_add_up() -> None:
+    """4.5: total = system + tile + deadband + query; p0+p1+p2 = included; included + excluded = n."""
+    assert len(TileStats.__slots__) == 10
+    made = TilePrompt().assemble(EXAMPLE)
+    stats = made.stats
+    assert stats.total_tokens == (
+        stats.system_tokens + stats.tile_tokens + stats.deadband_tokens + stats.query_tokens
+    )
+    assert stats.total_tokens == get_counter("bytes4_floor").count(made.text)
+    assert stats.system_tokens == len("You answer questions about a plant.") // 4
+    assert (stats.p0_count, stats.p1_count, stats.p2_count) == (1, 1, 1)
+    assert (stats.tiles_included, stats.excluded) == (3, 1)
+    assert made.to_json()["stats"]["tiles_included"] == 3
+
+
+TILES = st.lists(
+    st.builds(
+        Tile,
+        st.text(max_size=4),
+        st.text(st.sampled_from('aé漢"\\\n [😀\ud800'), max_size=30),
+        st.text(max_size=60),
+        st.sampled_from(["a", "b", "ünï", "d\nd", ""]),
+        st.floats(allow_nan=True),
+        st.sampled_from(["P0", "P1", "P2"]),
+    ),
+    max_size=8,
+)
+
+
+@settings(max_examples=100)
+@given(
+    TILES,
+    st.text(max_size=20),
+    st.integers(0, 150),
+    st.sampled_from(["structured", "markdown", "json", "compact"]),
+    st.booleans(),
+    st.sampled_from(["", "Prefix."]),
+    st.sampled_from(["bytes4_floor", "chars", "chars4_ceil", "estimate"]),
+)
+def test_whatever_the_tiles_the_prompt_is_bounded_adds_up_and_leaves_out_only_what_does_not_fit(
+    tiles: list[Tile], query: str, most: int, form: Any, deadband: bool, prefix: str, counter: str
+) -> None:
+    """Never over budget, deterministic, inputs untouched; and with a counter that adds up, exactly what comes
+    of writing the whole prompt out for every tile that is tried."""
+    config = TileConfig(most, deadband, form, prefix, counter=get_counter(counter))
+    asked = TileInput(query, tuple(tiles), config)
+    before = copy.deepcopy(asked.tiles)
+    try:
+        made = TilePrompt().assemble(asked)
+    except BudgetExceeded as error:
+        refused = set(error.sections)
+    else:
+        refused = set()
+    if refused:
+        assert refused <= {"system", "query"}
+        return
+    stats = made.stats
+    assert config.counter.count(made.text) == stats.total_tokens <= most
+    assert stats.p0_count + stats.p1_count + stats.p2_count == stats.tiles_included
+    assert stats.tiles_included + stats.excluded == len(tiles)
+    assert made.text.endswith(f"Query: {query}")
+    assert TilePrompt().assemble(asked).to_json() == made.to_json()
+    assert repr(asked.tiles) == repr(before)
+    if form == "json" and stats.tiles_included:
+        array = next(section.text for section in made.sections if section.id == "tiles")
+        assert len(json.loads(array)) == stats.tiles_included
+    if counter != "estimate" and not made.report.warnings:
+        assert made.text == _by_trying(asked)
+
+
+def _by_trying(asked: TileInput) -> str:
+    """The same prompt, by writing all of it out for every tile that is tried."""
+    config = asked.config
+    ranked = sorted(
+        asked.tiles,
+        key=lambda tile: (
+            tile.priority,
+            math.isnan(tile.score),
+            0.0 if math.isnan(tile.score) else -tile.score,
+        ),
+    )
+
+    alone = [build(tile, **_plain(config)).text.removesuffix("\n\nQuery: test") for tile in ranked]
+
+    def written(places: list[int]) -> str:
+        texts = [alone[place] for place in places]
+        if config.format == "json" and texts:
+            texts = ["[" + ",".join(text[1:-1] for text in texts) + "]"]
+        covered = {ranked[place].domain for place in places}
+        bare = {tile.domain for tile in asked.tiles if tile.priority == "P0"} - covered
+        lines = [f"- ⚠️ P0 gap: no coverage for [{' '.join(domain.splitlines())}]" for domain in sorted(bare)]
+        gaps = "\n".join(["## Deadband Warnings\n", *lines]) if lines and config.inject_deadband else ""
+        return "\n\n".join(filter(None, [config.system_prefix, *texts, gaps, f"Query: {asked.query}"]))
+
+    everything = list(range(len(ranked)))
+    if config.counter.count(written(everything)) <= config.max_tokens:
+        return written(everything)
+    chosen: list[int] = []
+    for place in everything:
+        if config.counter.count(written([*chosen, place])) <= config.max_tokens:
+            chosen.append(place)
+    return written(chosen)
+
+
+def _plain(config: TileConfig) -> dict[str, Any]:
+    return {"max_tokens": BIG, "format": config.format, "include_domain": config.include_domain}
+
+
+def test_plain_data_is_read_and_what_is_wrong_is_named_by_its_path() -> None:
+    before = copy.deepcopy(EXAMPLE)
+    assert TilePrompt().assemble(EXAMPLE).text == TilePrompt().assemble(TileInput.from_json(EXAMPLE)).text
+    assert before == EXAMPLE
+    good = {"id": "t", "question": "q", "answer": "a", "domain": "d", "score": 1, "priority": "P0"}
+    assert TileInput.from_json({"query": "q", "tiles": [good]}).tiles == (
+        Tile("t", "q", "a", "d", 1.0, "P0"),
+    )
+    for wrong, path in (
+        ({"tiles": []}, "$.query"),
+        ({"query": "q", "tiles": [good, {**good, "score": "high"}]}, "$.tiles[1].score"),
+        ({"query": "q", "tiles": [{**good, "priority": "P3"}]}, "$.tiles[0].priority"),
+        ({"query": "q", "tiles": [{"id": "t"}]}, "$.tiles[0].question"),
+        ({"query": "q", "tiles": [3]}, "$.tiles[0]"),
+        ({"query": "q", "config": {"max_tokens": -1}}, "$.config.max_tokens"),
+        ({"query": "q", "config": {"format": "xml"}}, "$.config.format"),
+        ({"query": "q", "config": {"inject_deadband": "yes"}}, "$.config.inject_deadband"),
+    ):
+        with pytest.raises(InputError) as caught:
+            TilePrompt().assemble(wrong)
+        assert caught.value.path == path
+    odd = TilePrompt().assemble({"query": "q", "config": {"max_token": 9}})
+    assert "$.config.max_token is not known" in odd.report.warnings[0]

@@ -1,0 +1,416 @@
+"""Limits and the tree-wide ledger: nothing is spent that was not reserved."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlm.accounting.budget import STOP_REASONS, Budget, Reservation
+from rlm.errors import BudgetExhausted, ConfigurationError
+from rlm.settings import Limits
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def counted(budget: Budget) -> dict[str, dict[str, float]]:
+    return {name: line for name, line in budget.used().items() if name != "seconds"}
+
+
+def exhausted(budget: Budget, *, calls: int = 1, tokens: int = 0, cost_usd: float | None = 0.0) -> str:
+    before = counted(budget)
+    with pytest.raises(BudgetExhausted) as caught:
+        budget.reserve(calls=calls, tokens=tokens, cost_usd=cost_usd)
+    assert "\n" not in str(caught.value)
+    assert f"limits.{caught.value.limit}" in str(caught.value)
+    assert counted(budget) == before
+    return caught.value.limit
+
+
+def test_the_defaults() -> None:
+    """driver.md 4.7."""
+    assert Limits() == Limits(30, 1, 1_000, 10_000_000, 5.0, 1_800.0, 120.0, 16, 3)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("rounds", 0),
+        ("rounds", 2.5),
+        ("rounds", True),
+        ("depth", -1),
+        ("sub_calls", -1),
+        ("tokens", "many"),
+        ("cost_usd", -0.01),
+        ("cost_usd", math.nan),
+        ("seconds", 0),
+        ("seconds", math.inf),
+        ("cell_seconds", -1.0),
+        ("concurrency", 0),
+        ("violations", None),
+    ],
+)
+def test_an_impossible_limit_is_named(name: str, value: object) -> None:
+    """driver.md 4.7: one line that names the field and what it takes."""
+    with pytest.raises(ConfigurationError, match=rf"^limits\.{name} is .*; give a "):
+        Limits(**{name: value})
+
+
+def test_zero_is_a_limit_where_it_makes_sense() -> None:
+    """driver.md 4.7: no sub-RLMs, no children, nothing that costs."""
+    budget = Budget(Limits(depth=0, sub_calls=0, cost_usd=0))
+    assert exhausted(budget) == "sub_calls"
+    assert exhausted(budget, calls=0, cost_usd=0.000001) == "cost_usd"
+    budget.settle(budget.reserve(calls=0, tokens=10, cost_usd=0.0), tokens=10, cost_usd=0.0)
+
+
+def test_a_call_is_reserved_then_settled() -> None:
+    """driver.md 4.2: before sending the estimate counts, afterwards what the provider said."""
+    budget = Budget(Limits(sub_calls=2, tokens=1_000, cost_usd=1.0))
+    held = budget.reserve(tokens=600, cost_usd=0.7)
+    assert budget.used()["tokens"] == {"used": 0, "limit": 1_000, "left": 400}
+    assert exhausted(budget, tokens=401) == "tokens"
+    assert exhausted(budget, cost_usd=0.31) == "cost_usd"
+    budget.settle(held, tokens=100, cost_usd=0.1)
+    assert budget.used()["tokens"] == {"used": 100, "limit": 1_000, "left": 900}
+    assert budget.used()["cost_usd"] == {"used": 0.1, "limit": 1.0, "left": 0.9}
+    assert budget.used()["sub_calls"] == {"used": 1, "limit": 2, "left": 1}
+    assert budget.remaining()["tokens"] == 900
+    assert set(budget.remaining()) == set(budget.used())
+    budget.reserve(tokens=900, cost_usd=0.9)
+    assert exhausted(budget) == "sub_calls"
+
+
+def test_a_release_gives_everything_back_and_may_follow_a_settle() -> None:
+    """driver.md 4.2: a call that was never made costs nothing; `finally: release` is always safe."""
+    budget = Budget(Limits(sub_calls=1, tokens=10))
+    held = budget.reserve(tokens=10, cost_usd=1.0)
+    budget.release(held)
+    budget.release(held)
+    again = budget.reserve(tokens=10, cost_usd=1.0)
+    budget.settle(again, tokens=4, cost_usd=0.5)
+    budget.release(again)
+    assert budget.remaining()["tokens"] == 6
+    with pytest.raises(ValueError, match="settled or released before"):
+        budget.settle(again, tokens=4, cost_usd=0.5)
+
+
+def test_negative_amounts_are_a_mistake_of_the_caller() -> None:
+    budget = Budget(Limits())
+    for amounts in ({"tokens": -1, "cost_usd": 0.0}, {"tokens": 1, "cost_usd": -0.1}):
+        with pytest.raises(ValueError, match="negative"):
+            budget.reserve(**amounts)
+
+
+def test_money_does_not_drift() -> None:
+    """driver.md 4.2: ten dimes are a dollar, neither more nor less."""
+    budget = Budget(Limits(cost_usd=1.0))
+    for _ in range(10):
+        budget.settle(budget.reserve(tokens=1, cost_usd=0.1), tokens=1, cost_usd=0.1)
+    assert budget.used()["cost_usd"] == {"used": 1.0, "limit": 1.0, "left": 0}
+    assert exhausted(budget, cost_usd=0.000_000_001) == "cost_usd"
+
+
+def test_with_an_unknown_price_the_token_cap_holds() -> None:
+    """driver.md 4.7: the run can say that its cost is not known."""
+    budget = Budget(Limits(tokens=100))
+    assert budget.cost_known
+    held = budget.reserve(tokens=60, cost_usd=None)
+    assert not budget.cost_known
+    budget.settle(held, tokens=60, cost_usd=None)
+    assert budget.used()["cost_usd"]["used"] == 0
+    assert exhausted(budget, tokens=41, cost_usd=None) == "tokens"
+
+
+def test_a_price_unknown_only_afterwards_charges_the_estimate() -> None:
+    """driver.md 4.7."""
+    budget = Budget(Limits())
+    budget.settle(budget.reserve(tokens=1, cost_usd=0.25), tokens=1, cost_usd=None)
+    assert budget.used()["cost_usd"]["used"] == 0.25
+    assert not budget.cost_known
+
+
+def test_rounds_keep_the_last_one_back() -> None:
+    """driver.md 2.4: one last root round is reserved from the start."""
+    budget = Budget(Limits(rounds=3))
+    assert [budget.begin_round(), budget.begin_round()] == [1, 2]
+    with pytest.raises(BudgetExhausted) as caught:
+        budget.begin_round()
+    assert caught.value.limit == "rounds"
+    budget.take_last_round(tokens=1, cost_usd=0.0)
+    assert budget.rounds == 3
+    assert budget.remaining()["rounds"] == 0
+    with pytest.raises(BudgetExhausted):
+        budget.take_last_round(tokens=1, cost_usd=0.0)
+
+
+def test_ordinary_calls_cannot_eat_the_last_round() -> None:
+    """driver.md 2.4: whatever limit is reached, the root can be asked once more."""
+    clock = Clock()
+    budget = Budget(Limits(tokens=1_000, cost_usd=1.0, seconds=60), clock=clock)
+    budget.hold_last_round(tokens=300, cost_usd=0.4)
+    assert exhausted(budget, tokens=701) == "tokens"
+    assert exhausted(budget, cost_usd=0.61) == "cost_usd"
+    budget.settle(budget.reserve(tokens=700, cost_usd=0.6), tokens=700, cost_usd=0.6)
+    assert exhausted(budget, tokens=1) == "tokens"
+    clock.now += 61
+    assert budget.last_round_room() == (300, 0.4)
+    last = budget.take_last_round(tokens=300, cost_usd=0.4)
+    assert (last.calls, last.tokens, last.cost_usd) == (0, 300, 0.4)
+    budget.settle(last, tokens=250, cost_usd=0.3)
+    assert budget.used()["tokens"]["used"] == 950
+
+
+def test_the_hold_grows_with_the_conversation_while_there_is_room() -> None:
+    """driver.md 2.4: without room for a longer last round the former hold stays."""
+    budget = Budget(Limits(tokens=1_000))
+    budget.hold_last_round(tokens=300, cost_usd=0.0)
+    held = budget.reserve(tokens=500, cost_usd=0.0)
+    budget.hold_last_round(tokens=500, cost_usd=0.0)
+    with pytest.raises(BudgetExhausted) as caught:
+        budget.hold_last_round(tokens=501, cost_usd=0.0)
+    assert caught.value.limit == "tokens"
+    budget.settle(held, tokens=500, cost_usd=0.0)
+    assert budget.last_round_room()[0] == 500
+    assert budget.take_last_round(tokens=500, cost_usd=0.0).tokens == 500
+
+
+def test_time_runs_out() -> None:
+    """driver.md 4.7: seconds by the clock, from the start of the run."""
+    clock = Clock()
+    budget = Budget(Limits(seconds=60), clock=clock)
+    clock.now += 59
+    budget.reserve(tokens=1, cost_usd=0.0)
+    assert budget.begin_round() == 1
+    assert budget.used()["seconds"] == {"used": 59, "limit": 60, "left": 1}
+    assert budget.seconds_left == 1
+    clock.now += 1
+    assert budget.seconds_left == 0
+    assert exhausted(budget) == "seconds"
+    with pytest.raises(BudgetExhausted) as caught:
+        budget.begin_round()
+    assert caught.value.limit == "seconds"
+    clock.now += 100
+    assert budget.remaining()["seconds"] == 0
+
+
+def test_only_limits_with_under_a_quarter_left_are_low() -> None:
+    """driver.md 2.2: feedback names a limit once under 25 % of it is left."""
+    clock = Clock()
+    budget = Budget(Limits(rounds=4, sub_calls=0, tokens=100, seconds=100), clock=clock)
+    budget.settle(budget.reserve(calls=0, tokens=75, cost_usd=0.0), tokens=75, cost_usd=0.0)
+    clock.now += 75
+    for _ in range(3):
+        budget.begin_round()
+    assert budget.low() == ()
+    clock.now += 0.1
+    budget.settle(budget.reserve(calls=0, tokens=1, cost_usd=4.0), tokens=1, cost_usd=4.0)
+    assert set(budget.low()) == {"seconds", "tokens", "cost_usd"}
+
+
+def test_a_sub_rlm_cannot_outspend_what_is_left() -> None:
+    """driver.md 4.7: one ledger for the whole tree, rounds for each RLM."""
+    root = Budget(Limits(rounds=2, tokens=1_000))
+    root.hold_last_round(tokens=100, cost_usd=0.0)
+    root.begin_round()
+    sub = root.branch()
+    assert sub.begin_round() == 1
+    sub.hold_last_round(tokens=200, cost_usd=0.0)
+    assert exhausted(sub, tokens=701) == "tokens"
+    sub.settle(sub.reserve(tokens=700, cost_usd=0.0), tokens=700, cost_usd=0.0)
+    assert exhausted(root, tokens=1) == "tokens"
+    sub.close()
+    sub.close()
+    assert root.remaining()["tokens"] == 200
+    assert sub.used()["tokens"] == root.used()["tokens"]
+    assert (root.rounds, sub.rounds) == (1, 1)
+    root.take_last_round(tokens=100, cost_usd=0.0)
+
+
+def test_a_sub_rlm_has_no_last_round_that_nobody_has_room_for() -> None:
+    """driver.md 4.7: the root may overspend a limit by its one last call, not each sub-RLM of its tree."""
+    root = Budget(Limits(tokens=1_000))
+    root.hold_last_round(tokens=100, cost_usd=0.0)
+    subs = [root.branch() for _ in range(3)]
+    for sub in subs[:2]:
+        sub.hold_last_round(tokens=300, cost_usd=0.0)
+        sub.begin_round()
+    with pytest.raises(BudgetExhausted):
+        subs[2].hold_last_round(tokens=301, cost_usd=0.0)
+    with pytest.raises(BudgetExhausted):  # it did not begin: there is nothing it could tell
+        subs[2].take_last_round(tokens=200, cost_usd=0.0)
+    assert subs[0].last_round_room()[0] == 600
+    subs[0].settle(subs[0].take_last_round(tokens=600, cost_usd=0.0), tokens=600, cost_usd=0.0)
+    with pytest.raises(BudgetExhausted) as caught:
+        subs[1].take_last_round(tokens=301, cost_usd=0.0)
+    assert caught.value.limit == "tokens"
+    subs[1].settle(subs[1].take_last_round(tokens=300, cost_usd=0.0), tokens=300, cost_usd=0.0)
+    root.take_last_round(tokens=2_000, cost_usd=0.0)
+
+
+def test_every_limit_that_can_run_out_has_a_stop_reason() -> None:
+    """driver.md 2.4."""
+    assert set(STOP_REASONS) == set(Budget(Limits()).used())
+
+
+async def test_500_children_racing_for_the_last_dollar() -> None:
+    """driver.md 4.2: no overspending by more than one call's estimate error."""
+    budget = Budget(Limits(cost_usd=1.0))
+    slots = asyncio.Semaphore(16)
+    dice = random.Random(7)
+    worst_error = 0.002
+    refused: list[str] = []
+
+    async def child() -> None:
+        async with slots:
+            try:
+                held = budget.reserve(tokens=1_000, cost_usd=0.008)
+            except BudgetExhausted as error:
+                refused.append(error.limit)
+                return
+            for _ in range(dice.randrange(1, 9)):
+                await asyncio.sleep(0)
+            budget.settle(held, tokens=1_000, cost_usd=0.008 + dice.choice([worst_error, 0]))
+
+    await asyncio.gather(*(child() for _ in range(500)))
+    spent = budget.used()["cost_usd"]["used"]
+    assert set(refused) == {"cost_usd"}
+    assert 0.9 < spent <= 1.0 + worst_error
+
+
+operations = st.lists(
+    st.tuples(
+        st.sampled_from(["reserve", "settle", "release", "hold", "last"]),
+        st.integers(0, 40),
+        st.integers(0, 20),
+        st.integers(0, 3),
+    ),
+    max_size=80,
+)
+
+
+@given(operations)
+def test_however_calls_interleave_the_sums_stay_within_the_limits(
+    steps: list[tuple[str, int, int, int]],
+) -> None:
+    """driver.md 4.2: used + reserved + held never passes a limit, but by calls that took more than their
+    estimate; the ledger agrees with a plain model of it."""
+    budget = Budget(Limits(sub_calls=20, tokens=200, cost_usd=2.0))
+    open_calls: list[Reservation] = []
+    used_calls = used_tokens = overrun = held = 0
+    taken = False
+    for what, amount, error, choice in steps:
+        if what == "reserve":
+            try:
+                open_calls.append(budget.reserve(tokens=amount, cost_usd=amount / 100))
+            except BudgetExhausted:
+                pass
+            else:
+                total = used_tokens + held + sum(call.tokens for call in open_calls)
+                assert amount == 0 or total <= 200
+        elif what == "hold" and not taken:
+            try:
+                budget.hold_last_round(tokens=amount, cost_usd=amount / 100)
+                held = amount
+            except BudgetExhausted:
+                pass
+        elif what == "last" and not taken:
+            taken = True
+            tokens = min(amount, budget.last_round_room()[0])
+            open_calls.append(budget.take_last_round(tokens=tokens, cost_usd=tokens / 100))
+            held = 0
+        elif what in {"settle", "release"} and open_calls:
+            call = open_calls.pop(choice % len(open_calls))
+            if what == "settle":
+                took = max(0, call.tokens - 10 + error)
+                budget.settle(call, tokens=took, cost_usd=took / 100)
+                used_tokens += took
+                used_calls += call.calls
+                overrun += max(0, took - call.tokens)
+            else:
+                budget.release(call)
+        reserved = sum(call.tokens for call in open_calls)
+        assert used_tokens + reserved + held <= 200 + overrun
+        assert used_calls + sum(call.calls for call in open_calls) <= 20
+        report = budget.used()
+        assert report["tokens"]["used"] == used_tokens
+        assert report["tokens"]["left"] == max(0, 200 - used_tokens - reserved - held)
+        assert report["cost_usd"]["left"] == pytest.approx(report["tokens"]["left"] / 100, abs=1e-9)
+        assert report["sub_calls"]["used"] == used_calls
+
+
+def test_what_a_share_spends_counts_above_and_must_have_room_in_both() -> None:
+    """A research's questions: each within its share, all within the limits of the whole."""
+    whole = Budget(Limits(sub_calls=10, tokens=1_000, cost_usd=1.0))
+    one = whole.share(Limits(sub_calls=4, tokens=600, cost_usd=0.5))
+    other = whole.share(Limits(sub_calls=4, tokens=600, cost_usd=0.5))
+    held = one.reserve(tokens=500, cost_usd=0.4)
+    assert whole.remaining()["tokens"] == 500
+    assert exhausted(one, tokens=200) == "tokens"
+    assert exhausted(other, tokens=550) == "tokens"
+    one.settle(held, tokens=100, cost_usd=0.1)
+    assert (whole.used()["tokens"]["used"], one.used()["tokens"]["used"]) == (100, 100)
+    assert other.used()["tokens"]["used"] == 0
+    assert whole.used()["sub_calls"]["used"] == 1
+    other.release(other.reserve(tokens=600, cost_usd=None))
+    assert not whole.cost_known
+    assert whole.remaining()["tokens"] == 900
+
+
+def test_a_shares_time_ends_with_that_of_the_whole() -> None:
+    clock = Clock()
+    whole = Budget(Limits(seconds=100), clock=clock)
+    clock.now += 60
+    share = whole.share(Limits(seconds=70))
+    assert share.remaining()["seconds"] == 40
+    clock.now += 41
+    assert exhausted(share) == "seconds"
+
+
+def test_a_share_that_is_restored_is_not_charged_twice() -> None:
+    """What an earlier process spent is in the whole's account already."""
+    whole = Budget(Limits(tokens=1_000))
+    whole.restore(calls=2, tokens=300, cost_usd=0.0, cost_known=True)
+    share = whole.share(Limits(tokens=400))
+    share.restore(calls=2, tokens=300, cost_usd=0.0, cost_known=True)
+    assert share.remaining()["tokens"] == 100
+    assert whole.remaining()["tokens"] == 700
+
+
+@given(data=st.data())
+def test_no_shares_overspend_the_whole(data: st.DataObject) -> None:
+    """Whatever is reserved, settled within what was reserved, and released in whatever order."""
+    whole = Budget(Limits(sub_calls=20, tokens=1_000, cost_usd=1.0))
+    shares = [whole.share(Limits(sub_calls=9, tokens=500, cost_usd=0.5)) for _ in range(3)]
+    shares += [shares[0].branch()]
+    open_: list[tuple[Budget, Reservation]] = []
+    spent = 0
+    for _ in range(data.draw(st.integers(1, 30))):
+        if open_ and data.draw(st.booleans()):
+            budget, held = open_.pop(data.draw(st.integers(0, len(open_) - 1)))
+            if data.draw(st.booleans()):
+                took = data.draw(st.integers(0, held.tokens))
+                budget.settle(held, tokens=took, cost_usd=0.0)
+                spent += took
+            else:
+                budget.release(held)
+            continue
+        budget = data.draw(st.sampled_from(shares))
+        try:
+            open_.append((budget, budget.reserve(tokens=data.draw(st.integers(0, 400)), cost_usd=0.01)))
+        except BudgetExhausted:
+            assert budget.remaining()["tokens"] < 400 or budget.remaining()["sub_calls"] < 1
+    assert whole.used()["tokens"]["used"] == spent <= 1_000
+    assert all(share.used()["tokens"]["used"] <= 500 for share in shares)
+    in_flight = sum(held.tokens for _, held in open_)
+    assert whole.remaining()["tokens"] == 1_000 - spent - in_flight

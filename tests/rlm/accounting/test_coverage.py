@@ -1,0 +1,179 @@
+"""Sets of spans, and the coverage of a run."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlm.accounting import coverage
+from rlm.accounting.coverage import CoverageLedger
+from rlm.accounting.intervals import IntervalSet
+from rlm.results import Coverage, Span
+
+SIZE = 60
+spans = st.lists(
+    st.tuples(st.integers(-5, SIZE + 5), st.integers(-5, SIZE + 5)).map(lambda pair: Span(*pair))
+)
+
+
+def positions(some: list[Span]) -> set[int]:
+    return {position for start, end in some for position in range(start, end)}
+
+
+def runs_of(some: set[int]) -> list[Span]:
+    """Maximal runs of consecutive integers: the plain model of an interval set."""
+    starts = sorted(position for position in some if position - 1 not in some)
+    ends = sorted(position + 1 for position in some if position + 1 not in some)
+    return [Span(*pair) for pair in zip(starts, ends, strict=True)]
+
+
+@pytest.mark.parametrize("block", [1, 2, 512])
+@given(spans, st.tuples(st.integers(-9, 70), st.integers(-9, 70)))
+def test_an_interval_set_is_a_set_of_integers(block: int, some: list[Span], within: tuple[int, int]) -> None:
+    """driver.md 5.2: spans are disjoint, sorted and apart; total, gaps, contains as for sets, however many
+    blocks they stand in."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(coverage, "_BLOCK", block)
+        held = IntervalSet(some)
+    assert list(held) == runs_of(positions(some))
+    assert (len(held), held.total()) == (len(list(held)), len(positions(some)))
+    wanted = Span(*within)
+    assert list(held.gaps(wanted)) == runs_of(positions([wanted]) - positions(some))
+    assert held.contains(wanted) == (positions([wanted]) <= positions(some))
+
+
+def test_thousands_of_spans_in_any_order_are_a_set_of_integers() -> None:
+    """driver.md 5.2: blocks are split, emptied and joined as spans of all sizes come."""
+    chooser = random.Random(5)
+    held, plain = IntervalSet(), set[int]()
+    for _ in range(6_000):
+        start = chooser.randrange(100_000)
+        end = start + chooser.choice([1, 2, 5, 9, chooser.randrange(400) if chooser.random() < 0.02 else 3])
+        held.add(start, end)
+        plain.update(range(start, end))
+    assert list(held) == runs_of(plain)
+    assert (len(held), held.total()) == (len(runs_of(plain)), len(plain))
+    assert list(held.gaps(Span(0, 110_000))) == runs_of(set(range(110_000)) - plain)
+    held.add(10, 99_990)
+    assert len(held) < 10
+
+
+@given(spans, st.integers(1, 5))
+def test_a_full_set_holds_less_and_never_more(some: list[Span], limit: int) -> None:
+    """driver.md 5.2: fragments beyond the limit are forgotten, the shortest first; nothing is invented."""
+    held = IntervalSet(some, limit=limit)
+    assert len(held) <= limit
+    assert positions(list(held)) <= positions(some)
+    assert held.total() == len(positions(list(held)))
+
+
+def test_a_flood_of_fragments_is_bounded_and_claims_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """driver.md 5.2, sandbox.md 5: a hostile kernel may report any number of spans."""
+    monkeypatch.setattr(coverage, "MAX_SPANS", 1_000)
+    monkeypatch.setattr(IntervalSet.__init__, "__kwdefaults__", {"limit": 1_000})
+    ledger = CoverageLedger(1_000_000)
+    for start in range(10):
+        ledger.note_read(Span(at, at + 1) for at in range(2 * start, 1_000_000, 20))
+        ledger.note_chunks(Span(at, at + 1) for at in range(2 * start, 1_000_000, 20))
+    report = ledger.report()
+    assert 0 < report.read_chars <= 1_000
+    assert (report.uncovered_chars, report.complete) == (1_000_000 - report.read_chars, False)
+    assert (report.chunks_processed, report.chunks_total) == (0, 500_000)
+    ledger.note_answered([Span(0, 1_000_000)])
+    assert ledger.report().complete
+    assert ledger.report().chunks_processed == 1_000
+
+
+@given(spans, spans, spans, spans, spans)
+def test_the_report_agrees_with_plain_sets(
+    read: list[Span], scanned: list[Span], sent: list[Span], answered: list[Span], failed: list[Span]
+) -> None:
+    """driver.md 5.2: complete ⇔ answered ∪ read = body; spans outside the body count for nothing."""
+    ledger = CoverageLedger(SIZE)
+    ledger.note_read(read)
+    ledger.note_scanned(scanned)
+    ledger.note_sent(sent)
+    ledger.note_failed(failed)
+    ledger.note_answered(answered)
+    body = set(range(SIZE))
+    seen = (positions(read) | positions(answered)) & body
+    assert ledger.report() == Coverage(
+        input_chars=SIZE,
+        read_chars=len(positions(read) & body),
+        scanned_chars=len(positions(scanned) & body),
+        sent_chars=len(positions(sent) & body),
+        answered_chars=len(positions(answered) & body),
+        failed_chars=len((positions(failed) - positions(answered)) & body),
+        complete=seen == body,
+        gaps=tuple(runs_of(body - seen)[:20]),
+        uncovered_chars=len(body - seen),
+    )
+
+
+def test_scanning_and_sending_alone_cover_nothing() -> None:
+    """driver.md 5.2: coverage is kept whatever the answer claims."""
+    ledger = CoverageLedger(10)
+    ledger.note_scanned([Span(0, 10)])
+    ledger.note_sent([Span(0, 10)])
+    report = ledger.report()
+    assert not report.complete
+    assert report.gaps == (Span(0, 10),)
+    ledger.note_answered([Span(0, 4)])
+    ledger.note_read([Span(4, 10)])
+    assert ledger.report().complete
+
+
+def test_an_empty_body_is_complete() -> None:
+    """driver.md 5.2: there is nothing to see in it, whatever a kernel says it read."""
+    ledger = CoverageLedger(0)
+    ledger.note_read([Span(0, 100)])
+    assert ledger.report() == Coverage(input_chars=0, complete=True)
+
+
+def test_only_the_first_gaps_are_listed() -> None:
+    """driver.md 5.2: a report stays small."""
+    ledger = CoverageLedger(1_000)
+    ledger.note_answered(Span(start, start + 1) for start in range(1, 1_000, 2))
+    gaps = ledger.report().gaps
+    assert len(gaps) == 20
+    assert gaps[0] == Span(0, 1)
+    assert gaps[-1] == Span(38, 39)
+
+
+def test_chunks_are_counted_once_however_often_they_are_asked() -> None:
+    """driver.md 5.2: chunks_processed of chunks_total for a batch over chunk(); asking the failed ones
+    again adds nothing to the total."""
+    ledger = CoverageLedger(100)
+    chunks = [Span(start, start + 10) for start in range(0, 100, 10)]
+    ledger.note_chunks(chunks)
+    ledger.note_answered(chunks[:7])
+    ledger.note_answered([Span(70, 75)])
+    ledger.note_failed(chunks[7:])
+    report = ledger.report()
+    assert (report.chunks_processed, report.chunks_total, report.failed_chars) == (7, 10, 25)
+    ledger.note_chunks(chunks[7:])
+    ledger.note_answered(chunks[7:])
+    report = ledger.report()
+    assert (report.chunks_processed, report.chunks_total, report.failed_chars) == (10, 10, 0)
+    assert report.complete
+
+
+def test_a_body_of_negative_size_is_a_mistake() -> None:
+    with pytest.raises(ValueError, match="at least 0"):
+        CoverageLedger(-1)
+
+
+def test_a_hundred_thousand_spans_in_any_order_are_kept() -> None:
+    """driver.md 5.2: without notice: none is forgotten."""
+    order = list(range(100_000))
+    random.Random(3).shuffle(order)
+    ledger = CoverageLedger(1_000_000)
+    ledger.note_read(Span(10 * number, 10 * number + 5) for number in order)
+    ledger.note_answered(Span(10 * number + 5, 10 * number + 9) for number in order)
+    report = ledger.report()
+    assert (report.read_chars, report.answered_chars) == (500_000, 400_000)
+    assert report.gaps[0] == Span(9, 10)
+    assert report.uncovered_chars == 100_000

@@ -1,0 +1,133 @@
+"""Answers of a given type. driver.md 3.16, surface.md Python."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+import pytest
+from pydantic import BaseModel, Field
+
+from rlm import Settings
+from rlm.answers.answer_type import AnswerType
+from rlm.answers.json_schema import SchemaError
+from rlm.errors import UsageError
+from rlm.results import RunResult
+from rlm.testing import ScriptedModel
+
+
+class Party(BaseModel):
+    name: str
+    share: float = Field(ge=0, le=1)
+
+
+class Contract(BaseModel):
+    title: str
+    parties: list[Party]
+
+
+@dataclass
+class Point:
+    x: int
+    y: int
+
+
+SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+GOOD = {"title": "Lease", "parties": [{"name": "A", "share": 0.5}]}
+
+
+@pytest.mark.parametrize(
+    ("given", "good", "bad", "place"),
+    [
+        (SCHEMA, {"n": 3}, {"n": "three"}, "'n'"),
+        (Contract, GOOD, {"title": "Lease", "parties": [{"name": "A", "share": 2}]}, "'share'"),
+        (Point, {"x": 1, "y": 2}, {"x": 1}, "'y'"),
+        (list[int], [1, 2], [1, "two"], "[1]"),
+        ({"name": "str", "age": "int"}, {"name": "A", "age": 3}, {"name": "A"}, "'age'"),
+    ],
+    ids=["JSON Schema", "pydantic model", "dataclass", "list", "names and types"],
+)
+def test_a_value_is_checked_and_the_place_of_a_fault_named(given, good, bad, place) -> None:
+    """driver.md 3.16: the value must match the run's schema if it has one."""
+    answer_type = AnswerType(given)
+    answer_type.check(good)
+    with pytest.raises(SchemaError) as fault:
+        answer_type.check(bad)
+    assert place in str(fault.value)
+
+
+def test_a_checked_value_becomes_the_callers_own_type() -> None:
+    assert AnswerType(Contract).parsed(GOOD) == Contract.model_validate(GOOD)
+    assert AnswerType(Point).parsed({"x": 1, "y": 2}) == Point(1, 2)
+    assert AnswerType(SCHEMA).parsed({"n": 3}) == {"n": 3}
+
+
+@pytest.mark.parametrize("given", [{"type": "nothing"}, object(), lambda: None, {"a": "not a type"}])
+def test_what_is_no_schema_is_refused_before_anything_is_spent(given) -> None:
+    with pytest.raises(UsageError, match="schema"):
+        AnswerType(given)
+
+
+def test_a_schema_fetches_nothing(provider_server) -> None:
+    """A `$ref` to elsewhere is never followed."""
+    answer_type = AnswerType({"$ref": f"{provider_server.url}/schema.json"})
+    with pytest.raises(SchemaError, match="nothing is fetched"):
+        answer_type.check(1)
+    assert provider_server.connections == 0
+
+
+async def test_a_wrong_value_is_refused_and_the_run_goes_on(run, block) -> None:
+    """driver.md 3.16: else ValueError, and the run goes on."""
+    model = ScriptedModel.of(
+        root=[block("peek(0, 3)\nfinalize({'n': 'three'})"), block("finalize({'n': 3})")]
+    )
+    result = await run(model, schema=SCHEMA)
+    assert (result.answer, result.parsed, result.rounds) == ({"n": 3}, {"n": 3}, 2)
+    told = model.requests[-1].messages[-1].content
+    assert "ValueError" in told
+    assert "'n'" in told
+
+
+async def test_the_root_is_told_the_schema(run, block) -> None:
+    model = ScriptedModel.of(root=[block(f"peek(0, 3)\nfinalize({GOOD!r})")])
+    result = await run(model, schema=Contract)
+    told = model.requests[0].messages[1].content
+    assert json.dumps(Contract.model_json_schema(), ensure_ascii=False) in told
+    assert result.parsed == Contract.model_validate(GOOD)
+    assert result.answer == GOOD
+
+
+async def test_the_typed_answer_survives_json(run, block) -> None:
+    model = ScriptedModel.of(root=[block(f"peek(0, 3)\nfinalize({GOOD!r})")])
+    result = await run(model, schema=Contract)
+    again = RunResult.from_json(json.loads(json.dumps(result.to_json())))
+    assert again == result
+    assert "parsed" not in result.to_json()
+
+
+async def test_a_wrong_value_is_no_answer_in_the_last_round_either(run, block) -> None:
+    from rlm import Limits
+
+    model = ScriptedModel.of(root=[block("peek(0, 3)\nfinalize('three')")] * 3)
+    result = await run(model, schema=SCHEMA, limits=Limits(rounds=2))
+    assert (result.answer, result.parsed, result.stop_reason) == (None, None, "rounds")
+
+
+async def test_a_direct_answer_has_the_type_too(run, block) -> None:
+    """driver.md 2.5: a short context is answered by one call, in the form that was asked for."""
+    model = ScriptedModel.of(direct='{"n": 3}\nEvidence:\n"one two three"')
+    result = await run(model, schema=SCHEMA, settings=Settings(strategy="direct"))
+    assert (result.answer, result.strategy) == ({"n": 3}, "direct")
+
+
+async def test_a_direct_answer_of_the_wrong_type_goes_on_as_an_rlm(run, block) -> None:
+    model = ScriptedModel.of(
+        direct='three\nEvidence:\n"one two three"', root=[block("peek(0, 3)\nfinalize({'n': 3})")]
+    )
+    result = await run(model, schema=SCHEMA, settings=Settings(strategy="auto"))
+    assert (result.answer, result.strategy) == ({"n": 3}, "rlm")
+
+
+async def test_extractive_says_at_once_that_it_has_no_types(run) -> None:
+    with pytest.raises(UsageError, match="plain text"):
+        await run("extractive", schema=SCHEMA)

@@ -1,0 +1,198 @@
+"""Quotes and citations against a real context file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from rlm.answers.citations import cite, quotes_in
+from rlm.results import Citation, Span
+from rlm.sandbox.context.writer import ContextFileWriter
+from rlm.sandbox.in_kernel.body.body import Body
+from rlm.sandbox.in_kernel.body.place_index import MessageHeader
+
+FIRST = "The first line.\nÜber alles: the kettle\n  whistled   at seven.\nNobody heard it.\n"
+SECOND = "A second document begins.\nThe kettle was cold by eight o'clock.\n"
+MakeBody = Callable[..., Body]
+
+
+@pytest.fixture
+def make_body(tmp_path: Path) -> Iterator[MakeBody]:
+    opened: list[Body] = []
+
+    def make(*documents: str) -> Body:
+        with ContextFileWriter(tmp_path / str(len(opened))) as writer:
+            for number, text in enumerate(documents):
+                writer.begin_document(f"d{number}.txt")
+                writer.write(text)
+                writer.end_document()
+            file = writer.finish()
+        opened.append(file.open())
+        return opened[-1]
+
+    yield make
+    for body in opened:
+        body.close()
+
+
+def test_a_citation_says_where_its_quote_stands(make_body: MakeBody) -> None:
+    """driver.md 5.3: quote, span, document, line within it (from 1), verified."""
+    body = make_body(FIRST, SECOND)
+    start = len(FIRST) + SECOND.index("The kettle")
+    end = len(FIRST + SECOND) - 1
+    wanted = Citation("[¹]", "The kettle was cold by eight o'clock.", start, end, "d1.txt", None, 2, True)
+    assert cite([Span(start, end)], "", body) == (wanted,)
+    assert cite(["The kettle was cold by eight o'clock."], "", body) == (wanted,)
+
+
+def test_white_space_is_folded(make_body: MakeBody) -> None:
+    """driver.md 5.3: a quote over a line break, written by a model with blanks, is verified at its place."""
+    body = make_body(FIRST, SECOND)
+    quote = "the kettle whistled\nat seven."
+    (citation,) = cite([quote], "", body)
+    assert (citation.verified, citation.quote, citation.line) == (True, quote, 2)
+    assert body.text(citation.start, citation.end) == "the kettle\n  whistled   at seven."
+
+
+def test_a_quote_that_is_not_there_is_not_verified(make_body: MakeBody) -> None:
+    """driver.md 5.3: shown as such, and without a place."""
+    body = make_body(FIRST, SECOND)
+    assert cite(["the kettle sang at seven", " \n"], "", body) == (
+        Citation("[¹]", "the kettle sang at seven", None, None, None, None, None, False),
+        Citation("[²]", " \n", None, None, None, None, None, False),
+    )
+
+
+@pytest.mark.parametrize(
+    "span", [Span(5, 5), Span(9, 3), Span(-4, 3), Span(0, 10**9), Span(10**9, 10**9 + 1)]
+)
+def test_a_span_outside_the_body_is_not_verified(make_body: MakeBody, span: Span) -> None:
+    """driver.md 5.3: a cell may claim any numbers as its evidence."""
+    (citation,) = cite([span], "", make_body(FIRST))
+    assert citation == Citation("[¹]", "", span.start, span.end, None, None, None, False)
+
+
+def test_an_empty_body_verifies_nothing(make_body: MakeBody) -> None:
+    """driver.md 5.3."""
+    body = make_body()
+    assert [
+        item.verified for item in cite([Span(0, 0), "anything at all"], '"some twenty characters"', body)
+    ] == [
+        False,
+        False,
+        False,
+    ]
+
+
+def test_markers_count_up_and_equal_pieces_are_cited_once(make_body: MakeBody) -> None:
+    """driver.md 5.3: `[¹]` to `[¹⁰]` and on, in the order given."""
+    body = make_body("abcdefghijklmnopqrstuvwxyz")
+    pieces = [Span(number, number + 1) for number in range(11)]
+    cited = cite([*pieces, pieces[0]], "", body)
+    assert [item.marker for item in cited[:3]] == ["[¹]", "[²]", "[³]"]
+    assert [item.marker for item in cited[9:]] == ["[¹⁰]", "[¹¹]"]
+    assert "".join(item.quote for item in cited) == "abcdefghijk"
+
+
+def test_a_long_quote_is_shown_by_its_head(make_body: MakeBody) -> None:
+    """driver.md 5.3: at most 600 characters of it, while the span stays whole."""
+    body = make_body("x" * 5_000)
+    by_span, by_text = cite([Span(10, 4_000), "x" * 4_000], "", body)
+    assert (by_span.quote, by_span.start, by_span.end) == ("x" * 600, 10, 4_000)
+    assert (by_text.quote, by_text.start, by_text.end, by_text.verified) == ("x" * 600, 0, 4_000, True)
+
+
+def test_quotes_of_the_answer_are_checked_too(make_body: MakeBody) -> None:
+    """driver.md 5.3: after the evidence, unless a piece of it holds them already."""
+    body = make_body(FIRST, SECOND)
+    answer = (
+        'It says "A second document begins," then “The kettle was cold by eight o\'clock.” '
+        'and "nothing of the kind at all."'
+    )
+    cited = cite([Span(0, 15), "The kettle was cold by eight o'clock."], answer, body)
+    assert [(item.marker, item.quote, item.document, item.verified) for item in cited] == [
+        ("[¹]", "The first line.", "d0.txt", True),
+        ("[²]", "The kettle was cold by eight o'clock.", "d1.txt", True),
+        ("[³]", "A second document begins", "d1.txt", True),
+        ("[⁴]", "nothing of the kind at all", None, False),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("answer", "quotes"),
+    [
+        ("", []),
+        ('He said "no" and "this one is long enough".', ["this one is long enough"]),
+        ("“Curly marks do as well as any” and «angular marks do as well».",
+         ["Curly marks do as well as any", "angular marks do as well"]),
+        ('"the same passage twice over" "the same passage twice over"', ["the same passage twice over"]),
+        ('"over one line\nbreak is still one"', ["over one line\nbreak is still one"]),
+        ('a 5" pipe, a long way off\n\nand "a passage of its own here"', ["a passage of its own here"]),
+        ('"never closed and therefore no quote', []),
+        ('"exactly twenty char"', []),
+        ("“琥珀宫殿的第七扇门” 「琥珀宫殿的第七扇门后」", ["琥珀宫殿的第七扇门后"]),
+        ('"exactly twenty chars"', ["exactly twenty chars"]),
+        ('flags = ["-DWITH_A_BACKEND_OF_ITS_OWN", "src/transports/of_some_kind.c"]', []),
+    ],
+)  # fmt: skip
+def test_which_passages_of_an_answer_are_quotes(answer: str, quotes: list[str]) -> None:
+    """driver.md 5.3: double-quoted, at least 20 characters, within a paragraph."""
+    assert quotes_in(answer) == quotes
+
+
+def test_a_citation_says_page_message_and_heading(tmp_path: Path) -> None:
+    """driver.md 5.3: page/line/message, of its document, and who said it when."""
+    with ContextFileWriter(tmp_path / "c") as writer:
+        writer.begin_document("a.pdf", "pdf")
+        writer.begin_page()
+        writer.write("One page.\n")
+        writer.begin_page()
+        writer.heading(1, 5)
+        writer.write("Terms\nIt ends in May.\n")
+        writer.begin_document("talk.json", "chat")
+        writer.begin_message(MessageHeader(7, "user", "Anna", "2026-05-01 10:00"))
+        writer.write("We leave at noon.\n")
+        body = writer.finish().open()
+    with body:
+        paper, talk = cite(["It ends in May.", "We leave at noon."], "", body)
+    assert (paper.document, paper.page, paper.line) == ("a.pdf", 2, 3)
+    assert (paper.message, paper.author, paper.heading_path) == (None, None, ("Terms",))
+    assert paper.place == "a.pdf, page 2, line 3, under “Terms”"
+    assert (talk.page, talk.message, talk.author, talk.time) == (None, 7, "Anna", "2026-05-01 10:00")
+    assert talk.place == "talk.json:2, message 7 (Anna 2026-05-01 10:00)"
+
+
+def test_an_answer_that_numbers_its_evidence_keeps_its_numbers(make_body: MakeBody) -> None:
+    """driver.md 5.3: the third piece is `[³]` even where the second was the first once more; quotes of the
+    answer come after."""
+    body = make_body(FIRST, SECOND)
+    pieces = [Span(0, 15), Span(0, 15), "Nobody heard it."]
+    answer = 'It is so [1], and so [3]: "The kettle was cold by eight o\'clock."'
+    assert [(item.marker, item.quote) for item in cite(pieces, answer, body)] == [
+        ("[¹]", "The first line."),
+        ("[²]", "The first line."),
+        ("[³]", "Nobody heard it."),
+        ("[⁴]", "The kettle was cold by eight o'clock"),
+    ]
+    assert len(cite(pieces, "It is so.", body)) == 2
+
+
+def test_a_quote_that_stands_twice_is_cited_where_the_evidence_is(make_body: MakeBody) -> None:
+    """driver.md 5.3: near the span that was given with it."""
+    text = "the fee is due at noon. " + "x " * 2_000 + "Here the fee is due at noon. "
+    body = make_body(text)
+    second = text.rindex("the fee")
+    span = Span(second - 5, second - 1)
+    _, citation = cite([span, "the fee is due at noon"], "", body)
+    assert (citation.start, citation.verified) == (second, True)
+
+
+def test_a_quote_made_to_be_searched_for_long_is_not(make_body) -> None:
+    """The search is linear in the body, whatever the quote: a document's author may choose both."""
+    body = make_body("a " * 300_000)
+    (citation,) = cite(["a " * 2_000 + "b"], "", body)
+    assert not citation.verified
+    (citation,) = cite(["a  " * 1_000 + "a"], "", body)
+    assert (citation.start, citation.end) == (0, 2_001)

@@ -1,0 +1,82 @@
+"""What is refused of a claimed answer, and what is said of it when it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rlm.accounting.coverage import CoverageLedger
+from rlm.answers.answer_type import AnswerType
+from rlm.answers.finalization import Finalizer
+from rlm.sandbox.context.writer import ContextFileWriter
+from rlm.sandbox.types import Finalization, Span
+
+TEXT = "The lease ends in 2031.\nThe rent is 900 a month.\n"
+
+
+@pytest.fixture
+def finalizer(tmp_path: Path) -> Iterator[Finalizer]:
+    with ContextFileWriter(tmp_path / "c") as writer:
+        writer.begin_document("a.txt")
+        writer.write(TEXT)
+        body = writer.finish().open()
+    ledger = CoverageLedger(body.chars)
+    ledger.note_scanned([Span(0, body.chars)])
+    with body:
+        yield Finalizer(body, ledger)
+
+
+async def test_marks_that_point_at_nothing_are_refused_once_and_then_reported(finalizer: Finalizer) -> None:
+    """driver.md 3.16, 5.3: told to the root the first time if rounds are left, else said with the answer."""
+    final = Finalization("It ends in 2031 [1], says [4].", None, (Span(0, 23),))
+    first = await finalizer.judge(final)
+    assert not first.accepted
+    assert "the answer points with [4] at no piece of evidence (evidence has 1 of them)" in first.reason
+    assert (await finalizer.judge(final)).accepted
+    assert finalizer.answer is not None
+    assert finalizer.answer.warnings == (
+        "the answer points with [4] at no piece of evidence (evidence has 1 of them)",
+    )
+    assert [citation.marker for citation in finalizer.answer.citations] == ["[¹]"]
+
+
+async def test_marks_that_point_at_evidence_are_accepted_at_once(finalizer: Finalizer) -> None:
+    """driver.md 5.3: [1], [¹] and lists of them."""
+    final = Finalization("It ends [1], for 900 [¹, ²].", None, (Span(0, 23), "The rent is 900 a month."))
+    assert (await finalizer.judge(final)).accepted
+    assert finalizer.answer is not None
+    assert finalizer.answer.warnings == ()
+
+
+async def test_evidence_that_does_not_stand_is_refused_once_and_then_marked(finalizer: Finalizer) -> None:
+    """driver.md 3.16: told the first time, marked the second."""
+    final = Finalization("It ends in 2032.", None, ("The lease ends in 2032.",))
+    first = await finalizer.judge(final)
+    assert not first.accepted
+    assert "1 of 1 pieces of evidence do not stand in the input as given" in first.reason
+    assert (await finalizer.judge(final)).accepted
+    assert finalizer.answer is not None
+    assert [citation.verified for citation in finalizer.answer.citations] == [False]
+
+
+async def test_in_the_last_round_nothing_is_refused_for_its_evidence(finalizer: Finalizer) -> None:
+    """driver.md 2.4, 3.16."""
+    finalizer.last_round = True
+    assert (await finalizer.judge(Finalization("x [9]", None, (Span(0, 5), "y z y z")))).accepted
+
+
+@pytest.mark.parametrize("value", [None, "", " \n"])
+async def test_nothing_is_no_answer(finalizer: Finalizer, value: str | None) -> None:
+    """driver.md 2.4, 3.16: a run without an answer says so; nobody is handed an empty one as found."""
+    verdict = await finalizer.judge(Finalization(value))
+    assert not verdict.accepted
+    assert "begins with `Not in the documents:`" in verdict.reason
+    assert finalizer.answer is None
+    assert (await finalizer.judge(Finalization([]))).accepted
+
+
+async def test_nothing_is_an_answer_where_the_type_allows_it(finalizer: Finalizer) -> None:
+    typed = Finalizer(finalizer._body, finalizer._coverage, AnswerType({"type": ["string", "null"]}))
+    assert (await typed.judge(Finalization(None))).accepted

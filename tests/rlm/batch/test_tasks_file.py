@@ -1,0 +1,174 @@
+"""The tasks file: every line checked before anything is spent."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlm.batch import BadTask, BatchTask, TasksFile
+from rlm.documents import PathSource, TextSource
+from rlm.errors import UsageError
+from rlm.settings import Limits
+
+GOOD = {"id": "a", "task": "Who?", "context": [{"text": "Anna."}]}
+
+
+def line(**changes: object) -> bytes:
+    return json.dumps({key: value for key, value in {**GOOD, **changes}.items() if value is not ...}).encode()
+
+
+def written(folder: Path, *lines: bytes) -> Path:
+    path = folder / "tasks.jsonl"
+    path.write_bytes(b"".join(one + b"\n" for one in lines))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (b"{", "is not JSON"),
+        (b"\xff\xfe{}", "is not JSON"),
+        (b"[1]", "is not an object"),
+        (line(id=...), 'has no "id"'),
+        (line(id=True), 'has no "id"'),
+        (line(id=" "), 'has no "id"'),
+        (line(id="x" * 501), "over 500 characters"),
+        (line(task=...), 'has no "task"'),
+        (line(task="  "), 'has no "task"'),
+        (line(task=3), 'has no "task"'),
+        (line(context=...), 'has no "context"'),
+        (line(context=[]), '"context" is empty'),
+        (line(context=[1]), "neither a path nor"),
+        (line(context=[{"txt": "a"}]), 'not {"text": …}'),
+        (line(context=["-"]), "no standard input"),
+        (line(question="?"), "unknown key 'question'"),
+        (line(limits={"dollars": 1}), "unknown limit 'dollars'"),
+        (line(limits={"rounds": 0}), "limits.rounds is 0"),
+        (line(limits=[]), '"limits" is no object'),
+        (line(schema="int"), '"schema" is no object'),
+        (line(schema={"type": "nonsense"}), "schema:"),
+    ],
+)
+def test_a_line_that_is_no_task_says_what_is_wrong_in_one_line(given: bytes, said: str) -> None:
+    with pytest.raises(BadTask) as raised:
+        BatchTask.parse(given)
+    assert said in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(
+                st.sampled_from(["id", "task", "context", "limits", "schema", "text"]), inner, max_size=5
+            )
+        ),
+        max_leaves=12,
+    )
+)
+def test_whatever_json_a_line_holds_it_is_a_task_or_a_bad_one(value: object) -> None:
+    try:
+        task = BatchTask.parse(json.dumps(value).encode())
+    except BadTask:
+        return
+    assert task.task.strip()
+    assert task.context
+
+
+def test_a_task_gives_its_sources_and_its_limits(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("text")
+    context = [str(tmp_path / "a.txt"), {"text": "b", "name": "B"}, {"text": "c"}]
+    task = BatchTask.parse(line(context=context, limits={"rounds": 3}))
+    assert task.sources() == (
+        PathSource(tmp_path / "a.txt"),
+        TextSource("B", "b"),
+        TextSource("text 3", "c"),
+    )
+    assert task.under(Limits(cost_usd=2.0)) == Limits(cost_usd=2.0, rounds=3)
+
+
+def test_a_task_is_known_by_its_content(tmp_path: Path) -> None:
+    same = BatchTask.parse(b'{"context": [{"text": "Anna."}], "task": "Who?", "id": "a", "limits": null}')
+    assert BatchTask.parse(line()).digest == same.digest
+    assert BatchTask.parse(line(task="Whom?")).digest != same.digest
+
+
+def test_a_context_may_be_one_path_or_text_by_itself() -> None:
+    assert BatchTask.parse(line(context={"text": "x"})).sources() == (TextSource("text 1", "x"),)
+
+
+def test_bad_lines_are_refused_with_their_numbers_before_anything_is_run(tmp_path: Path) -> None:
+    path = written(tmp_path, line(), b"{", line(id="b", context=["missing.txt"]), line(), line(id="c", x=1))
+    with pytest.raises(UsageError) as raised, TasksFile.open(path):
+        pass
+    said = str(raised.value)
+    assert "line 2 is not JSON" in said
+    assert "line 3 missing.txt does not exist" in said
+    assert "line 4 has the id of line 1 ('a')" in said
+    assert "and 1 more" in said
+    assert "--skip-bad" in said
+
+
+def test_skipping_bad_lines_keeps_the_tasks_and_says_which_are_none(tmp_path: Path) -> None:
+    path = written(tmp_path, line(), b"", b"{", line(id="b", context=["missing.txt"]), line(), line(id=7))
+    with TasksFile.open(path, skip_bad=True) as file:
+        assert [(place.id, place.line) for place in file.places] == [("a", 1), (7, 6)]
+        assert [(bad.id, bad.line) for bad in file.bad] == [("line 3", 3), ("b", 4), ("line 5", 5)]
+        assert file.read(file.places[1]).id == 7
+        assert file.read(file.places[0]).id == "a"
+
+
+def test_a_file_that_is_empty_missing_or_changed_meanwhile_is_an_error_that_names_it(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"tasks\.jsonl holds no task"), TasksFile.open(written(tmp_path)):
+        pass
+    with pytest.raises(UsageError, match=r"nowhere can't be read"), TasksFile.open(tmp_path / "nowhere"):
+        pass
+    path = written(tmp_path, line())
+    with TasksFile.open(path) as file:
+        path.write_bytes(line(task="Why?") + b"\n")
+        with pytest.raises(UsageError, match="was changed"):
+            file.read(file.places[0])
+
+
+def test_a_task_can_be_sent_to_a_worker_that_works_in_another_folder(tmp_path: Path) -> None:
+    task = BatchTask.parse(line(context=["a.txt", "/b.txt", "~/c.txt", "*.md", {"text": "d"}]))
+    sent = task.seen_from(tmp_path)
+    top = str(tmp_path)
+    assert sent.context == (f"{top}/a.txt", "/b.txt", "~/c.txt", f"{top}/*.md", {"text": "d"})
+    assert sent.digest == task.digest
+
+
+@pytest.mark.parametrize("ends", [b"\n", b"\r\n", b"\n\n  \n"])
+@pytest.mark.parametrize("begins", [b"", b"\xef\xbb\xbf"])
+def test_a_file_may_have_a_byte_order_mark_blank_lines_and_the_line_ends_of_windows(
+    tmp_path: Path, begins: bytes, ends: bytes
+) -> None:
+    path = tmp_path / "tasks.jsonl"
+    path.write_bytes(begins + ends.join(line(id=n) for n in range(3)))
+    with TasksFile.open(path) as file:
+        assert [file.read(place).id for place in file.places] == [0, 1, 2]
+        assert len({place.digest for place in file.places}) == 3
+
+
+def test_a_line_may_have_a_hundred_megabytes(tmp_path: Path) -> None:
+    text = "All of it is text. " * 5_300_000
+    path = written(tmp_path, line(id="small"), line(id="large", context=[{"text": text}]), line(id="last"))
+    assert path.stat().st_size > 100_000_000
+    with TasksFile.open(path) as file:
+        assert [place.id for place in file.places] == ["small", "large", "last"]
+        (source,) = file.read(file.places[1]).sources()
+    assert isinstance(source, TextSource)
+    assert source.text == text
+
+
+def test_ids_that_read_alike_are_the_same_id(tmp_path: Path) -> None:
+    """A result is found by its id as text."""
+    path = written(tmp_path, line(id=7), line(id="7"))
+    with pytest.raises(UsageError, match="line 2 has the id of line 1"), TasksFile.open(path):
+        pass

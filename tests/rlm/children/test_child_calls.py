@@ -1,0 +1,450 @@
+"""Children of a run: what they are sent, what they cost, what becomes of their answers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+
+import pytest
+
+from rlm import Limits, Settings
+from rlm.errors import ModelUnavailable
+from rlm.events import ChildrenStarted
+from rlm.models.base import Reply, TokenUsage
+from rlm.prompts import NOT_FOUND, get_counter
+from rlm.settings import ChildSettings
+from rlm.testing import ScriptedModel
+
+TOKENS = get_counter("estimate")
+BODY = "".join(f"Record {n}: the value is {n * 7}.\n" for n in range(2_000))
+
+
+def children(model: ScriptedModel) -> list:
+    return [request for request in model.requests if request.role == "child"]
+
+
+def numbers(request) -> str:
+    """A child that reads: the first record of its slice."""
+    found = re.search(r"Record (\d+)", request.slices[0].text)
+    return f"record {found[1]}" if found else NOT_FOUND
+
+
+async def test_a_batch_over_chunks_covers_the_whole_input(run, block) -> None:
+    """driver.md 5.2: complete when answered or read is the whole body; chunks processed of chunks total."""
+    model = ScriptedModel.of(
+        root=[
+            block(
+                "found = sub_query_batch('first record?', chunk(10_000, by='lines'))\nfinalize(list(found))"
+            )
+        ],
+        child=numbers,
+    )
+    result = await run(model, BODY)
+    count = len(children(model))
+    assert result.answer == [
+        numbers(request) for request in sorted(children(model), key=lambda r: r.slices[0].span)
+    ]
+    assert (result.sub_calls, result.coverage.answered_chars) == (count, len(BODY))
+    assert result.coverage.complete
+    assert (result.coverage.chunks_processed, result.coverage.chunks_total) == (count, count)
+    assert result.coverage.gaps == ()
+
+
+async def test_a_childs_prompt_holds_its_slice_and_is_bounded(run, block) -> None:
+    """driver.md 4.1: built by the child recipe, within child_tokens, the slice with its provenance."""
+    model = ScriptedModel.of(
+        root=[
+            block("finalize(sub_query('What is the value of record 5?', search('Record 5:', context=0)[0]))")
+        ],
+        child="35",
+    )
+    settings = Settings(strategy="rlm", child=ChildSettings(prompt_tokens=2_000))
+    await run(model, BODY, settings=settings)
+    (request,) = children(model)
+    text = "\n".join(message.content for message in request.messages)
+    assert "Record 5:" in request.slices[0].text
+    assert "Record 5:" in text
+    assert "Record 6:" not in text
+    assert TOKENS.count(text) <= 2_000
+
+
+async def test_a_slice_that_does_not_fit_is_refused_before_any_spend(run, block) -> None:
+    """driver.md 3.13: SliceTooLarge with the sizes and the advice, never a silent cut."""
+    model = ScriptedModel.of(
+        root=[block("sub_query('q', (0, 40_000))"), block("peek(0, 1)\nfinalize('no')")], child="never asked"
+    )
+    result = await run(
+        model, BODY, settings=Settings(strategy="rlm", child=ChildSettings(prompt_tokens=3_000))
+    )
+    assert (result.answer, children(model), result.sub_calls) == ("no", [], 0)
+    told = model.requests[-1].messages[-1].content
+    assert "SliceTooLarge" in told
+    advised = int(re.search(r"max_chars=([\d_,]+)", told)[1].replace(",", ""))
+    model = ScriptedModel.of(root=[block(f"finalize(sub_query('q', (0, {advised})))")], child="fits")
+    assert (
+        await run(model, BODY, settings=Settings(child=ChildSettings(prompt_tokens=3_000)))
+    ).answer == "fits"
+
+
+async def test_a_batch_the_limits_cannot_carry_is_refused_before_any_spend(run, block) -> None:
+    """driver.md 3.10: ValueError naming the max_chars that would fit."""
+    model = ScriptedModel.of(
+        root=[block("sub_query_batch('q', chunk(1_000))"), block("peek(0, 1)\nfinalize('no')")], child="x"
+    )
+    result = await run(model, BODY, limits=Limits(sub_calls=10))
+    assert (result.answer, children(model)) == ("no", [])
+    told = model.requests[-1].messages[-1].content
+    assert "only 10 child calls are left" in told
+    advised = int(re.search(r"max_chars=([\d,]+)", told)[1].replace(",", ""))
+    assert -(-len(BODY) // advised) <= 10
+
+
+async def test_identical_calls_are_answered_once(run, block) -> None:
+    """driver.md 4.4, 3.9: the memo of a run; sample=n asks again."""
+    code = (
+        "a = sub_query_batch('q', [(0, 9)] * 5)\n"
+        "b = sub_query('q', (0, 9))\n"
+        "c = sub_query('q', (0, 9), sample=1)\n"
+        "finalize([r.cached for r in a].count(True) + b.cached + 10 * c.cached)"
+    )
+    model = ScriptedModel.of(
+        root=[block(code)],
+        child="x",
+    )
+    result = await run(model, BODY)
+    assert (result.answer, result.sub_calls) == (5, 2)
+
+
+async def test_a_failed_child_can_be_asked_again_without_paying_the_others(run, block) -> None:
+    """driver.md 3.10: the same call again asks only those that failed."""
+    failures = iter([True])
+
+    def sometimes(request):
+        if request.slices[0].span.start == 10 and next(failures, False):
+            return ModelUnavailable("the provider is away")
+        return "fine"
+
+    model = ScriptedModel.of(
+        root=[
+            block("a = sub_query_batch('q', [(0, 9), (10, 19), (20, 29)])"),
+            block(
+                "b = sub_query_batch('q', [(0, 9), (10, 19), (20, 29)])\n"
+                "finalize([a.failed, b.failed, [r.cached for r in b]])"
+            ),
+        ],
+        child=sometimes,
+    )
+    result = await run(model, BODY)
+    assert result.answer == [[1], [], [True, False, True]]
+    assert "1 of 3 failed: [1]" in model.requests[4].messages[-1].content
+    assert result.coverage.failed_chars == 0
+
+
+@pytest.mark.parametrize(
+    ("reply", "error"),
+    [
+        (Reply("half an ans", finish_reason="length"), "output limit"),
+        (Reply("no", finish_reason="refusal"), "refused"),
+        (Reply("  "), "empty"),
+    ],
+)
+async def test_what_is_no_answer_is_a_failure(run, block, reply, error) -> None:
+    """driver.md 4.5: a truncated, refused or empty reply is a failure, not an answer."""
+    model = ScriptedModel.of(
+        root=[block("b = sub_query_batch('q', [(0, 9)])\nfinalize([b[0].ok, b[0], b[0].error])")],
+        child=[reply],
+    )
+    result = await run(model, BODY)
+    assert result.answer[:2] == [False, ""]
+    assert error in result.answer[2]
+    assert (result.coverage.answered_chars, result.coverage.failed_chars) == (0, 9)
+
+
+async def test_a_child_that_finds_nothing_says_so(run, block) -> None:
+    """driver.md 3.9, prompts.md 7.5: .found is false."""
+    model = ScriptedModel.of(
+        root=[block("r = sub_query('q', (0, 9))\nfinalize([r.ok, r.found])")], child=NOT_FOUND
+    )
+    assert (await run(model, BODY)).answer == [True, False]
+
+
+async def test_a_childs_reasoning_is_no_part_of_its_answer(run, block) -> None:
+    model = ScriptedModel.of(
+        root=[
+            block("b = sub_query_batch('q', [(0, 9), (9, 20)])\nfinalize([list(b), [r.found for r in b]])")
+        ],
+        child=lambda request: (
+            "<think>Is it there?</think>\nyes"
+            if request.slices[0].span.start == 0
+            else f"<think>No.</think>{NOT_FOUND}"
+        ),
+    )
+    assert (await run(model, BODY)).answer == [["yes", NOT_FOUND], [True, False]]
+
+
+async def test_answers_of_a_schema_are_checked_and_asked_once_more(run, block) -> None:
+    """driver.md 3.10: schema= makes children answer JSON, checked and re-asked once, parsed in .value."""
+    model = ScriptedModel.of(
+        root=[
+            block(
+                "b = sub_query_batch('q', [(0, 9), (10, 19)], schema={'name': 'str', 'n': 'int'})\n"
+                "finalize([b[0].value, b[1].ok, b[1].error])"
+            )
+        ],
+        child=lambda request: (
+            "none of it"
+            if request.slices[0].span.start == 10
+            else '```json\n{"name": "a", "n": 1}\n```'
+            if "does not match" in request.messages[-1].content
+            else '{"name": "a"}'
+        ),
+    )
+    result = await run(model, BODY)
+    assert result.answer[0] == {"name": "a", "n": 1}
+    assert result.answer[1] is False
+    assert "not JSON" in result.answer[2]
+    assert len(children(model)) == 4
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$ref": "URL/steal?one%20two"},
+        {"properties": {"a": {"items": {"$ref": "URL/steal"}}}},
+        {"$ref": "file:///etc/hostname"},
+        {"$dynamicRef": "URL/steal"},
+        {"type": "string", "pattern": "(a+)+$"},
+        {"allOf": [{"patternProperties": {"(a+)+$": {}}}]},
+        {"$schema": "URL/meta", "type": "string"},
+    ],
+)
+async def test_a_schema_fetches_nothing_and_searches_with_no_pattern(
+    run, block, provider_server, schema
+) -> None:
+    """sandbox.md 2: a schema is applied in the driver; it must not be a way out of the sandbox."""
+    given = json.loads(json.dumps(schema).replace("URL", provider_server.url))
+    code = f"a = sub_query_batch('q', [(0, 9)], schema={given!r})"
+    model = ScriptedModel.of(
+        root=[block(code), block("peek(0, 1)\nfinalize('end')")], child=json.dumps("a" * 40 + "b")
+    )
+    result = await run(model, BODY)
+    assert (result.answer, provider_server.requests) == ("end", [])
+    told = model.requests[-1].messages[-1].content
+    assert ("is not supported" in told) != ("$schema" in schema)
+    assert result.seconds < 10
+
+
+async def test_a_property_may_be_named_like_a_keyword(run, block) -> None:
+    model = ScriptedModel.of(
+        root=[
+            block("a = sub_query('q', (0, 9), schema={'pattern': 'str', 'format': 'int'})\nfinalize(a.value)")
+        ],
+        child='{"pattern": "x", "format": 1}',
+    )
+    assert (await run(model, BODY)).answer == {"pattern": "x", "format": 1}
+
+
+async def test_a_schema_that_is_none_is_a_value_error(run, block) -> None:
+    model = ScriptedModel.of(
+        root=[block("sub_query('q', (0, 9), schema={'type': 'nonsense'})"), block("peek(0, 1)\nfinalize(0)")]
+    )
+    await run(model, BODY)
+    assert "ValueError: schema: it is no JSON Schema" in model.requests[-1].messages[-1].content
+
+
+async def test_children_run_concurrently_up_to_the_limit(run, block) -> None:
+    """driver.md 4.3: one limiter, `concurrency` at a time."""
+    running, most = 0, 0
+
+    async def slow(_request):
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0.02)
+        running -= 1
+        return "x"
+
+    model = ScriptedModel.of(
+        root=[block("finalize(len(sub_query_batch('q', chunk(1_000)).found))")], child=slow
+    )
+    result = await run(model, BODY, limits=Limits(concurrency=5))
+    assert result.answer > 50
+    assert most == 5
+
+
+async def test_the_ledger_holds_for_children(run, block) -> None:
+    """driver.md 4.2, 4.7: tokens are reserved before and settled after; a batch stops at the limit."""
+    usage = TokenUsage(input_tokens=3_000, output_tokens=100)
+    model = ScriptedModel.of(
+        root=lambda request: (
+            block("peek(0, 1)\nfinalize(len(b.failed))")
+            if request.final or request.round > 1
+            else block("b = sub_query_batch('q', chunk(2_500))")
+        ),
+        child=lambda request: Reply("x", usage=usage),
+    )
+    limits = Limits(tokens=60_000, concurrency=4)
+    result = await run(model, BODY, limits=limits)
+    spent = sum(one.input_tokens + one.output_tokens for one in result.usage)
+    assert spent <= 60_000
+    assert result.answer > 0
+
+
+async def test_feedback_accounts_for_children(run, block) -> None:
+    """driver.md 2.2: children made, failed, cached with tokens and cost, and coverage."""
+    model = ScriptedModel.of(
+        root=[block("b = sub_query_batch('q', [(0, 9), (0, 9), (20, 29)])"), block("finalize(1)")],
+        child=lambda request: Reply("x", usage=TokenUsage(10, 2)),
+    )
+    await run(model, BODY)
+    told = model.requests[-1].messages[-1].content
+    assert "Children: 3 asked, 0 failed, 1 from memory;" in told
+    assert "24 tokens, $0.0000" in told
+    assert f"18 of {len(BODY):,} characters" in told
+
+
+async def test_the_plan_names_a_chunk_size_that_fits(run, block) -> None:
+    """driver.md 3.1: recommended_chunk is the max_chars at which the whole body fits the calls left."""
+    model = ScriptedModel.of(
+        root=[
+            block(
+                "m = context_meta()\nb = sub_query_batch('q', chunk(m.recommended_chunk))\n"
+                "finalize([len(b), m.calls, len(b.failed)])"
+            )
+        ],
+        child="x",
+    )
+    result = await run(model, BODY * 20, limits=Limits(sub_calls=60))
+    made, planned, failed = result.answer
+    assert made == planned <= 60
+    assert failed == 0
+    assert result.coverage.complete
+
+
+async def test_feedback_tells_what_children_cost(run, block) -> None:
+    """driver.md 2.2: children with seconds and cost, at the price of their model."""
+    root = ScriptedModel.of(
+        root=[block("b = sub_query_batch('q', [(0, 9), (20, 29)])"), block("finalize(1)")]
+    )
+
+    async def slow(_request):
+        await asyncio.sleep(0.2)
+        return Reply("x", usage=TokenUsage(100_000, 0))
+
+    child = ScriptedModel.of(child=slow)
+    child._name = "openai:gpt-4o"
+    result = await run(root, BODY, sub_model=child)
+    told = root.requests[-1].messages[-1].content
+    paid = sum(one.cost_usd for one in result.usage)
+    assert paid > 0.1
+    assert f"${paid:.4f}" in told
+    assert float(re.search(r"([\d.]+) s, 200,000 tokens", told)[1]) >= 0.2
+
+
+async def test_identical_children_that_fail_do_not_harm_the_kernel(run, block) -> None:
+    """driver.md 3.10: failed slots are data, however many of them asked the same."""
+    model = ScriptedModel.of(
+        root=[block("b = sub_query_batch('q', ['same row'] * 4)\npeek(0, 1)\nfinalize(b.failed)")],
+        child=lambda request: ModelUnavailable("away"),
+    )
+    assert (await run(model, BODY)).answer == [0, 1, 2, 3]
+
+
+async def test_cancelled_calls_are_charged(run, block) -> None:
+    """driver.md 4.2: an interrupted batch does not escape its accounts."""
+    started = asyncio.Event()
+
+    async def never(_request):
+        started.set()
+        await asyncio.sleep(60)
+
+    model = ScriptedModel.of(
+        root=[block("sub_query_batch('q', [(0, 9), (9, 20)])"), block("peek(0, 1)\nfinalize(1)")], child=never
+    )
+    result = await run(model, BODY, limits=Limits(seconds=4.0))
+    assert result.sub_calls == 2
+    assert sum(one.input_tokens for one in result.usage) > 500
+
+
+async def test_a_slice_is_refused_without_being_read(run, block) -> None:
+    """driver.md 3.13: nobody reads a hundred copies of the body to know that they are too much."""
+    model = ScriptedModel.of(
+        root=[
+            block(f"n = {len(BODY)}\nsub_query('q', [(0, n)] * 5_000)"),
+            block("peek(0, 1)\nfinalize('no')"),
+        ]
+    )
+    result = await run(model, BODY)
+    assert (result.answer, result.sub_calls) == ("no", 0)
+    assert "nothing was sent" in model.requests[-1].messages[-1].content
+
+
+async def test_every_slice_of_a_batch_is_looked_at_before_any_is_sent(run, block) -> None:
+    """driver.md 3.10, 3.13: also a shorter slice may be the larger one, in tokens."""
+    body = "a" * 30_000 + "語" * 25_000
+    model = ScriptedModel.of(
+        root=[
+            block("sub_query_batch('q', [(0, 30_000), (30_000, 55_000)])"),
+            block("sub_query_map(['short', 'long ' * 40_000], [(0, 9), (0, 9)])"),
+            block("peek(0, 1)\nfinalize('no')"),
+        ],
+        child="x",
+    )
+    settings = Settings(strategy="rlm", child=ChildSettings(prompt_tokens=20_000))
+    result = await run(model, body, settings=settings)
+    assert (result.answer, children(model)) == ("no", [])
+
+
+PRICED = "openai:gpt-5"
+
+
+class _Priced(ScriptedModel):
+    """A script under the name of a model that has a price."""
+
+    @property
+    def name(self) -> str:
+        return PRICED
+
+
+@pytest.mark.parametrize(
+    ("limits", "said"),
+    [(Limits(tokens=100_000), "tokens, but only"), (Limits(cost_usd=0.10), "is left")],
+    ids=["tokens", "dollars"],
+)
+async def test_a_batch_that_money_or_tokens_cannot_carry_is_refused_before_any_spend(
+    run, block, limits, said
+) -> None:
+    """driver.md 3.10: refused before any spend, with how much of it would fit."""
+    root = [block("sub_query_batch('q', chunk(10_000))"), block("peek(0, 1)\nfinalize('no')")]
+    child = _Priced.of(child="never")
+    model = ScriptedModel.of(root=root)
+    result = await run(model, BODY * 20, sub_model=child, limits=limits)
+    assert (result.answer, child.requests) == ("no", [])
+    told = model.requests[-1].messages[-1].content
+    assert said in told
+    assert re.search(r"about [\d,]+ of them fit", told)
+
+
+async def test_a_batch_that_was_answered_before_is_never_too_dear(run, block) -> None:
+    """driver.md 3.10: the same call again asks only those that failed, also with no call left."""
+    model = ScriptedModel.of(
+        root=[
+            block("s = list(chunk(6_000))\na = sub_query_batch('q', s)\nfinalize(sub_query_batch('q', s))")
+        ],
+        child="x",
+    )
+    result = await run(model, BODY, limits=Limits(sub_calls=11))
+    assert result.sub_calls == len(children(model)) == 11
+    assert result.answer == ["x"] * 11
+
+
+async def test_a_batch_is_previewed_with_its_cost(run, block) -> None:
+    """driver.md 4.2: what a batch will cost is told before it starts."""
+    child = _Priced.of(child="x")
+    model = ScriptedModel.of(root=[block("finalize(len(sub_query_batch('q', chunk(6_000))))")])
+    await run(model, BODY, sub_model=child)
+    (started,) = [event for event in run.events if isinstance(event, ChildrenStarted)]
+    assert started.count == 11
+    assert started.cost_usd is not None
+    assert 0.02 < started.cost_usd < 0.2

@@ -1,0 +1,155 @@
+"""Answers that are paid for once: within a run, and with `cache` across runs."""
+
+from __future__ import annotations
+
+import asyncio
+
+from rlm import Settings
+from rlm.children.in_flight_cache import Memo
+from rlm.errors import JournalError
+from rlm.journal import Journal
+from rlm.sandbox.types import ChildAnswer
+from rlm.testing import ScriptedModel
+
+CACHING = Settings(strategy="rlm", cache=True)
+
+
+def asker(block, *calls: str) -> list[str]:
+    return [block(f"said = [{', '.join(calls)}]\nfinalize([[str(one), one.cached] for one in said])")]
+
+
+def asked(model: ScriptedModel) -> int:
+    return sum(request.role == "child" for request in model.requests)
+
+
+async def test_identical_calls_of_a_run_are_answered_once(run, block) -> None:
+    """driver.md 4.4: by model, parameters and prompt; a sample is another call."""
+    calls = ["sub_query('q', (0, 3))"] * 2 + ["sub_query('q', (0, 3), sample=1)", "sub_query('q', (0, 7))"]
+    answers = iter("abc")
+    model = ScriptedModel.of(root=asker(block, *calls), child=lambda _: next(answers))
+    result = await run(model)
+    assert result.answer == [["a", False], ["a", True], ["b", False], ["c", False]]
+    assert asked(model) == 3
+
+
+async def test_the_cache_keeps_answers_across_runs(run, block) -> None:
+    """driver.md 4.4: --cache; without it every run asks anew."""
+    calls = ["sub_query('q', (0, 3))", "sub_query('r', (0, 3))"]
+    first = await run(ScriptedModel.of(root=asker(block, calls[0]), child="first"))
+    anew = ScriptedModel.of(root=asker(block, *calls), child="second")
+    assert (await run(anew)).answer == [["second", False], ["second", False]]
+    cached = ScriptedModel.of(root=asker(block, calls[0]), child="third")
+    result = await run(cached, settings=CACHING)
+    assert result.answer == [["second", True]]
+    assert (asked(cached), result.sub_calls) == (0, 0)
+    assert result.coverage.answered_chars == 3
+    assert first.answer == [["first", False]]
+
+
+async def test_the_cache_knows_the_model_and_forgets_removed_runs(run, block) -> None:
+    """driver.md 4.4, 6.1: another model's answer is no answer; what is removed is gone."""
+    call = "sub_query('q', (0, 3))"
+    first = await run(ScriptedModel.of(root=asker(block, call), child="first"))
+    other = ScriptedModel.of(root=asker(block, call), child="other")
+    other._name = "scripted:other"
+    assert (await run(other, settings=CACHING)).answer == [["other", False]]
+    async with Journal.open(run.store) as journal:
+        await journal.remove(first.run_id)
+    later = ScriptedModel.of(root=asker(block, call), child="later")
+    assert (await run(later, settings=CACHING)).answer == [["later", False]]
+
+
+async def test_a_failure_is_not_cached(run, block) -> None:
+    """driver.md 4.4, 4.5: a cut answer is asked again, in a run and across runs."""
+    from rlm.models.base import Reply
+
+    cut = ScriptedModel.of(
+        root=[block("a = sub_query_batch('q', [(0, 3)] * 2)\nfinalize([one.error for one in a])")],
+        child=lambda _: Reply("cut", finish_reason="length"),
+    )
+    assert (await run(cut)).answer == ["the reply was cut by the output limit"] * 2
+    assert asked(cut) == 2
+    whole = ScriptedModel.of(root=asker(block, "sub_query('q', (0, 3))"), child="whole")
+    assert (await run(whole, settings=CACHING)).answer == [["whole", False]]
+
+
+async def test_a_cached_answer_is_journalled_with_the_run_that_took_it(run, block) -> None:
+    """driver.md 6.3: its replay needs no other run."""
+    from rlm.replay import replay
+
+    call = "sub_query('q', (0, 3))"
+    first = await run(ScriptedModel.of(root=asker(block, call), child="first"))
+    second = await run(ScriptedModel.of(root=asker(block, call)), settings=CACHING)
+    async with Journal.open(run.store) as journal:
+        await journal.remove(first.run_id)
+    again = await replay(second.run_id, store=run.store, settings=Settings(sandbox=run.level))
+    assert again.equal
+    assert again.result.answer == [["first", True]]
+
+
+class Asked:
+    """Counts how often it was asked, and how often it was stopped."""
+
+    def __init__(self, *ends: ChildAnswer | Exception) -> None:
+        self.times = self.stopped = 0
+        self._ends = list(ends)
+        self.told = asyncio.Event()
+
+    async def __call__(self) -> ChildAnswer:
+        self.times += 1
+        try:
+            await self.told.wait()
+        except asyncio.CancelledError:
+            self.stopped += 1
+            raise
+        end = self._ends.pop(0)
+        if isinstance(end, Exception):
+            raise end
+        return end
+
+
+async def begun(memo: Memo, ask: Asked, count: int) -> list[asyncio.Task[ChildAnswer]]:
+    tasks = [asyncio.create_task(memo.answer("key", ask)) for _ in range(count)]
+    await asyncio.sleep(0.01)
+    return tasks
+
+
+async def test_a_call_goes_on_while_anybody_waits_for_it() -> None:
+    """driver.md 2.8, 4.4: its reply is paid for, whoever asked first and has gone."""
+    memo, ask = Memo(), Asked(ChildAnswer("yes", input_tokens=9))
+    first, second = await begun(memo, ask, 2)
+    first.cancel()
+    await asyncio.wait([first])
+    ask.told.set()
+    assert await second == ChildAnswer("yes", cached=True)
+    assert await memo.answer("key", ask) == ChildAnswer("yes", cached=True)
+    assert (ask.times, ask.stopped) == (1, 0)
+
+
+async def test_a_call_ends_with_the_last_that_waits_for_it() -> None:
+    """driver.md 2.8: nothing is orphaned, and who comes afterwards asks anew."""
+    memo, ask = Memo(), Asked(ChildAnswer("yes"))
+    for task in await begun(memo, ask, 2):
+        assert not ask.stopped
+        task.cancel()
+        await asyncio.wait([task])
+    assert (ask.times, ask.stopped) == (1, 1)
+    ask.told.set()
+    assert await memo.answer("key", ask) == ChildAnswer("yes")
+
+
+async def test_a_call_that_failed_for_another_is_asked_again() -> None:
+    """driver.md 3.10, 4.4: one at a time, until one succeeds; what was raised goes to all."""
+    failed = ChildAnswer("", error="away", error_type="model", found=False)
+    memo, ask = Memo(), Asked(failed, ChildAnswer("yes"))
+    tasks = await begun(memo, ask, 3)
+    ask.told.set()
+    answers = await asyncio.gather(*tasks)
+    assert sorted((one.text, one.cached) for one in answers) == [("", False), ("yes", False), ("yes", True)]
+    assert ask.times == 2
+    memo, broken = Memo(), Asked(JournalError("full"))
+    tasks = await begun(memo, broken, 2)
+    broken.told.set()
+    raised = await asyncio.gather(*tasks, return_exceptions=True)
+    assert [str(one) for one in raised] == ["full", "full"]
+    assert "key" not in memo

@@ -1,0 +1,484 @@
+"""Sub-RLMs: whole runs one depth down. driver.md 3.11, 3.12, 4.2, 2.8."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from pathlib import Path
+
+import pytest
+
+from rlm import Limits, RunResult, Settings
+from rlm.accounting.budget import Budget
+from rlm.accounting.concurrency import Tree
+from rlm.accounting.coverage import CoverageLedger
+from rlm.accounting.metered_model import Caller
+from rlm.accounting.run_context import Accounts
+from rlm.children.sub_runs import Descent, SubRLMs
+from rlm.errors import ModelUnavailable
+from rlm.events import ChildEnded, RoundStarted, SubRLMEnded, SubRLMStarted, Warned
+from rlm.journal import Journal
+from rlm.models.base import Reply, Request, TokenUsage
+from rlm.models.catalog.overrides import ModelFacts
+from rlm.models.catalog.prices import Prices
+from rlm.playback.cursor import Playback
+from rlm.sandbox.types import ChildAnswer, SubRLMBatch
+from rlm.testing import ScriptedModel
+
+BODY = "".join(f"Line {n}: the value is {n * 7}.\n" for n in range(2_000))
+
+
+def by_task(block, **codes: str):
+    """A root that answers by the task it is given: each RLM of a tree has its own script, a cell a round."""
+    scripts = {task: code.split("---") for task, code in codes.items()}
+
+    def reply(request: Request) -> str:
+        return block(scripts[request.task][request.round - 1].strip())
+
+    return reply
+
+
+async def test_a_sub_rlm_has_a_kernel_and_a_handle_of_its_own(run, block) -> None:
+    """driver.md 3.12: own kernel, own handle over the source, offsets counted from its start."""
+    model = ScriptedModel.of(
+        root=by_task(
+            block,
+            top="x = 'mine'\na = sub_rlm('inner', (100, 300))\nfinalize([str(a), a.how, a.ok])",
+            inner="meta = context_meta()\nprint(SHOW_VARS())\nfinalize(f'{meta.chars} {peek(0, 10)}')",
+        )
+    )
+    result = await run(model, BODY, task="top")
+    assert result.answer == [f"200 {BODY[100:110]}", "rlm", True]
+    assert "x" not in model.requests[1].messages[-1].content.split("# Task")[0]
+    assert len(run.seen(SubRLMStarted)) == len(run.seen(SubRLMEnded)) == 1
+    assert len(run.seen(RoundStarted)) == 1
+
+
+async def test_the_root_is_told_how_long_a_sub_rlm_took(run, block) -> None:
+    """driver.md 2.2: children made, failed, cached, with seconds, tokens and cost."""
+    model = ScriptedModel.of(
+        root=by_task(
+            block,
+            top="a = sub_rlm('inner', (0, 50))\n---\nfinalize(str(a))",
+            inner="import time\ntime.sleep(0.3)\nfinalize(peek(0, 1))",
+        )
+    )
+    await run(model, BODY, task="top")
+    told = re.search(r"Children: 1 asked, .*; (\d+\.\d) s, ", model.requests[-1].messages[-1].content)
+    assert told is not None
+    assert float(told[1]) >= 0.3
+
+
+async def test_a_sub_rlm_is_told_the_task_in_full(run, block) -> None:
+    """driver.md 3.12: the child is told the task in full; it never sees the text."""
+    long = "inner " + "very " * 500 + "long"
+    model = ScriptedModel.of(
+        root=lambda request: block(
+            "finalize(peek(0, 1))" if request.task == long else f"finalize(str(sub_rlm({long!r}, (0, 50))))"
+        )
+    )
+    await run(model, BODY, task="top")
+    told = model.requests[1].messages
+    assert long in told[1].content
+    assert BODY[200:400] not in "".join(message.content for message in told)
+
+
+async def test_without_a_source_the_handle_is_empty(run, block) -> None:
+    """driver.md 3.12: source=None is an empty handle."""
+    model = ScriptedModel.of(
+        root=by_task(
+            block,
+            top="peek(0, 1)\nfinalize(str(sub_rlm('inner')))",
+            inner="finalize(str(context_meta().chars))",
+        )
+    )
+    assert (await run(model, BODY, task="top")).answer == "0"
+
+
+async def test_a_source_may_be_text_or_several_pieces(run, block) -> None:
+    """driver.md 3.13: a str, a list of these; what came from the body is known as such."""
+    model = ScriptedModel.of(
+        root=by_task(
+            block,
+            top="a = sub_rlm('inner', ['made here', (0, 7), (14, 21)])\nfinalize([str(a), a.evidence])",
+            inner="d = [(d.name, d.end - d.start) for d in documents()]\n"
+            "finalize(str([peek(0, 100), d]), evidence=search('Line 0'))",
+        )
+    )
+    result = await run(model, BODY, task="top")
+    text, evidence = result.answer
+    assert "made here\\nLine 0:\\n" in text
+    assert "input [0-7]" in text or "[0-7]" in text
+    assert evidence == [[0, 7]]
+
+
+async def test_a_result_that_is_no_text_is_a_value(run, block) -> None:
+    """driver.md 3.12: `analysis[:800]` works, also when the child finalised JSON: `.value`."""
+    model = ScriptedModel.of(
+        root=by_task(
+            block,
+            top="a = sub_rlm('inner', (0, 50))\nfinalize([a[:8], a.value['n']])",
+            inner="finalize({'n': len(peek(0, 7))})",
+        )
+    )
+    assert (await run(model, BODY, task="top")).answer == ['{"n": 7}', 7]
+
+
+async def test_evidence_comes_back_in_the_parents_coordinates(run, block) -> None:
+    """A sub-RLM's verified citations can be the parent's evidence."""
+    model = ScriptedModel.of(
+        root=by_task(
+            block,
+            top="a = sub_rlm('inner', (1000, 3000))\nfinalize(str(a), evidence=a.evidence)",
+            inner="h = search('Line 50')\nfinalize('found', evidence=h[:1])",
+        )
+    )
+    result = await run(model, BODY, task="top")
+    (citation,) = result.citations
+    assert citation.verified
+    assert (citation.quote, citation.start) == ("Line 50: the value is 350.", BODY.index("Line 50"))
+
+
+async def test_what_a_sub_rlm_saw_counts_for_the_whole_input(run, block) -> None:
+    """driver.md 5.2: coverage is kept for the tree, in the root's offsets."""
+    model = ScriptedModel.of(
+        root=by_task(
+            block,
+            top="a = sub_rlm('inner', (1000, 3000))\nfinalize(str(a))",
+            inner="peek(0, 100)\nb = sub_query('q', (500, 700))\nfinalize(str(b))",
+        ),
+        child="yes",
+    )
+    coverage = (await run(model, BODY, task="top")).coverage
+    assert (coverage.read_chars, coverage.sent_chars, coverage.answered_chars) == (100, 200, 200)
+    assert coverage.gaps[0] == (0, 1000)
+    assert coverage.gaps[1] == (1100, 1500)
+
+
+@pytest.mark.parametrize(("depth", "how"), [(1, ["rlm", "child"]), (2, ["rlm", "rlm"]), (0, ["child"])])
+async def test_depth_is_bounded_and_the_deepest_level_is_a_child(run, block, depth, how) -> None:
+    """driver.md 3.12: the root is 0; max_depth=1 gives its sub-RLMs a kernel, theirs degrade to a child."""
+    inner = "b = sub_rlm('innermost', (0, 20))\nfinalize([b.how, str(b)])"
+    model = ScriptedModel.of(
+        root=by_task(
+            block,
+            top="a = sub_rlm('inner', (0, 50))\nfinalize([a.how, a.value, str(a)])",
+            inner=inner,
+            innermost="finalize('deep ' + peek(0, 4))",
+        ),
+        child="a child's",
+    )
+    result = await run(model, BODY, task="top", limits=Limits(depth=depth))
+    first, value, text = result.answer
+    assert first == how[0]
+    if depth == 0:
+        assert text == "a child's"
+    else:
+        assert value == [how[1], "deep Line" if depth == 2 else "a child's"]
+
+
+async def test_too_deep_and_too_large_is_a_depth_limit(run, block) -> None:
+    """driver.md 3.12: DepthLimit when the source does not fit a child."""
+    code = """
+try:
+    sub_rlm('q', (0, 300_000))
+except Exception as e:
+    finalize([type(e).__name__, str(e)])
+"""
+    model = ScriptedModel.of(root=[block("peek(0, 1)\n" + code)])
+    result = await run(model, "word " * 100_000, limits=Limits(depth=0))
+    name, said = result.answer
+    assert name == "DepthLimit"
+    assert "sub_query_batch" in said
+    assert result.sub_calls == 0
+
+
+async def test_a_batch_of_sub_rlms_keeps_the_order(run, block) -> None:
+    """driver.md 3.12: sub_rlm_batch."""
+    prompts = [f"inner{n}" for n in range(6)]
+    codes = {prompt: f"finalize(peek({n}, {n + 6}))" for n, prompt in enumerate(prompts)}
+    spans = [(20 * n, 20 * n + 20) for n in range(6)]
+    model = ScriptedModel.of(
+        root=by_task(
+            block, top=f"r = sub_rlm_batch({prompts!r}, {spans!r})\nfinalize([str(a) for a in r])", **codes
+        )
+    )
+    result = await run(model, BODY, task="top")
+    assert result.answer == [BODY[20 * n + n : 20 * n + n + 6] for n in range(6)]
+    assert len(run.seen(ChildEnded)) == 6
+
+
+async def test_lengths_must_match_before_any_spend(run, block) -> None:
+    """driver.md 3.10: length mismatch is a ValueError."""
+    code = "try:\n    sub_rlm_batch(['a', 'b'], [(0, 1)])\nexcept ValueError as e:\n    finalize(str(e))"
+    result = await run(ScriptedModel.of(root=[block("peek(0, 1)\n" + code)]), BODY)
+    assert "2 prompts but 1 sources" in result.answer
+    assert result.sub_calls == 0
+
+
+async def test_a_sub_rlm_that_ends_without_an_answer_is_a_failure(run, block) -> None:
+    """driver.md 3.9: failure raises SubQueryError, a batch keeps going."""
+    code = (
+        "try:\n    sub_rlm('inner', (0, 50))\nexcept Exception as e:\n    said = type(e).__name__ + str(e)\n"
+        "r = sub_rlm_batch(['inner'], [(0, 50)])\nfinalize([said, r.failed])"
+    )
+    model = ScriptedModel.of(
+        root=lambda request: block("x = 1" if request.task == "inner" else f"peek(0, 1)\n{code}")
+    )
+    result = await run(model, BODY, task="top", limits=Limits(rounds=3))
+    said, failed = result.answer
+    assert said.startswith("SubQueryErrorthe sub-RLM ended without an answer (rounds)")
+    assert failed == [0]
+
+
+async def test_one_ledger_holds_for_the_tree(run, block) -> None:
+    """driver.md 4.7: a sub-RLM can't outspend what is left."""
+    usage = TokenUsage(input_tokens=5_000, output_tokens=100)
+    inner = "r = sub_query_batch('q', chunk(1000))\nfinalize(len(r.failed))"
+    model = ScriptedModel.of(
+        root=by_task(block, top="a = sub_rlm('inner', (0, 40_000))\nfinalize(a.value)", inner=inner),
+        child=lambda request: Reply("x", usage=usage),
+    )
+    result = await run(model, BODY, task="top", limits=Limits(tokens=120_000, concurrency=2))
+    spent = sum(one.input_tokens + one.output_tokens for one in result.usage)
+    assert spent <= 120_000
+    assert result.answer > 0
+
+
+async def test_identical_sub_rlms_run_once(run, block) -> None:
+    """driver.md 4.4: identical calls of a run are answered once."""
+    model = ScriptedModel.of(
+        root=by_task(
+            block,
+            top="a = sub_rlm('inner', (0, 50))\nb = sub_rlm('inner', (0, 50))\nfinalize([b == a, b.cached])",
+            inner="finalize(peek(0, 4))",
+        )
+    )
+    result = await run(model, BODY, task="top")
+    assert result.answer == [True, True]
+    assert [request.task for request in model.requests] == ["top", "inner"]
+
+
+async def test_cancelling_reaches_every_leaf(run, block, tmp_path: Path) -> None:
+    """driver.md 2.8: children in flight, kernels and folders of the whole tree are gone."""
+    asked = asyncio.Event()
+    ended: list[str] = []
+
+    async def never(request: Request) -> str:
+        if len([one for one in model.requests if one.role == "child"]) == 4:
+            asked.set()
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.append(request.task)
+        return ""
+
+    model = ScriptedModel.of(
+        root=by_task(
+            block,
+            top="sub_rlm_batch(['left', 'right'], [(0, 500), (500, 1000)])",
+            left="sub_query_batch('l', [(0, 50), (50, 100)])",
+            right="sub_query_batch('r', [(0, 50), (50, 100)])",
+        ),
+        child=never,
+    )
+    running = asyncio.ensure_future(run(model, BODY, task="top"))
+    await asyncio.wait_for(asked.wait(), 60)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert sorted(ended) == ["l", "l", "r", "r"]
+    left = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+    assert left == []
+
+
+async def test_a_sequence_feeds_each_step_the_last_result(run, block) -> None:
+    """driver.md 3.11: dependent steps, each fed the last result."""
+    code = """
+r = sub_query_sequence('count', [(0, 7), (7, 14), (14, 21)], carry_prompt='go on')
+finalize(list(r))
+"""
+    asked: list[tuple[str, str]] = []
+
+    def count(request: Request) -> str:
+        asked.append((request.task, "|".join(piece.text for piece in request.slices)))
+        return f"step {len(asked)}"
+
+    model = ScriptedModel.of(root=[block(code)], child=count)
+    result = await run(model, BODY)
+    assert result.answer == ["step 1", "step 2", "step 3"]
+    assert [task for task, _ in asked] == ["count", "go on", "go on"]
+    assert asked[0][1] == BODY[:7]
+    assert "step 1" in asked[1][1]
+    assert BODY[7:14] in asked[1][1]
+    assert "step 2" in asked[2][1]
+
+
+async def test_the_journal_is_not_read_for_every_sub_rlm(run, block, monkeypatch) -> None:
+    """A thousand sub-RLMs must not read the whole journal a thousand times."""
+    read: list[str] = []
+    events = Journal.events
+
+    async def counted(journal: Journal, run_id: str):
+        read.append(run_id)
+        return await events(journal, run_id)
+
+    monkeypatch.setattr(Journal, "events", counted)
+    model = ScriptedModel.of(
+        root=by_task(
+            block,
+            top="a = sub_rlm_batch(['inner'] * 3, [(0, 5), (5, 9), (9, 14)])\nfinalize(len(a.found))",
+            inner="finalize(peek(0, 4))",
+        )
+    )
+    assert (await run(model, BODY, task="top")).answer == 3
+    assert read == []
+
+
+async def test_a_warning_is_given_once_and_says_whence(run, block) -> None:
+    """A tree says of a thing once what it has to say of it; what is a sub-RLM's is said to be so."""
+    model = ScriptedModel.of(
+        root=lambda request: (
+            "I will not."
+            if request.task == "inner"
+            else block("peek(0, 1)\na = sub_rlm_batch(['inner'] * 2, [(0, 5), (5, 9)])\nfinalize(a.failed)")
+        ),
+    )
+    result = await run(model, BODY, task="top")
+    assert result.answer == [0, 1]
+    said = [warning for warning in result.warnings if "isolated" not in warning]
+    assert len(said) == 1
+    assert said[0].startswith("in a sub-RLM: 3 replies in a row")
+
+
+async def test_many_sub_rlms_do_not_flood_the_warnings(run, block) -> None:
+    """driver.md 5.1: of a thousand that fail, each in its own words, a few are enough; `rlm show` has all."""
+    model = ScriptedModel.of(
+        root=lambda request: (
+            ModelUnavailable(f"away for {request.task}")
+            if request.task != "top"
+            else block("peek(0, 1)\na = sub_rlm_batch([f'in {n}' for n in range(9)])\nfinalize(a.failed)")
+        ),
+    )
+    result = await run(model, BODY, task="top")
+    assert result.answer == list(range(9))
+    said = [warning for warning in result.warnings if "isolated" not in warning]
+    assert len(said) == 6
+    assert all(warning.startswith("in a sub-RLM: away for in ") for warning in said[:5])
+    assert said[5] == f"4 more warnings of sub-RLMs: rlm show {result.run_id}"
+    assert len(run.seen(Warned)) == 6
+
+
+class Waiters:
+    """Those that ask for the same sub-RLM, which ends when it is told to."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.told = asyncio.Event()
+        self.stopped = 0
+
+    async def descend(self, prompt: str, source: object, name: str) -> Descent:
+        self.names.append(name)
+        try:
+            await self.told.wait()
+        except asyncio.CancelledError:
+            await asyncio.sleep(0.01)  # as a kernel takes to close
+            self.stopped += 1
+            raise
+        coverage = CoverageLedger(0).report()
+        result = RunResult("r", "yes", None, "finalized", False, "rlm", (), coverage, (), 1, 0, 0.0)
+        return Descent(result, ())
+
+
+class Counted:
+    """Counts nothing."""
+
+    def expect(self, count: int) -> None: ...
+
+    def record(self, answer: ChildAnswer) -> None: ...
+
+    def took(self, seconds: float) -> None: ...
+
+
+async def test_a_shared_sub_rlm_goes_on_while_anybody_waits_for_it(tmp_path: Path) -> None:
+    """driver.md 2.8, 4.4: who asked first may be cancelled, the others get the one that runs; it ends with
+    the last of them, who returns after it."""
+    waiters = Waiters()
+    answers: list[ChildAnswer] = []
+
+    async def answered(_position: int, answer: ChildAnswer) -> None:
+        answers.append(answer)
+
+    async with Journal.open(tmp_path / "rlm.db") as journal, journal.run("r", "task", {}) as log:
+        budget, playback = Budget(Limits()), Playback()
+        caller = Caller(budget, log, playback, print, Prices({}))
+        accounts = Accounts(budget, caller, CoverageLedger(0), log, playback, Tree(4), lambda _: None)
+        sub_rlms = SubRLMs(waiters.descend, Counted(), accounts, depth=0, deepest=1)
+        batch = SubRLMBatch(("same",), (None,))
+
+        async def waiting() -> list[asyncio.Future[None]]:
+            asked = [asyncio.ensure_future(sub_rlms.serve(batch, answered)) for _ in range(3)]
+            await asyncio.sleep(0.01)
+            return asked
+
+        first, *others = await waiting()
+        first.cancel()
+        await asyncio.wait([first], timeout=5)
+        assert first.cancelled()
+        for left in others:
+            assert not waiters.stopped
+            left.cancel()
+            await asyncio.wait([left], timeout=5)
+        assert waiters.stopped == len(waiters.names) == 1
+        first, *others = await waiting()
+        first.cancel()
+        waiters.told.set()
+        await asyncio.wait_for(asyncio.gather(*others), 5)
+    assert [(answer.text, answer.cached) for answer in answers] == [("yes", True), ("yes", True)]
+    assert (len(waiters.names), waiters.stopped) == (2, 1)
+
+
+@pytest.mark.parametrize("dollars", [0.1, 0.02])
+async def test_a_tree_does_not_overspend_by_more_than_one_call(run, block, dollars) -> None:
+    """driver.md 4.2, 4.7: two levels of sub-RLMs that never finalize, and all their children."""
+    prices = ModelFacts(input_price=1.0, output_price=4.0)
+    paid: list[float] = []
+
+    def told(request: Request) -> Reply:
+        text = "word " * 40 if request.role == "child" else block(codes[request.task.split()[0]])
+        text = text.replace("{round}", str(request.round))
+        usage = TokenUsage(sum(len(message.content) for message in request.messages) // 4, len(text) // 4)
+        paid.append((usage.input_tokens * 1.0 + usage.output_tokens * 4.0) / 1e6)
+        return Reply(text, usage=usage)
+
+    codes = {
+        "top": "names = [f'left {n} {round}' for n in range(6)]\n"
+        "a = sub_rlm_batch(names, [(n, n + 900) for n in range(6)])\n"
+        "print('y' * 7_900)",
+        "left": "a = sub_rlm_batch(['right {round}'] * 2, [(0, 400), (400, 800)])\n"
+        "b = sub_query_batch('q {round}', chunk(200))\nprint('y' * 7_900)",
+        "right": "b = sub_query_batch('r {round}', chunk(100))\nprint('y' * 7_900)",
+    }
+    model = ScriptedModel.of(root=told, child=told)
+    settings = Settings(strategy="rlm", facts={model.name: prices})
+    limits = Limits(depth=2, cost_usd=dollars, rounds=8)
+    result = await run(model, BODY, task="top 0", limits=limits, settings=settings)
+    assert (result.answer, result.stop_reason) == (None, "cost")
+    assert sum(paid) == pytest.approx(sum(one.cost_usd for one in result.usage))
+    assert sum(paid) <= dollars + max(paid)
+    assert len([request for request in model.requests if request.task == "top 0" and request.final]) == 1
+
+
+async def test_a_batch_of_sub_rlms_the_limits_cannot_carry_is_refused_before_any_begins(run, block) -> None:
+    """driver.md 3.10, 4.7: refused before any spend, naming what is left."""
+    code = """
+peek(0, 1)
+try:
+    sub_rlm_batch([f'inner{n}' for n in range(9)], [(0, 50)] * 9)
+except ValueError as error:
+    finalize(str(error))
+"""
+    model = ScriptedModel.of(root=[block(code)])
+    result = await run(model, BODY, limits=Limits(sub_calls=8))
+    assert "9 sub-RLMs are wanted, but only 8 child calls are left" in result.answer
+    assert (result.sub_calls, len(model.requests)) == (0, 1)

@@ -1,0 +1,229 @@
+"""What can be a tool, what crosses to it and back, and what stays in its call. driver.md 3.18."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlm import RLM, Settings
+from rlm.children.tools import MAX_RESULT, Toolbox
+from rlm.errors import ConfigurationError
+from rlm.sandbox.host.requests import BadCall
+from rlm.sandbox.types import ToolCall
+
+
+def test_a_default_that_is_long_or_no_plain_value_is_not_shown() -> None:
+    """driver.md 3.18: a signature is for a prompt, which no object's address belongs in."""
+
+    def look(
+        where: Path = Path("/somewhere"), what: str = "x" * 50, times: int = 2, why: str | None = None
+    ) -> int:
+        """Looks."""
+        return times
+
+    (doc,) = Toolbox([look]).docs
+    assert (
+        doc.call
+        == "look(where: pathlib.Path = ..., what: str = ..., times: int = 2, why: str | None = None) -> int"
+    )
+
+
+def _unnamed() -> Callable[..., Any]:
+    return lambda: 1
+
+
+def _named(name: str) -> Callable[..., Any]:
+    def function() -> None:
+        """Does nothing."""
+
+    function.__name__ = name
+    return function
+
+
+def _untyped(what) -> None:
+    """Has no types."""
+
+
+def _odd(what: threading.Lock) -> None:
+    """Has a type that no value has."""
+
+
+@pytest.mark.parametrize(
+    ("tools", "said"),
+    [
+        ([_named("search")], r"can't be named search"),
+        ([_named("helpers")], r"can't be named helpers"),
+        ([_named("print")], r"can't be named print"),
+        ([_named("_own")], r"can't be named _own"),
+        ([_unnamed()], r"give a function that has a name"),
+        ([int], r"give a function that has a name"),
+        ([3], r"give a function that has a name"),
+        ([_named("one"), _named("one")], r"two tools are named one: rename one"),
+        ([_named(f"f{n}") for n in range(101)], r"100 is the limit"),
+    ],
+)
+def test_what_cant_be_a_tool_is_refused_at_construction(tools, said) -> None:
+    """driver.md 3.18: a tool never shadows a helper; every refusal names the thing and the remedy."""
+    with pytest.raises(ConfigurationError, match=said):
+        RLM("extractive", tools=tools)
+
+
+def test_tools_need_time() -> None:
+    with pytest.raises(ConfigurationError, match="tool_seconds is 0; give a number above 0"):
+        RLM("extractive", tools=[_named("price")], settings=Settings(tool_seconds=0))
+
+
+@pytest.mark.parametrize(("function", "said"), [(_untyped, r"what has no type"), (_odd, r"can't be used")])
+def test_a_tool_has_types_that_can_be_checked(function, said) -> None:
+    function.__name__ = "tool"
+    with pytest.raises(ConfigurationError, match=said):
+        Toolbox([function])
+
+
+@dataclass
+class Point:
+    x: int
+    when: date
+
+
+def _endless():
+    while True:
+        yield 1
+
+
+@pytest.mark.parametrize(
+    ("value", "given"),
+    [
+        (Point(1, date(2026, 1, 2)), {"x": 1, "when": "2026-01-02"}),
+        ({1: {2}}, {"1": [2]}),
+        ((1, Path("a")), [1, "a"]),
+        ("x" * (MAX_RESULT - 2), "x" * (MAX_RESULT - 2)),
+    ],
+)
+async def test_a_result_crosses_as_json(value, given) -> None:
+    """driver.md 3.18: results JSON-safe."""
+
+    def give() -> Any:
+        """Gives it."""
+        return value
+
+    assert await Toolbox([give]).run(ToolCall("give")) == given
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (object(), r"what JSON can't hold"),
+        (float("nan"), r"what JSON can't hold"),
+        ("\ud800", r"what JSON can't hold"),
+        ("x" * MAX_RESULT, r"1,048,576 bytes .* are the limit"),
+        ([[]] * 300_000, r"are the limit"),
+        (_endless(), r"has no end that is known"),
+    ],
+)
+async def test_a_result_that_cant_cross_is_a_tool_error(value, said) -> None:
+    """driver.md 3.18: bounded (1 MB), and what is no JSON is said so."""
+
+    def give() -> Any:
+        """Gives it."""
+        return value
+
+    with pytest.raises(BadCall, match=said) as raised:
+        await Toolbox([give]).run(ToolCall("give"))
+    assert raised.value.type == "tool"
+
+
+ANYTHING = [SystemExit(1), StopIteration(), asyncio.CancelledError(), TimeoutError("of its own")]
+
+
+@pytest.mark.parametrize("error", [*ANYTHING, KeyboardInterrupt()])
+async def test_whatever_a_function_raises_stays_in_its_call(error) -> None:
+    def act() -> None:
+        """Raises."""
+        raise error
+
+    with pytest.raises(BadCall, match=r"act\(\) (failed|was cancelled)"):
+        await Toolbox([act]).run(ToolCall("act"))
+
+
+@pytest.mark.parametrize("error", ANYTHING)
+async def test_whatever_an_async_function_raises_stays_in_its_call(error) -> None:
+    async def act() -> None:
+        """Raises."""
+        raise error
+
+    with pytest.raises(BadCall, match=r"act\(\) (failed|was cancelled)"):
+        await Toolbox([act]).run(ToolCall("act"))
+
+
+async def test_threads_that_never_end_are_bounded() -> None:
+    release = threading.Event()
+
+    def wait() -> None:
+        """Waits."""
+        release.wait(30)
+
+    box = Toolbox([wait], seconds=0.05)
+    try:
+        said = await asyncio.gather(*(box.run(ToolCall("wait")) for _ in range(70)), return_exceptions=True)
+        assert sum("have not ended yet" in str(one) for one in said) == 6
+    finally:
+        release.set()
+    await asyncio.sleep(0.1)
+    assert await box.run(ToolCall("wait")) is None
+
+
+def test_a_thread_that_outlives_its_event_loop_ends_without_a_word(monkeypatch) -> None:
+    """Nobody waits for it any more."""
+    said: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", said.append)
+    release = threading.Event()
+
+    def wait() -> None:
+        """Waits."""
+        release.wait(30)
+
+    with pytest.raises(BadCall, match="gave nothing within"):
+        asyncio.run(Toolbox([wait], seconds=0.05).run(ToolCall("wait")))
+    (thread,) = [one for one in threading.enumerate() if one.name == "rlm-tool-wait"]
+    release.set()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert said == []
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=10,
+)
+
+
+@given(JSON, st.dictionaries(st.text(max_size=5), JSON, max_size=3))
+def test_any_json_goes_through_a_tool_or_is_refused_as_one_line(value, kwargs) -> None:
+    """Total: a value comes back as it went, or BadCall says what is wrong."""
+
+    def echo(value: Any, size: int = 0) -> Any:
+        """Gives it back."""
+        return value
+
+    given = Toolbox([echo]).run(ToolCall("echo", (value,), kwargs))
+    if kwargs.keys() <= {"size"} and type(kwargs.get("size", 0)) is int:
+        assert asyncio.run(given) == value
+        return
+    refused = ""
+    try:
+        came = asyncio.run(given)
+    except BadCall as error:
+        refused = str(error)
+    # pydantic takes "7", 7.0 and True for whole numbers
+    assert refused.startswith("echo()") if refused else came == value

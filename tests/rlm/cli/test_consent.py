@@ -1,0 +1,90 @@
+"""Level 1 by consent: asked once in a terminal and remembered, never asked elsewhere."""
+
+from __future__ import annotations
+
+import io
+import os
+
+import pytest
+
+from rlm.cli import consent
+from rlm.cli.consent import allowed_level, consent_file
+from rlm.sandbox.isolation import probe
+from rlm.sandbox.isolation.probe import Candidate, Probed
+
+
+@pytest.fixture
+def only_level(monkeypatch):
+    """`only_level(1)`: a machine on which nothing stronger holds."""
+
+    def set_(level: int) -> None:
+        def found(candidate: Candidate) -> Probed:
+            return Probed(candidate, failed={} if candidate.level == level else {"namespaces": "not here"})
+
+        monkeypatch.setattr(probe, "_found", {})
+        monkeypatch.setattr(probe, "_probe", found)
+
+    return set_
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    """`terminal("y")`: somebody sits there, and types that when asked."""
+
+    def set_(*answers: str) -> None:
+        monkeypatch.setattr(consent, "_on_terminal", lambda: True)
+        monkeypatch.setattr("sys.stdin", io.StringIO("".join(f"{answer}\n" for answer in answers)))
+
+    return set_
+
+
+def test_a_yes_is_remembered(only_level, terminal, capsys) -> None:
+    """sandbox.md level 1: asked for once in a terminal and remembered."""
+    only_level(1)
+    terminal("y")
+    assert allowed_level("auto") == 1
+    said = capsys.readouterr().err
+    assert "namespaces: not here" in said
+    assert "To get it: " in said
+    terminal()
+    assert allowed_level("auto") == 1
+    assert consent_file(os.environ).exists()
+
+
+def test_a_no_is_not_a_yes(only_level, terminal) -> None:
+    only_level(1)
+    terminal("n")
+    assert allowed_level("auto") == "auto"
+    assert not consent_file(os.environ).exists()
+
+
+def test_without_a_terminal_nothing_is_asked_or_probed(monkeypatch) -> None:
+    """sandbox.md level 1: never asked without a terminal."""
+    monkeypatch.setattr(probe, "_probe", lambda _: pytest.fail("probed"))
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
+    assert allowed_level("auto") == "auto"
+
+
+def test_what_is_remembered_holds_without_a_terminal(only_level, monkeypatch) -> None:
+    only_level(1)
+    path = consent_file(os.environ)
+    path.parent.mkdir(parents=True)
+    path.write_text('{"level": 1}')
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    assert allowed_level("auto") == 1
+    path.write_text("yes")
+    assert allowed_level("auto") == "auto"
+
+
+@pytest.mark.parametrize("level", [0, 2, 3])
+def test_where_level_1_would_not_help_nobody_is_asked(only_level, terminal, level) -> None:
+    only_level(level)
+    terminal()
+    assert allowed_level("auto") == "auto"
+
+
+def test_a_named_level_and_our_own_cells_need_no_consent(monkeypatch, terminal) -> None:
+    monkeypatch.setattr(probe, "_probe", lambda _: pytest.fail("probed"))
+    terminal()
+    assert allowed_level("1") == 1
+    assert allowed_level("auto", model_written=False) == "auto"

@@ -1,0 +1,329 @@
+"""Contexts kept from run to run."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from document_tree import text_of
+
+from rlm import RLM, Settings
+from rlm.documents import ContextCache, Loaded, PathSource, StreamSource, load
+from rlm.documents.workspace import Workspace
+from rlm.sandbox.in_kernel.body.body import BODY_NAME, INDEX_NAME
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    path = tmp_path / "big.txt"
+    path.write_text("some words 世界 🙂\n" * 1_000)
+    settle(path)
+    return path
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> ContextCache:
+    return ContextCache(tmp_path / "cache" / "contexts", least_bytes=100)
+
+
+def settle(path: Path) -> None:
+    """A file of an hour ago: what is being written is not kept."""
+    hour_ago = time.time() - 3600
+    os.utime(path, (hour_ago, hour_ago))
+
+
+@contextmanager
+def loaded_by(cache: ContextCache, *sources: Path) -> Iterator[tuple[Loaded, bool]]:
+    """What is loaded, and whether it came out of the cache: then the folder asked for is never made."""
+    reads: list[int] = []
+    folder = cache.folder.parent.parent / f"run-{time.monotonic_ns()}"
+    loaded = load(list(sources), folder, lambda name, size: reads.append(size), cache)
+    try:
+        yield loaded, not any(reads)
+    finally:
+        if loaded.lease is not None:
+            loaded.lease.close()
+
+
+def entries(cache: ContextCache) -> list[Path]:
+    return sorted(cache.folder.iterdir())
+
+
+def test_the_same_file_is_read_once(cache: ContextCache, source: Path) -> None:
+    """Issue 4.1: the body is a private copy, cached by path, size, mtime and inode with its sha256."""
+    with loaded_by(cache, source) as (first, found):
+        assert not found
+        text = text_of(first)
+    with loaded_by(cache, source) as (second, found):
+        assert found
+        assert text_of(second) == text == source.read_text()
+        assert second.context.sha256 == first.context.sha256
+        assert second.context.documents == first.context.documents
+
+
+def test_what_was_said_of_the_files_is_kept_too(cache: ContextCache, tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "a.txt").write_text("déjà vu\n" * 100, "cp1252")
+    (folder / "b.bin").write_bytes(bytes(1_000))
+    (folder / "c.pdf").write_bytes(b"%PDF-broken")
+    (folder / "d.txt").write_bytes("naïve 世界".encode() * 50 + b"\xff")
+    for path in folder.iterdir():
+        settle(path)
+    with loaded_by(cache, folder) as (first, _):
+        pass
+    with loaded_by(cache, folder) as (second, found):
+        assert found
+        assert (second.skipped, second.guessed, second.replaced, second.notes) == (
+            first.skipped,
+            first.guessed,
+            first.replaced,
+            first.notes,
+        )
+        assert len(second.skipped) == 2
+        assert second.guessed[0].encoding == "cp1252"
+        assert second.replaced == 1
+
+
+def test_it_is_private(cache: ContextCache, source: Path) -> None:
+    """It holds the text of documents: 0700 and 0600, whatever the umask."""
+    old = os.umask(0)
+    try:
+        with loaded_by(cache, source):
+            pass
+    finally:
+        os.umask(old)
+    assert stat.S_IMODE(cache.folder.stat().st_mode) == 0o700
+    [entry] = entries(cache)
+    assert stat.S_IMODE(entry.stat().st_mode) == 0o700
+    assert {stat.S_IMODE(path.stat().st_mode) for path in entry.iterdir()} == {0o600}
+
+
+@pytest.mark.parametrize("change", ["content", "mtime", "inode", "path"])
+def test_a_file_that_changed_is_read_again(cache: ContextCache, source: Path, change: str) -> None:
+    with loaded_by(cache, source):
+        pass
+    match change:
+        case "content":
+            source.write_text("other words\n" * 1_000)
+            settle(source)
+        case "mtime":
+            os.utime(source, (1, 1))
+        case "inode":
+            status = source.stat()
+            data = source.read_bytes()
+            held = source.open("rb")  # so that the number is not given out again
+            source.unlink()
+            source.write_bytes(data)
+            os.utime(source, ns=(status.st_atime_ns, status.st_mtime_ns))
+            held.close()
+        case _:
+            source = source.rename(source.with_name("other.txt"))
+    with loaded_by(cache, source) as (loaded, found):
+        assert not found
+        assert text_of(loaded) == source.read_text()
+
+
+def test_a_folder_with_another_file_in_it_is_read_again(
+    cache: ContextCache, tmp_path: Path, source: Path
+) -> None:
+    with loaded_by(cache, tmp_path):
+        pass
+    with loaded_by(cache, tmp_path) as (_, found):
+        assert not found  # the cache itself stands in it, in this test
+    folder = tmp_path / "only"
+    folder.mkdir()
+    source.rename(folder / "a.txt")
+    with loaded_by(cache, folder):
+        pass
+    with loaded_by(cache, folder) as (_, found):
+        assert found
+    (folder / "b.txt").write_text("new\n")
+    settle(folder / "b.txt")
+    with loaded_by(cache, folder) as (loaded, found):
+        assert not found
+        assert len(loaded.context.documents) == 2
+
+
+@pytest.mark.parametrize(
+    "damage", ["body changed", "body short", "index gone", "entry garbage", "entry gone", "open to all"]
+)
+def test_a_damaged_entry_is_made_again(cache: ContextCache, source: Path, damage: str) -> None:
+    """Corrupted entries are found out, removed and replaced."""
+    with loaded_by(cache, source):
+        pass
+    [entry] = entries(cache)
+    match damage:
+        case "body changed":
+            (entry / BODY_NAME).write_bytes(b"X" * (entry / BODY_NAME).stat().st_size)
+        case "body short":
+            os.truncate(entry / BODY_NAME, 10)
+        case "index gone":
+            (entry / INDEX_NAME).unlink()
+        case "entry garbage":
+            (entry / "entry.json").write_text('{"files": 1}')
+        case "entry gone":
+            (entry / "entry.json").unlink()
+        case _:
+            entry.chmod(0o755)
+    with loaded_by(cache, source) as (loaded, found):
+        assert not found
+        assert text_of(loaded) == source.read_text()
+
+
+def test_after_a_restart_of_the_machine_the_bytes_are_looked_at(cache: ContextCache, source: Path) -> None:
+    """A body whose last bytes never reached the disk has the right size and the wrong content."""
+    with loaded_by(cache, source):
+        pass
+    [folder] = entries(cache)
+    entry = json.loads((folder / "entry.json").read_text())
+    (folder / "entry.json").write_text(json.dumps({**entry, "boot": "another"}))
+    with loaded_by(cache, source) as (_, found):
+        assert found
+    assert json.loads((folder / "entry.json").read_text())["boot"] == entry["boot"]
+    status = (folder / BODY_NAME).stat()
+    with (folder / BODY_NAME).open("r+b") as body:
+        body.write(bytes(100))
+    os.utime(folder / BODY_NAME, ns=(status.st_atime_ns, status.st_mtime_ns))
+    (folder / "entry.json").write_text(json.dumps({**entry, "boot": "another"}))
+    with loaded_by(cache, source) as (loaded, found):
+        assert not found
+        assert text_of(loaded) == source.read_text()
+
+
+def test_the_longest_unused_go_first_and_none_in_use(tmp_path: Path) -> None:
+    """Size-capped, least recently used."""
+    cache = ContextCache(tmp_path / "cache" / "contexts", least_bytes=100, most_bytes=70_000)
+    sources = []
+    for number in range(4):
+        path = tmp_path / f"{number}.txt"
+        path.write_text(f"{number}" * 30_000)
+        settle(path)
+        sources.append(path)
+    with loaded_by(cache, sources[0]) as (in_use, _):
+        for path in sources[1:]:
+            with loaded_by(cache, path):
+                time.sleep(0.01)
+        assert len(entries(cache)) == 2
+        assert text_of(in_use) == "0" * 30_000
+    with loaded_by(cache, sources[3]) as (_, found):
+        assert found
+    with loaded_by(cache, sources[1]) as (_, found):
+        assert not found
+
+
+@pytest.mark.parametrize("kind", ["text", "stream", "small", "fresh"])
+def test_what_is_not_to_be_kept(tmp_path: Path, kind: str) -> None:
+    cache = ContextCache(tmp_path / "cache", least_bytes=100)
+    path = tmp_path / "a.txt"
+    path.write_text("x" * (10 if kind == "small" else 1_000))
+    if kind != "fresh":
+        settle(path)
+    with path.open("rb") as file:
+        source = {"text": "y" * 1_000, "stream": StreamSource("stdin", file)}.get(kind, PathSource(path))
+        loaded = load([source], tmp_path / "c", cache=cache)
+    assert loaded.lease is None
+    assert not cache.folder.exists()
+
+
+@pytest.mark.parametrize("trouble", ["a file in the way", "a link"])
+def test_a_cache_that_cannot_be_used_is_done_without(tmp_path: Path, source: Path, trouble: str) -> None:
+    cache = ContextCache(tmp_path / "cache", least_bytes=100)
+    if trouble == "a link":
+        (tmp_path / "elsewhere").mkdir()
+        cache.folder.symlink_to(tmp_path / "elsewhere")
+    else:
+        cache.folder.write_text("")
+    loaded = load([source], tmp_path / "c", cache=cache)
+    assert text_of(loaded) == source.read_text()
+    assert loaded.context.folder == tmp_path / "c"
+
+
+def test_two_processes_at_once_both_have_their_context(
+    cache: ContextCache, source: Path, tmp_path: Path
+) -> None:
+    """Safe against two processes: each reads the whole text; one entry is left, and nothing half made."""
+    source.write_text("some words 世界 🙂\n" * 100_000)
+    settle(source)
+    code = textwrap.dedent(
+        """
+        import sys, pathlib
+        from rlm.documents import ContextCache, load
+        top = pathlib.Path(sys.argv[1])
+        cache = ContextCache(top / "cache" / "contexts", least_bytes=100)
+        for turn in range(3):
+            loaded = load([top / "big.txt"], top / f"{sys.argv[2]}-{turn}", cache=cache)
+            with loaded.context.open() as body:
+                assert body.text(0, body.chars) == (top / "big.txt").read_text()
+            loaded.lease.close()
+        """
+    )
+    running = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path), str(n)]) for n in range(3)]
+    assert [process.wait(60) for process in running] == [0, 0, 0]
+    [entry] = entries(cache)
+    assert not entry.name.startswith("part-")
+
+
+def test_what_a_killed_process_left_half_made_is_removed(
+    cache: ContextCache, source: Path, tmp_path: Path
+) -> None:
+    """Partial writes: kill -9 in the middle leaves no entry, and the next run clears up."""
+    code = textwrap.dedent(
+        """
+        import sys, pathlib, time
+        from rlm.documents import ContextCache, load
+        top = pathlib.Path(sys.argv[1])
+        def slow(name, size):
+            if size:
+                print("under way", flush=True)
+                time.sleep(60)
+        load([top / "big.txt"], top / "c", slow, ContextCache(top / "cache" / "contexts", least_bytes=100))
+        """
+    )
+    with subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"under way\n"
+        [part] = entries(cache)
+        assert part.name.startswith("part-")
+        with loaded_by(cache, source) as (_, found):
+            assert not found
+        assert part.exists()  # its maker lives
+        process.send_signal(signal.SIGKILL)
+    other = source.with_name("other.txt")
+    other.write_text("x" * 1_000)
+    settle(other)
+    with loaded_by(cache, other):
+        pass
+    assert not any(path.name.startswith("part-") for path in entries(cache))
+
+
+async def test_a_workspace_gives_its_context_back_at_its_end(cache: ContextCache, source: Path) -> None:
+    with Workspace() as workspace:
+        loaded = await workspace.load([source], cache=cache)
+        assert loaded.context.folder.parent == cache.folder
+        assert not cache._remove(loaded.context.folder)  # it is in use
+    assert cache._remove(loaded.context.folder)
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_run_keeps_large_inputs_unless_told_not_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: bool
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    path = tmp_path / "big.txt"
+    path.write_text("The key is under the mat.\n" + "other words\n" * 400_000)
+    settle(path)
+    settings = Settings(store=tmp_path / "rlm.db", sandbox=0, document_cache=kept)
+    result = RLM("extractive", settings=settings).run_sync("Where is the key?", path)
+    assert result.answer is not None
+    assert (tmp_path / "xdg" / "rlm" / "contexts").exists() is kept

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from document_tree import put, text_of
+
+from rlm.documents import Guessed, load
+
+FRENCH = "Les élèves français étaient déjà là, où l'été passé ils mangeaient des crêpes brûlées.\n"
+RUSSIAN = "Съешь же ещё этих мягких французских булок, да выпей чаю. Большой текст на русском.\n"
+JAPANESE = "吾輩は猫である。名前はまだ無い。どこで生れたかとんと見当がつかぬ。\n"
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (FRENCH.encode("latin-1"), FRENCH),
+        (FRENCH.encode("utf-16"), FRENCH),
+        (b"\xff\xfe\x00\x00" + FRENCH.encode("utf-32-le"), FRENCH),
+        (b"\xef\xbb\xbf" + FRENCH.encode(), FRENCH),
+        ((RUSSIAN * 3).encode("cp1251"), RUSSIAN * 3),
+        ((JAPANESE * 3).encode("shift_jis"), JAPANESE * 3),
+        ("It’s – “quoted”.\n".encode("cp1252"), "It’s – “quoted”.\n"),
+        # The first accent far behind the head by which the file was judged.
+        (b"plain words\n" * 90_000 + FRENCH.encode("latin-1"), "plain words\n" * 90_000 + FRENCH),
+        (b"colour \x1b[31mred\x1b[0m\n", "colour \x1b[31mred\x1b[0m\n"),
+    ],
+)
+def test_other_encodings_are_told(tmp_path: Path, tree: Path, data: bytes, expected: str) -> None:
+    (tree / "a.txt").write_bytes(data)
+    loaded = load([tree / "a.txt"], tmp_path / "c")
+    assert text_of(loaded) == expected
+    assert loaded.replaced == 0
+
+
+def test_damaged_utf8_stays_utf8_and_is_counted(tmp_path: Path, tree: Path) -> None:
+    """sandbox.md 12: invalid bytes replaced, counted, said."""
+    (tree / "a.txt").write_bytes((JAPANESE * 20).encode() + b"\xff\xfe cut \xe4\xb8")
+    loaded = load([tree / "a.txt"], tmp_path / "c")
+    assert text_of(loaded) == JAPANESE * 20 + "\ufffd\ufffd cut \ufffd"
+    assert loaded.replaced == 3
+
+
+def test_a_utf16_file_cut_in_a_character_is_counted(tmp_path: Path, tree: Path) -> None:
+    (tree / "a.txt").write_bytes("ab".encode("utf-16") + b"\x41")
+    loaded = load([tree / "a.txt"], tmp_path / "c")
+    assert (text_of(loaded), loaded.replaced) == ("ab\ufffd", 1)
+
+
+def test_a_guess_at_the_encoding_is_told(tmp_path: Path, tree: Path) -> None:
+    """sandbox.md 12: what was no valid text is said. A byte order mark is no guess, nor is damaged UTF-8."""
+    put(
+        tree,
+        a_dot_txt=b"Caf\xe9 and more \xff\xfe\x80\n",
+        b_dot_txt="plain",
+        c_dot_txt=FRENCH.encode("utf-16"),
+        d_dot_txt=(JAPANESE * 20).encode() + b"\xff",
+        e_dot_txt=(RUSSIAN * 3).encode("cp1251"),
+    )
+    loaded = load([tree], tmp_path / "c")
+    assert loaded.guessed == (Guessed("a.txt", "cp1252"), Guessed("e.txt", "cp1251"))
+    assert loaded.replaced == 1

@@ -1,0 +1,217 @@
+"""driver.md 2.6: older rounds are folded when the root's messages near its window."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+
+import pytest
+
+from rlm import Limits, Settings
+from rlm.accounting.metered_model import estimate
+from rlm.errors import ModelUnavailable
+from rlm.events import RoundsFolded
+from rlm.journal import Journal
+from rlm.models.base import ModelWindow, Reply, TokenUsage
+from rlm.prompts.history import BREAK, SUMMARY_PROMPT
+from rlm.settings import RootSettings
+from rlm.testing import ScriptedModel
+
+WINDOW = ModelWindow(context=10_000, output=1_000)
+SETTINGS = Settings(strategy="rlm", root=RootSettings(output_tokens=1_000))
+ROUNDS = 12
+NOTES = "## Task Summary\n- count the words [r1]\n\n## Key Decisions\n- none"
+
+
+def blocks(block, rounds: int = ROUNDS) -> list[str]:
+    """Each round assigns, prints about 600 tokens, and says one thing worth keeping."""
+    cells = [
+        f"v{n} = {n}\nprint('The supplier in section {n} is Vendor{n}x{n}; it must be paid {n}00 euros.')\n"
+        f"print('filler words ' * 150)"
+        for n in range(1, rounds)
+    ]
+    return [
+        *map(block, cells),
+        block(f"count('one')\nfinalize(sum([{', '.join(f'v{n}' for n in range(1, rounds))}]))"),
+    ]
+
+
+def scripted(block, summary: object = NOTES, **options: object) -> ScriptedModel:
+    return ScriptedModel.of(root=blocks(block), summary=summary, window=WINDOW, **options)
+
+
+def roots(model: ScriptedModel) -> list[tuple[str, ...]]:
+    return [
+        tuple(message.content for message in request.messages)
+        for request in model.requests
+        if request.role == "root"
+    ]
+
+
+async def events(run, kind: str) -> list[dict]:
+    async with Journal.open(run.store) as journal:
+        (found,) = await journal.runs()
+        return [event.data for event in await journal.events(found.run_id) if event.kind == kind]
+
+
+async def test_older_rounds_are_folded_near_the_window_and_the_last_four_stay_verbatim(run, block) -> None:
+    """2.6: the system prompt, the task and the last 4 rounds verbatim; 80 % of the root's window."""
+    model = scripted(block)
+    result = await run(model, "one two three four\n" * 50, settings=SETTINGS)
+    assert result.answer == sum(range(1, ROUNDS))  # every variable of every round is still there
+    asked = roots(model)
+    first = next(at for at, messages in enumerate(asked) if "were folded" in str(messages[2:3]))
+    before, after = asked[first - 1], asked[first]
+    assert after[:2] == before[:2]
+    assert after[3:-2] == before[-6:]  # three rounds of before, and the one that came since
+    assert len(after) == 3 + 8
+    assert "output of your block, round" in after[-1].lower()
+    assert after[2].startswith(f"Rounds 1 to {first - 4} were folded")
+    assert NOTES in after[2]
+    assert all(f"\nv{n}: int" in after[2] for n in range(1, first + 1))  # listed: the kernel's variables
+
+
+async def test_where_four_rounds_do_not_fit_fewer_stay(run, block) -> None:
+    """2.6: long outputs in a small window. Notes are never asked for in no tokens, and no request is larger
+    than the window."""
+    model = ScriptedModel.of(
+        root=[
+            *(block(f"v{n} = {n}\nprint('filler words ' * 600)") for n in range(8)),
+            block("peek(0, 1)\nfinalize(v7)"),
+        ],
+        summary=NOTES,
+        window=WINDOW,
+    )
+    result = await run(model, settings=SETTINGS)
+    assert result.answer == 7
+    folded = [event for event in run.events if isinstance(event, RoundsFolded)]
+    assert folded
+    assert {event.fault for event in folded} == {""}
+    summaries = [request for request in model.requests if request.role == "summary"]
+    assert all(request.max_output_tokens >= 400 for request in summaries)
+    journalled = [data["prompt_tokens"] for data in await events(run, "model_call") if data["role"] == "root"]
+    assert max(journalled) <= WINDOW.context - WINDOW.output
+
+
+async def test_nothing_is_folded_while_there_is_room(run, block) -> None:
+    """2.6: a window four times as large sees every round, append-only."""
+    model = ScriptedModel.of(root=blocks(block), window=ModelWindow(context=60_000, output=1_000))
+    await run(model, settings=SETTINGS)
+    asked = roots(model)
+    assert all(later[: len(earlier)] == earlier for earlier, later in pairwise(asked))
+
+
+async def test_the_requests_stay_within_the_window(run, block) -> None:
+    """2.6, prompts.md 5.7: the threshold comes from the window of the model that reads it."""
+    model = ScriptedModel.of(root=blocks(block, 25), summary=NOTES, window=WINDOW)
+    result = await run(model, settings=SETTINGS)
+    assert result.answer == sum(range(1, 25))
+    folded = [event for event in run.events if isinstance(event, RoundsFolded)]
+    assert len(folded) > 1
+    assert all(event.after < event.before * 0.9 for event in folded)
+    journalled = [data["prompt_tokens"] for data in await events(run, "model_call") if data["role"] == "root"]
+    assert max(journalled) <= WINDOW.context - WINDOW.output
+
+
+async def test_the_summary_is_asked_of_its_own_model_and_folds_new_rounds_into_the_old(run, block) -> None:
+    """2.6, prompts.md 5.6, driver.md 4.6: `summary_model`; never a summary alone."""
+    root = ScriptedModel.of(root=blocks(block, 25), window=WINDOW)
+    notes = ScriptedModel.of(summary=NOTES)
+    await run(root, settings=SETTINGS, summary_model=notes)
+    assert {request.role for request in root.requests} == {"root"}
+    prompts = [request.messages[-1].content for request in notes.requests]
+    assert len(prompts) > 1
+    assert prompts[0].startswith(f"{SUMMARY_PROMPT}{BREAK}[r1] assistant: ```repl\nv1 = 1")
+    assert "[r1] user: Output of your block, round 1" in prompts[0]
+    for prompt in prompts[1:]:
+        assert f"Summary so far:\n\n{NOTES}\n\nNew messages:\n\n[r" in prompt
+        assert "[r1] assistant" not in prompt
+
+
+async def test_it_is_journalled_and_shown(run, block) -> None:
+    """2.6, 6.1: what was folded, what stands for it, and what the summary cost."""
+    model = scripted(block)
+    await run(model, settings=SETTINGS)
+    first, *_ = await events(run, "compaction")
+    assert first["tokens_after"] < first["tokens_before"]
+    assert NOTES in first["message"]
+    calls = await events(run, "model_call")
+    (summary, *_) = [data for data in calls if data["role"] == "summary"]
+    assert summary["reply"] == NOTES
+    json.dumps(first)
+
+
+async def test_a_summary_is_no_child_of_the_run(run, block) -> None:
+    """4.7: it takes tokens and money, but none of the child calls a root may make."""
+    model = scripted(block)
+    result = await run(model, settings=SETTINGS, limits=Limits(sub_calls=0))
+    assert (result.answer, result.sub_calls) == (sum(range(1, ROUNDS)), 0)
+    assert all(event.fault == "" for event in run.events if isinstance(event, RoundsFolded))
+
+
+@pytest.mark.parametrize(
+    ("answer", "fault"),
+    [
+        (ModelUnavailable("nothing listens"), "nothing listens"),
+        (Reply("## Task", finish_reason="length"), "ended early (length)"),
+        ("", "empty"),
+        ("word " * 9_000, "took"),
+    ],
+)
+async def test_a_summary_that_fails_gives_way_to_the_telling_lines(run, block, answer, fault) -> None:
+    """2.6, prompts.md 5.1: never an empty note; the run goes on, and the journal says why."""
+    model = scripted(block, answer)
+    result = await run(model, settings=SETTINGS)
+    assert result.answer == sum(range(1, ROUNDS))
+    first, *_ = await events(run, "compaction")
+    assert fault in first["fault"]
+    assert "The supplier in section 1 is Vendor1x1; it must be paid 100 euros." in first["message"]
+
+
+async def test_without_a_model_the_telling_lines_are_picked(run, block) -> None:
+    """2.6: `extractive` is asked nothing, and keeps what earlier foldings kept."""
+    model = ScriptedModel.of(root=blocks(block, 25), window=WINDOW)
+    result = await run(model, settings=SETTINGS, summary_model="extractive")
+    assert result.answer == sum(range(1, 25))
+    *_, last = await events(run, "compaction")
+    assert last["fault"] == ""
+    assert "Vendor1x1; it must be paid 100 euros. [r1]" in last["message"]
+    assert "Vendor15x15; it must be paid 1500 euros. [r15]" in last["message"]
+
+
+@pytest.mark.parametrize("counted", [0.5, 1.6])
+async def test_the_room_for_notes_is_in_the_providers_tokens(run, block, counted) -> None:
+    """2.6, prompts.md 5.7: where a provider counts fewer tokens than were estimated there is room for notes
+    all the same, and where it counts more the folded messages fit."""
+    written = blocks(block, 30)
+
+    def root(request) -> Reply:
+        asked = sum(estimate(message.content) for message in request.messages)
+        usage = TokenUsage(input_tokens=int(asked * counted))
+        sent.append(usage.input_tokens)
+        return Reply(written[request.round - 1].replace("* 150", "* 260"), usage=usage)
+
+    sent: list[int] = []
+    window = ModelWindow(context=24_000, output=1_000) if counted > 1 else WINDOW
+    model = ScriptedModel.of(root=root, summary=NOTES * 4, window=window)
+    result = await run(model, settings=SETTINGS)
+    assert result.answer == sum(range(1, 30))
+    # The first ones come before it is known how the provider counts.
+    folded = [event for event in run.events if isinstance(event, RoundsFolded) and event.last > 8]
+    assert len(folded) >= 2
+    assert [event.fault for event in folded] == [""] * len(folded)
+    assert max(sent) <= window.context - window.output
+    assert all(event.after * counted <= 0.8 * window.context for event in folded)
+
+
+async def test_four_rounds_over_the_threshold_alone_are_left_as_they_are(run, block) -> None:
+    """2.6, prompts.md 5.5: while the window holds them nothing is folded, and no summary is paid for."""
+    cells = [block(f"x{n} = {n}\nprint('word{n} ' * 620)") for n in range(1, 4)]
+    model = ScriptedModel.of(
+        root=[*cells, block("count('one')\nfinalize(x1 + x2 + x3)")], summary=NOTES, window=WINDOW
+    )
+    result = await run(model, settings=SETTINGS)
+    assert result.answer == 6
+    assert {request.role for request in model.requests} == {"root"}
+    asked = [data["prompt_tokens"] for data in await events(run, "model_call")]
+    assert 0.8 * WINDOW.context < max(asked) <= WINDOW.context - WINDOW.output

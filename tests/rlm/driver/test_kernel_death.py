@@ -1,0 +1,236 @@
+"""Kernels that die in mid-run: the run goes on where it was, and pays for nothing twice."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from rlm import Limits
+from rlm.journal import Journal
+from rlm.sandbox.forkserver.client import shared_forkserver
+from rlm.sandbox.host.kernel_process import KernelProcess
+from rlm.testing import ScriptedModel
+
+DIE = "import os; os._exit(1)"
+
+
+def told(model: ScriptedModel, position: int = -1) -> str:
+    """The last user message of a request."""
+    return model.requests[position].messages[-1].content
+
+
+async def kinds(run, run_id: str) -> list[str]:
+    async with Journal.open(run.store) as journal:
+        return [event.kind for event in await journal.events(run_id)]
+
+
+async def test_a_new_kernel_has_the_variables_of_the_old_one(run, block) -> None:
+    """driver.md 2.7: cells replayed; one that kills twice is skipped and told to the root."""
+    model = ScriptedModel.of(
+        root=[
+            block("import random\nx = random.random()\nprint(x)"),
+            block("y = 1 / 0"),
+            block(f"lost = 1\n{DIE}"),
+            block("peek(0, 1)\nfinalize([x, 'lost' in globals()])"),
+        ]
+    )
+    result = await run(model)
+    assert result.answer == [float(told(model, 1).split("\n\n")[1]), False]
+    assert result.rounds == 4
+    assert "ended its kernel twice and was skipped" in told(model)
+    assert "their variables are back" in told(model)
+    assert (await kinds(run, result.run_id)).count("kernel_died") == 2
+
+
+async def test_children_of_replayed_cells_are_served_from_the_journal(run, block) -> None:
+    """driver.md 2.7: no money; failures and repeated samples come out as they did."""
+    answers = iter(["one", "two", RuntimeError])
+
+    def child(request):
+        return next(answers)
+
+    code = (
+        "a = [str(sub_query('q', (0, 3), sample=n)) for n in range(2)]\n"
+        "kept = sub_query_batch('q', [(0, 3)])\nusage = kept[0].cached, a"
+    )
+    model = ScriptedModel.of(
+        root=[block(code), block(DIE), block("finalize([a, str(kept[0]), usage])")],
+        child=child,
+    )
+    result = await run(model)
+    assert result.answer == [["one", "two"], "one", [True, ["one", "two"]]]
+    assert result.sub_calls == 2
+    assert len([request for request in model.requests if request.role == "child"]) == 2
+
+
+async def test_a_failed_child_fails_again_in_the_replayed_cell(run, block) -> None:
+    """driver.md 2.7, 6.1: errors are journalled; the next block asks anew and gets its answer."""
+    from rlm.errors import ModelUnavailable
+
+    answers = iter([ModelUnavailable("no answer"), "fine"])
+    model = ScriptedModel.of(
+        root=[
+            block("first = sub_query_batch('q', [(0, 3)])"),
+            block("second = sub_query_batch('q', [(0, 3)])"),
+            block(DIE),
+            block("finalize([first[0].error, str(second[0])])"),
+        ],
+        child=lambda request: next(answers),
+    )
+    result = await run(model)
+    assert result.answer == ["no answer", "fine"]
+
+
+async def test_what_a_cell_was_told_of_the_run_it_is_told_again(run, block) -> None:
+    """driver.md 6.1: progress and refusals, keyed by cell and order."""
+    code = (
+        "before = evaluate_progress()['limits']['seconds']['used']\n"
+        "after = evaluate_progress()['limits']['seconds']['used']\n"
+        "try: finalize('a guess')\nexcept ValueError as error: refused = str(error)\n"
+        "try: sub_query_batch('q', [(0, 3)] * 2000)\nexcept ValueError as error: many = str(error)\n"
+        "print(before, after, refused, many)\n"
+    )
+    model = ScriptedModel.of(
+        root=[
+            block(code),
+            block("peek(0, 3)"),
+            block(DIE),
+            block("finalize([before, after, refused, many])"),
+        ]
+    )
+    result = await run(model)
+    assert " ".join(map(str, result.answer)) == told(model, 1).split("\n\n")[1]
+    assert "nothing of the input was read" in result.answer[2]
+    assert "did not come out as before" not in told(model)
+
+
+async def test_a_cell_that_asks_in_a_loop_does_not_fill_the_journal(run, block) -> None:
+    """driver.md 6.1: helper results are kept by cell and order, a thousand of each at most."""
+    code = "for n in range(1_500): last = evaluate_progress()['limits']['seconds']['used']"
+    result = await run(ScriptedModel.of(root=[block(code), block("peek(0, 1)\nfinalize(1)")]))
+    assert (await kinds(run, result.run_id)).count("helper") == 1_000
+
+
+async def test_a_kernel_that_ends_while_it_starts_is_followed_by_another(run, block, monkeypatch) -> None:
+    """driver.md 2.7: at that moment, too; one that never starts is told after the second."""
+    attach = KernelProcess.attach
+    killed: list[str] = []
+
+    async def hit(kernel: KernelProcess, *rest, **options):
+        if len(killed) < 1:
+            killed.append("kernel")
+            await kernel.kill("killed by the test")
+        return await attach(kernel, *rest, **options)
+
+    monkeypatch.setattr(KernelProcess, "attach", hit)
+    result = await run(ScriptedModel.of(root=[block("finalize(peek(0, 3))")]))
+    assert (result.answer, killed) == ("one", ["kernel"])
+
+
+async def test_three_deaths_end_the_run(run, block) -> None:
+    """driver.md 2.7: three deaths end the run (`kernel`); what was had stays."""
+    result = await run(ScriptedModel.of(root=[block("x = 1"), *[block(DIE)] * 5]))
+    assert (result.answer, result.stop_reason, result.rounds) == (None, "kernel", 3)
+    assert "died 3 times" in result.warnings[-1]
+
+
+async def test_a_cell_that_will_not_stop_is_not_tried_again(run, block) -> None:
+    """driver.md 2.7: its time would be spent twice."""
+    stubborn = "import signal; signal.signal(2, signal.SIG_IGN)\nwhile True: pass"
+    model = ScriptedModel.of(root=[block("x = 1"), block(stubborn), block("peek(0, 1)\nfinalize(x)")])
+    result = await run(model, limits=Limits(cell_seconds=0.3))
+    assert result.answer == 1
+    assert "did not stop when it was interrupted and was skipped" in told(model)
+    assert (await kinds(run, result.run_id)).count("kernel_died") == 1
+
+
+@pytest.mark.parametrize("victim", ["kernel", "broker"])
+async def test_a_kill_from_outside_ends_well(run, block, victim) -> None:
+    """driver.md 2.7: `kill -9` of the kernel, or the broker, in mid-cell: that cell is run again."""
+    done = []
+
+    async def child(request):
+        if request.task == "now" and not done:
+            done.append(True)
+            for broker in forked():
+                os.kill(broker if victim == "broker" else leaf(broker), signal.SIGKILL)
+            await asyncio.sleep(0.2)
+        return f"to {request.task}"
+
+    model = ScriptedModel.of(
+        root=[block("a = str(sub_query('then', (0, 3)))"), block("b = str(sub_query('now', (0, 3)))"),
+              block("finalize([a, b])")],
+        child=child,
+    )  # fmt: skip
+    result = await run(model)
+    assert result.answer == ["to then", "to now"]
+    assert "this block was run in a new one" in told(model)
+    assert len([request for request in model.requests if request.task == "then"]) == 1
+
+
+async def test_a_kill_of_the_forkserver_ends_well(run, block) -> None:
+    """driver.md 2.7: what had begun goes on or is begun again, and the next kernel comes from a new one."""
+    gone: list[int] = []
+
+    def child(request):
+        if request.task == "now" and not gone:
+            gone.append(shared_forkserver().pid)
+            os.kill(gone[0], signal.SIGKILL)
+        return f"to {request.task}"
+
+    model = ScriptedModel.of(
+        root=[block("a = str(sub_query('then', (0, 3)))"), block("b = str(sub_query('now', (0, 3)))"),
+              block("finalize([a, b])"), block("peek(0, 1)\nfinalize('another run')")],
+        child=child,
+    )  # fmt: skip
+    assert (await run(model)).answer == ["to then", "to now"]
+    assert [request.task for request in model.requests if request.role == "child"] == ["then", "now"]
+    assert (await run(model)).answer == "another run"
+    assert shared_forkserver().pid not in (None, *gone)
+
+
+def parent_of(pid: int, _what: str) -> int:
+    """The nearest ancestor of a kernel that outlives it: its broker."""
+    stat = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    above = int(stat[1])
+    while above not in (1, os.getpid()):
+        pid, above = above, int(Path(f"/proc/{above}/stat").read_text().rpartition(")")[2].split()[1])
+        if "forkserver" in Path(f"/proc/{above}/cmdline").read_text() and above in direct_children():
+            return pid
+    return pid
+
+
+def direct_children() -> list[int]:
+    return [
+        int(child)
+        for task in Path("/proc/self/task").iterdir()
+        for child in (task / "children").read_text().split()
+    ]
+
+
+def forked() -> list[int]:
+    """The brokers that this process's forkserver has made and that still run."""
+    (server,) = [pid for pid in children(os.getpid()) if b"rlm.sandbox.forkserver" in command(pid)]
+    return children(server)
+
+
+def leaf(pid: int) -> int:
+    """The last of the line of processes that begins with a broker: its kernel."""
+    below = children(pid)
+    return leaf(below[0]) if below else pid
+
+
+def children(pid: int) -> list[int]:
+    return [
+        int(child)
+        for task in Path(f"/proc/{pid}/task").iterdir()
+        for child in (task / "children").read_text().split()
+    ]
+
+
+def command(pid: int) -> bytes:
+    return Path(f"/proc/{pid}/cmdline").read_bytes()

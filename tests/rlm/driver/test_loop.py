@@ -1,0 +1,309 @@
+"""Rounds of a root over a real kernel, its replies scripted."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from pathlib import Path
+
+import pytest
+
+from rlm import Limits, Settings
+from rlm.driver.reply_contract import Cell, parse
+from rlm.errors import ModelUnavailable, UsageError
+from rlm.events import CellEnded, RoundStarted, Violated
+from rlm.journal import Journal
+from rlm.models.base import Reply, TokenUsage
+from rlm.results import RunResult
+from rlm.sandbox.forkserver.client import shared_forkserver
+from rlm.settings import RootSettings
+from rlm.testing import ScriptedModel
+
+
+def fed_back(model: ScriptedModel, position: int = -1) -> str:
+    """The last user message of a request."""
+    return model.requests[position].messages[-1].content
+
+
+async def test_an_answer_in_one_round(run, block) -> None:
+    """driver.md 2.4: finalized; 5.1: the result says what it took."""
+    model = ScriptedModel.of(root=[block("finalize(count('two'), confidence='high', evidence=['two'])")])
+    result = await run(model, "one two three\n")
+    assert (result.answer, result.confidence, result.stop_reason, result.forced) == (
+        1,
+        "high",
+        "finalized",
+        False,
+    )
+    assert (result.strategy, result.rounds, result.sub_calls) == ("rlm", 1, 0)
+    (citation,) = result.citations
+    assert (citation.marker, citation.quote, citation.start, citation.verified) == ("[¹]", "two", 4, True)
+    assert RunResult.from_json(result.to_json()) == result
+
+
+async def test_the_body_never_enters_the_roots_messages(run, block) -> None:
+    """driver.md 2.1: append-only messages, the task and bounded metadata; never the body."""
+    body = "".join(f"line {n} of a long text\n" for n in range(20_000))
+    model = ScriptedModel.of(
+        root=[block("text = read_all()\nx = len(text)"), block("text"), block("finalize(x)")]
+    )
+    await run(model, body)
+    first, second, third = (request.messages for request in model.requests)
+    assert second[: len(first)] == first
+    assert third[: len(second)] == second
+    sent = sum(len(message.content) for message in third)
+    assert sent < 25_000
+    assert "line 9999 of" not in "".join(message.content for message in third)
+    assert [message.role for message in third] == ["system", "user", "assistant", "user", "assistant", "user"]
+
+
+async def test_feedback_says_what_came_of_the_block(run, block) -> None:
+    """driver.md 2.2: the round, stdout, the result, new variables."""
+    model = ScriptedModel.of(root=[block("x = [1, 2]\nprint('seen')\nx"), block("peek(0, 1)\nfinalize(1)")])
+    await run(model)
+    assert fed_back(model) == (
+        "Output of your block, round 1 of 30\n\nseen\n\nResult: [1, 2]\n\n"
+        "New or changed variables:\nx: list, 2 items"
+    )
+
+
+async def test_long_output_is_cut_in_the_middle_and_can_be_had_whole(run, block) -> None:
+    """driver.md 2.2: head and tail, the gap named in characters, output_of has all."""
+    model = ScriptedModel.of(
+        root=[
+            block("print('a' + 'x' * 50_000 + 'z')"),
+            block(
+                "count('')\nprint(len(output_of(1)), set(output_of(1)[666:49668]), output_of(1)[49668:][-3:])"
+            ),
+            block("count('')\nfinalize(1)"),
+        ]
+    )
+    await run(model, settings=Settings(strategy="rlm", root=RootSettings(output_limit=1_000)))
+    text = fed_back(model, 1)
+    assert len(text) < 1_300
+    head, gap, tail = re.split(r"\n(\[… .* …\])\n", text)
+    assert gap == "[… 49,002 characters not shown; they are output_of(1)[666:49668] …]"
+    assert (head.endswith("a" + "x" * 665), tail.startswith("x" * 333 + "z")) == (True, True)
+    assert "50003 {'x'} xz" in fed_back(model, 2)
+
+
+async def test_an_error_keeps_the_run_going(run, block) -> None:
+    """driver.md 2.3: a failing cell is feedback; what it had assigned is kept."""
+    model = ScriptedModel.of(root=[block("kept = 5\n1 / 0"), block("peek(0, 1)\nfinalize(kept)")])
+    result = await run(model)
+    assert result.answer == 5
+    assert "ZeroDivisionError: division by zero" in fed_back(model)
+    assert "kept: int" in fed_back(model)
+
+
+@pytest.mark.parametrize(
+    ("reply", "kind"),
+    [
+        ("I will look first.", "no_block"),
+        ("```python\nprint(1)\n```", "wrong_language"),
+        ("```repl\nprint(1)\n```\n```repl\nprint(2)\n```", "several_blocks"),
+        ("```repl\nprint(1)", "unclosed_block"),
+        (Reply("```repl\nprint(1)\n```", finish_reason="length"), "truncated_reply"),
+    ],
+)
+async def test_a_violation_runs_nothing_and_does_not_stay(run, block, reply, kind) -> None:
+    """driver.md 1.3, 1.4: the correction stands in the reply's place, costs a round, and is counted."""
+    model = ScriptedModel.of(root=[reply, block("peek(0, 1)\nfinalize(7)")])
+    result = await run(model)
+    assert (result.answer, result.rounds) == (7, 2)
+    assert [event.kind for event in run.seen(Violated)] == [kind]
+    assert len(run.seen(CellEnded)) == 1
+    messages = model.requests[1].messages
+    assert messages[:-1] == model.requests[0].messages
+    assert messages[-1].role == "user"
+    assert kind in messages[-1].content
+
+
+async def test_prose_around_one_block_is_stripped_and_reminded(run, block) -> None:
+    """driver.md 1.5: the block runs, the prose leaves the history, one line reminds."""
+    model = ScriptedModel.of(
+        root=["Let me look.\n\n" + block("x = peek(0, 3)") + "\nDone.", block("finalize(x)")]
+    )
+    result = await run(model)
+    assert result.answer == "one"
+    history = model.requests[1].messages
+    assert history[2].content == block("x = peek(0, 3)")
+    assert history[3].content.splitlines()[-1].startswith("Reminder")
+
+
+async def test_what_stays_in_the_history_obeys_the_contract(run, block) -> None:
+    """driver.md 1.3, 1.5: reasoning and prose leave it; code that holds fences keeps a longer fence."""
+    code = "text = '''\n```\n'''"
+    reply = f"<think>Hm.</think>\nLook:\n````repl\n{code}\n````"
+    model = ScriptedModel.of(root=[reply, block("peek(0, 1)\nfinalize(text)")])
+    assert (await run(model)).answer == "\n```\n"
+    assert parse(model.requests[1].messages[2].content, contract="strict") == Cell(code)
+
+
+async def test_strict_refuses_prose(run, block) -> None:
+    """driver.md 1.5: contract="strict"."""
+    model = ScriptedModel.of(root=["Well:\n" + block("finalize(1)"), block("peek(0, 1)\nfinalize(2)")])
+    result = await run(model, settings=Settings(strategy="rlm", root=RootSettings(contract="strict")))
+    assert result.answer == 2
+    assert [event.kind for event in run.seen(Violated)] == ["prose_around"]
+
+
+async def test_too_many_violations_end_the_run_without_an_answer(run) -> None:
+    """driver.md 1.6: max_violations in a row, no invented answer."""
+    result = await run(ScriptedModel.of(root="no code at all"))
+    assert (result.answer, result.stop_reason, result.rounds) == (None, "contract_violation", 3)
+    assert "no_block" in result.warnings[-1]
+
+
+async def test_a_good_reply_in_between_starts_the_count_anew(run, block) -> None:
+    model = ScriptedModel.of(root=["a", "b", block("1"), "c", "d", block("peek(0, 1)\nfinalize(1)")])
+    assert (await run(model)).answer == 1
+
+
+async def test_the_last_round_is_reserved(run, block) -> None:
+    """driver.md 2.4: whatever limit is reached, the root is asked once more; the result is forced."""
+    model = ScriptedModel.of(root=[block("x = 1"), block("x += 1"), block("peek(0, 1)\nfinalize(x)")])
+    result = await run(model, limits=Limits(rounds=3))
+    assert (result.answer, result.forced, result.stop_reason, result.rounds) == (2, True, "finalized", 3)
+    assert [event.final for event in run.seen(RoundStarted)] == [False, False, True]
+    assert "last round" in fed_back(model)
+    assert "raise" not in fed_back(model)  # the remedy is the user's, not the root's
+    assert model.requests[-1].final
+
+
+async def test_a_root_that_never_finalises_ends_without_an_answer(run, block) -> None:
+    """driver.md 2.4: answer=None and the reason, never a guess."""
+    result = await run(ScriptedModel.of(root=block("found = ['a', 'b']")), limits=Limits(rounds=4))
+    assert result.variables == ("found: list, 2 items",)
+    assert (result.answer, result.stop_reason, result.forced, result.rounds) == (None, "rounds", False, 4)
+
+
+async def test_tokens_end_a_run_with_a_last_round(run, block) -> None:
+    """driver.md 2.4, 4.7: a token limit too leaves the last round."""
+    usage_heavy = block("print('x' * 3_000)")
+    model = ScriptedModel.of(
+        root=lambda request: Reply(
+            block("peek(0, 1)\nfinalize('enough')") if request.final else usage_heavy,
+            usage=TokenUsage(5_000, 500),
+        )
+    )
+    result = await run(model, limits=Limits(tokens=60_000))
+    assert (result.answer, result.forced, result.stop_reason) == ("enough", True, "finalized")
+    assert "tokens" in fed_back(model)
+    (usage,) = result.usage
+    assert usage.input_tokens + usage.output_tokens <= 60_000
+
+
+async def test_finalising_unread_is_refused_with_a_reason(run, block) -> None:
+    """driver.md 3.16: refused when the handle is not empty and nothing of it was looked at."""
+    model = ScriptedModel.of(root=[block("finalize('a guess')"), block("peek(0, 3)\nfinalize('seen')")])
+    result = await run(model)
+    assert result.answer == "seen"
+    assert "nothing of the input was read" in fed_back(model)
+    assert (await run(ScriptedModel.of(root=[block("finalize('empty')")]), [])).answer == "empty"
+
+
+async def test_a_guess_is_refused_to_the_end(run, block) -> None:
+    """driver.md 2.4, 3.16: the last round too takes no answer when nothing was looked at."""
+    result = await run(ScriptedModel.of(root=block("finalize('a guess')")), limits=Limits(rounds=3))
+    assert (result.answer, result.stop_reason) == (None, "rounds")
+
+
+async def test_a_reply_far_over_its_limit_does_not_fill_the_window(run, block) -> None:
+    huge = block("x = 1\n# " + "word " * 200_000)
+    model = ScriptedModel.of(root=[huge, block("peek(0, 1)\nfinalize(1)")])
+    assert (await run(model)).answer == 1
+    assert [event.kind for event in run.seen(Violated)] == ["truncated_reply"]
+    assert sum(len(message.content) for message in model.requests[1].messages) < 30_000
+
+
+async def test_a_silent_model_does_not_outlast_the_run(run, block) -> None:
+    """driver.md 4.7: seconds bound whatever is being waited for; the last round has its own allowance."""
+
+    async def silent(request):
+        if not request.final:
+            await asyncio.sleep(60)
+        return block("peek(0, 1)\nfinalize('late')")
+
+    result = await run(ScriptedModel.of(root=silent), limits=Limits(seconds=1.0))
+    assert (result.answer, result.forced) == ("late", True)
+    assert result.seconds < 20
+
+
+async def test_bad_evidence_is_told_once_then_marked(run, block) -> None:
+    """driver.md 3.16: what could not be verified is told the first time, else marked."""
+    finalize = block("peek(0, 3)\nfinalize('x', evidence=['never said in there at all'])")
+    model = ScriptedModel.of(root=[finalize, finalize])
+    result = await run(model)
+    assert "never said" in fed_back(model)
+    assert [citation.verified for citation in result.citations] == [False]
+
+
+async def test_a_model_that_fails_ends_the_run(run) -> None:
+    """driver.md 2.4: stop_reason model; the reason is a warning."""
+    result = await run(ScriptedModel.of(root=ModelUnavailable("nothing listens at 127.0.0.1:1")))
+    assert (result.answer, result.stop_reason) == (None, "model")
+    assert result.warnings[-1] == "nothing listens at 127.0.0.1:1"
+
+
+async def test_cancelling_leaves_a_whole_journal_and_no_kernel(run, block) -> None:
+    """driver.md 2.8: cancelling stops children, kills the kernel, flushes the journal."""
+    started = asyncio.Event()
+
+    async def never(_request):
+        started.set()
+        await asyncio.sleep(60)
+
+    model = ScriptedModel.of(root=[block("sub_query('q', (0, 3))")], child=never)
+    running = asyncio.ensure_future(run(model))
+    await asyncio.wait_for(started.wait(), 20)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    async with Journal.open(run.store) as journal:
+        (summary,) = await journal.runs()
+        assert (summary.state, summary.stop_reason) == ("interrupted", "cancelled")
+    server = shared_forkserver().pid
+    assert server is not None
+    brokers = Path(f"/proc/{server}/task/{server}/children")
+    async with asyncio.timeout(10):
+        # An ended broker is a child until the forkserver has reaped it.
+        while brokers.read_text():
+            await asyncio.sleep(0.01)
+
+
+async def test_a_cell_over_its_time_is_told_so(run, block) -> None:
+    model = ScriptedModel.of(root=[block("while True: pass"), block("peek(0, 1)\nfinalize(1)")])
+    result = await run(model, limits=Limits(cell_seconds=0.3))
+    assert result.answer == 1
+    assert "ran over its time" in fed_back(model)
+
+
+async def test_limits_are_mentioned_only_when_they_run_out(run, block) -> None:
+    """driver.md 2.2: what is left of a limit only once under a quarter of it is left."""
+    model = ScriptedModel.of(root=[*[block("1")] * 7, block("peek(0, 1)\nfinalize(1)")])
+    await run(model, limits=Limits(rounds=8))
+    told = [message.content for message in model.requests[-1].messages if message.role == "user"]
+    fed = [text for text in told if text.startswith("Output of your block")]
+    assert ["Left of rounds: 1 of 8." in text for text in fed] == [False] * 6 + [True]
+    assert "Left of" not in "".join(fed[:6])
+
+
+async def test_an_empty_question_is_refused_before_anything(run) -> None:
+    with pytest.raises(UsageError, match="question is empty"):
+        await run(ScriptedModel.of(), task="  ")
+
+
+async def test_everything_is_in_the_journal(run, block) -> None:
+    """driver.md 6.1: settings, model calls, cells, children, the end."""
+    model = ScriptedModel.of(
+        root=["words", block("a = sub_query('q', (0, 3))\nfinalize(str(a))")], child=["yes"]
+    )
+    result = await run(model)
+    async with Journal.open(run.store) as journal:
+        events = await journal.events(result.run_id)
+    kinds = [event.kind for event in events]
+    assert kinds == ["run_started", "model_call", "limit", "model_call", "child", "cell", "finished"]
+    assert events[0].data["settings"]["context_chars"] == 14
+    assert events[4].data["reply"] == "yes"
+    assert events[-1].data["answer"] == "yes"

@@ -1,0 +1,255 @@
+"""The journal over SQLite and PostgreSQL: the same code, the same answers, several processes at once."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from alembic.script import ScriptDirectory
+from sqlalchemy import inspect
+
+from rlm.errors import JournalError
+from rlm.journal import Journal
+from rlm.journal import schema as journal_schema
+from rlm.journal.tables import HEAD, VERSION_TABLE, metadata
+from rlm.sandbox.context.writer import ContextFileWriter
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A new store of either kind."""
+    if request.param == "postgres":
+        return str(request.getfixturevalue("postgres_url"))
+    return str(tmp_path / "rlm.db")
+
+
+async def write_run(journal: Journal, name: str, stop: str | None = "finalized", **options: object) -> None:
+    async with journal.run(name, f"task of {name}", {}, **options) as log:  # type: ignore[arg-type]
+        await log.append("cell", {"stdout": f"text of {name}. " * 1_000})
+        if stop is not None:
+            await log.append("finished", {"stop_reason": stop, "rounds": 1, "sub_calls": 2, "cost_usd": 0.5})
+
+
+async def test_a_run_is_kept_event_by_event(store: str) -> None:
+    """driver.md 6.1: append-only events, in SQLite or PostgreSQL, through one code path."""
+    odd = "\0 \ud800 🜁 \u2028"
+    async with Journal.open(store) as journal, journal.run("r1", odd, {"model": odd}) as log:
+        await asyncio.gather(*(log.append("child", {"n": n, "text": odd}) for n in range(20)))
+        await log.append("finished", {"stop_reason": "rounds", "rounds": 2, "cost_usd": None})
+    async with Journal.open(store) as journal:
+        (run,) = await journal.runs()
+        events = await journal.events("r1")
+        assert (run.task, run.settings, run.state, run.rounds) == (odd, {"model": odd}, "finished", 2)
+        assert [event.seq for event in events] == list(range(1, 23))
+        assert {event.data["text"] for event in events[1:-1]} == {odd}
+        assert await journal.resolve("r") == "r1"
+        with pytest.raises(JournalError, match="already"):
+            await write_run(journal, "r1")
+        await journal.remove("r1")
+        assert await journal.runs() == ()
+
+
+SCRIPT = """
+import asyncio, sys
+from rlm.journal import Journal
+async def main(store, name):
+    sys.stdin.readline()
+    async with Journal.open(store) as journal:
+        async with journal.run(name, "the task", {}) as log:
+            for number in range(60):
+                await log.append("child", {"number": number, "text": "x" * 500})
+            await log.append("finished", {"stop_reason": "finalized"})
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+async def test_processes_make_and_share_one_store(store: str) -> None:
+    """driver.md 6.1: two that start at once migrate it once, and both write to it."""
+    children = [
+        subprocess.Popen([sys.executable, "-c", SCRIPT, store, f"r{n}"], stdin=subprocess.PIPE, text=True)
+        for n in range(2)
+    ]
+    for child in children:
+        assert child.stdin is not None
+        child.stdin.write("go\n")
+        child.stdin.flush()
+    for child in children:
+        child.communicate()
+        assert child.returncode == 0
+    async with Journal.open(store) as journal:
+        for run in await journal.runs():
+            assert run.state == "finished"
+            assert [event.seq for event in await journal.events(run.run_id)] == list(range(1, 63))
+        assert len(await journal.runs()) == 2
+
+
+async def test_the_steps_lead_to_the_tables_that_the_code_uses(store: str) -> None:
+    """driver.md 6.1: the migrations and the tables say the same; HEAD is the newest step."""
+    script = ScriptDirectory(str(Path(journal_schema.__file__).parent / "migrations"))
+    assert script.get_current_head() == HEAD
+    async with Journal.open(store) as journal:
+        engine = journal._database._opened()
+
+        def shape(connection: object) -> dict[str, set[tuple[str, bool]]]:
+            found = inspect(connection)
+            return {
+                table: {(column["name"], column["nullable"]) for column in found.get_columns(table)}
+                for table in found.get_table_names()
+                if table != VERSION_TABLE
+            }
+
+        async with engine.connect() as connection:
+            made = await connection.run_sync(shape)
+    assert made == {
+        table.name: {(column.name, bool(column.nullable)) for column in table.columns}
+        for table in metadata.sorted_tables
+    }
+
+
+async def test_a_store_from_before_the_steps_is_brought_up_to_date(tmp_path: Path) -> None:
+    """driver.md 6.1: what it holds stays."""
+    store = tmp_path / "rlm.db"
+    with closing(sqlite3.connect(store)) as database, database:
+        database.executescript(
+            """
+            CREATE TABLE schema_version (version INTEGER PRIMARY KEY);
+            INSERT INTO schema_version VALUES (1);
+            CREATE TABLE runs (run_id VARCHAR(64) PRIMARY KEY, task TEXT NOT NULL,
+                state VARCHAR(16) NOT NULL, stop_reason VARCHAR(32), started_at DOUBLE NOT NULL,
+                finished_at DOUBLE, rounds INTEGER NOT NULL,
+                sub_calls INTEGER NOT NULL, cost_usd DOUBLE, settings TEXT NOT NULL, process TEXT NOT NULL);
+            CREATE TABLE events (run_id VARCHAR(64) REFERENCES runs (run_id), seq INTEGER, at DOUBLE NOT NULL,
+                kind VARCHAR(16) NOT NULL, data TEXT NOT NULL, PRIMARY KEY (run_id, seq));
+            INSERT INTO runs VALUES ('old', '"q"', 'finished', 'finalized', 1.0, 2.0, 1, 0, 0.0, '{}', '{}');
+            INSERT INTO events VALUES ('old', 1, 1.0, 'run_started', '{}');
+            """
+        )
+    database.close()
+    async with Journal.open(store) as journal:
+        assert (await journal.get("old")).task == "q"
+        assert [event.kind for event in await journal.events("old")] == ["run_started"]
+        await write_run(journal, "new")
+
+
+async def test_a_broken_migration_leaves_the_store_as_it_was(store: str, monkeypatch) -> None:
+    """driver.md 6.1: one transaction, or nothing."""
+    upgrade = journal_schema._upgrade
+
+    def break_off(connection: object) -> None:
+        upgrade(connection)  # type: ignore[arg-type]
+        raise OSError("the machine went away")
+
+    monkeypatch.setattr(journal_schema, "_upgrade", break_off)
+    with pytest.raises(JournalError):
+        async with Journal.open(store):
+            pass
+    monkeypatch.undo()
+    async with Journal.open(store) as journal:
+        await write_run(journal, "r1")
+
+
+async def test_old_runs_are_pruned(store: str) -> None:
+    """driver.md 6.1: by number and by age; what still runs stays."""
+    async with Journal.open(store) as journal:
+        for name in "abcde":
+            await write_run(journal, name)
+        async with journal.run("f", "t", {}):
+            assert await journal.prune(keep=3) == ("a", "b")
+            assert await journal.prune(keep=0, older_than=0.0) == ()
+            middle = (await journal.get("d")).started_at
+            assert await journal.prune(older_than=middle) == ("c",)
+            assert await journal.prune(keep=0) == ("d", "e")
+            assert [run.run_id for run in await journal.runs()] == ["f"]
+
+
+async def test_a_store_over_its_cap_loses_its_oldest_finished_runs(store: str) -> None:
+    """driver.md 6.1: until it fits; interrupted runs, which can be resumed, last."""
+    async with Journal.open(store) as journal:
+        await write_run(journal, "a", stop=None)
+        chance = random.Random(0)  # what a database can't compress
+        for name in "bcd":
+            async with journal.run(name, "t", {}) as log:
+                for _ in range(30):
+                    await log.append("cell", {"stdout": chance.randbytes(20_000).hex()})
+                await log.append("finished", {"stop_reason": "finalized"})
+        full = await journal.size()
+        assert await journal.prune(most_bytes=full) == ()
+        removed = await journal.prune(most_bytes=full // 2)
+        assert removed in (("b",), ("b", "c"))
+        assert await journal.size() <= full // 2
+        assert await journal.prune(most_bytes=0) == (*"bcd"[len(removed) :], "a")
+
+
+async def test_the_input_is_kept_once_and_goes_with_its_last_run(store: str, tmp_path: Path) -> None:
+    """driver.md 6.2: the context can be had again byte by byte; removing runs removes it."""
+    with ContextFileWriter(tmp_path / "context") as writer:
+        writer.begin_document("a.txt")
+        writer.write("æ" + random.Random(0).randbytes(1_500_000).hex())
+        made = writer.finish()
+    async with Journal.open(store) as journal:
+        await write_run(journal, "r1", input=made.folder)
+        size = await journal.size()
+        await write_run(journal, "r2", input=made.folder)
+        assert await journal.size() < 1.9 * size
+        assert await journal.restore_input("r2", tmp_path / "again")
+        for file in made.folder.iterdir():
+            assert (tmp_path / "again" / file.name).read_bytes() == file.read_bytes()
+        await journal.remove("r1")
+        assert await journal.restore_input("r2", tmp_path / "once more")
+        await journal.remove("r2")
+        await write_run(journal, "r3", input=None)
+        assert not await journal.restore_input("r3", tmp_path / "none")
+
+
+async def test_an_input_that_holds_a_secret_is_not_kept(tmp_path: Path) -> None:
+    """driver.md 6.4: a key that stands in a document is not written, either."""
+    with ContextFileWriter(tmp_path / "context") as writer:
+        writer.begin_document(".env")
+        writer.write("KEY=sk-planted-0123456789\n")
+        made = writer.finish()
+    async with Journal.open(tmp_path / "rlm.db") as journal:
+        assert journal.may_keep(made.folder, 1_000)
+        assert not journal.may_keep(made.folder, 10)
+        journal.redact(["sk-planted-0123456789"])
+        assert not journal.may_keep(made.folder, 1_000)
+
+
+async def test_a_run_is_resumed_by_one_process_alone(store: str) -> None:
+    """driver.md 6.2: its events go on where they ended; a second resume at the same time is refused."""
+    async with Journal.open(store) as journal:
+        await write_run(journal, "r1", stop=None)
+        async with journal.resume("r1") as log:
+            with pytest.raises(JournalError, match="still running"):
+                async with journal.resume("r1"):
+                    pass
+            assert await log.append("cell", {}) == 4
+            await log.append("interrupted", {"stop_reason": "cancelled", "rounds": 7})
+        run = await journal.get("r1")
+        assert (run.state, run.stop_reason, run.rounds) == ("interrupted", "cancelled", 7)
+        both = [journal.resume("r1") for _ in range(2)]
+        outcomes = await asyncio.gather(*(one.__aenter__() for one in both), return_exceptions=True)
+        refused = [isinstance(outcome, JournalError) for outcome in outcomes]
+        assert sorted(refused) == [False, True]
+        await both[refused.index(False)].__aexit__(None, None, None)
+        kinds = [event.kind for event in await journal.events("r1")]
+        assert kinds == ["run_started", "cell", "resumed", "cell", "interrupted", "resumed"]
+
+
+async def test_an_answer_is_remembered_by_what_was_asked(store: str) -> None:
+    """driver.md 4.4: any run's answer, the latest; not one that was cut, and none of a removed run."""
+    async with Journal.open(store) as journal:
+        for name, reply in (("r1", "first"), ("r2", "second")):
+            async with journal.run(name, "t", {}) as log:
+                await log.append("child", {"key": "k" * 64, "reply": reply, "finish_reason": "stop"})
+                await log.append("child", {"key": "k" * 64, "reply": "cu", "finish_reason": "length"})
+                assert (await log.remembered("k" * 64) or {})["reply"] == reply
+        await journal.remove("r2")
+        async with journal.run("r3", "t", {}) as log:
+            assert (await log.remembered("k" * 64) or {})["reply"] == "first"
+            assert await log.remembered("j" * 64) is None

@@ -1,0 +1,437 @@
+"""The journal, on real stores: files, processes that are killed, secrets that are planted."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+from sqlalchemy.event import listen
+
+from rlm.errors import JournalError
+from rlm.journal import Event, Journal, RunSummary, default_store, new_run_id
+from rlm.journal import store as journal_store
+from rlm.journal.events import EVENT_KINDS
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    return tmp_path / "state" / "rlm" / "rlm.db"
+
+
+def spawn(script: str, *arguments: object) -> subprocess.Popen[str]:
+    head = "import asyncio, sys\nfrom rlm.journal import Journal\nasync def main(store, name):\n"
+    body = "".join(f"    {line}\n" for line in script.splitlines())
+    return subprocess.Popen(
+        [sys.executable, "-c", f"{head}{body}asyncio.run(main(*sys.argv[1:]))", *map(str, arguments)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def one_line(error: pytest.ExceptionInfo[JournalError]) -> str:
+    message = str(error.value)
+    assert "\n" not in message
+    assert len(message) < 500
+    return message
+
+
+async def write_run(journal: Journal, run_id: str, events: int = 1, stop: str | None = "finalized") -> None:
+    async with journal.run(run_id, f"task of {run_id}", {}) as log:
+        for number in range(events):
+            await log.append("cell", {"number": number})
+        if stop is not None:
+            await log.append("finished", {"stop_reason": stop})
+
+
+async def test_a_run_is_kept_event_by_event(store: Path) -> None:
+    """driver.md 6.1: run started, model call, cell, child, helper, limit, warning, finished, in order."""
+    async with Journal.open(store) as journal:
+        async with journal.run("r1", "What?", {"model": "extractive"}) as log:
+            assert await log.append("model_call", {"reply": "```repl…```", "usage": {"input": 3}}) == 2
+            for kind in ("cell", "child", "helper", "limit", "warning"):
+                await log.append(kind, {"spans": ((1, 2), (3, 4))})
+            await log.tally(rounds=1, sub_calls=2, cost_usd=None)
+            (running,) = await journal.runs()
+            await log.append(
+                "finished", {"stop_reason": "rounds", "rounds": 2, "sub_calls": 3, "cost_usd": 0.5}
+            )
+        (summary,) = await journal.runs()
+        events = await journal.events("r1")
+    assert (running.state, running.rounds, running.sub_calls, running.cost_usd) == ("running", 1, 2, None)
+    assert running.finished_at is None
+    assert summary == RunSummary(
+        run_id="r1",
+        task="What?",
+        state="finished",
+        stop_reason="rounds",
+        started_at=running.started_at,
+        finished_at=summary.finished_at,
+        rounds=2,
+        sub_calls=3,
+        cost_usd=0.5,
+        settings={"model": "extractive"},
+    )
+    assert [event.kind for event in events] == [
+        "run_started", "model_call", "cell", "child", "helper", "limit", "warning", "finished",
+    ]  # fmt: skip
+    assert [event.seq for event in events] == list(range(1, 9))
+    assert events[0].data == {"task": "What?", "settings": {"model": "extractive"}}
+    assert events[2] == Event("r1", 3, events[2].at, "cell", {"spans": [[1, 2], [3, 4]]})
+    assert summary.started_at <= events[0].at <= events[-1].at == summary.finished_at
+
+
+async def test_what_was_appended_is_there_after_reopening(store: Path) -> None:
+    """driver.md 6.1: append-only; nothing that a reader was shown changes."""
+    async with Journal.open(store) as journal:
+        await write_run(journal, "r1", events=3)
+        before = await journal.events("r1")
+    async with Journal.open(str(store)) as journal:
+        assert await journal.events("r1") == before
+        await write_run(journal, "r2")
+        assert await journal.events("r1") == before
+    async with Journal.open(f"sqlite+aiosqlite:///{store}") as journal:
+        assert [run.run_id for run in await journal.runs()] == ["r2", "r1"]
+
+
+async def test_runs_are_listed_newest_first(store: Path) -> None:
+    """driver.md 6.1: as many as asked for."""
+    async with Journal.open(store) as journal:
+        for name in ("b", "c", "a"):
+            await write_run(journal, name)
+        assert [run.run_id for run in await journal.runs()] == ["a", "c", "b"]
+        assert [run.run_id for run in await journal.runs(limit=2)] == ["a", "c"]
+
+
+def test_the_documents_name_every_kind_of_event() -> None:
+    text = (Path(__file__).parents[3] / "docs" / "driver.md").read_text()
+    table = text.partition("| event | holds |")[2].partition("\n\n")[0]
+    named = {name for row in table.splitlines()[2:] for name in re.findall(r"`(\w+)`", row.split("|")[1])}
+    assert named == EVENT_KINDS
+
+
+async def test_a_bad_event_is_refused_before_it_is_written(store: Path) -> None:
+    """driver.md 6.1: the mistakes of a caller, and nothing of them in the store."""
+    async with Journal.open(store) as journal:
+        async with journal.run("r1", "t", {}) as log:
+            with pytest.raises(ValueError, match="no kind of event"):
+                await log.append("celll", {})
+            with pytest.raises(ValueError, match="stop_reason"):
+                await log.append("finished", {})
+            with pytest.raises(TypeError, match="not JSON serializable"):
+                await log.append("cell", {"code": object()})
+            await log.append("finished", {"stop_reason": "finalized"})
+            with pytest.raises(JournalError, match="is finished"):
+                await log.append("cell", {})
+        assert [event.kind for event in await journal.events("r1")] == ["run_started", "finished"]
+        with pytest.raises(JournalError, match="already"):
+            await write_run(journal, "r1")
+        assert len(await journal.events("r1")) == 2
+
+
+async def test_events_of_concurrent_children_keep_one_order(store: Path) -> None:
+    """driver.md 6.1: seq has no gaps and no doubles, whoever appends, in several runs at once."""
+    async with Journal.open(store) as journal:
+
+        async def write(name: str) -> None:
+            async with journal.run(name, "t", {}) as log:
+                await asyncio.gather(*(log.append("child", {"n": n}) for n in range(50)))
+                await log.append("finished", {"stop_reason": "finalized"})
+
+        await asyncio.gather(*(write(f"r{n}") for n in range(4)))
+        for run in await journal.runs():
+            events = await journal.events(run.run_id)
+            assert [event.seq for event in events] == list(range(1, 53))
+            assert sorted(event.data["n"] for event in events[1:-1]) == list(range(50))
+
+
+async def test_a_cancelled_run_loses_no_event(store: Path) -> None:
+    """driver.md 2.8: cancelling flushes the journal; the run is then marked interrupted."""
+    async with Journal.open(store) as journal:
+        reached = asyncio.Event()
+
+        async def go() -> None:
+            async with journal.run("r1", "t", {}) as log:
+                await log.append("cell", {"n": 1})
+                reached.set()
+                await log.append("cell", {"n": 2})
+                await asyncio.Event().wait()
+
+        task = asyncio.create_task(go())
+        await reached.wait()
+        await asyncio.sleep(0)  # into the second append
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    async with Journal.open(store) as journal:
+        (run,) = await journal.runs()
+        assert (run.state, run.stop_reason) == ("interrupted", None)
+        assert run.finished_at is not None
+        assert [event.data.get("n") for event in await journal.events("r1")] == [None, 1, 2]
+
+
+async def test_reading_a_run_waits_for_what_a_cancelled_caller_left_on_its_way(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """driver.md 2.7: a kernel dies while a reply is being written; what is read next holds it."""
+    async with Journal.open(store) as journal, journal.run("r1", "t", {}) as log:
+        at_once = log._write
+
+        async def slow(batch) -> None:
+            await asyncio.sleep(0.1)
+            await at_once(batch)
+
+        monkeypatch.setattr(log, "_write", slow)
+        writing = asyncio.create_task(log.append("cell", {"n": 1}))
+        await asyncio.sleep(0.01)
+        writing.cancel()
+        await asyncio.gather(writing, return_exceptions=True)
+        assert [event.kind for event in await log.events()] == ["run_started", "cell"]
+
+
+async def test_a_failing_run_is_marked_interrupted(store: Path) -> None:
+    """driver.md 6.1: whoever leaves without `finished` was interrupted."""
+    async with Journal.open(store) as journal:
+        with pytest.raises(ZeroDivisionError):
+            async with journal.run("r1", "t", {}):
+                raise ZeroDivisionError
+        assert (await journal.get("r1")).state == "interrupted"
+
+
+async def test_a_killed_process_leaves_every_committed_event(store: Path) -> None:
+    """driver.md 6.1, 6.2: kill -9 in mid-run; the run shows as running before and interrupted after."""
+    script = (
+        "async with Journal.open(store) as journal:\n"
+        "    async with journal.run(name, 'the task', {}) as log:\n"
+        "        for number in range(40):\n"
+        "            await log.append('cell', {'number': number})\n"
+        "        print('ready', flush=True)\n"
+        "        sys.stdin.read()\n"
+    )
+    with spawn(script, store, "r1") as child:
+        try:
+            assert child.stdout is not None
+            assert child.stdout.readline() == "ready\n"
+            async with Journal.open(store) as journal:
+                assert (await journal.get("r1")).state == "running"
+                with pytest.raises(JournalError, match="still running"):
+                    await journal.remove("r1")
+        finally:
+            child.kill()
+    async with Journal.open(store) as journal:
+        (run,) = await journal.runs()
+        assert (run.state, run.task, run.finished_at) == ("interrupted", "the task", None)
+        events = await journal.events("r1")
+        assert [event.data.get("number") for event in events] == [None, *range(40)]
+        await journal.remove("r1")
+        assert await journal.runs() == ()
+
+
+async def test_processes_share_one_store(store: Path) -> None:
+    """driver.md 6.1: three of them make it, and write to it, at the same moment."""
+    script = (
+        "sys.stdin.readline()\n"
+        "async with Journal.open(store) as journal:\n"
+        "    async with journal.run(name, 'the task', {}) as log:\n"
+        "        for number in range(150):\n"
+        "            await log.append('child', {'number': number, 'text': 'x' * 500})\n"
+        "        await log.append('finished', {'stop_reason': 'finalized'})\n"
+    )
+    children = [spawn(script, store, f"r{number}") for number in range(3)]
+    for child in children:
+        assert child.stdin is not None
+        child.stdin.write("go\n")
+        child.stdin.flush()
+    for child in children:
+        child.communicate()
+        assert child.returncode == 0
+    async with Journal.open(store) as journal:
+        assert {run.run_id for run in await journal.runs()} == {"r0", "r1", "r2"}
+        for run in await journal.runs():
+            assert run.state == "finished"
+            assert [event.seq for event in await journal.events(run.run_id)] == list(range(1, 153))
+
+
+async def test_a_store_that_is_being_made_by_another_process_is_waited_for(tmp_path: Path) -> None:
+    """driver.md 6.1: SQLite itself would not wait when the mode of the file is to be changed."""
+    other = sqlite3.connect(tmp_path / "rlm.db", isolation_level=None)
+    other.execute("CREATE TABLE something (it)")
+    other.execute("BEGIN IMMEDIATE")
+    asyncio.get_running_loop().call_later(0.2, other.commit)
+    async with Journal.open(tmp_path / "rlm.db") as journal:
+        assert not other.in_transaction
+        await write_run(journal, "r1")
+    other.close()
+
+
+async def test_a_run_of_an_earlier_boot_or_a_reused_process_id_is_over(store: Path) -> None:
+    """driver.md 6.1: a process id alone proves nothing; another host can't be judged from here."""
+    async with Journal.open(store) as journal, journal.run("r1", "t", {}):
+
+        async def state_if(**changed: object) -> str:
+            with closing(sqlite3.connect(store)) as database, database:
+                (process,) = database.execute("SELECT process FROM runs").fetchone()
+                altered = json.dumps({**json.loads(process), **changed})
+                database.execute("UPDATE runs SET process = ?", [altered])
+            state = (await journal.get("r1")).state
+            with closing(sqlite3.connect(store)) as database, database:
+                database.execute("UPDATE runs SET process = ?", [process])
+            return state
+
+        assert await state_if() == "running"
+        assert await state_if(boot="another") == "interrupted"
+        assert await state_if(started="1") == "interrupted"
+        assert await state_if(pid=2**22 + 1) == "interrupted"
+        assert await state_if(host="elsewhere", started="1") == "running"
+        assert await state_if(namespace="pid:[1]", started="1") == "running"
+
+
+async def test_any_text_survives(store: Path) -> None:
+    """driver.md 6.1: NUL, lone surrogates, astral characters, and a megabyte of output."""
+    odd = "\0 \ud800 \udfff 🜁 \u2028 \r\n \x1b[0m"
+    async with Journal.open(store) as journal:
+        async with journal.run("r1", odd, {odd: odd}) as log:
+            await log.append("cell", {"stdout": odd, "more": "é" * 1_000_000, "none": None, "big": 2**80})
+        (run,) = await journal.runs()
+        event = (await journal.events("r1"))[1]
+    assert (run.task, run.settings) == (odd, {odd: odd})
+    assert event.data == {"stdout": odd, "more": "é" * 1_000_000, "none": None, "big": 2**80}
+
+
+async def test_resolve_finds_the_one_run_that_is_meant(store: Path) -> None:
+    """surface.md: a run is named by any unique beginning; otherwise the candidates are listed."""
+    async with Journal.open(store) as journal:
+        for name in ("2026-aa", "2026-ab", "2026-abc", "2025_x"):
+            await write_run(journal, name)
+        assert await journal.resolve("2026-aa") == "2026-aa"
+        assert await journal.resolve("2025") == "2025_x"
+        assert await journal.resolve("2026-ab") == "2026-ab"
+        with pytest.raises(JournalError) as several:
+            await journal.resolve("2026")
+        assert "2026-abc, 2026-ab, 2026-aa;" in one_line(several)
+        for wrong in ("2024", "2025-", "%", "_"):
+            with pytest.raises(JournalError) as none:
+                await journal.resolve(wrong)
+            assert repr(wrong) in one_line(none)
+
+
+async def test_a_removed_run_is_gone_from_the_file(store: Path) -> None:
+    """driver.md 6.1: `rlm runs rm`: the document text it held is overwritten and the space given back."""
+    async with Journal.open(store) as journal:
+        for name in ("r1", "r2"):
+            async with journal.run(name, "t", {}) as log:
+                for _ in range(20):
+                    await log.append("cell", {"stdout": f"private text of {name}. " * 2_000})
+    full = store.stat().st_size
+    async with Journal.open(store) as journal:
+        await journal.remove("r1")
+        rest = b"".join(file.read_bytes() for file in store.parent.iterdir())
+        assert b"private text of r1" not in rest
+        assert b"private text of r2" in rest
+        assert len(rest) < 0.7 * full
+        assert len(await journal.events("r2")) == 21
+        for asked in (journal.events, journal.get, journal.remove):
+            with pytest.raises(JournalError, match="no run 'r1'"):
+                await asked("r1")
+
+
+def test_run_ids_sort_by_time_and_never_meet() -> None:
+    """driver.md 6.1: UTC whatever the local zone, and a batch of one second has no two alike."""
+    moment = datetime(2026, 1, 31, 14, 25, 1, tzinfo=UTC)
+    assert re.fullmatch(r"20260131-142501-[a-z0-9]{6}", new_run_id(moment))
+    assert new_run_id(moment.astimezone(timezone(timedelta(hours=9)))).startswith("20260131-142501-")
+    assert new_run_id(moment) < new_run_id(moment + timedelta(seconds=1))
+    assert len({new_run_id(moment) for _ in range(1_000)}) == 1_000
+    assert new_run_id()[:8] >= "20260131"
+
+
+@pytest.mark.parametrize(
+    ("env", "expected"),
+    [
+        ({"XDG_STATE_HOME": "/x/state", "HOME": "/h"}, "/x/state/rlm/rlm.db"),
+        ({"HOME": "/h"}, "/h/.local/state/rlm/rlm.db"),
+        ({"XDG_STATE_HOME": "", "HOME": "/h"}, "/h/.local/state/rlm/rlm.db"),
+        ({"XDG_STATE_HOME": "relative", "HOME": "/h"}, "/h/.local/state/rlm/rlm.db"),
+        ({}, "~/.local/state/rlm/rlm.db"),
+    ],
+)
+def test_the_default_store_is_where_state_belongs(env: dict[str, str], expected: str) -> None:
+    """driver.md 6.1."""
+    assert default_store(env) == Path(expected).expanduser()
+
+
+async def test_events_that_come_together_are_written_in_order_and_together(store) -> None:
+    """Children that end at the same time cost one transaction; each event has its place."""
+    async with Journal.open(store) as journal, journal.run("r1", "task", {}) as log:
+        numbers = await asyncio.gather(*(log.append("warning", {"n": n}) for n in range(200)))
+        assert numbers == list(range(2, 202))
+        events = await journal.events("r1")
+        assert [event.data["n"] for event in events[1:]] == list(range(200))
+        assert [event.seq for event in events] == list(range(1, 202))
+
+
+async def test_a_crowd_of_writers_costs_few_transactions(store) -> None:
+    """However they come: what arrives while others are written goes into the next transaction together."""
+    commits = []
+    async with Journal.open(store) as journal, journal.run("r1", "task", {}) as log:
+
+        async def one_after_another():
+            for _ in range(10):
+                await log.append("warning", {})
+
+        listen(journal._database._engine.sync_engine, "commit", commits.append)
+        await asyncio.gather(*(one_after_another() for _ in range(50)))
+        assert len(commits) <= 20
+        assert len(await log.events()) == 501
+
+
+async def test_what_comes_with_the_last_event_is_refused_alone(store) -> None:
+    async with Journal.open(store) as journal, journal.run("r1", "task", {}) as log:
+        told = await asyncio.gather(
+            log.append("warning", {}),
+            log.append("finished", {"stop_reason": "finalized"}),
+            log.append("warning", {"late": True}),
+            return_exceptions=True,
+        )
+        assert told[:2] == [2, 3]
+        assert isinstance(told[2], JournalError)
+        assert [event.kind for event in await journal.events("r1")] == ["run_started", "warning", "finished"]
+
+
+async def test_children_that_end_soon_after_one_another_are_written_together(store, monkeypatch) -> None:
+    """Once two came together the next few milliseconds are waited for, as in a batch of fifty at a time."""
+    monkeypatch.setattr(journal_store, "_CROWDED_SECONDS", 60.0)
+    monkeypatch.setattr(journal_store, "_GATHERED_SECONDS", 0.3)
+    commits = []
+    async with Journal.open(store) as journal, journal.run("r1", "task", {}) as log:
+        await asyncio.gather(log.append("child", {}), log.append("child", {}))
+        listen(journal._database._engine.sync_engine, "commit", commits.append)
+
+        async def after(seconds: float) -> None:
+            await asyncio.sleep(seconds)
+            await log.append("child", {})
+
+        await asyncio.gather(*(after(n * 0.02) for n in range(5)))
+        assert len(commits) == 1
+
+
+@pytest.mark.parametrize("kind", ["child", "model_call"])
+async def test_an_event_that_comes_alone_waits_for_no_other(store, monkeypatch, kind) -> None:
+    """Children one after another, of a model that answers at once; the root's own replies amid a crowd."""
+    monkeypatch.setattr(journal_store, "_CROWDED_SECONDS", 60.0)
+    monkeypatch.setattr(journal_store, "_GATHERED_SECONDS", 30.0)
+    async with Journal.open(store) as journal, journal.run("r1", "task", {}) as log, asyncio.timeout(25):
+        await log.check_mine()
+        for _ in range(5):
+            await log.append(kind, {})
+        if kind != "child":
+            await asyncio.gather(log.append(kind, {}), log.append(kind, {}))
+            await log.append(kind, {})

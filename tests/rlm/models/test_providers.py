@@ -1,0 +1,263 @@
+"""AnthropicModel and OpenAIModel against a real server: what is sent and what is made of the answer."""
+
+from __future__ import annotations
+
+import gzip
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlm.errors import ModelProtocolError
+from rlm.models.base import Message, ModelWindow, Request, TokenUsage
+from rlm.models.http.endpoint import Endpoint
+from rlm.models.http.wire_messages import cache_borders, encodable
+from rlm.models.options import ModelOptions
+from rlm.models.providers.anthropic import AnthropicModel
+from rlm.models.providers.openai import OpenAIModel
+from rlm.models.registry import resolve
+
+
+def ask(*contents: str, most: int = 100) -> Request:
+    messages = tuple(Message("user", content) for content in contents or ("hello",))
+    return Request("child", (Message("system", "be brief"), *messages), most, "task")
+
+
+async def test_a_streamed_reply_is_put_together_with_its_usage(make_model, provider_server, providers):
+    """driver.md 7.1: the messages go to the provider; text and tokens come back whole."""
+    text = "Ἑλλάς 🙂 " * 50
+    provider_server.play(providers.Answer(text, usage=(1000, 42, 600), piece=3))
+    model = make_model(provider_server.url)
+    reply = await model.generate(ask("what?", most=77))
+    assert reply.text == text
+    assert reply.finish_reason == "stop"
+    # The fake splits Anthropic's cached tokens into read and written halves: only read ones are cached.
+    cached, written = (300, 300) if make_model.protocol == "anthropic" else (600, 0)
+    assert reply.usage == TokenUsage(1000, 42, cached, written)
+    (sent,) = provider_server.requests
+    assert (sent.system, sent.prompt) == ("be brief", "what?")
+    assert sent.body["stream"] is True
+    assert sent.body["max_tokens"] == 77
+    assert model.name == f"{make_model.protocol}:m"
+
+
+@pytest.mark.parametrize(
+    ("finish", "reason"),
+    [("stop", "stop"), ("length", "length"), ("content_filter", "refusal"), ("tool_use", "other")],
+)
+async def test_finish_reasons(make_model, provider_server, providers, finish, reason):
+    """driver.md 4.5: a reply cut by the output limit says so; a refusal is an answer, not an error."""
+    provider_server.play(providers.Answer("some", finish=finish))
+    reply = await make_model(provider_server.url).generate(ask())
+    assert (reply.text, reply.finish_reason) == ("some", reason)
+    assert len(provider_server.requests) == 1
+
+
+async def test_anthropic_window_overrun_is_a_length(provider_server, providers):
+    provider_server.play(providers.Answer("cut", finish="model_context_window_exceeded"))
+    model = AnthropicModel("m", Endpoint(provider_server.url, "k", "ANTHROPIC_API_KEY"))
+    assert (await model.generate(ask())).finish_reason == "length"
+    await model.aclose()
+
+
+async def test_openai_refusal_text_is_a_refusal(provider_server, providers):
+    chunk = b'data: {"choices":[{"index":0,"delta":{"refusal":"I will not"},"finish_reason":"stop"}]}\n\n'
+    provider_server.play(providers.Raw(chunk + b"data: [DONE]\n\n"))
+    model = OpenAIModel("m", Endpoint(f"{provider_server.url}/v1", "k", "OPENAI_API_KEY"))
+    reply = await model.generate(ask())
+    assert (reply.text, reply.finish_reason) == ("I will not", "refusal")
+    await model.aclose()
+
+
+async def test_openai_content_may_come_in_parts(provider_server, providers):
+    """Some servers send a list, with the reasoning in it."""
+    parts = [
+        {"type": "thinking", "thinking": []},
+        {"type": "text", "text": "4"},
+        {"type": "text", "text": "2"},
+    ]
+    chunk = {"choices": [{"index": 0, "delta": {"content": parts}, "finish_reason": "stop"}]}
+    provider_server.play(providers.Raw(f"data: {json.dumps(chunk)}\n\n".encode()))
+    model = resolve(f"openai:m@{provider_server.url}/v1", {})
+    assert (await model.generate(ask())).text == "42"
+    await model.aclose()
+
+
+async def test_a_compressed_reply_is_read(make_model, provider_server, providers):
+    """The SDKs offer it to servers, and some gateways do it."""
+    events = providers.anthropic_events if make_model.protocol == "anthropic" else providers.openai_events
+    stream = gzip.compress(b"".join(events(providers.Answer("forty-two"))))
+    provider_server.play(providers.Raw(stream, headers={"content-encoding": "gzip"}))
+    assert (await make_model(provider_server.url).generate(ask())).text == "forty-two"
+    assert "gzip" in provider_server.requests[0].headers["accept-encoding"]
+
+
+async def test_reasoning_is_not_part_of_the_text(make_model, provider_server, providers):
+    provider_server.play(providers.Answer("42", reasoning="let me think", usage=(5, 900, 0)))
+    reply = await make_model(provider_server.url).generate(ask())
+    assert (reply.text, reply.usage.output_tokens) == ("42", 900)
+
+
+async def test_a_server_that_counts_no_tokens_gets_an_estimate(provider_server, providers):
+    """The estimate covers what was sent, what was said and what was reasoned."""
+    provider_server.play(
+        providers.Answer("answer", usage=None), providers.Answer("answer", "stop", None, 7, "so then " * 99)
+    )
+    model = resolve(f"openai:m@{provider_server.url}/v1", {})
+    plain = await model.generate(ask("word " * 1000))
+    reasoned = await model.generate(ask("word " * 1000))
+    assert 1000 <= plain.usage.input_tokens < 4000
+    assert 0 < plain.usage.output_tokens < 10
+    assert reasoned.usage.output_tokens >= plain.usage.output_tokens + 99
+    await model.aclose()
+
+
+async def test_anthropic_marks_stable_prefixes_for_its_cache(provider_server):
+    """At most four: the first and the latest. Empty messages, which the API refuses, are left out."""
+    messages = [Message("system", "rules", stable=True), Message("user", "")]
+    messages += [Message("assistant" if n % 2 else "user", f"turn {n}", stable=True) for n in range(6)]
+    model = AnthropicModel("m", Endpoint(provider_server.url, "k", "ANTHROPIC_API_KEY"))
+    await model.generate(Request("root", tuple(messages), 10, "task"))
+    await model.aclose()
+    body = provider_server.requests[0].body
+    assert body["system"] == [{"type": "text", "text": "rules", "cache_control": {"type": "ephemeral"}}]
+    marked = [
+        turn["content"][0]["text"] for turn in body["messages"] if "cache_control" in turn["content"][0]
+    ]
+    assert marked == ["turn 3", "turn 4", "turn 5"]
+    assert len(body["messages"]) == 6
+
+
+@given(st.lists(st.tuples(st.booleans(), st.booleans()), max_size=12), st.integers(1, 5))
+def test_cache_borders_stay_within_their_number(flags, most):
+    messages = [Message("user", "x" if full else "", stable=stable) for stable, full in flags]
+    borders = cache_borders(messages, most)
+    usable = [index for index, (stable, full) in enumerate(flags) if stable and full]
+    assert borders <= set(usable)
+    assert len(borders) == min(most, len(usable))
+    assert not usable or usable[0] in borders
+    assert most == 1 or not usable or usable[-1] in borders
+
+
+@pytest.mark.parametrize("host", ["https://api.openai.com/v1", "https://eu.api.openai.com/v1"])
+def test_openai_itself_is_given_max_completion_tokens(host):
+    body = OpenAIModel("m", Endpoint(host, "k", "OPENAI_API_KEY"))._body(ask(most=9))
+    assert body["max_completion_tokens"] == 9
+    assert "max_tokens" not in body
+
+
+async def test_other_servers_are_given_max_tokens_and_asked_for_usage(provider_server):
+    model = resolve(f"openai:m@{provider_server.url}/v1", {})
+    await model.generate(ask(most=9))
+    await model.aclose()
+    body = provider_server.requests[0].body
+    assert body["max_tokens"] == 9
+    assert "max_completion_tokens" not in body
+    assert body["stream_options"] == {"include_usage": True}
+
+
+async def test_nothing_of_openais_goes_to_another_server(provider_server, monkeypatch):
+    """driver.md 6.4: the key, organisation, project and extra headers of OpenAI stay with OpenAI."""
+    env = {
+        "OPENAI_API_KEY": "sk-planted-key",
+        "OPENAI_ADMIN_KEY": "sk-planted-admin",
+        "OPENAI_ORG_ID": "planted-organisation",
+        "OPENAI_PROJECT_ID": "planted-project",
+        "OPENAI_CUSTOM_HEADERS": "X-Gateway: planted-header\nAuthorization: Bearer planted-token",
+    }
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+    model = resolve(f"openai:m@{provider_server.url}/v1", env)
+    await model.generate(ask())
+    await model.aclose()
+    keyed = resolve(f"openai:m@{provider_server.url}/v1", {**env, "RLM_OPENAI_COMPATIBLE_KEY": "local-key"})
+    await keyed.generate(ask())
+    await keyed.aclose()
+    first, second = provider_server.requests
+    assert "planted" not in str(first.headers) + str(second.headers)
+    assert second.headers["authorization"] == "Bearer local-key"
+
+
+async def test_what_the_environment_holds_for_a_provider_goes_to_it(provider_server, monkeypatch):
+    """Its own endpoint, or the gateway in its place: organisation, project, the headers of a gateway."""
+    monkeypatch.setenv("OPENAI_ORG_ID", "an-organisation")
+    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "X-Gateway: one")
+    monkeypatch.setenv("ANTHROPIC_CUSTOM_HEADERS", "X-Gateway: two")
+    for model in (
+        OpenAIModel("m", Endpoint(f"{provider_server.url}/v1", "k", "OPENAI_API_KEY")),
+        AnthropicModel("m", Endpoint(provider_server.url, "k", "ANTHROPIC_API_KEY")),
+    ):
+        await model.generate(ask())
+        await model.aclose()
+    first, second = (request.headers for request in provider_server.requests)
+    assert (first["openai-organization"], first["x-gateway"]) == ("an-organisation", "one")
+    assert "openai-project" not in first
+    assert first["authorization"] == second["authorization"] == "Bearer k"
+    assert second["x-gateway"] == "two"
+    assert second["anthropic-version"]
+
+
+@pytest.mark.parametrize("text", ["\ud800", "a\udc00b", "\ud83d\ude42"])
+async def test_text_that_utf_8_cannot_carry_is_sent_all_the_same(make_model, provider_server, text):
+    await make_model(provider_server.url).generate(ask(text))
+    expected = {"\ud800": "\ufffd", "a\udc00b": "a\ufffdb", "\ud83d\ude42": "🙂"}[text]
+    assert provider_server.requests[0].prompt == expected
+
+
+@given(st.text())
+def test_encodable_leaves_good_text_alone_and_mends_the_rest(text):
+    encodable(text).encode("utf-8")
+    if not any("\ud800" <= character <= "\udfff" for character in text):
+        assert encodable(text) == text
+
+
+def test_a_window_given_in_the_options_wins(make_model):
+    """driver.md 7.3."""
+    assert make_model("http://localhost:1", window=ModelWindow(7, 3)).window == ModelWindow(7, 3)
+    assert make_model("http://localhost:1").window == ModelWindow(128_000, 8_000, known=False)
+
+
+def test_options_are_shared_by_value_not_by_name(make_model):
+    assert ModelOptions() == ModelOptions()
+    assert "sk-test" not in repr(make_model("http://localhost:1"))
+
+
+def _whole(**fields) -> bytes:
+    message = {"role": "assistant", "content": "forty-two", **fields}
+    choice = {"index": 0, "message": message, "finish_reason": "stop"}
+    usage = {"prompt_tokens": 9, "completion_tokens": 3, "total_tokens": 12}
+    return json.dumps(
+        {
+            "id": "c",
+            "object": "chat.completion",
+            "created": 1,
+            "model": "m",
+            "choices": [choice],
+            "usage": usage,
+        }
+    ).encode()
+
+
+async def test_a_server_that_does_not_stream_is_understood(provider_server, providers):
+    """driver.md 7.1: some servers ignore `stream: true` and answer with the whole completion."""
+    provider_server.play(
+        providers.Raw(_whole(), "application/json"),
+        providers.Raw(_whole(content=None, refusal="I will not"), "application/json; charset=utf-8"),
+    )
+    model = resolve(f"openai:m@{provider_server.url}/v1", {})
+    plain = await model.generate(ask())
+    assert (plain.text, plain.finish_reason) == ("forty-two", "stop")
+    assert plain.usage == TokenUsage(input_tokens=9, output_tokens=3)
+    refused = await model.generate(ask())
+    assert (refused.text, refused.finish_reason) == ("I will not", "refusal")
+    await model.aclose()
+
+
+@pytest.mark.parametrize("body", [b"{", b"[]", b'"text"', b'{"choices": 5}', b'{"models": []}'])
+async def test_json_that_is_no_completion_is_no_reply(provider_server, providers, body):
+    provider_server.always = providers.Raw(body, "application/json")
+    model = resolve(f"openai:m@{provider_server.url}/v1", {})
+    with pytest.raises(ModelProtocolError, match="answers with 'application/json', not with a stream"):
+        await model.generate(ask())
+    await model.aclose()

@@ -1,0 +1,175 @@
+"""The limiter of a provider. driver.md 4.3."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlm.models.base import Message, Request
+from rlm.models.http.rate_limit import Limiter, limiter_of
+from rlm.models.options import RetryPolicy
+
+REQUEST = Request("child", (Message("user", "hello"),), 100, "task")
+
+
+async def _most_at_once(limiter: Limiter, wanted: int) -> int:
+    """How many of `wanted` tasks hold a slot at a time."""
+    held = most = 0
+
+    async def use() -> None:
+        nonlocal held, most
+        async with limiter.slot():
+            held += 1
+            most = max(most, held)
+            await asyncio.sleep(0)
+            held -= 1
+
+    await asyncio.gather(*(use() for _ in range(wanted)))
+    return most
+
+
+async def test_no_more_than_the_ceiling_are_under_way():
+    """driver.md 4.3: one limiter a provider (default 16)."""
+    assert await _most_at_once(Limiter(16), 100) == 16
+
+
+async def test_it_begins_at_its_ceiling():
+    """A run of 500 children is not to crawl up to its speed."""
+    assert Limiter(50).allowed == 50
+
+
+async def test_slower_halves_what_is_under_way():
+    """driver.md 4.3: multiplicative decrease on 429/529."""
+    limiter = Limiter(16)
+    async with limiter.slot() as began, limiter.slot(), limiter.slot(), limiter.slot():
+        limiter.slow_down(began)
+    assert limiter.allowed == 2
+    assert await _most_at_once(limiter, 20) == 2
+
+
+async def test_those_that_were_under_way_together_halve_it_once():
+    limiter = Limiter(16)
+
+    async def slowed() -> None:
+        async with limiter.slot() as began:
+            await asyncio.sleep(0.01)
+            limiter.slow_down(began)
+
+    await asyncio.gather(*(slowed() for _ in range(16)))
+    assert limiter.allowed == 8
+
+
+async def test_it_never_falls_below_one():
+    limiter = Limiter(2)
+    for _ in range(5):
+        async with limiter.slot() as began:
+            limiter.slow_down(began)
+    assert limiter.allowed == 1
+    assert await _most_at_once(limiter, 3) == 1
+
+
+async def test_success_adds_one_for_each_round_of_requests():
+    """driver.md 4.3: additive increase, up to the ceiling."""
+    limiter = Limiter(16)
+    async with limiter.slot() as began, limiter.slot(), limiter.slot(), limiter.slot():
+        limiter.slow_down(began)
+    for _ in range(3):
+        limiter.speed_up()
+    assert limiter.allowed == 3
+    for _ in range(1000):
+        limiter.speed_up()
+    assert limiter.allowed == 16
+
+
+async def test_a_retry_after_holds_for_those_that_wait_too():
+    """driver.md 4.3: Retry-After honoured, by every call to that provider."""
+    limiter = Limiter(4)
+    async with limiter.slot() as began:
+        limiter.slow_down(began, retry_after=0.2)
+        paused = time.monotonic()
+    async with limiter.slot() as had:
+        assert had - paused >= 0.19
+
+
+async def test_slots_are_given_in_the_order_they_were_asked_for():
+    limiter, order = Limiter(1), []
+
+    async def use(number: int) -> None:
+        async with limiter.slot():
+            order.append(number)
+            await asyncio.sleep(0)
+
+    await asyncio.gather(*(use(number) for number in range(10)))
+    assert order == list(range(10))
+
+
+@given(st.lists(st.tuples(st.sampled_from(["use", "cancel", "slow", "well"])), max_size=40))
+def test_no_slot_is_ever_lost(steps):
+    """Whatever is cancelled, slowed or sped up: in the end all slots can be had again."""
+
+    async def play() -> None:
+        limiter = Limiter(3)
+        tasks: list[asyncio.Task[None]] = []
+
+        async def use() -> None:
+            async with limiter.slot() as began:
+                began_at.append(began)
+                await asyncio.sleep(0)
+
+        began_at: list[float] = [0.0]
+        for (step,) in steps:
+            if step == "use":
+                tasks.append(asyncio.ensure_future(use()))
+            elif step == "cancel" and tasks:
+                tasks[len(tasks) // 2].cancel()
+            elif step == "slow":
+                limiter.slow_down(began_at[-1])
+            elif step == "well":
+                limiter.speed_up()
+            if len(tasks) % 3 == 0:
+                await asyncio.sleep(0)
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for _ in range(50):
+            limiter.speed_up()
+        assert await asyncio.wait_for(_most_at_once(limiter, 10), 5) == 3
+
+    asyncio.run(play())
+
+
+async def test_models_of_one_endpoint_share_a_limiter(make_model, provider_server, providers):
+    """driver.md 4.3: one limiter a provider, whatever the model."""
+    provider_server.always = lambda received: (
+        providers.Status(429, headers={"retry-after": "0.3"})
+        if len(provider_server.requests) == 1
+        else providers.Answer()
+    )
+    policy = RetryPolicy(base=0.0)
+    one, other = (make_model(provider_server.url, retry=policy) for _ in range(2))
+    first = asyncio.ensure_future(one.generate(REQUEST))
+    while not provider_server.requests:
+        await asyncio.sleep(0.001)
+    await asyncio.sleep(0.05)
+    await asyncio.gather(first, other.generate(REQUEST))
+    times = [received.at for received in provider_server.requests]
+    assert len(times) == 3
+    assert min(times[1:]) - times[0] >= 0.29
+
+
+async def test_the_widest_user_sets_the_ceiling():
+    from rlm.models.http.endpoint import Endpoint
+
+    endpoint = Endpoint("http://localhost:9/v1", "key", "OPENAI_API_KEY")
+    assert limiter_of(endpoint, 4) is limiter_of(endpoint, 50)
+    assert limiter_of(endpoint, 4).allowed == 50
+
+
+def test_a_concurrency_of_none_is_refused():
+    from rlm.errors import ConfigurationError
+    from rlm.models.options import ModelOptions
+
+    with pytest.raises(ConfigurationError, match="concurrency of at least 1"):
+        ModelOptions(concurrency=0)

@@ -1,0 +1,243 @@
+"""Names of models. driver.md 7.1 and 7.3."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import rlm.models
+from rlm.errors import ConfigurationError
+from rlm.models import ModelOptions, ModelWindow, TokenUsage, default_model, price, resolve, window_of
+from rlm.models.catalog.names import parse_name
+from rlm.models.catalog.windows import known_models
+from rlm.models.registry import DEFAULT_ANTHROPIC, DEFAULT_OPENAI
+
+KEYS = {"ANTHROPIC_API_KEY": "sk-ant-1", "OPENAI_API_KEY": "sk-oai-1"}
+
+
+@pytest.mark.parametrize(
+    ("name", "provider", "model", "base_url"),
+    [
+        ("anthropic:claude-x", "anthropic", "claude-x", None),
+        ("claude-opus-5-5", "anthropic", "claude-opus-5-5", None),
+        ("openai:gpt-5", "openai", "gpt-5", None),
+        ("gpt-5", "openai", "gpt-5", None),
+        ("o3", "openai", "o3", None),
+        ("o4-mini", "openai", "o4-mini", None),
+        ("o1-2024-12-17", "openai", "o1-2024-12-17", None),
+        ("openai:llama3:8b@http://localhost:11434/v1/", "openai", "llama3:8b", "http://localhost:11434/v1"),
+        (
+            "openai:@cf/meta/llama@https://api.example.com/v1",
+            "openai",
+            "@cf/meta/llama",
+            "https://api.example.com/v1",
+        ),
+        ("openai:qwen@http://[::1]:8000/v1", "openai", "qwen", "http://[::1]:8000/v1"),
+        ("extractive", "extractive", "", None),
+        ("scripted:a b/c.jsonl", "scripted", "a b/c.jsonl", None),
+        ("  gpt-5  ", "openai", "gpt-5", None),
+    ],
+)
+def test_every_form_of_name(name, provider, model, base_url):
+    """driver.md 7.1: the forms of a name."""
+    parsed = parse_name(name)
+    assert (parsed.provider, parsed.model, parsed.base_url) == (provider, model, base_url)
+    assert parsed.text == name.strip()
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("", "unknown model ''"),
+        ("llama3", "unknown model 'llama3'; the forms are anthropic:NAME"),
+        ("antropic:claude-opus-5", "did you mean 'anthropic:claude-opus-5'?"),
+        ("OpenAI:gpt-5", "did you mean 'openai:gpt-5'?"),
+        ("claud-sonnet-5-5", "did you mean 'claude-sonnet-5-5'?"),
+        ("extractiv", "did you mean 'extractive'?"),
+        ("o5-mini", "unknown model 'o5-mini'"),
+        ("replay:", "names no model"),
+        ("anthropic:", "names no model"),
+        ("scripted:", "names no model"),
+        ("openai:@http://localhost/v1", "names no model"),
+        ("openai:gpt 5", "holds a blank"),
+        ("openai:llama@localhost:11434", "must begin with http:// or https://"),
+        ("openai:llama@ftp://host/v1", "the base URL of openai:llama is not a usable URL"),
+        ("openai:llama@http://my..host/v1", "the base URL of openai:llama names no host that can be"),
+        ("openai:llama@http://", "not a usable URL"),
+        ("openai:llama@http://host:99999/v1", "check its host and port"),
+        ("openai:llama@http://host:0/v1", "not a usable URL"),
+        ("openai:llama@http://[::1/v1", "check its host and port"),
+        ("openai:llama@http://host/v 1", "holds a blank"),
+        ("openai:llama@http://host/v1?key=hunter2", "holds a query"),
+        ("openai:llama@http://me:hunter2@host/v1", "set RLM_OPENAI_COMPATIBLE_KEY"),
+        ("opnai:llama@http://me:hunter2@host/v1", "unknown model"),
+    ],
+)
+def test_a_bad_name_is_one_line_that_helps(name, said):
+    """driver.md 7.1: unknown names: one line that says what to set, and no password in it."""
+    with pytest.raises(ConfigurationError) as caught:
+        resolve(name, KEYS)
+    text = str(caught.value)
+    assert said in text
+    assert "\n" not in text
+    assert "hunter2" not in text
+    assert caught.value.__cause__ is None
+
+
+@given(
+    st.text(max_size=60)
+    | st.text("openai:@/htp.-o1 \n[]?#", max_size=40).map(lambda tail: f"openai:m@http://{tail}")
+)
+def test_no_name_makes_anything_but_a_configuration_error(name):
+    """Total: whatever the user types, it is a name or a ConfigurationError on one line."""
+    try:
+        parsed = parse_name(name)
+    except ConfigurationError as error:
+        assert "\n" not in str(error)  # noqa: PT017
+    else:
+        assert parsed.text == name.strip()
+
+
+@pytest.mark.parametrize(
+    ("name", "variable"), [("claude-opus-5", "ANTHROPIC_API_KEY"), ("openai:gpt-5", "OPENAI_API_KEY")]
+)
+@pytest.mark.parametrize("env", [{}, {"ANTHROPIC_API_KEY": " ", "OPENAI_API_KEY": ""}])
+def test_a_missing_key_says_which_variable_to_set(name, variable, env):
+    """driver.md 7.1: missing keys: one line that says what to set."""
+    with pytest.raises(ConfigurationError, match=f"{name} needs a key: set {variable}"):
+        resolve(name, env)
+
+
+@pytest.mark.parametrize(
+    ("env", "name"),
+    [
+        ({}, "extractive"),
+        ({"ANTHROPIC_API_KEY": "", "OPENAI_API_KEY": " "}, "extractive"),
+        ({"OPENAI_API_KEY": "k"}, DEFAULT_OPENAI),
+        (KEYS, DEFAULT_ANTHROPIC),
+    ],
+)
+def test_the_default_follows_the_keys(env, name):
+    """driver.md 7.1: `extractive` is the default when no key is set."""
+    assert default_model(env) == name
+    if name != "extractive":
+        assert resolve(None, env).name == name
+
+
+def test_defaults_are_known_priced_and_not_deprecated():
+    """A default that a provider has put to rest would break on its first call."""
+    from anthropic.resources.messages import DEPRECATED_MODELS
+
+    for name in (DEFAULT_ANTHROPIC, DEFAULT_OPENAI):
+        model = parse_name(name).model
+        assert window_of(model).known
+        assert price(name, TokenUsage(1000, 1000)) > 0
+        assert model not in DEPRECATED_MODELS
+
+
+async def test_a_gateway_in_the_environment_gets_the_provider_s_key(provider_server):
+    """ANTHROPIC_BASE_URL and OPENAI_BASE_URL, as the SDKs have them, with or without a slash at the end."""
+    from rlm.models import Message, Request
+
+    request = Request("child", (Message("user", "hi"),), 10, "task")
+    env = {
+        **KEYS,
+        "ANTHROPIC_BASE_URL": f"{provider_server.url}/v1/",
+        "OPENAI_BASE_URL": f"{provider_server.url}/v1/",
+    }
+    for name in ("claude-opus-5", "gpt-5"):
+        model = resolve(name, env)
+        assert (await model.generate(request)).text == "ok"
+        await model.aclose()
+    sent = [(received.path, received.headers["authorization"]) for received in provider_server.requests]
+    assert sent == [("/v1/messages", "Bearer sk-ant-1"), ("/v1/chat/completions", "Bearer sk-oai-1")]
+    with pytest.raises(ConfigurationError, match="OPENAI_BASE_URL is not a usable URL"):
+        resolve("gpt-5", {**KEYS, "OPENAI_BASE_URL": "localhost"})
+
+
+def test_a_scripted_name_reads_its_file(tmp_path):
+    script = tmp_path / "s.jsonl"
+    script.write_text(json.dumps({"role": "root", "reply": "hi"}))
+    model = resolve(f"scripted:{script}", {}, ModelOptions(window=ModelWindow(9, 9)))
+    assert (model.name, model.window) == (f"scripted:{script}", ModelWindow(9, 9))
+    with pytest.raises(ConfigurationError, match="can't be read: No such file"):
+        resolve("scripted:/no/such/file", {})
+
+
+def test_windows():
+    """driver.md 7.3: a shipped table, else 128,000 and 8,000, marked as not known."""
+    assert window_of("claude-haiku-4-5-20251001") == ModelWindow(200_000, 64_000)
+    assert window_of("gpt-5-2025-08-07") == window_of("gpt-5") == ModelWindow(400_000, 128_000)
+    assert window_of("claude-sonnet-5-5").context == 1_000_000
+    for unknown in ("llama3", "gpt-5-pro", "gpt-5x", "gpt-", "", "o3-pro"):
+        assert window_of(unknown) == ModelWindow(128_000, 8_000, known=False)
+
+
+def test_the_table_agrees_with_the_price_data():
+    """The windows are those of genai-prices, where it knows the model: an update that differs is seen."""
+    from genai_prices.data_snapshot import get_snapshot
+
+    data = {
+        model.id: model.context_window
+        for provider in get_snapshot().providers
+        if provider.id in ("anthropic", "openai")
+        for model in provider.models
+    }
+    compared = [name for name in known_models() if data.get(name) is not None]
+    assert len(compared) > 30
+    assert {name: window_of(name).context for name in compared} == {name: data[name] for name in compared}
+
+
+def test_importing_the_registry_imports_neither_libraries_nor_an_event_loop():
+    """The command line's start must not pay for providers. A bare package stands in for `rlm`, so that this
+    is the registry's own doing."""
+    code = (
+        "import sys, types\n"
+        "bare = sys.modules['rlm'] = types.ModuleType('rlm')\n"
+        "bare.__path__ = [sys.argv[1]]\n"
+        "before = set(sys.modules); import rlm.models.registry\n"
+        "print(*{name.partition('.')[0] for name in set(sys.modules) - before})"
+    )
+    command = [sys.executable, "-c", code, str(Path(rlm.models.__file__).parent.parent)]
+    imported = set(subprocess.check_output(command, text=True).split())
+    assert imported <= {"rlm", *sys.stdlib_module_names}
+    assert not imported & {"asyncio", "ssl", "http", "sqlite3"}
+
+
+def test_all_names_are_real():
+    assert sorted(rlm.models.__all__) == rlm.models.__all__
+    assert all(hasattr(rlm.models, name) for name in rlm.models.__all__)
+
+
+@pytest.mark.parametrize(
+    ("name", "dollars"),
+    [
+        ("extractive", 0.0),
+        ("scripted:x.jsonl", 0.0),
+        ("openai:llama3@http://localhost:11434/v1", None),
+        ("openai:gpt-5@http://localhost:1/v1", None),
+        ("openai:no-such-model", None),
+        ("nonsense", None),
+        ("claude-haiku-4-5", 0.9 + 0.01 + 2.5),
+        ("anthropic:claude-haiku-4-5", 0.9 + 0.01 + 2.5),
+        ("openai:gpt-5", 1.125 + 0.0125 + 5.0),
+    ],
+)
+def test_prices(name, dollars):
+    """driver.md 4.7: US dollars, or None where the price is not known; cached input at its own rate."""
+    found = price(name, TokenUsage(input_tokens=1_000_000, output_tokens=500_000, cached_tokens=100_000))
+    assert found == (None if dollars is None else pytest.approx(dollars))
+
+
+@given(st.integers(0, 10**9), st.integers(0, 10**9), st.integers(0, 10**9))
+def test_any_usage_has_a_price(sent, said, cached):
+    """Also one that contradicts itself: a run's cost cap must not fall to a server's odd counts."""
+    found = price("gpt-5", TokenUsage(sent, said, cached))
+    assert found is not None
+    assert found >= 0

@@ -1,0 +1,362 @@
+"""Retries, against a real server that fails first and answers later. driver.md 7.4, libraries.md retry."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+
+import pytest
+
+from rlm.errors import ConfigurationError, ModelError, ModelProtocolError, ModelRejected, ModelUnavailable
+from rlm.models.base import Message, Reply, Request
+from rlm.models.http.endpoint import Endpoint
+from rlm.models.http.error_mapping import Failure, FailureTeller
+from rlm.models.http.rate_limit import Limiter
+from rlm.models.http.retry import with_retries
+from rlm.models.options import RetryPolicy
+
+REQUEST = Request("child", (Message("user", "hello"),), 100, "task")
+TELLER = FailureTeller("openai:m", "m", Endpoint("http://localhost:9/v1", "key", "OPENAI_API_KEY"))
+
+
+@pytest.fixture
+def told():
+    return []
+
+
+@pytest.fixture
+def model(make_model, provider_server, told):
+    return make_model(provider_server.url, on_retry=lambda *notice: told.append(notice))
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        (408, "timeout"),
+        (409, "conflict"),
+        (429, "rate_limited"),
+        (500, "server_error"),
+        (502, "server_error"),
+        (503, "overloaded"),
+        (529, "overloaded"),
+    ],
+)
+async def test_a_status_that_may_pass_is_tried_again(
+    *, model, provider_server, providers, told, code, reason
+):
+    """driver.md 7.4: 408, 409, 429 and 500 and above are retried, and the driver is told."""
+    provider_server.play(providers.Status(code), providers.Status(code))
+    assert (await model.generate(REQUEST)).text == "ok"
+    assert len(provider_server.requests) == 3
+    assert [(attempt, why) for attempt, _, why in told] == [(1, reason), (2, reason)]
+
+
+@pytest.mark.parametrize("code", [400, 401, 403, 404, 413, 422])
+async def test_a_status_that_stays_is_not_tried_again(model, provider_server, providers, told, code):
+    """driver.md 7.4: never on 400/401/403/404/413."""
+    provider_server.play(providers.Status(code))
+    with pytest.raises(ModelRejected):
+        await model.generate(REQUEST)
+    assert (len(provider_server.requests), told) == (1, [])
+
+
+async def test_a_refusal_is_not_tried_again(model, provider_server, providers):
+    """driver.md 7.4: never on a refusal."""
+    provider_server.play(providers.Answer("no", finish="content_filter"))
+    assert (await model.generate(REQUEST)).finish_reason == "refusal"
+    assert len(provider_server.requests) == 1
+
+
+async def test_an_empty_account_is_not_tried_again(model, provider_server, providers):
+    """OpenAI says 429 also when no credit is left: waiting does not help."""
+    provider_server.play(providers.Status(429, kind="insufficient_quota"))
+    with pytest.raises(ModelRejected, match=r"no credit left .*; add credit"):
+        await model.generate(REQUEST)
+    assert len(provider_server.requests) == 1
+
+
+async def test_retry_after_in_seconds_is_waited_for(model, provider_server, providers, told):
+    """driver.md 4.3: Retry-After is honoured."""
+    provider_server.play(providers.Status(429, headers={"retry-after": "0.3"}))
+    await model.generate(REQUEST)
+    first, second = provider_server.requests
+    assert second.at - first.at >= 0.3
+    assert 0.3 <= told[0][1] < 0.31
+
+
+async def test_retry_after_is_capped(make_model, provider_server, providers, told):
+    policy = RetryPolicy(base=0, retry_after_cap=0.1)
+    model = make_model(provider_server.url, retry=policy, on_retry=lambda *notice: told.append(notice))
+    provider_server.play(providers.Status(503, headers={"Retry-After": "86400"}))
+    await model.generate(REQUEST)
+    assert told == [(1, 0.1, "overloaded")]
+
+
+@pytest.mark.parametrize(
+    ("headers", "low", "high"),
+    [
+        ({"retry-after": "7"}, 7, 7),
+        ({"retry-after-ms": "1500", "retry-after": "9"}, 1.5, 1.5),
+        ({"retry-after": "IN AN HOUR"}, 3500, 3600),
+        ({"retry-after": "AN HOUR AGO"}, None, None),
+        ({"retry-after": "soon"}, None, None),
+        ({"retry-after": "-3"}, None, None),
+        ({"retry-after": "0"}, None, None),
+        ({"retry-after": "9" * 400}, None, None),
+        ({"retry-after-ms": "nan"}, None, None),
+        ({}, None, None),
+    ],
+)
+def test_retry_after_in_all_its_forms(headers, low, high):
+    """Seconds, milliseconds or an HTTP date; nonsense counts as absent."""
+    now = datetime.now(UTC)  # of this moment: the cases are written down long before they are tried
+    dates = {
+        "IN AN HOUR": format_datetime(now + timedelta(hours=1), usegmt=True),
+        "AN HOUR AGO": format_datetime(now - timedelta(hours=1), usegmt=True),
+    }
+    given = {name: dates.get(value, value) for name, value in headers.items()}
+    asked = TELLER.status(429, headers=given).retry_after
+    if low is None:
+        assert asked is None
+    else:
+        assert low <= asked <= high
+
+
+@pytest.mark.parametrize("how", [{}, {"politely": True}, {"reset": True}], ids=str)
+async def test_a_reply_cut_short_is_asked_for_again(model, provider_server, providers, told, how):
+    """A stream without its last event is a dropped connection, however it ended; no half reply gets out."""
+    provider_server.play(providers.Dropped("half", **how))
+    assert (await model.generate(REQUEST)).text == "ok"
+    assert [why for _, _, why in told] == ["dropped"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        ("overloaded_error", "overloaded"),
+        ("api_error", "server_error"),
+        ("rate_limit_error", "rate_limited"),
+        ("something_new", "server_error"),
+        ("502", "server_error"),
+    ],
+)
+async def test_an_error_within_the_stream_is_tried_again(
+    *, model, provider_server, providers, told, kind, reason
+):
+    """driver.md 7.4: mid-stream overloads are retried, though their HTTP status is 200."""
+    provider_server.play(providers.StreamError(kind))
+    assert (await model.generate(REQUEST)).text == "ok"
+    assert [why for _, _, why in told] == [reason]
+
+
+async def test_a_rejection_within_the_stream_is_not_tried_again(model, provider_server, providers):
+    provider_server.play(providers.StreamError("invalid_request_error", "bad\nblock"))
+    with pytest.raises(ModelRejected, match=r"refuses the request \(400\): bad block"):
+        await model.generate(REQUEST)
+    assert len(provider_server.requests) == 1
+
+
+async def test_silence_within_a_reply_is_a_timeout(make_model, provider_server, providers, told):
+    """driver.md 7.4: the request timeout is an option."""
+    policy = RetryPolicy(base=0.001, cap=0.001)
+    notice = {"retry": policy, "on_retry": lambda *notice: told.append(notice)}
+    model = make_model(provider_server.url, idle_seconds=0.2, **notice)
+    provider_server.play(providers.Silence())
+    assert (await model.generate(REQUEST)).text == "ok"
+    assert [why for _, _, why in told] == ["timeout"]
+    assert await asyncio.to_thread(provider_server.hung_up.wait, 5)
+
+
+@pytest.mark.parametrize("body", [b"event: message_start\ndata: {broken\n\n", b"event: x\ndata: [1, 2]\n\n"])
+async def test_bytes_outside_the_protocol(model, provider_server, providers, told, body):
+    """A garbled stream is asked for again, and is a ModelProtocolError when it stays so."""
+    provider_server.play(providers.Raw(body))
+    assert (await model.generate(REQUEST)).text == "ok"
+    assert told[0][2] in ("garbled", "dropped")
+    provider_server.always = providers.Raw(b"event: message_start\ndata: {broken\n\n")
+    with pytest.raises(ModelProtocolError, match=r"\(6 attempts in .* s\); check that the base URL"):
+        await model.generate(REQUEST)
+
+
+@pytest.mark.parametrize("content_type", ["text/html; charset=utf-8", "application/json"])
+async def test_a_web_page_is_no_reply(model, provider_server, providers, content_type):
+    provider_server.play(providers.Raw(b"<html>", content_type))
+    with pytest.raises(ModelProtocolError, match="not with a stream of events; check the base URL"):
+        await model.generate(REQUEST)
+    assert len(provider_server.requests) == 1
+
+
+async def test_it_gives_up_after_its_attempts(make_model, provider_server, providers):
+    provider_server.always = providers.Status(500, "boom")
+    model = make_model(provider_server.url, retry=RetryPolicy(attempts=4, base=0.001, cap=0.001))
+    with pytest.raises(
+        ModelUnavailable, match=r"internal error \(500\): boom \(4 attempts in .* s\); try again"
+    ):
+        await model.generate(REQUEST)
+    assert len(provider_server.requests) == 4
+
+
+async def test_no_attempt_begins_after_the_total(make_model, provider_server, providers, told):
+    provider_server.always = providers.Status(429, headers={"retry-after": "0.2"})
+    policy = RetryPolicy(attempts=99, base=0, total=0.5)
+    model = make_model(provider_server.url, retry=policy, on_retry=lambda *notice: told.append(notice))
+    with pytest.raises(ModelUnavailable, match="limits the rate"):
+        await model.generate(REQUEST)
+    assert [wait for _, wait, _ in told] in ([0.2], [0.2, 0.2])
+    assert len(provider_server.requests) == len(told) + 1
+
+
+@pytest.fixture
+def closed_port():
+    """A port at which nothing listens: bound, so that nobody else takes it, but not listening."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield held.getsockname()[1]
+
+
+async def test_nobody_listening_is_given_up_early(make_model, closed_port, told):
+    """driver.md 7.4: connection refused before any success: at most 3 attempts and 10 seconds."""
+    url = f"http://127.0.0.1:{closed_port}"
+    model = make_model(url, on_retry=lambda *notice: told.append(notice))
+    with pytest.raises(ModelUnavailable) as caught:
+        await model.generate(REQUEST)
+    assert f"nothing listens at 127.0.0.1:{closed_port} (3 attempts in" in str(caught.value)
+    assert str(caught.value).endswith("; start the server there, or correct the base URL")
+    assert [(attempt, why) for attempt, _, why in told] == [(1, "unreachable"), (2, "unreachable")]
+
+
+async def test_default_waits_for_nobody_stay_under_ten_seconds():
+    """driver.md 7.4, with the waits that ship, on a clock of our own."""
+    policy = RetryPolicy()
+    waits = []
+    refused = Failure(ModelUnavailable, "nothing listens", "start it", "unreachable")
+
+    async def attempt():
+        return refused
+
+    with pytest.raises(ModelUnavailable):
+        await with_retries(
+            attempt,
+            policy,
+            limiter=Limiter(16),
+            reached=lambda: False,
+            on_retry=lambda n, wait, why: waits.append(wait),
+        )
+    assert len(waits) == policy.unreachable_attempts - 1 == 2
+    assert policy.base * (1 + 2) <= policy.unreachable_total == 10
+
+
+async def test_a_server_that_goes_away_after_an_answer_is_waited_for(make_model, providers, told):
+    """A restart in the middle of a run is not the same as a wrong address."""
+    policy = RetryPolicy(attempts=5, base=0.001, cap=0.001)
+    with providers.ProviderServer() as server:
+        model = make_model(server.url, retry=policy, on_retry=lambda *notice: told.append(notice))
+        assert (await model.generate(REQUEST)).text == "ok"
+    with pytest.raises(ModelUnavailable, match="5 attempts"):
+        await model.generate(REQUEST)
+    assert len(told) == 4
+
+
+async def test_a_server_that_went_away_after_a_refusal_is_waited_for(make_model, providers, told):
+    """driver.md 7.4: whatever it answered, the address is right."""
+    policy = RetryPolicy(attempts=5, base=0.001, cap=0.001)
+    with providers.ProviderServer() as server:
+        model = make_model(server.url, retry=policy, on_retry=lambda *notice: told.append(notice))
+        server.play(providers.Status(400))
+        with pytest.raises(ModelRejected):
+            await model.generate(REQUEST)
+    with pytest.raises(ModelUnavailable, match="5 attempts"):
+        await model.generate(REQUEST)
+
+
+async def test_an_unknown_host_is_named(make_model):
+    model = make_model("http://no-such-host.invalid:99", retry=RetryPolicy(base=0, cap=0))
+    with pytest.raises(ModelUnavailable, match=r"the host of no-such-host\.invalid:99 is not known"):
+        await model.generate(REQUEST)
+
+
+async def test_cancelling_ends_a_wait_at_once():
+    """Cancellation passes through: no further attempt, no other exception."""
+    waiting = asyncio.Event()
+    attempts = []
+
+    async def attempt():
+        attempts.append(1)
+        return Failure(ModelUnavailable, "busy", "wait", "overloaded", retry_after=50)
+
+    task = asyncio.create_task(
+        with_retries(
+            attempt,
+            RetryPolicy(),
+            limiter=Limiter(16),
+            reached=lambda: True,
+            on_retry=lambda *_: waiting.set(),
+        )
+    )
+    await asyncio.wait_for(waiting.wait(), 5)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(task, 1)
+    assert attempts == [1]
+
+
+async def test_waits_grow_at_random_up_to_their_cap():
+    """Exponential, with jitter: children that failed together do not come back together."""
+    policy = RetryPolicy(attempts=40, base=0.0001, cap=0.0004)
+    waits = []
+
+    async def attempt():
+        return Failure(ModelUnavailable, "busy", "wait", "overloaded")
+
+    with pytest.raises(ModelUnavailable):
+        await with_retries(
+            attempt,
+            policy,
+            limiter=Limiter(16),
+            reached=lambda: True,
+            on_retry=lambda n, wait, why: waits.append(wait),
+        )
+    assert len(waits) == 39
+    assert waits[0] <= 0.0001
+    assert waits[1] <= 0.0002
+    assert max(waits) <= 0.0004
+    assert len(set(waits)) > 30
+
+
+async def test_a_reply_is_passed_on_as_it_is():
+    reply = Reply("x")
+
+    async def attempt():
+        return reply
+
+    assert await with_retries(attempt, RetryPolicy(), limiter=Limiter(16), reached=lambda: True) == reply
+
+
+async def test_calls_that_go_well_are_let_out_faster_again():
+    """driver.md 4.3: the limiter is told of each."""
+    limiter = Limiter(16)
+    async with limiter.slot() as began:
+        limiter.slow_down(began)
+    slowed = limiter.allowed
+
+    async def attempt():
+        return Reply("x")
+
+    for _ in range(5):
+        await with_retries(attempt, RetryPolicy(), limiter=limiter, reached=lambda: True)
+    assert slowed < limiter.allowed < 16
+
+
+def test_errors_are_model_errors():
+    """base.py: generate raises ModelError and nothing else of a provider's."""
+    for code in [*range(300, 600)]:
+        assert issubclass(TELLER.status(code, headers={}).error, ModelError)
+
+
+def test_bad_retry_policies_are_refused():
+    with pytest.raises(ConfigurationError, match="at least 1 attempt"):
+        RetryPolicy(attempts=0)
+    with pytest.raises(ConfigurationError, match="negative"):
+        RetryPolicy(cap=-1)

@@ -1,0 +1,153 @@
+"""The clients that models share, and the connections beneath them: made when needed, used again, closed."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from rlm.models.base import Message, Request
+from rlm.models.http import shared_clients
+from rlm.models.http.shared_clients import import_sdk
+from rlm.models.options import ModelOptions
+from rlm.models.registry import resolve
+
+
+def ask(content: str = "hello") -> Request:
+    return Request("child", (Message("user", content),), 100, "task")
+
+
+def test_no_sdk_is_imported_before_the_first_call():
+    """libraries.md: importing an SDK costs seconds and memory."""
+    code = (
+        "import sys; from rlm.models import resolve, price, window_of\n"
+        "env = {'ANTHROPIC_API_KEY': 'k', 'OPENAI_API_KEY': 'k'}\n"
+        "resolve('claude-sonnet-5-5', env); resolve('gpt-5', env)\n"
+        "print([m for m in ('anthropic', 'openai', 'httpx2', 'aiohttp', 'genai_prices') if m in sys.modules])"
+    )
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
+
+
+async def test_an_sdk_is_imported_beside_the_event_loop(make_model, provider_server, monkeypatch):
+    """libraries.md: it takes seconds, in which children of other models and the kernel are served."""
+    threads = []
+
+    def importing(name):
+        threads.append(threading.current_thread())
+        import_sdk(name)
+
+    monkeypatch.setattr(shared_clients, "import_sdk", importing)
+    await make_model(provider_server.url).generate(ask())
+    assert len(threads) == 1
+    assert threads[0] is not threading.main_thread()
+
+
+async def test_fifty_calls_share_one_client(make_model, provider_server):
+    provider_server.always = lambda received: received.prompt
+    model, twin = make_model(provider_server.url), make_model(provider_server.url)
+    replies = await asyncio.gather(*((model if n % 2 else twin).generate(ask(str(n))) for n in range(50)))
+    assert [reply.text for reply in replies] == [str(n) for n in range(50)]
+    # The next calls find connections to reuse.
+    before = provider_server.connections
+    await asyncio.gather(*(model.generate(ask("again")) for _ in range(50)))
+    assert provider_server.connections == before <= ModelOptions().concurrency
+    assert (await model._user.get()) is (await twin._user.get())
+
+
+async def test_as_many_calls_as_are_allowed_are_under_way_at_once(make_model, provider_server, providers):
+    """driver.md 4.3: nothing beneath the limiter holds them back."""
+    provider_server.always = providers.Silence()
+    model = make_model(provider_server.url, concurrency=150)
+    calls = [asyncio.create_task(model.generate(ask())) for _ in range(150)]
+    async with asyncio.timeout(60):
+        while len(provider_server.requests) < 150:
+            await asyncio.sleep(0.01)
+    for call in calls:
+        call.cancel()
+    await asyncio.gather(*calls, return_exceptions=True)
+
+
+async def test_calls_at_once_make_one_client(make_model, provider_server):
+    """The first calls of a model come together: they share what the first of them makes."""
+    model = make_model(provider_server.url)
+    await asyncio.gather(*(model.generate(ask()) for _ in range(9)))
+    shared = await model._user.get()
+    assert shared.users == 1
+    await model.aclose()
+    assert shared.client.is_closed()
+
+
+async def test_a_client_outlives_all_but_its_last_user(make_model, provider_server):
+    first, second = make_model(provider_server.url), make_model(provider_server.url)
+    await asyncio.gather(first.generate(ask()), second.generate(ask()))
+    shared = await second._user.get()
+    await first.aclose()
+    await first.aclose()
+    assert not shared.client.is_closed()
+    assert (await second.generate(ask())).text == "ok"
+    await second.aclose()
+    assert shared.client.is_closed()
+    # A closed model takes a client anew.
+    assert (await second.generate(ask())).text == "ok"
+
+
+def test_one_model_serves_one_event_loop_after_another(provider_server):
+    model = resolve(f"openai:m@{provider_server.url}/v1", {})
+
+    async def once():
+        reply = await model.generate(ask())
+        await model.aclose()
+        return reply.text
+
+    assert [asyncio.run(once()) for _ in range(2)] == ["ok", "ok"]
+
+
+def test_connections_end_with_their_loop_though_nobody_closed_the_model(provider_server, caplog):
+    """Whoever forgets `aclose` is not told of unclosed sessions at the end of the program."""
+    model = resolve(f"openai:m@{provider_server.url}/v1", {})
+
+    async def once():
+        await model.generate(ask())
+        return (await model._user.get()).client
+
+    assert asyncio.run(once()).is_closed()
+    gc.collect()
+    assert "nclosed" not in caplog.text
+
+
+@pytest.mark.parametrize("pause", [0.0, 0.05])
+async def test_a_connection_is_used_again_after_a_stream(make_model, provider_server, providers, pause):
+    """The end of a chunked answer may come after its last event."""
+    model = make_model(provider_server.url)
+    provider_server.play(providers.Answer(pause=pause), providers.Answer(pause=pause))
+    await model.generate(ask())
+    await model.generate(ask())
+    assert provider_server.connections == 1
+
+
+async def test_an_answer_that_is_not_ended_is_had_all_the_same(make_model, provider_server, providers):
+    """A server, or what stands before it, may keep the connection open when all is said, or break it: that
+    is nothing to pay for again."""
+    provider_server.play(providers.Answer("all", pause=90), providers.Answer("all", pause=0.1, ended=False))
+    model = make_model(provider_server.url, idle_seconds=80)
+    async with asyncio.timeout(60):
+        assert [(await model.generate(ask())).text for _ in range(2)] == ["all", "all"]
+    assert len(provider_server.requests) == 2
+
+
+async def test_cancelling_a_call_closes_its_connection(make_model, provider_server, providers):
+    """driver.md 2.8: nothing is orphaned."""
+    provider_server.play(providers.Silence())
+    call = asyncio.create_task(make_model(provider_server.url).generate(ask()))
+    while not provider_server.requests:
+        await asyncio.sleep(0.005)
+    await asyncio.sleep(0.05)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    assert await asyncio.to_thread(provider_server.hung_up.wait, 5)
+    assert len(provider_server.requests) == 1

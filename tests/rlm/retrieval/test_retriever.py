@@ -1,0 +1,425 @@
+"""The ranked index: what is found, how it is cut, widened, kept and given up. Real SQLite, real tantivy."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rlm.errors import UsageError
+from rlm.retrieval import IndexCache, QueryStopped, RetrievalError, Retriever
+from rlm.retrieval.passages import MOST, cut
+from rlm.retrieval.words import Tokens, spaced
+from rlm.sandbox.context.writer import ContextFileWriter
+from rlm.sandbox.in_kernel.body.body import Body
+from rlm.sandbox.in_kernel.body.place_index import MessageHeader
+
+ENGINES = ["fts5", "tantivy"]
+FRUIT = """# Fruit
+
+Apples are red. They keep all winter.
+
+## Pears
+
+Pears are green, and pear juice is sweet.
+
+### Storage
+
+Keep pears in straw.
+
+# Stone
+
+Granite is hard.
+"""
+
+
+def body_of(folder: Path, *texts: str) -> Body:
+    with ContextFileWriter(folder) as writer:
+        for number, text in enumerate(texts):
+            writer.begin_document(f"doc{number}.md", "markdown")
+            writer.write(text)
+        return writer.finish().open()
+
+
+@pytest.fixture
+def body(tmp_path: Path) -> Callable[..., Body]:
+    return lambda *texts: body_of(tmp_path / "context", *texts)
+
+
+def long_text(paragraphs: int, seed: int = 1) -> str:
+    """Paragraphs of about 600 characters that share most of their words; the number of each is unique."""
+    rng = random.Random(seed)
+    words = ["river", "stone", "light", "winter", "house", "bridge", "train", "paper", "glass", "field"]
+    return "\n\n".join(
+        f"Paragraph p{number}q. " + " ".join(rng.choices(words, k=95)) + "." for number in range(paragraphs)
+    )
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_packs_say_where_they_stand(body, engine) -> None:
+    """prompts.md 3.9: pack_id, doc_id, score, order, span, heading path, text, hits."""
+    text = long_text(30) + "\n\n# Rules\n\n## Notice\n\nThe quarrelsome zebras were running away.\n"
+    with body("Nothing here.\n", text) as context, Retriever(context, engine=engine) as retriever:
+        (pack,) = retriever.retrieve("does a zebra run?")
+        assert context.text(pack.start, pack.end) == pack.text
+        assert pack.text.endswith("The quarrelsome zebras were running away.")
+        assert (pack.doc_id, pack.document, pack.order) == ("1", "doc1.md", 0)
+        assert pack.pack_id == f"1:{pack.start}-{pack.end}"
+        assert pack.score > 0
+        assert [context.text(*hit) for hit in pack.hits] == ["zebras", "running"]
+        assert retriever.retrieve("does a zebra run?") == [pack]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("rank", ["bm25", "tfidf"])
+def test_five_packs_best_first_and_none_twice(body, engine, rank) -> None:
+    """prompts.md 3.9: limit 5; score descending, then by place; dedupe by pack_id; deterministic."""
+    with body(long_text(200), long_text(200)) as context, Retriever(context, engine=engine) as retriever:
+        packs = retriever.retrieve("winter bridge", rank=rank)
+        assert len(packs) == 5
+        assert [pack.order for pack in packs] == list(range(5))
+        keys = [(-pack.score, pack.start) for pack in packs]
+        assert keys == sorted(keys)
+        assert len({pack.pack_id for pack in packs}) == 5
+        assert retriever.retrieve("winter bridge", rank=rank) == packs
+        assert len(retriever.retrieve("winter", limit=12, rank=rank)) == 12
+
+
+def test_both_engines_find_the_same_passages(body) -> None:
+    with body(long_text(300)) as context:
+        found = []
+        for engine in ENGINES:
+            with Retriever(context, engine=engine) as retriever:
+                found.append(
+                    [
+                        retriever.retrieve(f"winter of p{number}q", limit=1)[0].start
+                        for number in range(0, 300, 37)
+                    ]
+                )
+        assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_neighbours_are_added_on_both_sides_and_swallow_hits_beside(body, engine) -> None:
+    """prompts.md 3.9: per_hit_neighbors 1, expand neighbors."""
+    with body(long_text(40)) as context, Retriever(context, engine=engine) as retriever:
+        (alone,) = retriever.retrieve("p20q")
+        (wider,) = retriever.retrieve("p20q", expand="neighbors")
+        (widest,) = retriever.retrieve("p20q", expand="neighbors", per_hit_neighbors=2)
+        assert widest.start < wider.start < alone.start < alone.end < wider.end < widest.end
+        assert alone.text in wider.text
+        assert wider.score == alone.score
+        packs = retriever.retrieve("p20q p21q", expand="neighbors")
+        assert len(packs) == 1
+        assert retriever.retrieve("p20q", expand="neighbors", per_hit_neighbors=0)[0].text == alone.text
+
+
+def test_neighbours_stay_in_their_document(body) -> None:
+    with (
+        body("Alpha one.\n", "Beta zebra two.\n", "Gamma three.\n") as context,
+        Retriever(context) as retriever,
+    ):
+        (pack,) = retriever.retrieve("zebra", expand="neighbors", per_hit_neighbors=5)
+        assert pack.text == "Beta zebra two."
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_section_is_what_stands_under_the_heading(body, engine) -> None:
+    """prompts.md 3.9: expand section; a heading path."""
+    one, two, three = (long_text(4, seed) for seed in range(3))
+    text = f"# One\n\n{one}\n\n# Two\n\nfoo zebra\n\n{two}\n\n# Three\n\n{three}\n"
+    with body(text) as context, Retriever(context, engine=engine) as retriever:
+        (pack,) = retriever.retrieve("zebra", expand="section")
+        assert pack.heading_path == ("Two",)
+        assert pack.text.startswith("# Two")
+        assert pack.text == text[text.index("# Two") : text.index("# Three")].strip()
+
+
+def test_a_long_section_is_cut_around_the_passage(body) -> None:
+    text = "# One\n\n" + long_text(100)
+    with body(text) as context, Retriever(context) as retriever:
+        (pack,) = retriever.retrieve("p50q", expand="section")
+        assert 6_000 < len(pack.text) <= 8_000
+        assert "p50q" in pack.text
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    ("text", "question", "hit"),
+    [
+        ("合同的终止日期是二〇二七年三月。", "合同什么时候终止？", "合同"),
+        ("会議は金曜日の午後に始まります。", "会議はいつ始まりますか", "会議"),
+        ("สัญญาเช่าสิ้นสุดในเดือนมีนาคม", "สัญญาเช่าสิ้นสุดเมื่อไหร่", "สัญญา"),
+        ("계약은 삼월에 종료됩니다.", "계약이 종료되는 날", "계약"),
+        ("Les élèves fatigués dormaient.", "ELEVES", "élèves"),
+        ("Договоры истекают в марте.", "договоры", "Договоры"),
+    ],
+)
+def test_every_script_is_found(body, engine, text, question, hit) -> None:
+    """issue 4.3: languages without spaces, other alphabets, accents."""
+    noise = "今天天气很好，我们去散步。昨日は雨でした。อากาศดีมาก 오늘은 날씨가 좋다. Rien.\n\n" * 40
+    with body(noise + text + "\n\n" + noise) as context, Retriever(context, engine=engine) as retriever:
+        pack = retriever.retrieve(question)[0]
+        assert text in pack.text
+        assert any(context.text(*span).startswith(hit) for span in pack.hits)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    "query",
+    [
+        '"',
+        '""',
+        "AND",
+        "NOT OR",
+        "a* NEAR(b c)",
+        "text:x",
+        "-x +y ^z",
+        "(((",
+        "'; DROP TABLE passages; --",
+        "\\",
+        "\0x",
+    ],
+)
+def test_nothing_in_a_query_is_syntax(body, engine, query) -> None:
+    with (
+        body("Not a word of and or near it. x y z b c.\n") as context,
+        Retriever(context, engine=engine) as retriever,
+    ):
+        retriever.retrieve(query)
+        assert len(retriever.retrieve(f"{query} word")) == 1
+
+
+@settings(max_examples=60)
+@given(st.text(max_size=60), st.lists(st.text(max_size=80), min_size=1, max_size=3))
+def test_any_query_over_any_text_is_answered(tmp_path_factory, query, texts) -> None:
+    folder = tmp_path_factory.mktemp("any") / "context"
+    with body_of(folder, *texts) as context, Retriever(context) as retriever:
+        for expand in (None, "neighbors", "section"):
+            for pack in retriever.retrieve(query, expand=expand):
+                assert context.text(pack.start, pack.end) == pack.text
+                assert all(pack.start <= start < end <= pack.end for start, end in pack.hits)
+
+
+def test_a_phrase_counts_for_more_than_its_words(body) -> None:
+    apart = "The control was lost and then a group came.\n\n"
+    with (
+        body(apart * 30 + long_text(5) + "\n\nA control group was kept.\n") as context,
+        Retriever(context) as retriever,
+    ):
+        pack = retriever.retrieve('"control group"')[0]
+        assert "A control group was kept." in pack.text
+        assert "control group" in [context.text(*hit) for hit in pack.hits]
+
+
+def test_function_words_rank_nothing_unless_there_is_nothing_else() -> None:
+    tokens = Tokens()
+    assert tokens.query("What is the runner of it?").stems == ("runner",)
+    assert tokens.query("to be or not to be").words == ("to", "be", "or", "not")
+    assert tokens.query("Runs running runner RUN").stems == ("run", "runner")
+    assert not tokens.query(" ?! ")
+    tokens.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [("plain text", "plain text"), ("a合同终止b", "a 合同 同终 终止 b"), ("好", " 好 "), ("", "")],
+)
+def test_runs_without_spaces_become_pairs(text, wanted) -> None:
+    assert spaced(text) == wanted
+
+
+@settings(max_examples=60)
+@given(st.lists(st.text(alphabet=st.sampled_from("ab .\n#。é合\U0001f600"), max_size=4_000), max_size=4))
+def test_passages_tile_the_body_and_are_bounded(tmp_path_factory, texts) -> None:
+    """prompts.md 3.9: never across documents."""
+    with body_of(tmp_path_factory.mktemp("tile") / "context", *texts) as context:
+        at = 0
+        starts = {document.start for document in context.documents if document.start < document.end}
+        for start, passages in cut(context):
+            assert start == at
+            for passage in passages:
+                assert 0 < len(passage) <= MOST
+                assert context.text(at, at + len(passage)) == passage
+                starts.discard(at)
+                at += len(passage)
+        assert at == context.chars
+        assert not starts
+
+
+def test_passages_do_not_cross_messages(tmp_path) -> None:
+    with ContextFileWriter(tmp_path / "chat") as writer:
+        writer.begin_document("chat.json", "chat")
+        for number in range(2_000):
+            writer.begin_message(MessageHeader(number + 1, role="user"))
+            writer.write(f"Message {number} says m{number}x. " + "word " * (number % 400) + "\n")
+        context = writer.finish().open()
+    with context:
+        borders = set(context.marks.messages)
+        at = 0
+        for _, passages in cut(context):
+            for passage in passages:
+                borders.discard(at)
+                assert len(passage) <= MOST
+                at += len(passage)
+        assert not borders
+        with Retriever(context) as retriever:
+            assert context.place(retriever.retrieve("m1234x")[0].start).message == 1_235
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"limit": 0}, "limit is 0"),
+        ({"per_hit_neighbors": -1}, "per_hit_neighbors is -1"),
+        ({"expand": "all"}, "expand is 'all'"),
+        ({"rank": "cosine"}, "rank is 'cosine'"),
+    ],
+)
+def test_options_out_of_range_are_named(body, options, said) -> None:
+    with body("x\n") as context, Retriever(context) as retriever, pytest.raises(UsageError, match=said):
+        retriever.retrieve("x", **options)
+
+
+def test_it_is_usable_alone(tmp_path, monkeypatch) -> None:
+    """prompts.md 3.9: Python; files, folders and texts."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "a.md").write_text(FRUIT)
+    with Retriever.over([tmp_path / "a.md", "Straw is yellow."]) as retriever:
+        first = retriever.retrieve("straw")[0]
+        assert "traw" in first.text
+        assert {pack.document for pack in retriever.retrieve("straw")} == {"a.md", "text"}
+
+
+class TestCache:
+    """issue 4.3: built once per content hash, on first use, whole or not at all."""
+
+    LARGE = long_text(2_500)
+
+    @pytest.fixture
+    def context(self, body) -> Body:
+        return body(self.LARGE)
+
+    @pytest.fixture
+    def cache(self, tmp_path) -> IndexCache:
+        return IndexCache(tmp_path / "cache" / "index")
+
+    @pytest.mark.parametrize("engine", ENGINES)
+    def test_it_is_built_once(self, context, cache, engine) -> None:
+        built = []
+        for _ in range(2):
+            with Retriever(
+                context, engine=engine, cache=cache, building=lambda done, whole: built.append((done, whole))
+            ) as retriever:
+                assert "p777q" in retriever.retrieve("p777q")[0].text
+                if _ == 0:
+                    first = list(built)
+        assert built == first
+        assert built[-1] == (context.chars, context.chars)
+
+    def test_only_its_owner_may_read_it(self, context, cache) -> None:
+        with Retriever(context, cache=cache) as retriever:
+            retriever.prepare()
+        modes = {stat.S_IMODE(path.stat().st_mode) for path in cache.top.rglob("*")}
+        assert modes == {0o700, 0o600}
+        assert stat.S_IMODE(cache.top.stat().st_mode) == 0o700
+
+    @pytest.mark.parametrize("engine", ENGINES)
+    def test_a_damaged_one_is_built_anew(self, context, cache, engine) -> None:
+        with Retriever(context, engine=engine, cache=cache) as retriever:
+            wanted = retriever.retrieve("p5q")
+        for file in cache.top.rglob("*"):
+            if file.is_file():
+                file.write_bytes(b"x" * 100)
+        with Retriever(context, engine=engine, cache=cache) as retriever:
+            assert retriever.retrieve("p5q") == wanted
+
+    def test_a_small_body_is_not_kept(self, body, cache) -> None:
+        with body("A zebra.\n") as context, Retriever(context, cache=cache) as retriever:
+            assert retriever.retrieve("zebra")
+        assert not cache.top.exists()
+
+    @pytest.mark.parametrize("engine", ENGINES)
+    def test_what_progress_raises_ends_it_and_leaves_nothing(self, context, cache, engine) -> None:
+        class Enough(Exception):
+            pass
+
+        def building(done: int, whole: int) -> None:
+            raise Enough
+
+        options = {"engine": engine, "cache": cache, "building": building}
+        with Retriever(context, **options) as retriever, pytest.raises(Enough):
+            retriever.retrieve("p5q")
+        assert list(cache.top.iterdir()) == []
+
+    def test_the_least_used_makes_room(self, tmp_path) -> None:
+        cache = IndexCache(tmp_path / "index", max_bytes=3_000)
+        for number in range(4):
+            building = cache.begin()
+            (building / "data").write_bytes(b"x" * 1_000)
+            folder = cache.finish(building, f"key{number}")
+            os.utime(folder, (number + 1, number + 1))
+            if number == 2:
+                assert cache.find("key0")  # used again: the oldest is key1 now
+        assert [cache.find(f"key{number}") is not None for number in range(4)] == [True, False, True, True]
+
+    def test_what_a_killed_process_left_is_swept(self, tmp_path) -> None:
+        cache = IndexCache(tmp_path / "index")
+        old, new = cache.begin(), cache.begin()
+        (old / "data").write_bytes(b"x")
+        past = time.time() - 7 * 3_600
+        os.utime(old / "data", (past, past))
+        os.utime(old, (past, past))
+        cache.begin()
+        assert (old.exists(), new.exists()) == (False, True)
+
+    def test_two_processes_build_the_same_one(self, context, cache) -> None:
+        a, b = cache.begin(), cache.begin()
+        for building in (a, b):
+            (building / "data").write_text("same")
+        assert cache.finish(a, "key") == cache.finish(b, "key")
+        assert [path.name for path in cache.top.iterdir()] == ["key"]
+
+    def test_kill_9_while_building_leaves_no_broken_index(self, tmp_path, context, cache) -> None:
+        code = (
+            "import sys, time\n"
+            "from pathlib import Path\n"
+            "from rlm.retrieval import IndexCache, Retriever\n"
+            "from rlm.sandbox.in_kernel.body.body import Body\n"
+            "def building(done, whole):\n    print('x', flush=True); time.sleep(60)\n"
+            "cache = IndexCache(Path(sys.argv[2]))\n"
+            "Retriever(Body.open(sys.argv[1]), cache=cache, building=building).prepare()\n"
+        )
+        process = subprocess.Popen(
+            [sys.executable, "-c", code, str(tmp_path / "context"), str(cache.top)], stdout=subprocess.PIPE
+        )
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+        with Retriever(context, cache=cache) as retriever:
+            assert "p9q" in retriever.retrieve("p9q")[0].text
+
+    def test_a_folder_that_can_not_be_written_is_named(self, context, tmp_path) -> None:
+        (tmp_path / "file").write_text("x")
+        cache = IndexCache(tmp_path / "file" / "index")
+        with Retriever(context, cache=cache) as retriever, pytest.raises(RetrievalError, match="XDG_CACHE"):
+            retriever.retrieve("p5q")
+
+    def test_a_query_can_be_stopped(self, context) -> None:
+        with Retriever(context) as retriever:
+            retriever.prepare()
+            with pytest.raises(QueryStopped):
+                retriever.retrieve("river stone light winter house bridge train", stop=lambda: True)
+            assert retriever.retrieve("p5q")

@@ -1,0 +1,199 @@
+"""Runs gone through again from the journal alone: byte-equal answers, nobody asked."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from rlm import RLM, Limits, RunResult, Settings
+from rlm.errors import JournalError, ModelRejected, ModelUnavailable, UsageError
+from rlm.journal import Journal
+from rlm.models.base import Message, Reply, Request
+from rlm.models.offline.journal_replay import ReplayModel
+from rlm.replay import Replayed, replay
+from rlm.testing import ScriptedModel
+
+BODY = "".join(f"Line {number} says {number * 37 % 101}.\n" for number in range(400))
+
+
+async def replayed(run, result: RunResult) -> Replayed:
+    return await replay(result.run_id[:-1], store=run.store, settings=Settings(sandbox=run.level))
+
+
+def child(request):
+    """Some fail, some are cut, the rest are told apart by what they were asked."""
+    text = "".join(piece.text for piece in request.slices)
+    if "Line 40 " in text:
+        return ModelUnavailable("no answer")
+    if "Line 200 " in text:
+        return Reply("cut", finish_reason="length")
+    return f"{request.task}: {len(text)} {sum(map(ord, text))}"
+
+
+@pytest.fixture
+def eventful(block) -> ScriptedModel:
+    """A run with most of what can happen in one."""
+    return ScriptedModel.of(
+        root=[
+            "No code here.",
+            "Let me see.\n" + block("import random, time\nx = [random.random(), time.time()]\nprint(x)"),
+            block("parts = chunk(max_chars=1_500)\nsaid = sub_query_batch('q', parts)\nprint(said.failed)"),
+            block("again = sub_query_batch('q', parts)\nsamples = [str(sub_query('s', (0, 9), sample=n)) "
+                  "for n in range(2)]\nleft = evaluate_progress()['limits']['seconds']['left']"),
+            block("import os; os._exit(1)"),
+            block("1 / 0"),
+            block("order = list({str(one) for one in said})\n"
+                  "finalize({'said': [str(one) for one in said], 'failed': again.failed, 'order': order, "
+                  "'samples': samples, 'chance': x[0], 'left': left}, confidence='low', evidence=[(0, 20)])"),
+        ],
+        child=child,
+    )  # fmt: skip
+
+
+async def test_a_run_is_gone_through_again_byte_by_byte(run, eventful) -> None:
+    """driver.md 6.3: the whole run again, offline, from the journal alone, byte-equal answer."""
+    result = await run(eventful, BODY)
+    assert result.answer["failed"]
+    before = await everything(run.store)
+    asked = len(eventful.requests)
+    again = await replayed(run, result)
+    assert again.equal
+    assert json.dumps(again.result.answer) == json.dumps(result.answer)
+    assert (again.result.citations, again.result.confidence) == (result.citations, "low")
+    assert (again.result.rounds, again.result.usage, again.recorded) == (7, result.usage, result)
+    assert again.result.coverage == result.coverage
+    assert len(eventful.requests) == asked
+    assert await everything(run.store) == before
+
+
+async def everything(store: Path) -> list[object]:
+    async with Journal.open(store) as journal:
+        runs = await journal.runs(limit=None)
+        return [runs, [await journal.events(run.run_id) for run in runs]]
+
+
+async def test_a_resumed_run_can_be_replayed(run, block) -> None:
+    """driver.md 6.3: whatever it took to get there."""
+    failed = await run(ScriptedModel.of(root=[block("a = sub_query('q', (0, 3))"), ModelUnavailable("down")],
+                                        child="yes"))  # fmt: skip
+    settings = Settings(sandbox=run.level, store=run.store)
+    model = ScriptedModel.of(root=[block("finalize([str(a), str(sub_query('r', (0, 3)))])")], child="no")
+    result = await RLM(model, settings=settings).resume(failed.run_id)
+    assert result.answer == ["yes", "no"]
+    assert (await replayed(run, result)).equal
+
+
+@pytest.mark.parametrize(
+    ("replies", "limits", "stop"),
+    [
+        (["words"] * 3, Limits(), "contract_violation"),
+        (["```repl\nx = 1\n```"] * 4, Limits(rounds=4), "rounds"),
+        (["```repl\nimport os; os._exit(1)\n```"] * 3, Limits(), "kernel"),
+    ],
+)
+async def test_a_run_without_an_answer_has_none_again(run, replies, limits, stop) -> None:
+    """driver.md 6.3: and for the same reason."""
+    result = await run(ScriptedModel.of(root=replies), limits=limits)
+    again = await replayed(run, result)
+    assert again.equal
+    assert (again.result.answer, again.result.stop_reason) == (None, stop)
+
+
+async def test_a_forced_answer_is_forced_again(run, block) -> None:
+    """driver.md 6.3, 2.4."""
+    model = ScriptedModel.of(root=[block("x = 1"), block("peek(0, 1)\nfinalize(x)")])
+    again = await replayed(run, await run(model, limits=Limits(rounds=2)))
+    assert again.equal
+    assert again.result.forced
+
+
+async def test_a_direct_answer_is_replayed(run) -> None:
+    """driver.md 6.3, 2.5."""
+    direct = 'Two.\n\nEvidence:\n"one two three"'
+    result = await run(ScriptedModel.of(direct=[direct]), settings=Settings(strategy="direct"))
+    again = await replayed(run, result)
+    assert again.equal
+    assert (again.result.answer, again.result.strategy) == ("Two.", "direct")
+
+
+async def test_a_journal_that_was_changed_gives_another_answer(run, block) -> None:
+    """driver.md 6.3: a replay compares; it does not repeat what is written at the end."""
+    model = ScriptedModel.of(root=[block("finalize(str(sub_query('q', (0, 3))))")], child="yes")
+    result = await run(model)
+    with closing(sqlite3.connect(run.store)) as database, database:
+        database.execute('UPDATE events SET data = replace(data, \'"reply":"yes"\', \'"reply":"no"\')')
+    database.close()
+    again = await replayed(run, result)
+    assert not again.equal
+    assert again.result.answer == "no"
+
+
+async def test_a_run_that_has_not_ended_is_not_replayed(run, block) -> None:
+    """driver.md 6.3: one line that says what to do."""
+    result = await run(ScriptedModel.of(root=ModelUnavailable("down")))
+    with pytest.raises(UsageError, match="rlm resume"):
+        await replayed(run, result)
+
+
+async def test_a_run_serves_as_a_model(run, eventful) -> None:
+    """driver.md 7.1: replay:RUN gives the replies of a run to another one."""
+    result = await run(eventful, BODY)
+    again = await run(f"replay:{result.run_id[:-2]}", BODY)
+    assert again.run_id != result.run_id
+    assert again.answer["said"] == result.answer["said"]
+    assert again.answer["samples"] == result.answer["samples"]
+    assert {usage.model for usage in again.usage} == {f"replay:{result.run_id}"}
+    assert [usage.cost_usd for usage in again.usage] == [0.0]
+
+
+async def test_a_run_with_sub_rlms_serves_as_a_model(run, block) -> None:
+    """driver.md 7.1: each root of the tree has its own rounds; those that were asked the same have theirs by
+    what they were told."""
+    codes = {
+        "top": "peek(0, 1)\na = sub_rlm_batch(['inner'] * 3, [(0, 9), (9, 30), (30, 40)])\n"
+        "b = sub_rlm('other', (0, 5))",
+        "inner": "n = context_meta().chars",
+        "other": "finalize('other ' + peek(0, 3))",
+    }
+
+    def root(request) -> str:
+        if request.round == 1:
+            return block(codes[request.task])
+        if request.task == "top":
+            return block("finalize([str(one) for one in a] + [str(b)])")
+        return block(f"peek(0, 1)\nfinalize(f'{{n}} {len(request.messages)}')")
+
+    result = await run(ScriptedModel.of(root=root), BODY, task="top")
+    assert result.answer == ["9 4", "21 4", "10 4", f"other {BODY[:3]}"]
+    again = await run(f"replay:{result.run_id}", BODY, task="top")
+    assert (again.answer, again.stop_reason) == (result.answer, "finalized")
+    # A sub-RLM that begins in another way is never given the blocks of the root.
+    model = ReplayModel.of(result.run_id, run.store)
+    other = (Message("system", "rules"), Message("user", "another input"))
+    asked = Request("root", other, 100, "top", round=1)
+    assert (await model.generate(asked)).text == block(codes["top"])
+    with pytest.raises(ModelRejected, match="holds no reply to this root call"):
+        await model.generate(replace(asked, task="inner"))
+
+
+async def test_a_replaying_model_refuses_what_it_does_not_know(run, block) -> None:
+    """driver.md 7.1: another input has other calls: said in one line, never a guess."""
+    result = await run(ScriptedModel.of(root=[block("finalize(str(sub_query('q', (0, 3))))")], child="yes"))
+    other = await run(f"replay:{result.run_id}", "another text")
+    assert (other.answer, other.stop_reason) == (None, "model")
+    assert "holds no reply to this root call" in other.warnings[-1]
+    with pytest.raises(JournalError, match="no run in"):
+        await run("replay:nonesuch")
+
+
+async def test_an_older_journal_is_not_guessed_at(run, block, tmp_path: Path) -> None:
+    """driver.md 6.2: a run that lacks what it takes says so."""
+    async with Journal.open(run.store) as journal, journal.run("old", "q", {"model": "extractive"}) as log:
+        await log.append("finished", {"stop_reason": "finalized"})
+    with pytest.raises(JournalError, match="older rlm"):
+        await replay("old", store=run.store, settings=replace(Settings(), sandbox=run.level))

@@ -1,0 +1,424 @@
+"""Runs that are left and gone on with, in one process: what holds, and what is refused."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from rlm import RLM, Limits, RunResult, Settings
+from rlm.documents import PathSource, StreamSource
+from rlm.errors import JournalError, ModelUnavailable, UsageError
+from rlm.events import Resumed
+from rlm.journal import Journal
+from rlm.models.base import Reply, TokenUsage
+from rlm.testing import ScriptedModel
+
+
+class Leaver:
+    """Leaves runs in the middle, and goes on with them."""
+
+    def __init__(self, run) -> None:
+        self.run = run
+        self.reached = asyncio.Event()
+
+    async def stop(self, _request: object) -> str:
+        """A reply that never comes: the run is cancelled while it waits."""
+        self.reached.set()
+        await asyncio.Event().wait()
+        return ""
+
+    async def leave(
+        self, model: ScriptedModel, context: object = "one two three\n", **options: object
+    ) -> str:
+        """Cancel the run when `stop` is to reply; the run's name."""
+        return await self._left(asyncio.ensure_future(self.run(model, context, **options)))
+
+    async def leave_again(self, model: ScriptedModel, run_id: str) -> None:
+        await self._left(asyncio.ensure_future(self.resume(model, run_id)))
+
+    async def _left(self, running: asyncio.Future[RunResult]) -> str:
+        reached = asyncio.ensure_future(self.reached.wait())
+        await asyncio.wait([running, reached], timeout=20, return_when=asyncio.FIRST_COMPLETED)
+        self.reached.clear()
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        async with Journal.open(self.run.store) as journal:
+            (summary, *_) = await journal.runs()
+            assert summary.state == "interrupted"
+            return summary.run_id
+
+    async def resume(self, model: ScriptedModel, run_id: str, **options: object) -> RunResult:
+        settings = Settings(sandbox=self.run.level, store=self.run.store)
+        rlm = RLM(model, settings=settings, observe=self.run.events.append, **options)
+        try:
+            return await rlm.resume(run_id)
+        finally:
+            await rlm.aclose()
+
+
+@pytest.fixture
+def leaver(run) -> Leaver:
+    return Leaver(run)
+
+
+async def test_an_interrupted_run_goes_on_where_it_was(leaver, block) -> None:
+    """driver.md 6.2: history, variables and children from the journal; only what is missing is asked."""
+    first = ScriptedModel.of(
+        root=[block("a = str(sub_query('q', (0, 3)))\nprint(a)"), block("b = a + '!'"), leaver.stop],
+        child=["yes"],
+    )
+    run_id = await leaver.leave(first)
+    second = ScriptedModel.of(root=[block("finalize([a, b])")])
+    result = await leaver.resume(second, run_id[:-3])
+    assert (result.run_id, result.answer, result.rounds, result.sub_calls) == (run_id, ["yes", "yes!"], 3, 1)
+    # The root is asked exactly what it would have been asked: word for word, seconds and all.
+    assert second.requests[0].messages == first.requests[-1].messages
+    assert [(event.rounds, event.replies) for event in leaver.run.seen(Resumed)] == [(2, 1)]
+    assert result.coverage.answered_chars == 3
+
+
+async def test_what_was_spent_counts_on(leaver, block) -> None:
+    """driver.md 6.2, 4.7: tokens, calls, rounds and seconds go on from what the journal says."""
+    usage = TokenUsage(1_000, 100)
+    first = ScriptedModel.of(
+        root=[Reply(block("sub_query('q', (0, 3))\nimport time; time.sleep(0.6)"), usage=usage), leaver.stop],
+        child=[Reply("yes", usage=usage)],
+    )
+    run_id = await leaver.leave(first, limits=Limits(tokens=60_000, sub_calls=1, rounds=4, seconds=100))
+    used = "u = {name: line['used'] for name, line in evaluate_progress()['limits'].items()}\n"
+    second = ScriptedModel.of(root=[block(used + "peek(0, 1)\nfinalize(u)")])
+    result = await leaver.resume(second, run_id, limits=Limits(tokens=1))
+    assert result.answer["tokens"] == 2_200
+    assert (result.answer["sub_calls"], result.answer["rounds"]) == (1, 2)
+    assert result.answer["seconds"] >= 0.6
+    assert result.seconds >= 0.6
+    (total,) = result.usage
+    assert (total.calls, total.input_tokens, total.output_tokens) == (3, 2_000, 200)
+
+
+async def test_what_failed_calls_cost_counts_on(leaver, block) -> None:
+    """driver.md 6.2, 4.2: a provider charges for what it did before it broke off; so does the ledger of a run
+    that is gone on with."""
+    usage = TokenUsage(700, 30)
+    first = ScriptedModel.of(
+        root=[block("b = sub_query_batch('q', [(0, 3), (4, 7)])"), leaver.stop],
+        child=ModelUnavailable("cut off", spent=usage),
+    )
+    run_id = await leaver.leave(first)
+    used = "u = {name: line['used'] for name, line in evaluate_progress()['limits'].items()}\n"
+    second = ScriptedModel.of(root=[block(used + "peek(0, 1)\nfinalize(u)")])
+    result = await leaver.resume(second, run_id)
+    assert (result.answer["tokens"], result.answer["sub_calls"]) == (1_460, 2)
+    (total,) = result.usage
+    assert (total.calls, total.input_tokens, total.output_tokens) == (4, 1_400, 60)
+
+
+async def test_a_batch_that_was_half_answered_still_fits_its_limit(leaver, block) -> None:
+    """driver.md 6.2, 3.10: the answers that were paid for are not counted twice against the calls left."""
+
+    def child(request):
+        return leaver.stop(request) if request.task == "q2" else f"to {request.task}"
+
+    batch = block(
+        "peek(0, 1)\nsaid = sub_query_map([f'q{n}' for n in range(4)])\nfinalize([str(one) for one in said])"
+    )
+    limits = Limits(sub_calls=4, concurrency=1)
+    run_id = await leaver.leave(ScriptedModel.of(root=[batch], child=child), limits=limits)
+    again = ScriptedModel.of(child=lambda request: f"to {request.task}")
+    result = await leaver.resume(again, run_id)
+    assert result.answer == ["to q0", "to q1", "to q2", "to q3"]
+    assert [request.task for request in again.requests] == ["q2", "q3"]
+
+
+async def test_a_failure_in_an_unfinished_block_is_asked_again(leaver, block) -> None:
+    """driver.md 6.2: a block that had not ended is run anew: what failed in it may answer now."""
+
+    def child(request):
+        if request.task == "b":
+            return leaver.stop(request)
+        return ModelUnavailable("down")
+
+    code = block(
+        "a = sub_query_batch('a', [(0, 3)])\nb = sub_query_batch('b', [(0, 3)])\nfinalize(str(a[0]))"
+    )
+    run_id = await leaver.leave(ScriptedModel.of(root=[code], child=child))
+    result = await leaver.resume(ScriptedModel.of(child="up"), run_id)
+    assert result.answer == "up"
+
+
+async def test_a_block_that_goes_another_way_is_noted_and_all_is_new_from_there(leaver, block) -> None:
+    """driver.md 6.2: a child asked something else: noted, live from there; what was paid stays usable."""
+    code = "import time\nwhen = str(time.time_ns())\nsaid = str(sub_query('at ' + when, (0, 3)))\nprint(said)"
+    first = ScriptedModel.of(
+        root=[block("kept = str(sub_query('kept', (0, 3)))"), block(code), block("x = 1"), leaver.stop],
+        child=lambda request: f"to {request.task}",
+    )
+    run_id = await leaver.leave(first)
+    second = ScriptedModel.of(
+        root=[block("finalize([kept, said == 'to at ' + when, 'x' in globals()])")],
+        child=lambda request: f"to {request.task}",
+    )
+    result = await leaver.resume(second, run_id)
+    assert result.answer == ["to kept", True, False]
+    assert result.rounds == 3
+    assert [request.role for request in second.requests] == ["child", "root"]
+    assert "did not come out as before" in second.requests[-1].messages[-1].content
+    assert any("did not go as before" in warning for warning in result.warnings)
+    async with Journal.open(leaver.run.store) as journal:
+        assert [event.data for event in await journal.events(run_id) if event.kind == "diverged"] == [
+            {"round": 2}
+        ]
+
+
+async def test_a_run_that_went_another_way_can_be_left_again(leaver, block) -> None:
+    """driver.md 6.2: what came before the other way is not mistaken for what came after it."""
+    code = block("import time\nsaid = str(sub_query(str(time.time_ns()), (0, 3)))")
+    run_id = await leaver.leave(ScriptedModel.of(root=[code, block("x = 'old'"), leaver.stop], child="yes"))
+    second = ScriptedModel.of(root=[block("x = 'new'"), leaver.stop], child="yes")
+    await leaver.leave_again(second, run_id)
+    third = ScriptedModel.of(root=[block("finalize('x' in globals())")], child="yes")
+    result = await leaver.resume(third, run_id)
+    # The first block goes another way each time: nothing of what followed it holds.
+    assert (result.answer, result.rounds) == (False, 2)
+    assert [request.role for request in third.requests] == ["child", "root"]
+
+
+async def test_a_finished_run_gives_its_result(leaver, block) -> None:
+    """driver.md 6.2: resuming a finished run gives its result, and asks nobody."""
+    done = await leaver.run(ScriptedModel.of(root=[block("peek(0, 1)\nfinalize({'a': [1]})")]))
+    silent = ScriptedModel.of()
+    assert await leaver.resume(silent, done.run_id) == done
+    assert silent.requests == []
+
+
+async def test_a_run_that_its_provider_failed_can_be_gone_on_with(leaver, block) -> None:
+    """driver.md 6.2: an outage costs nothing that was paid."""
+    failed = await leaver.run(ScriptedModel.of(root=[block("x = 7"), ModelUnavailable("down")]))
+    assert failed.stop_reason == "model"
+    result = await leaver.resume(ScriptedModel.of(root=[block("peek(0, 1)\nfinalize(x)")]), failed.run_id)
+    assert (result.answer, result.rounds, result.stop_reason) == (7, 2, "finalized")
+
+
+async def test_the_last_round_is_not_had_twice(leaver, block) -> None:
+    """driver.md 2.4, 6.2: a run that is left in its last round ends with it."""
+
+    def child(request):
+        return leaver.stop(request)
+
+    last = block("peek(0, 1)\na = sub_query_batch('q', [(0, 3)])\nfinalize(str(a[0]))")
+    run_id = await leaver.leave(
+        ScriptedModel.of(root=[block("x = 1"), last], child=child), limits=Limits(rounds=2)
+    )
+    result = await leaver.resume(ScriptedModel.of(child="yes"), run_id)
+    assert (result.answer, result.forced, result.rounds) == ("yes", True, 2)
+
+
+async def test_a_direct_answer_is_not_paid_again(leaver, block) -> None:
+    """driver.md 2.5, 6.2: the direct call before the rounds is taken from the journal, too."""
+    first = ScriptedModel.of(direct=["I can't say."], root=[leaver.stop])
+    run_id = await leaver.leave(first, settings=Settings(strategy="auto"))
+    second = ScriptedModel.of(root=[block("peek(0, 1)\nfinalize(1)")])
+    result = await leaver.resume(second, run_id)
+    assert (result.answer, result.strategy) == (1, "rlm")
+    assert [request.role for request in second.requests] == ["root"]
+
+
+def as_text(_: Path) -> object:
+    return "one two three\n"
+
+
+def as_stream(_: Path) -> object:
+    return StreamSource("stdin", io.BytesIO(b"one two three\n"))
+
+
+def as_file(folder: Path) -> object:
+    (folder / "a.txt").write_text("one two three\n")
+    return folder / "a.txt"
+
+
+@pytest.mark.parametrize("source", [as_text, as_stream, as_file])
+async def test_the_input_is_kept_with_the_run(leaver, block, tmp_path, source: Callable) -> None:
+    """driver.md 6.2: strings and standard input are gone with their process, files may be."""
+    run_id = await leaver.leave(ScriptedModel.of(root=[leaver.stop]), source(tmp_path))
+    (tmp_path / "a.txt").unlink(missing_ok=True)
+    result = await leaver.resume(ScriptedModel.of(root=[block("finalize(peek(0, 3))")]), run_id)
+    assert result.answer == "one"
+
+
+async def test_an_input_that_was_not_kept_is_read_again_and_checked(
+    leaver, block, tmp_path, monkeypatch
+) -> None:
+    """driver.md 6.2: the context must be the same: its sha256 is compared; changed or missing is said."""
+    monkeypatch.setattr("rlm.runs.stored_run.KEPT_FROM_PATHS", 3)
+    monkeypatch.setattr("rlm.runs.stored_run.KEPT_FROM_ELSEWHERE", 3)
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    for name in ("a.txt", "b.txt"):
+        (folder / name).write_text(f"text of {name}\n")
+    source = PathSource(folder, exclude=("b*",))
+    run_id = await leaver.leave(ScriptedModel.of(root=[leaver.stop]), [source])
+    (folder / "a.txt").write_text("another text\n")
+    with pytest.raises(UsageError, match=r"has changed since .*texts"):
+        await leaver.resume(ScriptedModel.of(), run_id)
+    (folder / "a.txt").unlink()
+    with pytest.raises(UsageError, match="not there any more"):
+        await leaver.resume(ScriptedModel.of(), run_id)
+    (folder / "a.txt").write_text("text of a.txt\n")
+    result = await leaver.resume(ScriptedModel.of(root=[block("finalize(peek(0, 4))")]), run_id)
+    assert result.answer == "text"
+    run_id = await leaver.leave(ScriptedModel.of(root=[leaver.stop]), "some text")
+    with pytest.raises(UsageError, match="can't be read again and was not kept"):
+        await leaver.resume(ScriptedModel.of(), run_id)
+
+
+async def test_events_that_another_rlm_wrote_are_refused(leaver, block) -> None:
+    """driver.md 6.2: with one line, before anything is asked."""
+    run_id = await leaver.leave(ScriptedModel.of(root=[block("x = 1"), leaver.stop]))
+    with closing(sqlite3.connect(leaver.run.store)) as database, database:
+        database.execute(
+            "UPDATE events SET data = json_remove(data, '$.code', '$.result') WHERE kind = 'cell'"
+        )
+    database.close()
+    model = ScriptedModel.of(root=[block("y = 1")])
+    with pytest.raises(JournalError, match=f"{run_id} can't be gone through.*KeyError: 'result'.*ask again"):
+        await leaver.resume(model, run_id)
+    assert model.requests == []
+
+
+async def test_another_model_is_refused(leaver) -> None:
+    """driver.md 6.2: answers of one model are not gone on with by another by mistake."""
+    run_id = await leaver.leave(ScriptedModel.of(root=[leaver.stop]))
+    with pytest.raises(UsageError, match="begun with model scripted:memory, not extractive"):
+        await leaver.resume("extractive", run_id)
+    with pytest.raises(JournalError, match="no run in"):
+        await leaver.resume(ScriptedModel.of(), "nonesuch")
+
+
+async def test_what_was_said_of_the_input_is_said_again(leaver, block) -> None:
+    """driver.md 6.2: an input that is kept is not decoded again, its warnings stay."""
+    odd = StreamSource("stdin", io.BytesIO("caf\xe9 au lait, déjà vu, garçon\n".encode("latin-1") * 5))
+    run_id = await leaver.leave(ScriptedModel.of(root=[leaver.stop]), odd)
+    result = await leaver.resume(ScriptedModel.of(root=[block("peek(0, 3)\nfinalize(1)")]), run_id)
+    assert any("no UTF-8" in warning or "no valid text" in warning for warning in result.warnings)
+
+
+async def test_a_run_in_postgresql_goes_on(leaver, block, postgres_url: str) -> None:
+    """driver.md 6.1, 6.2: the other database, the same code."""
+    leaver.run.store = postgres_url
+    first = ScriptedModel.of(root=[block("a = str(sub_query('q', (0, 3)))"), leaver.stop], child=["yes"])
+    run_id = await leaver.leave(first)
+    result = await leaver.resume(ScriptedModel.of(root=[block("finalize([a, peek(0, 3)])")]), run_id)
+    assert (result.answer, result.sub_calls) == (["yes", "one"], 1)
+
+
+def _tree(block, **codes: str):
+    """A root that answers by its task, one cell a round."""
+    scripts = {task: [block(code) for code in cells] for task, cells in codes.items()}
+    return lambda request: scripts[request.task][request.round - 1]
+
+
+TREE = {
+    "How many?": ["a = sub_rlm('inner', (4, 13))\nprint(a)", "finalize([str(a), a.evidence])"],
+    "inner": [
+        "x = str(sub_query('q1', (0, 3)))",
+        "y = str(sub_query('q2', (4, 9)))",
+        "finalize(x + y, evidence=[(0, 3)])",
+    ],
+}
+
+
+async def test_a_sub_rlm_goes_on_where_it_was(leaver, block) -> None:
+    """driver.md 6.2: in the whole tree no call whose reply was journalled is paid again."""
+
+    def child(request):
+        return leaver.stop(request) if request.task == "q2" else "one;"
+
+    first = ScriptedModel.of(root=_tree(block, **TREE), child=child)
+    run_id = await leaver.leave(first)
+    second = ScriptedModel.of(root=_tree(block, **TREE), child="two")
+    result = await leaver.resume(second, run_id)
+    assert result.answer == ["one;two", [[4, 7]]]
+    # The root's first round, the inner one's first two and q1 are in the journal.
+    assert [(request.task, request.round) for request in second.requests] == [
+        ("q2", 0),
+        ("inner", 3),
+        ("How many?", 2),
+    ]
+    # Two children, and the sub-RLM itself; counted once.
+    assert result.sub_calls == 3
+    assert result.coverage.answered_chars == 8
+
+
+async def test_a_finished_tree_is_replayed_offline(leaver, block) -> None:
+    """driver.md 6.3: byte-equal, from the journal alone."""
+    from rlm.replay import replay
+
+    model = ScriptedModel.of(root=_tree(block, **TREE), child=lambda request: f"to {request.task};")
+    result = await leaver.run(model, "one two three\n")
+    settings = Settings(sandbox=leaver.run.level, store=leaver.run.store)
+    again = (await replay(result.run_id, store=leaver.run.store, settings=settings)).result
+    assert again.answer == result.answer == ["to q1;to q2;", [[4, 7]]]
+
+
+async def test_a_kernel_death_above_does_not_pay_a_sub_rlm_again(run, block) -> None:
+    """driver.md 2.7: cells replayed, the tree served from the journal."""
+    codes = {
+        **TREE,
+        "How many?": [
+            "a = sub_rlm('inner', (4, 13))",
+            "import os, pathlib\np = pathlib.Path('died')\n"
+            "died = 'again' in globals()\nagain = True\n"
+            "if not died: os.kill(os.getpid(), 9)",
+            "finalize(str(a))",
+        ],
+    }
+    asked: list[str] = []
+
+    def child(request):
+        asked.append(request.task)
+        return f"to {request.task};"
+
+    model = ScriptedModel.of(root=_tree(block, **codes), child=child)
+    result = await run(model, "one two three\n")
+    assert result.answer == "to q1;to q2;"
+    assert asked == ["q1", "q2"]
+    assert [request.task for request in model.requests if request.role == "root"].count("inner") == 3
+
+
+async def test_a_sub_rlm_that_failed_fails_again_in_the_repeated_cell(leaver, block) -> None:
+    """driver.md 6.2: what the root was told of stays so; nothing is asked for it."""
+    codes = {
+        "How many?": ["a = sub_rlm_batch(['inner'], [(4, 13)])", "finalize([a.failed, a[0].error])"],
+        "inner": ["x = str(sub_query('q1', (0, 3)))"],
+    }
+    tree = _tree(block, **codes)
+
+    def root(request):
+        if request.task == "inner" and request.round == 2:
+            raise ModelUnavailable("nobody there")
+        return leaver.stop(request) if request.task != "inner" and request.round == 2 else tree(request)
+
+    run_id = await leaver.leave(ScriptedModel.of(root=root, child="one"))
+    second = ScriptedModel.of(root=tree, child="one")
+    result = await leaver.resume(second, run_id)
+    assert result.answer == [[0], "the sub-RLM ended without an answer (model): nobody there"]
+    assert [request.task for request in second.requests] == ["How many?"]
+
+
+async def test_a_sub_rlm_counts_once_though_it_is_begun_twice(leaver, block) -> None:
+    """driver.md 4.7: also when the run was left before its root had replied."""
+    codes = {"How many?": ["finalize(str(sub_rlm('inner', (4, 13))))"], "inner": ["finalize(peek(0, 3))"]}
+    tree = _tree(block, **codes)
+    first = ScriptedModel.of(
+        root=lambda request: leaver.stop(request) if request.task == "inner" else tree(request)
+    )
+    run_id = await leaver.leave(first)
+    result = await leaver.resume(ScriptedModel.of(root=tree), run_id)
+    assert (result.answer, result.sub_calls) == ("two", 1)

@@ -1,0 +1,433 @@
+"""Research: a run for each question, conflicts, duplicates, gaps, sources."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlm import RLM, Limits, Settings
+from rlm.citation_markers import marker
+from rlm.documents import StreamSource, TextSource
+from rlm.errors import JournalError, ModelUnavailable, UsageError
+from rlm.events import Event, PartEnded, PartStarted
+from rlm.journal import Journal
+from rlm.models.base import Request
+from rlm.models.offline.extractive.said import EXTRACTS
+from rlm.results import Citation, Coverage, RunResult
+from rlm.tasks.ask import Answered
+from rlm.tasks.comparison.compare import resume_comparison
+from rlm.tasks.research.conflicts import Conflict
+from rlm.tasks.research.evidence_table import EvidenceTable, Finding
+from rlm.tasks.research.questions import Plan, Question, from_markdown
+from rlm.tasks.research.report import report
+from rlm.tasks.research.research import Research, plan_research, research, resume_research
+from rlm.testing import ScriptedModel
+
+OFFERS = [
+    TextSource("a.txt", "Zeppelin Works offers the crane for 90,000 euros.\nThe notice is three months.\n"),
+    TextSource("b.txt", "Zeppelin Works offers the crane for 95,000 euros.\nPaid on delivery.\n"),
+    TextSource("c.txt", "The notice is three months.\nThe crane lifts 12 tons.\n"),
+]
+TASK = "What does the crane of Zeppelin Works cost? What is the notice? Which insurance covers lightning?"
+
+
+Run = Callable[..., Any]
+
+
+@pytest.fixture
+def researched(sandbox_level: int, tmp_path: Path) -> Run:
+    async def run(task: str = TASK, model: Any = "extractive", **options: Any) -> Research:
+        settings = Settings(
+            store=tmp_path / "rlm.db", sandbox=sandbox_level, strategy=options.pop("strategy", "auto")
+        )
+        rlm = RLM(model, settings=settings, limits=options.pop("limits", None))
+        return await research(rlm, task, options.pop("context", OFFERS), **options)
+
+    return run
+
+
+async def test_a_report_has_findings_conflicts_gaps_and_verified_sources(researched: Run) -> None:
+    found = await researched()
+    assert re.findall(r"^## (.*)$", found.report, re.MULTILINE) == [
+        "Findings", "Evidence", "Conflicts between sources", "Not found", "Sources",
+    ]  # fmt: skip
+    assert found.sources
+    assert all(source.citation.verified for source in found.sources)
+    (conflict,) = found.conflicts
+    assert "90,000" in conflict.about
+    assert "95,000" in conflict.about
+    assert [(question.text, why) for question, why in found.gaps] == [
+        ("Which insurance covers lightning?", "not in the documents")
+    ]
+    assert "Which insurance covers lightning? (not in the documents)" in found.report
+    for number in {int(n) for n in re.findall(r"\[(\d+)\]", found.report)}:
+        assert f"- [{number}] " in found.report.partition("## Sources")[2]
+
+
+async def test_the_same_words_in_two_documents_are_one_source_with_two_places(
+    researched: Run, block: Callable[[str], str]
+) -> None:
+    twice = [TextSource(name, "The notice of the lease is three months.\n") for name in ("a.txt", "copy.txt")]
+    code = "hits = search('The notice.*', context=0)\nfinalize('Three months [1][2].', evidence=hits)"
+    model = ScriptedModel.of(root=[block(code)], summary=summaries)
+    plan = from_markdown("# T\n- What is the notice?\n")
+    found = await researched("T", model, plan=plan, strategy="rlm", context=twice)
+    (source,) = found.sources
+    assert [one.document for one in (source.citation, *source.also)] == ["a.txt", "copy.txt"]
+    assert "the same in copy.txt" in found.report
+    assert [one.sources for one in found.findings] == [(1,)]
+
+
+async def test_passages_that_are_mostly_the_same_stretch_are_one_source(
+    researched: Run, block: Callable[[str], str]
+) -> None:
+    code = block("finalize('It costs 90,000 euros [1][2].', evidence=[(0, 49), (30, 49), (50, 70)])")
+    model = ScriptedModel.of(root=[block("print(peek(0, 90))"), code], summary=summaries)
+    found = await researched("T", model, plan=from_markdown("# T\n- Cost?\n"), strategy="rlm")
+    assert [(one.citation.start, one.citation.end) for one in found.sources] == [(0, 49), (50, 70)]
+    assert found.findings[0].sources == (1,)
+
+
+async def test_what_was_found_under_an_earlier_question_is_not_told_twice(researched: Run) -> None:
+    model = ScriptedModel.of(direct=scripted, summary=summaries)
+    plan = from_markdown("# T\n- What is the notice?\n- How long is the notice?\n")
+    found = await researched("T", model, plan=plan)
+    assert [one.same_as for one in found.findings] == [None, "1"]
+    assert found.report.count("The notice is three months. [1]") == 1
+    assert "- The same as under 1 [1]" in found.report
+
+
+def scripted(request: Request) -> str:
+    return {
+        "cost": 'The crane costs 90,000 euros.\nEvidence:\n"offers the crane for 90,000 euros."',
+        "notice": 'The notice is three months.\nEvidence:\n"The notice is three months."',
+    }["cost" if "cost" in request.task.partition("(This")[0] else "notice"]
+
+
+def summaries(request: Request) -> str:
+    prompt = request.messages[-1].content
+    if prompt.startswith("Plan research"):
+        return "- What does the crane cost?\n- What is the notice?\n"
+    if prompt.startswith("Below are numbered passages"):
+        return json.dumps([{"sources": [1, 2], "about": "price"}, {"sources": [1, 99], "about": "made up"}])
+    return "It costs 90,000 euros [1]. Nobody said this. And this is false [77]."
+
+
+async def test_models_plan_answer_compare_and_sum_up(researched: Run) -> None:
+    model = ScriptedModel.of(direct=scripted, summary=summaries)
+    found = await researched("Compare the offers", model)
+    assert [leaf.text for leaf in found.plan.leaves] == ["What does the crane cost?", "What is the notice?"]
+    assert [one.text for one in found.findings] == [
+        "The crane costs 90,000 euros.",
+        "The notice is three months.",
+    ]
+    assert [(one.sources, one.about) for one in found.conflicts] == [((1, 2), "price")]
+    assert "It costs 90,000 euros [1]." in found.report
+    assert "Nobody said this" not in found.report
+    assert "[77]" not in found.report
+    assert found.result.usage[0].calls == len(model.requests)
+    assert found.result.coverage.complete
+
+
+async def test_a_plan_that_is_given_is_what_is_asked(researched: Run) -> None:
+    model = ScriptedModel.of(direct=scripted, summary=summaries)
+    plan = from_markdown("# Costs\n- What does the crane cost?\n")
+    found = await researched("Costs", model, plan=plan)
+    assert not [one for one in model.requests if "Plan research" in one.messages[-1].content]
+    assert [one.question.text for one in found.findings] == ["What does the crane cost?"]
+
+
+async def test_planning_alone_asks_one_call_and_researches_nothing(tmp_path: Path) -> None:
+    model = ScriptedModel.of(summary=summaries)
+    plan = await plan_research(RLM(model, settings=Settings(store=tmp_path / "r.db")), "Compare", OFFERS)
+    assert len(model.requests) == 1
+    assert "a.txt (78 characters)" in model.requests[0].messages[-1].content
+    assert len(plan.leaves) == 2
+
+
+async def test_a_question_that_fails_is_a_gap_and_the_others_stand(researched: Run) -> None:
+    def fails(request: Request) -> str:
+        if "notice" in request.task.partition("(This")[0]:
+            raise ModelUnavailable("gone for good")
+        return scripted(request)
+
+    model = ScriptedModel.of(direct=fails, summary=summaries)
+    found = await researched("Compare the offers", model)
+    assert [question.text for question, _ in found.gaps] == ["What is the notice?"]
+    assert "gone for good" in found.gaps[0][1]
+    assert "90,000" in found.report
+
+
+async def test_what_no_source_proves_is_told_apart(researched: Run, block: Callable[[str], str]) -> None:
+    code = block("peek(0, 9)\nfinalize('The crane is blue.', evidence=['a blue crane stands here'])")
+    model = ScriptedModel.of(root=[code, code], summary=summaries)
+    plan = from_markdown("# T\n- Which colour is the crane?\n")
+    found = await researched("T", model, plan=plan, strategy="rlm")
+    assert not found.sources
+    assert "*without a verified source:* The crane is blue." in found.report
+    assert found.gaps[0][1] == "no verified passage stands behind the answer"
+
+
+async def test_limits_are_shared_among_the_questions(researched: Run, tmp_path: Path) -> None:
+    found = await researched(limits=Limits(cost_usd=1.0, sub_calls=30))
+    async with Journal.open(tmp_path / "rlm.db") as journal:
+        events = await journal.events(found.result.run_id)
+    seen = [Limits(**event.data["limits"]) for event in events if event.kind == "part"]
+    assert len(seen) == 3
+    assert sum(one.cost_usd for one in seen) <= 1.0
+    assert sum(one.sub_calls for one in seen) <= 30
+
+
+async def test_a_document_can_put_neither_heading_nor_link_into_the_report(researched: Run) -> None:
+    text = (
+        "The crane costs 5 euros [click](http://x.example) <b>now</b>\n# Owned heading of the crane costs\n"
+        "\n1. The crane costs more.\n\n- The crane costs less.\n"
+    )
+    found = await researched("What does the crane cost?", context=[TextSource("x.txt", text)])
+    assert "[click](" not in found.report
+    assert "<b>" not in found.report
+    assert "\n# Owned" not in found.report
+    shown = re.findall(r"^- (.*)$", found.report, re.MULTILINE)
+    assert any("The crane costs more" in line for line in shown)
+    assert not [line for line in shown if line.startswith(("1.", "- "))]
+
+
+@pytest.mark.parametrize("text", ["1. Buy it", "- Buy it", "+ Buy it", "# Buy it", "[x](http://y) |"])
+def test_no_text_of_a_report_is_taken_for_markdown(text: str) -> None:
+    question = Question("1", text)
+    table = EvidenceTable(findings=[Finding(question, text, (1,))])
+    shown = report(Plan(text, (question,)), "", table, [Conflict((1, 2), text)], [(question, text)])
+    assert "- 1." not in shown
+    assert not re.search(r"^- (?:[-+#]|\[x)|^#+ #|(?<!\\)\]\(", shown, re.MULTILINE)
+
+
+async def test_nothing_to_research_is_refused(researched: Run) -> None:
+    with pytest.raises(UsageError, match="no text"):
+        await researched(context=["  \n"])
+    with pytest.raises(UsageError, match="empty"):
+        await researched("  ")
+
+
+def findings_of(
+    answer: str, *quotes: str, question: str = "What is it?"
+) -> list[tuple[str, tuple[int, ...]]]:
+    """The claims of `answer` to a question, whose evidence are `quotes`, with their sources."""
+    places = [0]
+    for quote in quotes:
+        places.append(places[-1] + len(quote) + 1)
+    result = RunResult(
+        run_id="r",
+        answer=answer,
+        confidence=None,
+        stop_reason="finalized",
+        forced=False,
+        strategy="rlm",
+        citations=tuple(
+            Citation(marker(number), quote, start, start + len(quote), "a.txt", None, number, True)
+            for number, (quote, start) in enumerate(zip(quotes, places, strict=False), 1)
+        ),
+        coverage=Coverage(input_chars=places[-1]),
+        usage=(),
+        rounds=1,
+        sub_calls=0,
+        seconds=0.0,
+    )
+    table = EvidenceTable()
+    table.add(Question("1", question), Answered(result))
+    return [(one.text, one.sources) for one in table.findings]
+
+
+def test_every_sentence_of_a_passage_has_its_source() -> None:
+    """A mark stands behind the last sentence of what it is for; those before it stand in the passage, too."""
+    quote = "The notice period is ninety days. It begins with the letter."
+    found = findings_of(f"{quote} [1] Nobody has ever used it.", quote)
+    assert [sources for _, sources in found] == [(1,), (1,), ()]
+
+
+@pytest.mark.parametrize(
+    ("end", "shown"),
+    [
+        (" [1].", "."),
+        ("[1].", "."),
+        (" [1][1].", "."),
+        (". [1]", "."),
+        (" [1], now.", ", now."),
+        (" [1] now", " now"),
+    ],
+)
+def test_a_mark_that_is_taken_out_leaves_no_blank_before_a_full_stop(end: str, shown: str) -> None:
+    notice = "The notice is ninety days"
+    assert findings_of(notice + end, f"{notice}.") == [(notice + shown, (1,))]
+
+
+def test_without_a_model_a_question_has_its_eight_best_passages() -> None:
+    """Those that hold less than half of what the best one holds are left out."""
+    question = "What does the red crane of the northern yard cost?"
+    best = [f"The red crane of the northern yard costs {n}00 euros in week {n}." for n in range(10)]
+    found = findings_of(EXTRACTS, "The crane rests.", *best, question=question)
+    assert [text for text, _ in found] == best[:8]
+    assert [sources for _, sources in found] == [(n,) for n in range(1, 9)]
+
+
+def test_of_a_long_passage_a_finding_holds_the_sentences_that_say_most() -> None:
+    filler = "Nothing of that was ever written down by anybody. " * 4
+    quote = f"{filler}The red crane costs 900 euros. {filler}The yard is paid for the crane in May."
+    ((text, _),) = findings_of(EXTRACTS, quote, question="What does the red crane of the yard cost?")
+    assert "The red crane costs 900 euros." in text
+    assert "The yard is paid for the crane in May." in text
+    assert len(text) < len(quote) / 2
+
+
+@pytest.mark.parametrize(
+    ("said", "warning", "questions"),
+    [
+        ("- Who?\n- What does it cost?\n- Why?\n", "the model planned 3 questions: the first 2 are asked", 2),
+        ("I can't.", "the model's plan could not be used (the plan holds no question", 1),
+    ],
+)
+async def test_a_plan_of_too_many_questions_or_none_is_mended_and_said(
+    researched: Run, said: str, warning: str, questions: int
+) -> None:
+    def planning(request: Request) -> str:
+        planned = request.messages[-1].content.startswith("Plan research")
+        return said if planned else summaries(request)
+
+    model = ScriptedModel.of(direct=scripted, summary=planning)
+    found = await researched("What does the crane cost", model, most=2)
+    assert len(found.plan.leaves) == questions
+    assert any(one.startswith(warning) for one in found.result.warnings)
+
+
+async def test_a_warning_of_several_questions_is_given_once(
+    researched: Run, block: Callable[[str], str]
+) -> None:
+    code = block("peek(0, 9)\nfinalize('NOT_FOUND')")
+    model = ScriptedModel.of(direct="NOT_FOUND", root=lambda _: code, summary=summaries)
+    found = await researched("Compare the offers", model)
+    assert len(found.gaps) == 2
+    assert sum("went on as an RLM" in one for one in found.result.warnings) == 1
+
+
+async def test_evidence_that_does_not_stand_is_counted_and_left_out(
+    researched: Run, block: Callable[[str], str]
+) -> None:
+    evidence = "['The notice is three months.', 'a blue crane stands here']"
+    code = block(f"peek(0, 9)\nfinalize('Three months [1]. It is blue [2].', evidence={evidence})")
+    plan = from_markdown("# T\n- What is the notice?\n")
+    found = await researched(
+        "T", ScriptedModel.of(root=[code, code], summary=summaries), plan=plan, strategy="rlm"
+    )
+    assert [one.sources for one in found.findings] == [(1,), ()]
+    warning = "1 pieces of evidence do not stand in the input and were left out"
+    assert warning in found.result.warnings
+
+
+async def test_where_the_summary_model_fails_conflicts_are_seen_without_it_and_the_findings_stand(
+    researched: Run,
+) -> None:
+    offers = "Zeppelin Works offers the crane for {} euros."
+    quotes = "\n".join(f'"{offers.format(price)}"' for price in ("90,000", "95,000"))
+
+    def fails(request: Request) -> str:
+        if "numbered passages" in request.messages[-1].content:
+            return "I see none."
+        raise ModelUnavailable("gone for good")
+
+    model = ScriptedModel.of(direct=f"It costs 90,000 or 95,000 [1][2].\nEvidence:\n{quotes}", summary=fails)
+    plan = from_markdown("# T\n- What does the crane cost?\n")
+    found = await researched("T", model, plan=plan)
+    assert [one.sources for one in found.conflicts] == [(1, 2)]
+    assert found.report.startswith("# T\n\n## Findings")
+    for warning in (
+        "contradictions were looked for without a model: the reply holds no JSON array",
+        "the report has no summary: gone for good",
+    ):
+        assert warning in found.result.warnings
+
+
+async def test_where_the_provider_failed_every_question_that_is_why_it_stopped(researched: Run) -> None:
+    model = ScriptedModel.of(direct=ModelUnavailable("gone for good"), summary=summaries)
+    found = await researched("Compare the offers", model)
+    assert found.result.stop_reason == "model"
+    assert len(found.gaps) == 2
+
+
+async def test_a_question_whose_provider_failed_is_asked_again_and_the_answered_ones_are_not(
+    researched: Run, tmp_path: Path, sandbox_level: int
+) -> None:
+    """Killed after that: an answer stays, a failure is none."""
+    gone = True
+
+    def fails(request: Request) -> str:
+        if gone and "notice" in request.task.partition("(This")[0]:
+            raise ModelUnavailable("gone for a while")
+        return scripted(request)
+
+    def dies(request: Request) -> str:
+        if gone and not request.messages[-1].content.startswith("Plan research"):
+            raise RuntimeError("the process dies here")
+        return summaries(request)
+
+    model = ScriptedModel.of(direct=fails, summary=dies)
+    with pytest.raises(RuntimeError):
+        await researched("Compare the offers", model)
+    async with Journal.open(tmp_path / "rlm.db") as journal:
+        (left,) = await journal.runs()
+    assert left.state == "interrupted"
+    gone = False
+    paid = len(model.requests)
+    rlm = RLM(model, settings=Settings(store=tmp_path / "rlm.db", sandbox=sandbox_level))
+    found = await resume_research(rlm, left.run_id)
+    asked = [
+        request.task.partition("(This")[0] for request in model.requests[paid:] if request.role == "direct"
+    ]
+    assert ["notice" in one for one in asked] == [True]
+    assert not found.gaps
+    assert [one.text for one in found.findings] == [
+        "The crane costs 90,000 euros.",
+        "The notice is three months.",
+    ]
+    # It has ended: the same comes out, nothing is asked and nothing written.
+    paid = len(model.requests)
+    again = await resume_research(rlm, left.run_id)
+    assert (again.report, again.result) == (found.report, found.result)
+    assert len(model.requests) == paid
+
+
+async def test_a_job_of_another_kind_or_with_other_models_is_not_gone_on_with(
+    researched: Run, tmp_path: Path
+) -> None:
+    found = await researched()
+    settings = Settings(store=tmp_path / "rlm.db")
+    with pytest.raises(JournalError, match="is a research job, not a run of one question"):
+        await RLM("extractive", settings=settings).resume(found.result.run_id)
+    with pytest.raises(JournalError, match="is a research job"):
+        await resume_comparison(RLM("extractive", settings=settings), found.result.run_id)
+    with pytest.raises(UsageError, match="was begun with"):
+        await resume_research(RLM(ScriptedModel.of(root=[]), settings=settings), found.result.run_id)
+
+
+async def test_the_input_is_loaded_once_for_all_questions(tmp_path: Path, sandbox_level: int) -> None:
+    """A stream can be read once only: every question is asked of what came of it. One run, of which its
+    watchers are told once that it began and ended."""
+    told: list[Event] = []
+    text = b"Zeppelin Works offers the crane for 90,000 euros.\nThe notice is three months.\n"
+    settings = Settings(store=tmp_path / "rlm.db", sandbox=sandbox_level, strategy="rlm")
+    rlm = RLM("extractive", settings=settings, observe=told.append)
+    found = await research(rlm, TASK, [StreamSource("stdin", io.BytesIO(text))])
+    assert {one.question.number for one in found.findings} == {"1", "2"}
+    names = [type(event).__name__ for event in told]
+    assert [names.count(name) for name in ("ContextLoaded", "RunStarted", "KernelOpened", "RunEnded")] == [
+        1
+    ] * 4
+    assert [event.name for event in told if isinstance(event, PartStarted)] == ["q1", "q2", "q3"]
+    assert [event.done for event in told if isinstance(event, PartEnded)] == [1, 2, 3]
+    async with Journal.open(tmp_path / "rlm.db") as journal:
+        (run,) = await journal.runs()
+    assert (run.run_id, run.state) == (found.result.run_id, "finished")

@@ -1,0 +1,153 @@
+"""The marks of an answer, and results as people see them."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlm.citation_markers import marked, marker, marks_in, sourced, unknown_marks
+from rlm.cli.console.render_result import answer_text, styled
+from rlm.results import Citation, Coverage, RunResult
+
+
+def result(answer: object, *citations: Citation) -> RunResult:
+    return RunResult(
+        run_id="r_1", answer=answer, confidence=None, stop_reason="finalized", forced=False, strategy="rlm",
+        citations=citations, coverage=Coverage(10), usage=(), rounds=1, sub_calls=0, seconds=1.0,
+    )  # fmt: skip
+
+
+PAPER = Citation("[¹]", "It ends *in* May.", 5, 20, "a_[b].pdf", 2, 3, True, heading_path=("Terms",))
+TALK = Citation("[²]", "We leave.", 40, 49, "talk.json", None, 2, True, 7, "Anna", "10:00")
+LOST = Citation("[³]", "never said", None, None, None, None, None, False)
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("So it is [1].", [(1,)]),
+        ("So it is [¹²], and [³].", [(12,), (3,)]),
+        ("So [1, 3] and [2][4; 5]", [(1, 3), (2,), (4, 5)]),
+        ("是7481920[1]。", [(1,)]),
+        ("`a[1]` and ```\nb[2]\n``` and [3]", [(3,)]),
+        ("[1](http://x) [1]: y [text] [] [1a] [12345]", []),
+    ],
+)
+def test_what_is_a_mark(text: str, numbers: list[tuple[int, ...]]) -> None:
+    """driver.md 5.3: `[¹]`, `[1]`, `[1, 3]`; not code, not links."""
+    assert [mark.numbers for mark in marks_in(text)] == numbers
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("It costs 5 [1].\nNobody said this. This is false [7].", ["It costs 5 [1]."]),
+        ("It costs 5. [1][2] Nobody said this. It is red. [¹]", ["It costs 5. [1][2]", "It is red. [¹]"]),
+        ("True and false [2][3]. Both true [1, 2].", ["Both true [1, 2]."]),
+        ("", []),
+    ],
+)
+def test_sentences_that_name_no_source_that_there_is_are_left_out(text: str, kept: list[str]) -> None:
+    assert sourced(text, 2) == kept
+
+
+@pytest.mark.parametrize(
+    ("text", "known", "unknown"),
+    [
+        ("So it is [1], and [4], and [9].", 3, [4, 9]),
+        ("So it is [1][2].", 2, []),
+        ("So it is [⁴].", 0, [4]),
+        ("The list is [7], says nobody.", 2, []),  # plain brackets in an answer that uses no marks
+        ("values[7] = [1]", 2, []),
+        ("So [0] and [1].", 1, [0]),
+    ],
+)
+def test_marks_that_point_at_nothing(text: str, known: int, unknown: list[int]) -> None:
+    """driver.md 5.3: they are reported, and what may be an index is not taken for one."""
+    assert unknown_marks(text, known) == unknown
+
+
+def test_marks_are_written_one_way_and_quotes_get_theirs() -> None:
+    """driver.md 5.3: rendered with their sources."""
+    quotes = {1: "a", 2: "We leave at noon", 3: "c"}
+    text = 'So [1, 3], and "We leave at noon." And [9].'
+    assert marked(text, quotes) == 'So [¹][³], and "We leave at noon."[²] And [9].'
+    assert marked(marked(text, quotes), quotes) == marked(text, quotes)
+    assert marker(120) == "[¹²⁰]"
+
+
+@given(st.text(st.sampled_from('[]¹²12,; `a\n"'), max_size=40), st.integers(0, 3))
+def test_writing_marks_changes_nothing_else(text: str, known: int) -> None:
+    """driver.md 5.3: what is left without marks is what was there without marks."""
+    quotes = dict.fromkeys(range(1, known + 1), "")
+
+    def rest(of: str) -> str:
+        for mark in reversed([m for m in marks_in(of) if all(number in quotes for number in m.numbers)]):
+            of = of[: mark.start] + of[mark.end :]
+        return of
+
+    assert rest(marked(text, quotes)) == rest(text)
+
+
+def test_a_megabyte_of_marks_is_fast() -> None:
+    """driver.md 5.3: a model may write what it likes."""
+    for text in ("[1]" * 100_000, "[" * 1_000_000, "`" * 1_000_000, "[1," * 100_000):
+        began = time.process_time()
+        unknown_marks(text, 3)
+        marked(text, {1: "x"})
+        assert time.process_time() - began < 5
+
+
+def test_the_terminal_shows_marks_and_sources() -> None:
+    """driver.md 5.3: document, page or line or message, quote; what is not verified is said."""
+    text = answer_text(result("It ends [1], they leave [2], [3].", PAPER, TALK, LOST))
+    assert text.splitlines() == [
+        "It ends [¹], they leave [²], [³].",
+        "",
+        "Sources",
+        "  [¹] a_[b].pdf, page 2, line 3, under “Terms”  “It ends *in* May.”",
+        "  [²] talk.json:2, message 7 (Anna 10:00)  “We leave.”",
+        "  [³] NOT FOUND in the input: “never said”",
+    ]
+    shown = styled(text)
+    assert shown.plain == text
+    styles = {text[span.start : span.end]: str(span.style) for span in shown.spans}
+    assert styles["[¹]"] == "bold cyan"
+    assert styles["NOT FOUND in the input"] == "bold red"
+    assert styles["“We leave.”"] == "dim"
+
+
+def test_markdown_shows_marks_and_sources_and_escapes_them() -> None:
+    """driver.md 5.3: a document can't put a link, a heading or markup into the list."""
+    evil = Citation("[²]", "# [x](http://y)\n<b>", 1, 2, "n\n# b.md", None, 1, True)
+    shown = result("It ends [1], [2].", PAPER, evil).markdown()
+    assert shown.startswith("It ends [¹], [²].\n\n**Sources**\n\n- [¹] a\\_\\[b\\].pdf, page 2, line 3")
+    assert "“It ends \\*in\\* May.”" in shown
+    assert "- [²] n \\# b.md:1: “\\# \\[x\\](http://y) \\<b\\>”" in shown
+    assert "**not found in the input**: “never said”" in result("x", LOST).markdown()
+    assert result({"a": 1}).markdown().startswith('```json\n{\n  "a": 1\n}\n```')
+    assert result(None).markdown().startswith("*No answer (finalized).*")
+
+
+def test_html_shows_marks_and_sources_and_escapes_them() -> None:
+    """driver.md 5.1: `_repr_html_` for notebooks."""
+    shown = result("So <b> [1].", PAPER, LOST)._repr_html_()
+    assert "So &lt;b&gt; [¹]." in shown
+    assert "<li>[¹] a_[b].pdf, page 2, line 3, under “Terms”" in shown
+    assert "<strong>not found in the input</strong>" in shown
+
+
+def test_json_round_trip_keeps_page_message_and_heading() -> None:
+    """driver.md 5.1, surface.md: marker, quote, start, end, document, page, line, verified, and more."""
+    whole = result("x [1]", PAPER, TALK, LOST)
+    data = json.loads(json.dumps(whole.to_json()))
+    assert RunResult.from_json(data) == whole
+    assert list(data["citations"][1])[:8] == [
+        "marker", "quote", "start", "end", "document", "page", "line", "verified"
+    ]  # fmt: skip
+    assert data["citations"][1]["message"] == 7
+    assert data["answer"] == "x [1]"

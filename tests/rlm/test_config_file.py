@@ -1,0 +1,117 @@
+"""surface.md: rlm.toml, the user's file, and what they may hold. prompts.md §1.11, §1.13."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlm.config_file import load_settings, settings_files
+from rlm.errors import ConfigurationError
+from rlm.models.base import ModelWindow, TokenUsage
+from rlm.models.catalog.overrides import ModelFacts
+from rlm.prompts import CardSettings
+
+
+def written(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_files_are_the_users_then_the_folders_and_config_replaces_the_latter(tmp_path: Path) -> None:
+    """Nearest last: it goes before."""
+    home, here = tmp_path / "home", tmp_path / "here"
+    here.mkdir()
+    assert settings_files(None, {"XDG_CONFIG_HOME": str(home)}, here) == ()
+    users = written(home / "rlm" / "config.toml", "")
+    near = written(here / "rlm.toml", "")
+    other = written(tmp_path / "other.toml", "")
+    assert settings_files(None, {"XDG_CONFIG_HOME": str(home)}, here) == (users, near)
+    assert settings_files(other, {"XDG_CONFIG_HOME": str(home)}, here) == (users, other)
+    plain = written(tmp_path / ".config" / "rlm" / "config.toml", "")
+    assert settings_files(None, {"HOME": str(tmp_path), "XDG_CONFIG_HOME": "relative"}, here) == (plain, near)
+    with pytest.raises(ConfigurationError, match=r"gone\.toml is not there"):
+        settings_files(tmp_path / "gone.toml", {}, here)
+
+
+def test_the_nearest_file_wins_key_by_key(tmp_path: Path) -> None:
+    far = written(
+        tmp_path / "far.toml",
+        'model = "a"\nmax_rounds = 3\n[prompt]\nchat_history_budget = 5000\n[prompt.rlm]\nmodel = "x"\n'
+        "[prompt.context_priority]\nadrs = 7\n[models.m]\nwindow = 10\n[models.n]\nwindow = 11",
+    )
+    near = written(
+        tmp_path / "near.toml",
+        'model = "b"\n[prompt.rlm]\nthreshold_percentage = 50\n[models.m]\nwindow = 20',
+    )
+    settings = load_settings((far, near))
+    assert settings.options["model"].value == "b"
+    assert settings.options["model"].file == near
+    assert settings.options["max_rounds"].file == far
+    assert settings.card.budget.chat_history == 5_000
+    assert (settings.card.summary_model, settings.card.threshold_percentage) == ("x", 50)
+    assert settings.card.priority("adrs") == 7
+    assert (settings.models["m"].window, settings.models["n"].window) == (20, 11)
+    assert load_settings(()).card == CardSettings()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("model = ", "is not TOML"),
+        ("[prompt]\nchat_history_budget = -1", "prompt.chat_history_budget is -1: give a whole number"),
+        ("[prompt]\nchat_budget = 1", "prompt.chat_budget is no setting"),
+        ("[prompt.rlm]\nthreshold_percentage = 0", "prompt.rlm.threshold_percentage is 0"),
+        ("[prompt]\nchat_history_budget = 20000", "prompt.total_budget is 27,500"),
+        ('[models."a"]\nwindows = 3', 'models."a".windows is no setting'),
+        ('[models."a"]\nwindow = 0', 'models."a".window is 0'),
+        ('[models."a"]\noutput = true', 'models."a".output is True'),
+        ('[models."a"]\ninput_price = -1', 'models."a".input_price is -1'),
+        ('[models."a"]\ninput_price = nan\noutput_price = 1', 'models."a".input_price is nan'),
+        ('[models."a"]\ninput_price = 1', "half a price"),
+        ("models = 3", "models is 3"),
+        ("[models]\na = 3", "make it a table"),
+    ],
+)
+def test_what_will_not_do_is_one_line_naming_file_and_key(tmp_path: Path, text: str, said: str) -> None:
+    """One clear error."""
+    file = written(tmp_path / "rlm.toml", text)
+    with pytest.raises(ConfigurationError) as caught:
+        load_settings((file,))
+    assert str(caught.value).startswith(str(file))
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_is_not_utf_8_or_can_not_be_read_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "rlm.toml"
+    file.write_bytes(b"model = '\xff'")
+    with pytest.raises(ConfigurationError, match=re.escape(str(file))):
+        load_settings((file,))
+    with pytest.raises(ConfigurationError, match="can't be read"):
+        load_settings((tmp_path,))
+
+
+def test_facts_of_a_model_go_over_the_shipped_window() -> None:
+    shipped = ModelWindow(context=128_000, output=8_000, known=False)
+    assert ModelFacts().window_beside(shipped) is None
+    assert ModelFacts(window=4_000).window_beside(shipped) == ModelWindow(4_000, 4_000)
+    assert ModelFacts(output=2_000).window_beside(shipped) == ModelWindow(128_000, 2_000)
+
+
+@pytest.mark.parametrize(
+    ("facts", "dollars"),
+    [
+        ({"input_price": 2.0, "output_price": 10.0}, 2.0 + 1.0),
+        ({"input_price": 2.0, "output_price": 10.0, "cached_price": 0.2}, 1.5 + 0.05 + 1.0),
+        ({"input_price": 0, "output_price": 0}, 0.0),
+        ({}, None),
+    ],
+)
+def test_a_price_is_dollars_for_a_million_tokens(facts: dict[str, Any], dollars: float | None) -> None:
+    usage = TokenUsage(input_tokens=1_000_000, cached_tokens=250_000, output_tokens=100_000)
+    price = ModelFacts.from_table("models.m", facts).price(usage)
+    assert price == (None if dollars is None else pytest.approx(dollars))

@@ -1,0 +1,181 @@
+"""What the Sandbox protocol promises, held by the fake and by real kernels at every level there is.
+
+sandbox.md 14: one conformance suite runs against FakeSandbox and each real level.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+import pytest
+
+from rlm.sandbox.errors import KernelDied
+from rlm.sandbox.host.jupyter_sandbox import JupyterSandbox
+from rlm.sandbox.isolation import probe
+from rlm.sandbox.isolation.probe import Candidate
+from rlm.sandbox.protocol import KernelHandler, Sandbox
+from rlm.sandbox.types import CellResult, ChildAnswer, ChildBatch, ChildSlice, Finalization, Span
+from rlm.testing import FakeSandbox
+
+TEXT = "one\ntwo\nthree\n"
+
+
+async def ask_a_child(code: str, handler: KernelHandler) -> CellResult:
+    answers: list[str] = []
+    batch = ChildBatch(("q",), (ChildSlice((Span(0, 3),)),))
+
+    async def answered(_: int, answer: ChildAnswer) -> None:
+        answers.append(answer.text)
+
+    await handler.children(batch, answered)
+    return CellResult("ok", stdout=f"{answers[0]}\n")
+
+
+async def finalize_42(code: str, handler: KernelHandler) -> CellResult:
+    await handler.finalize(Finalization(42))
+    return CellResult("ok")
+
+
+async def ask_and_go_on_for_ever(code: str, handler: KernelHandler) -> CellResult:
+    await ask_a_child(code, handler)
+    return await asyncio.get_running_loop().create_future()
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell and what must come of it. The fake is scripted with that, or with `fake`."""
+
+    code: str
+    status: str = "ok"
+    stdout: str = ""
+    result: str | None = None
+    ename: str = ""
+    timeout: float = 30.0
+    fake: Callable[[str, KernelHandler], Awaitable[CellResult]] | None = None
+
+    def scripted(self) -> object:
+        return self.fake or CellResult(self.status, stdout=self.stdout, result=self.result, ename=self.ename)
+
+
+DIES = Cell("import os; os._exit(3)", "died", ename="KernelDied")
+
+CASES: dict[str, tuple[Cell, ...]] = {
+    "variables live from cell to cell": (Cell("x = 20"), Cell("print(x + 1)", stdout="21\n")),
+    "the last expression is the result": (Cell("6 * 7", result="42"),),
+    "a failing cell is a result and keeps what it had": (
+        Cell("kept = 1\n1 / 0", "error", ename="ZeroDivisionError"),
+        Cell("print(kept)", stdout="1\n"),
+    ),
+    "a cell that does not parse is a result": (
+        Cell("for x in", "error", ename="SyntaxError"),
+        Cell("print('on')", stdout="on\n"),
+    ),
+    "SystemExit ends a cell, not the kernel": (
+        Cell("raise SystemExit", "error", ename="SystemExit"),
+        Cell("print('on')", stdout="on\n"),
+    ),
+    "a cell over its time is a result and keeps what it had": (
+        Cell("kept = 1\nwhile True: pass", "timeout", ename="KeyboardInterrupt", timeout=0.3),
+        Cell("print(kept)", stdout="1\n"),
+    ),
+    "a cell that kills its kernel is a result": (DIES,),
+    "children are asked through the handler": (
+        Cell("print(sub_query('q', (0, 3)))", stdout="q 0\n", fake=ask_a_child),
+    ),
+    "an answer goes to the handler": (Cell("finalize(42)", fake=finalize_42),),
+}
+
+WAYS = [None, Candidate(0), Candidate(1), Candidate(2), Candidate(2, "bubblewrap"), Candidate(3)]
+
+Make = Callable[..., Sandbox]
+
+
+@pytest.fixture(params=WAYS, ids=lambda way: str(way or "the fake"))
+async def make(request, make_context, handler, monkeypatch):
+    """`make(*cells)`: a sandbox of one kind, not yet open; a fake is scripted with the cells."""
+    way: Candidate | None = request.param
+    if way is not None and way.level:
+        (found,) = [probed for probed in probe.examine() if probed.candidate == way]
+        if not found.holds:
+            pytest.skip(f"{way} can't be had on this machine: {dict(found.failed)}")
+    made: list[Sandbox] = []
+
+    def make(*cells: Cell) -> Sandbox:
+        if way is None:
+            made.append(FakeSandbox(handler, [cell.scripted() for cell in cells]))
+        else:
+            monkeypatch.setattr("rlm.sandbox.host.kernel_process.candidates", lambda *_: ([way], {}))
+            made.append(JupyterSandbox(make_context(TEXT), handler, level=way.level))
+        return made[-1]
+
+    yield make
+    for sandbox in made:
+        await sandbox.close()
+
+
+@pytest.mark.parametrize("case", CASES)
+async def test_cells(make: Make, case: str) -> None:
+    """sandbox.md 14: what comes of cells is the same in every sandbox."""
+    cells = CASES[case]
+    sandbox = make(*cells)
+    await sandbox.open()
+    for number, cell in enumerate(cells, 1):
+        result = await sandbox.execute(cell.code, round=number, timeout=cell.timeout)
+        assert (result.status, result.stdout, result.result, result.ename) == (
+            cell.status, cell.stdout, cell.result, cell.ename,
+        ), result  # fmt: skip
+
+
+async def test_what_a_cell_asks_for_reaches_the_handler(make: Make, handler) -> None:
+    cells = (*CASES["children are asked through the handler"], *CASES["an answer goes to the handler"])
+    sandbox = make(*cells)
+    await sandbox.open()
+    for number, cell in enumerate(cells, 1):
+        await sandbox.execute(cell.code, round=number, timeout=cell.timeout)
+    assert [(batch.prompts, batch.slices[0].pieces) for batch in handler.batches] == [(("q",), (Span(0, 3),))]
+    assert [final.value for final in handler.finals] == [42]
+
+
+async def test_there_is_no_kernel_before_open_and_after_close(make: Make) -> None:
+    """execute: KernelDied is raised only when there was no kernel to run it. close: safe to call twice."""
+    cell = Cell("print(1)", stdout="1\n")
+    sandbox = make(cell, cell)
+    with pytest.raises(KernelDied):
+        await sandbox.execute(cell.code, round=1, timeout=5)
+    await sandbox.open()
+    assert (await sandbox.execute(cell.code, round=1, timeout=30)).stdout == "1\n"
+    await sandbox.close()
+    await sandbox.close()
+    with pytest.raises(KernelDied):
+        await sandbox.execute(cell.code, round=2, timeout=5)
+
+
+async def test_a_dead_kernel_runs_nothing(make: Make) -> None:
+    sandbox = make(DIES, Cell("1"))
+    await sandbox.open()
+    assert (await sandbox.execute(DIES.code, round=1, timeout=30)).status == "died"
+    with pytest.raises(KernelDied):
+        await sandbox.execute("1", round=2, timeout=5)
+
+
+async def test_an_interrupt_ends_the_cell_and_keeps_its_variables(make: Make, handler) -> None:
+    """interrupt: stops the running cell; its variables stay. Where none runs it does nothing."""
+    asked = asyncio.Event()
+
+    async def note() -> None:
+        asked.set()
+
+    handler.before_answer = note
+    endless = Cell("kept = 1\nsub_query('q', (0, 3))\nwhile True: pass", fake=ask_and_go_on_for_ever)
+    after = Cell("print(kept)", stdout="1\n")
+    sandbox = make(endless, after)
+    await sandbox.open()
+    await sandbox.interrupt()
+    running = asyncio.create_task(sandbox.execute(endless.code, round=1, timeout=60))
+    await asked.wait()
+    await sandbox.interrupt()
+    result = await running
+    assert (result.status, result.ename) == ("error", "KeyboardInterrupt")
+    assert (await sandbox.execute(after.code, round=2, timeout=30)).stdout == "1\n"

@@ -1,0 +1,52 @@
+"""The filter that a kernel puts on itself, in a process that libzmq has threads in."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rlm.sandbox.isolation.syscalls import MACHINES
+
+# Each child makes its threads anew. Without the wait, most end by SIGABRT.
+_KERNELS = """
+import ctypes, os, signal, sys, time
+import zmq
+sys.path.insert(0, sys.argv[1])
+from rlm.sandbox.in_kernel import late_filter
+from rlm.sandbox.isolation.late_seccomp import late_program
+
+late_filter._BEGIN_SECONDS = 1_000.0  # names that it does not know would take so long
+assert ctypes.CDLL(None).prctl(38, 1, 0, 0, 0) == 0
+program = late_program(1)
+statuses = []
+for _ in range(40):
+    child = os.fork()
+    if not child:
+        signal.alarm(20)
+        held = zmq.Context().socket(zmq.ROUTER)
+        late_filter.wait_for_libzmq()
+        late_filter.install(program)
+        time.sleep(0.005)
+        try:
+            os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+        except PermissionError:
+            os._exit(0)
+        os._exit(1)
+    statuses.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+print({status: statuses.count(status) for status in statuses})
+"""
+
+
+@pytest.mark.skipif(
+    not sys.platform.startswith("linux") or platform.machine() not in MACHINES,
+    reason="filters of system calls are Linux's, on machines whose calls are known",
+)
+def test_libzmqs_threads_outlive_the_filter_that_forbids_what_they_begin_with() -> None:
+    """sandbox.md level 1: other processes can't be slowed down, and the kernel does not abort for it."""
+    code = [sys.executable, "-c", _KERNELS, str(Path(__file__).parents[3])]
+    done = subprocess.run(code, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout, done.stderr) == ("{0: 40}\n", "")

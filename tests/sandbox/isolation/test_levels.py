@@ -1,0 +1,421 @@
+"""The levels: how one is chosen, what each holds against, and what is said where one can't be had."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from rlm.sandbox.errors import SandboxRefused
+from rlm.sandbox.host.jupyter_sandbox import JupyterSandbox
+from rlm.sandbox.isolation import cgroup, probe
+from rlm.sandbox.isolation.advice import advice, refusal
+from rlm.sandbox.isolation.late_seccomp import late_program
+from rlm.sandbox.isolation.policy import LEVELS
+from rlm.sandbox.isolation.probe import Candidate, Probed
+from rlm.sandbox.isolation.syscalls import MACHINES, number
+from rlm.sandbox.types import KernelLimits
+
+WAYS = (Candidate(3), Candidate(2), Candidate(2, "bubblewrap"), Candidate(1))
+
+
+def proved(way: Candidate) -> Probed:
+    """What trying it showed; the test is skipped where this machine does not have it."""
+    (found,) = [probed for probed in probe.examine() if probed.candidate == way]
+    if not found.holds:
+        pytest.skip(f"{way} can't be had on this machine: {dict(found.failed)}")
+    return found
+
+
+@pytest.fixture
+def open_way(open_kernel, monkeypatch):
+    """`await open_way(candidate)`: a kernel confined in exactly that way."""
+
+    async def open_(way: Candidate, **options: object):
+        if way.level:
+            proved(way)
+        monkeypatch.setattr("rlm.sandbox.host.kernel_process.candidates", lambda *_: ([way], {}))
+        return await open_kernel(level=way.level, **options)
+
+    return open_
+
+
+async def attempt(kernel, code: str, timeout: float = 30.0):
+    return await kernel.execute(code, round=1, timeout=timeout)
+
+
+@pytest.mark.parametrize("way", WAYS, ids=str)
+def test_a_level_is_proved_by_the_attacks_it_stops(way) -> None:
+    """sandbox.md levels: a probe tries the attack; it does not look for a binary."""
+    found = proved(way)
+    assert set(found.layers) == set(LEVELS[way.level])
+
+
+def test_a_probe_notices_an_attack_that_gets_through(monkeypatch) -> None:
+    """sandbox.md levels: what does not stop an attack does not count, whatever its layers say."""
+    proved(Candidate(1))
+    monkeypatch.setattr(probe, "late_program", lambda level: b"")
+    found = probe._probe(Candidate(1))
+    assert found.failed["connect_to_a_local_server"] == "an attack got through"
+    assert not found.holds
+
+
+def test_probing_happens_once(monkeypatch) -> None:
+    """sandbox.md levels: probes are cached for the life of the process."""
+    asked: list[Candidate] = []
+
+    def counted(candidate: Candidate) -> Probed:
+        asked.append(candidate)
+        return Probed(candidate, failed={"namespaces": "no"} if candidate.level > 2 else {})
+
+    monkeypatch.setattr(probe, "_found", {})
+    monkeypatch.setattr(probe, "_probe", counted)
+    assert probe.candidates("auto")[0] == [Candidate(2)]
+    assert probe.candidates("auto", 0)[0] == [Candidate(2), Candidate(1), Candidate(0)]
+    assert asked == [Candidate(3), Candidate(3, "bubblewrap"), Candidate(2)]
+
+
+def test_a_named_level_is_not_probed(monkeypatch) -> None:
+    """sandbox.md levels: an explicit level costs no probe."""
+    monkeypatch.setattr(probe, "_probe", lambda _: pytest.fail("probed"))
+    for level in LEVELS:
+        ways, _ = probe.candidates(level)
+        assert ways[0] == Candidate(level)
+
+
+def test_auto_takes_bubblewrap_where_only_it_may(monkeypatch) -> None:
+    """sandbox.md levels: bubblewrap is the fallback for level 2."""
+
+    def refused(candidate: Candidate) -> Probed:
+        return Probed(
+            candidate, failed={} if candidate == Candidate(2, "bubblewrap") else {"namespaces": "no"}
+        )
+
+    monkeypatch.setattr(probe, "_found", {})
+    monkeypatch.setattr(probe, "_probe", refused)
+    assert probe.candidates("auto")[0] == [Candidate(2, "bubblewrap")]
+
+
+def test_level_2_stands_in_where_level_3_holds(monkeypatch) -> None:
+    """A group may be refused later, when many kernels have one: level 2 is still enough."""
+    monkeypatch.setattr(probe, "_found", {})
+    monkeypatch.setattr(probe, "_probe", Probed)
+    assert probe.candidates("auto")[0] == [Candidate(3), Candidate(2)]
+
+
+async def test_nothing_runs_unasked_below_level_2(make_context, handler, monkeypatch) -> None:
+    """sandbox.md levels: the refusal names the missing layer and the command that would help."""
+
+    def only_level_1(candidate: Candidate) -> Probed:
+        return Probed(candidate, failed={} if candidate.level == 1 else {"namespaces": "not permitted here"})
+
+    monkeypatch.setattr(probe, "_found", {})
+    monkeypatch.setattr(probe, "_probe", only_level_1)
+    kernel = JupyterSandbox(make_context("x"), handler)
+    with pytest.raises(SandboxRefused, match=r"namespaces \(not permitted here\).*To get it: .*--sandbox 1"):
+        await kernel.open()
+    assert not kernel.alive
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "command"),
+    [
+        ("kernel/apparmor_restrict_unprivileged_userns", "1", "sudo sysctl -w kernel.apparmor_restrict_"),
+        ("kernel/unprivileged_userns_clone", "0", "sudo sysctl -w kernel.unprivileged_userns_clone=1"),
+        ("user/max_user_namespaces", "0", "sudo sysctl -w user.max_user_namespaces=15000"),
+    ],
+)
+def test_advice_is_one_command(tmp_path, setting, value, command) -> None:
+    """sandbox.md levels: says which layer is missing and the one command that would help."""
+    (tmp_path / setting).parent.mkdir(parents=True)
+    (tmp_path / setting).write_text(f"{value}\n")
+    assert advice({"namespaces": "not permitted"}, sysctls=tmp_path).startswith(command)
+
+
+def test_a_refusal_does_not_ask_for_what_was_not_asked() -> None:
+    missing = {"cgroup": "none may be written to", "landlock": "not built in"}
+    assert "cgroup" not in refusal("auto", missing)
+    assert "lsm=landlock" in refusal("auto", missing)
+    assert "cgroup" in refusal(3, missing)
+
+
+# What is expected of each way to confine, tried in one kernel: code that must raise.
+STOPPED = {
+    "a file": "open({secret!r}).read()",
+    "a server by path": "import socket; socket.socket(socket.AF_UNIX).connect({server!r})",
+    "an abstract server": "import socket; socket.socket(socket.AF_UNIX).connect({abstract!r})",
+    "a datagram to a server": (
+        "import socket; socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)[0].sendto(b'x', {datagrams!r})"
+    ),
+    "the network": "import socket; socket.socket(socket.AF_INET)",
+    "the driver's environment": "open('/proc/{pid}/environ', 'rb').read()",
+    "a device": "import os; open('/dev/' + [d for d in ('vda', 'sda', 'kmsg', 'mem')][0], 'rb').read(1)",
+    "shared memory of the host's": "open('/dev/shm/planted', 'rb').read()",
+    "writing beside the scratch": "open({beside!r}, 'w').write('x')",
+    "a namespace": "import ctypes, os\nif ctypes.CDLL(None).unshare(0x10000000): raise OSError",
+}
+
+
+@pytest.mark.parametrize("way", WAYS, ids=str)
+async def test_a_confined_kernel_stops(open_way, way) -> None:
+    """sandbox.md levels 1 to 3, rows 1 and 2: no file, socket, server or device of the host's."""
+    with (
+        tempfile.TemporaryDirectory(prefix="t", dir="/tmp") as place,
+        socket.socket(socket.AF_UNIX) as server,
+    ):
+        planted = {
+            "secret": f"{place}/secret",
+            "server": f"{place}/server",
+            "datagrams": f"{place}/datagrams",
+            "abstract": f"\0rlm-{os.getpid()}",
+            "beside": f"{place}/beside",
+            "pid": os.getpid(),
+        }
+        Path(place, "secret").write_text("planted")
+        server.bind(planted["server"])
+        server.listen()
+        with (
+            socket.socket(socket.AF_UNIX) as abstract,
+            socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as datagrams,
+        ):
+            abstract.bind(planted["abstract"])
+            abstract.listen()
+            datagrams.bind(planted["datagrams"])
+            kernel = await open_way(way)
+            for name, code in STOPPED.items():
+                result = await attempt(kernel, code.format(**planted))
+                assert result.status == "error", name
+                assert result.ename in (
+                    "PermissionError", "FileNotFoundError", "OSError", "ConnectionRefusedError",
+                ), name  # fmt: skip
+
+
+@pytest.mark.parametrize("way", WAYS, ids=str)
+async def test_a_confined_kernel_still_works(open_way, way) -> None:
+    """What honest cells use goes on working: awaiting, subprocesses, threads, temporary files, the handle."""
+    kernel = await open_way(way)
+    code = (
+        "import asyncio, subprocess, tempfile, threading\n"
+        "await asyncio.sleep(0)\n"
+        "said = subprocess.run(['/bin/echo', 'hello'], capture_output=True, text=True).stdout\n"
+        "with tempfile.TemporaryFile() as file: file.write(b'x')\n"
+        "thread = threading.Thread(target=lambda: None); thread.start(); thread.join()\n"
+        "print(said.strip(), peek(0, 3), sub_query('q', (0, 3)))"
+    )
+    result = await attempt(kernel, code)
+    assert (result.status, result.stdout) == ("ok", "hello one q 0\n"), result.traceback
+
+
+BOMB = """
+import os, signal, time
+made = 0
+try:
+    while made < 3_000:
+        if not os.fork():
+            signal.pause()
+        made += 1
+except OSError as error:
+    print(made, error.errno)
+"""
+
+
+@pytest.mark.parametrize("way", [*WAYS, Candidate(0)], ids=str)
+async def test_a_fork_bomb_is_bounded_and_gone(open_way, way) -> None:
+    """sandbox.md 8, 9: processes are bounded, for root's kernels too at level 2; none outlives the kernel."""
+    if way.level < 2 and os.getuid() == 0:
+        pytest.skip("root is held to no number of processes below level 2")
+    if way.launcher == "bubblewrap" and os.getuid() == 0:
+        pytest.skip("bubblewrap gives root's kernel no user of its own: processes are not bounded")
+    kernel = await open_way(way, limits=KernelLimits(processes=40))
+    result = await attempt(kernel, BOMB)
+    made, error = map(int, result.stdout.split())
+    assert made < (60 if way.level >= 2 else 600)
+    assert error == 11
+    assert (await attempt(kernel, "1 + 1")).result == "2"
+    processes = processes_below(broker_of(kernel))
+    assert len(processes) > made
+    await kernel.close()
+    assert await comes_true(lambda: not any(map(still_there, processes)))
+
+
+@pytest.mark.parametrize("way", [*WAYS, Candidate(0)], ids=str)
+@pytest.mark.parametrize("end", ["close", "cell", "broker"])
+async def test_orphans_are_gone_at_every_level(open_way, way, end) -> None:
+    """sandbox.md levels, row 8: setsid and double forks do not escape; at levels 0 and 1 a subreaper has
+    them, also when the broker is killed with -9."""
+    kernel = await open_way(way)
+    mark = f"{os.getpid()}.{WAYS.index(way) if way in WAYS else 9}{len(end)}"
+    code = (
+        "import os, subprocess\n"
+        f"nap = 'sleep 4{mark}'\n"
+        "escape = ['/bin/sh', '-c', f'setsid {nap} & setsid sh -c \"{nap} & {nap}\" &']\n"
+        "subprocess.run(escape, start_new_session=True)\n"
+    )
+    assert (await attempt(kernel, code)).status == "ok"
+    assert await comes_true(lambda: len(running(f"4{mark}")) >= 3)
+    if end == "cell":
+        await attempt(kernel, "import os; os._exit(1)")
+    elif end == "broker":
+        kernel._kernel._link.process.kill()
+    await kernel.close()
+    assert await comes_true(lambda: not running(f"4{mark}"))
+
+
+async def comes_true(condition: Callable[[], bool]) -> bool:
+    """Whether it does within five seconds. It is about other processes: there is no event to wait for."""
+    for _ in range(250):
+        if condition():
+            return True
+        await asyncio.sleep(0.02)
+    return False
+
+
+def running(word: str) -> list[bytes]:
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            command = Path("/proc", pid, "cmdline").read_bytes()
+        except OSError:
+            continue
+        if b"sleep\0" in command and word.encode() in command:
+            found.append(command)
+    return found
+
+
+def broker_of(kernel: JupyterSandbox) -> int:
+    """The broker's pid: it is held by a descriptor."""
+    facts = Path(f"/proc/self/fdinfo/{kernel._kernel._link.process._pidfd}").read_text()
+    return next(int(line.split()[1]) for line in facts.splitlines() if line.startswith("Pid:"))
+
+
+def processes_below(pid: int) -> list[Path]:
+    """The folders in /proc of all that descends from it, and its own."""
+    found = [Path("/proc", str(pid))]
+    for child in (found[0] / "task" / str(pid) / "children").read_text().split():
+        found += processes_below(int(child))
+    return found
+
+
+def still_there(process: Path) -> bool:
+    try:
+        return "\nState:\tZ" not in (process / "status").read_text()
+    except OSError:
+        return False
+
+
+async def test_root_s_kernel_has_a_user_of_its_own(open_way) -> None:
+    """sandbox.md 9: NPROC is not enforced for root, so at level 2 its kernel is another user."""
+    if os.getuid() != 0:
+        pytest.skip("only root's kernels get a user of their own")
+    kernel = await open_way(Candidate(2))
+    assert "as user" in kernel.isolation.layers["rlimits"]
+    result = await attempt(kernel, "import os; print(*os.getresuid())")
+    assert "0" not in result.stdout.split()
+    for way_back in ("os.setuid(0)", "os.setresuid(0, 0, 0)", "os.seteuid(0)"):
+        assert (await attempt(kernel, way_back)).ename == "PermissionError"
+
+
+HOGS = """
+import mmap, os
+children = []
+for _ in range(6):
+    child = os.fork()
+    if not child:
+        memory = mmap.mmap(-1, 100 * 2**20)
+        for page in range(0, len(memory), 4096):
+            memory[page] = 1
+        while os.read(0, 1): pass
+        os._exit(0)
+    children.append(child)
+"""
+
+
+async def test_a_cgroup_bounds_all_processes_together(open_way) -> None:
+    """sandbox.md level 3: total memory is bounded, where rlimits only hold for each process; the group is
+    removed afterwards."""
+    kernel = await open_way(Candidate(3), limits=KernelLimits(memory_mb=256, scratch_mb=32))
+    code = HOGS + "print(sorted({os.waitpid(child, 0)[1] for child in children})[-1])"
+    result = await attempt(kernel, code)
+    assert result.status == "died" or result.stdout.strip() == "9"
+    await kernel.close()
+    assert list(cgroup.place().glob("rlm-*")) == []
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can mask parts of /proc")
+async def test_a_masked_proc_is_done_without(tmp_path) -> None:
+    """sandbox.md levels: containers mask parts of /proc, and a fresh one may not be mounted there."""
+    unshare = shutil.which("unshare")
+    if unshare is None:
+        pytest.skip("needs unshare, of util-linux")
+    code = (
+        "import asyncio, json, sys\n"
+        "from rlm.cli.commands.sandbox import run_cell\n"
+        "result, isolation = asyncio.run(run_cell('import os; print(os.listdir(\"/proc\"), 6 * 7)', [], "
+        "level=2, seconds=20))\n"
+        "print(json.dumps([result.status, result.stdout, dict(isolation.layers)]))"
+    )
+    script = tmp_path / "masked.sh"
+    script.write_text(
+        "set -e\nmount -t tmpfs -o ro none /proc/scsi 2>/dev/null || mount -t tmpfs -o ro none /proc/fs\n"
+        f"exec {sys.executable} {tmp_path / 'run.py'}\n"
+    )
+    (tmp_path / "run.py").write_text(code)
+    done = subprocess.run(
+        [unshare, "-m", "/bin/sh", str(script)], capture_output=True, text=True, timeout=60, check=False
+    )
+    if done.returncode == 32 or "mount:" in done.stderr:
+        pytest.skip(f"this machine lets root mount nothing: {done.stderr.strip()}")
+    assert done.returncode == 0, done.stderr
+    assert '"[] 42\\\\n"' in done.stdout or "[] 42" in done.stdout
+    assert "without /proc" in done.stdout
+
+
+def test_a_machine_that_refuses_namespaces(tmp_path) -> None:
+    """sandbox.md levels: there nothing runs unasked, level 1 does when asked for, and the doctor says what
+    was tried and which command would help. A user namespace that may hold no other is such a machine."""
+    unshare = shutil.which("unshare")
+    if unshare is None:
+        pytest.skip("needs unshare, of util-linux")
+    rlm = f"{sys.executable} -m rlm.cli"
+    script = (
+        "echo 0 > /proc/sys/user/max_user_namespaces || exit 99\n"
+        f"echo 6*7 | {rlm} sandbox exec -; echo refused $?\n"
+        f"echo 6*7 | {rlm} sandbox exec - --sandbox 1; echo asked for $?\n"
+        f"{rlm} doctor; echo doctor $?\n"
+    )
+    done = subprocess.run(
+        [unshare, "-Ur", "/bin/sh", "-c", script], capture_output=True, text=True, timeout=60, check=False
+    )
+    if done.returncode in (1, 99):
+        pytest.skip(f"this machine makes no user namespace to try it in: {done.stderr.strip()}")
+    if "level 1: no" in done.stdout:
+        pytest.skip(f"level 1 can't be had on this machine: {done.stdout}")
+    assert "refused 3\n42\nasked for 0\n" in done.stdout
+    assert "gives no namespaces" in done.stderr
+    assert "sudo sysctl -w user.max_user_namespaces=15000" in done.stderr
+    assert "level 1 holds" in done.stdout
+    assert "doctor 3" in done.stdout
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("level", [1, 2, 3])
+def test_the_late_filter_jumps_nowhere_else(machine, level) -> None:
+    """sandbox.md level 1: socket() and connect() are denied; every jump lands."""
+    import struct
+
+    steps = list(struct.iter_unpack("=HBBI", late_program(level, machine)))
+    for position, (code, if_true, if_false, _) in enumerate(steps):
+        if code == 0x15:
+            assert position + 1 + max(if_true, if_false) < len(steps)
+    assert steps[-1] == (0x06, 0, 0, 0x7FFF_0000)
+    judged = {step[3] for step in steps if step[0] == 0x15}
+    denied = ["bind", "linkat", "mknodat", *(["socket", "connect", "socketpair"] if level == 1 else [])]
+    assert {number(name, machine) for name in denied} <= judged

@@ -1,0 +1,70 @@
+"""What a broker says is checked like what a kernel says: it may be as compromised."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from rlm.sandbox.errors import KernelStartError
+from rlm.sandbox.host.kernel_process import KernelProcess
+from rlm.sandbox.in_kernel.wire import WireError
+from rlm.sandbox.isolation.probe import Candidate
+from rlm.sandbox.launch.broker_process import PlainBrokers
+from rlm.sandbox.types import KernelLimits
+
+RESULT: dict[str, Any] = {
+    "event": "result",
+    "id": 1,
+    "ok": True,
+    "stdout": "",
+    "stderr": "",
+    "result": None,
+    "ename": "",
+    "evalue": "",
+    "traceback": "",
+    "seconds": 0.1,
+}
+
+
+@pytest.fixture
+def process() -> KernelProcess:
+    return KernelProcess(KernelLimits(), PlainBrokers())
+
+
+async def test_a_result_is_kept_for_whoever_waits(process) -> None:
+    process._take(RESULT)
+    assert await process.event() == RESULT
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"id": "1"}, {"ok": 1}, {"seconds": "soon"}, {"stdout": None}, {"result": 5}, {"evalue": ["x"]}],
+)
+def test_a_result_that_is_none_breaks_the_protocol(process, change) -> None:
+    """sandbox.md 4: a hostile broker ends its kernel, nothing else."""
+    with pytest.raises(WireError):
+        process._take({**RESULT, **change})
+
+
+def test_words_that_nobody_asked_for_do_not_pile_up(process) -> None:
+    for _ in range(32):
+        process._take(RESULT)
+    with pytest.raises(WireError, match="more words"):
+        process._take(RESULT)
+
+
+async def test_a_broker_that_was_stopped_is_not_waited_for(process, monkeypatch) -> None:
+    """sandbox.md 10: whoever stops a broker delays a start, and does not hold it for ever."""
+    monkeypatch.setattr(
+        "rlm.sandbox.host.kernel_process._ANSWER_SECONDS", -KernelLimits().start_seconds + 0.2
+    )
+
+    async def silent() -> dict[str, Any]:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    monkeypatch.setattr(process, "event", silent)
+    with pytest.raises(KernelStartError, match="gave no answer"):
+        await process.start(Candidate(0, "own"))
