@@ -11,9 +11,9 @@ from rlm.documents.workspace import Workspace
 from rlm.errors import UsageError
 from rlm.events import Observer
 from rlm.models.base import ModelWindow
-from rlm.playback.replay_only_model import SilentModel
+from rlm.playback.replay_only_model import ReplayOnlyModel
 from rlm.results import RunResult
-from rlm.runs.stored_run import LeftRun
+from rlm.runs.stored_run import StoredRun
 from rlm.runtime import RLM
 from rlm.sessions.previous_questions import before
 from rlm.settings import Settings
@@ -47,14 +47,14 @@ async def replay(
 
     with Workspace() as workspace:
         async with Journal.open(store) as journal:
-            left = await LeftRun.read(journal, run)
+            left = await StoredRun.read(journal, run)
             if left.result is None:
                 raise UsageError(f"run {left.run_id} has not ended: go on with it first (rlm resume)")
             earlier = await before(journal, left)
             loaded = await left.load(journal, workspace)
         names = (left.facts["model"], left.facts["sub_model"])
         root, child = (
-            SilentModel(left.run_id, name, ModelWindow(**left.facts["windows"][kind]))
+            ReplayOnlyModel(left.run_id, name, ModelWindow(**left.facts["windows"][kind]))
             for name, kind in zip(names, ("model", "sub_model"), strict=True)
         )
         rlm = RLM(root, sub_model=child, settings=settings, observe=observe or ()).as_of(left)
@@ -66,7 +66,7 @@ async def replay(
             for event in left.events[1:]:
                 if event.kind != "finished":
                     await log.append(event.kind, event.data)
-            result = await rlm.go_through(left, loaded, log, workspace, own, earlier)
+            result = await rlm.replay_run(left, loaded, log, workspace, own, earlier)
     if result.stop_reason == "model" and left.result.answer is None:
         # The rounds ended where they had ended; there was nobody to say why.
         result = replace(result, stop_reason=left.result.stop_reason)

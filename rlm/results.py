@@ -15,7 +15,7 @@ from rlm.citation_markers import marked, marker
 from rlm.sandbox.types import Span
 
 __all__ = [
-    "GO_ON",
+    "RESUMABLE",
     "Citation",
     "Confidence",
     "Coverage",
@@ -43,7 +43,7 @@ StopReason = Literal[
     "model",
     "cancelled",
 ]
-GO_ON: frozenset[StopReason] = frozenset({"model", "cancelled"})
+RESUMABLE: frozenset[StopReason] = frozenset({"model", "cancelled"})
 """Ends that are none: a run that stopped so is gone on with."""
 Strategy = Literal["rlm", "direct"]
 Confidence = Literal["low", "medium", "high"] | float

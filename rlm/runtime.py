@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from rlm.accounting.run_plan import RunPlan, plan_run
 from rlm.answers.answer_type import AnswerType
-from rlm.children.run_input import SubContext
+from rlm.children.run_input import RunInput
 from rlm.children.tools import Toolbox
 from rlm.documents import Loaded, Source
 from rlm.documents.workspace import Workspace
@@ -21,23 +21,23 @@ from rlm.errors import JournalError, UsageError
 from rlm.events import Event, Observer, Resumed, Retrying, RunFinished
 from rlm.models import Model, resolve
 from rlm.results import RunResult
-from rlm.runs.config import Engine
+from rlm.runs.config import RunConfig
 from rlm.runs.load_warnings import warnings_of
 from rlm.runs.run import Run
 from rlm.runs.setup import (
-    Opened,
-    bench_for,
+    JobResources,
     facts_of,
     load_input,
     make_room,
     open_journal,
+    resources_for,
     type_of,
-    without_its_end,
+    with_journal_failure,
 )
-from rlm.runs.stored_run import LeftRun, input_to_keep, limits_of, settings_of, source_facts
+from rlm.runs.stored_run import StoredRun, input_to_keep, limits_of, settings_of, source_facts
 from rlm.sandbox.host.pool import KernelPool
 from rlm.sandbox.in_kernel.body.body import Body
-from rlm.sessions.previous_questions import Earlier, before, kernel_after, variables_of
+from rlm.sessions.previous_questions import PreviousQuestion, before, kernel_after, variables_of
 from rlm.sessions.session import Session
 from rlm.settings import Limits, Settings
 from rlm.telemetry import log_event, run_spans
@@ -103,12 +103,12 @@ class RLM:
             async with AsyncExitStack() as stack:
                 watched = self._watched(log_event, run_spans())
                 run = await watched._prepared(task, context, stack, answer_type, run_id)
-                result = await run.go()
+                result = await run.run()
                 await run.log_result(result)
         except JournalError as error:
             if result is None:
                 raise
-            return without_its_end(result, error)
+            return with_journal_failure(result, error)
         return result
 
     async def _prepared(
@@ -123,29 +123,29 @@ class RLM:
         from rlm.journal import new_run_id
 
         workspace = stack.enter_context(Workspace())
-        engine = self._engine()
-        kernels = engine.kernels(self._kernels)
+        config = self._config()
+        kernels = config.kernels(self._kernels)
         stack.push_async_callback(kernels.close)
         sources = _sources(context)
         with _soon(kernels.warm, _WARM_AFTER.get(self.settings.strategy)):
-            loaded = await load_input(engine, sources, workspace)
+            loaded = await load_input(config, sources, workspace)
         body = stack.enter_context(Body.open(loaded.context.folder))
-        if engine.first_strategy(body) == "rlm":
+        if config.first_strategy(body) == "rlm":
             # It starts while the journal is opened.
             kernels.warm()
         journal = await stack.enter_async_context(open_journal(self.settings, self._shared_journal))
         # Who shares a journal sees to its size.
         removed = [] if self._shared_journal is not None else await make_room(journal, self.settings)
         warnings = warnings_of(loaded)
-        facts = facts_of(engine, loaded.context, source_facts(sources), warnings, answer_type)
+        facts = facts_of(config, loaded.context, source_facts(sources), warnings, answer_type)
         kept = input_to_keep(journal, loaded.context.folder, facts["sources"])
         log = await stack.enter_async_context(journal.run(run_id or new_run_id(), task, facts, input=kept))
         run = Run(
-            engine,
+            config,
             task,
-            SubContext(loaded.context, body),
+            RunInput(loaded.context, body),
             log,
-            bench_for(engine, workspace, kernels),
+            resources_for(config, workspace, kernels),
             answer_type=answer_type,
             warnings=warnings,
         )
@@ -164,7 +164,7 @@ class RLM:
 
     def kernels(self, runs: int) -> KernelPool:
         """A pool for so many runs at a time, to be shared among them (`sharing`) and closed after them."""
-        return self._engine().shared_kernels(runs)
+        return self._config().shared_kernels(runs)
 
     async def resume(
         self,
@@ -186,7 +186,7 @@ class RLM:
         try:
             async with AsyncExitStack() as stack:
                 journal = await stack.enter_async_context(open_journal(self.settings, self._shared_journal))
-                left = await LeftRun.read(journal, run)
+                left = await StoredRun.read(journal, run)
                 if left.result is not None:
                     return left.result
                 rlm = self.as_of(left)
@@ -205,42 +205,42 @@ class RLM:
                 # Read after it has become ours: another process may have gone on with it meanwhile.
                 left = replace(left, events=await log.events())
                 watched = rlm._watched(log_event, run_spans())
-                result = await watched.go_through(left, loaded, log, workspace, journal, earlier)
+                result = await watched.replay_run(left, loaded, log, workspace, journal, earlier)
         except JournalError as error:
             if result is None:
                 raise
-            return without_its_end(result, error)
+            return with_journal_failure(result, error)
         return result
 
-    async def go_through(
+    async def replay_run(
         self,
-        left: LeftRun,
+        left: StoredRun,
         loaded: Loaded,
         log: RunLog,
         workspace: Workspace,
         journal: Journal,
-        earlier: Sequence[LeftRun] = (),
+        earlier: Sequence[StoredRun] = (),
     ) -> RunResult:
         """Take a run up where its recording ends, writing to `log`; `earlier` are the runs that it went on
         from, oldest first. For `resume` and `rlm.replay`."""
         recording = left.recording()
         async with AsyncExitStack() as stack:
-            engine = self._engine()
-            kernels = engine.kernels(self._kernels)
+            config = self._config()
+            kernels = config.kernels(self._kernels)
             stack.push_async_callback(kernels.close)
             body = stack.enter_context(loaded.context.open())
-            bench = bench_for(engine, workspace, kernels)
+            resources = resources_for(config, workspace, kernels)
             if earlier:
-                kernel = kernel_after(earlier, journal, engine, loaded.context, body, bench)
+                kernel = kernel_after(earlier, journal, config, loaded.context, body, resources)
                 stack.push_async_callback(kernel.close)
-                bench = replace(bench, kernel=kernel)
-            known = [Earlier.of(one) for one in earlier]
+                resources = replace(resources, kernel=kernel)
+            known = [PreviousQuestion.of(one) for one in earlier]
             run = Run(
-                engine,
+                config,
                 left.task,
-                SubContext(loaded.context, body),
+                RunInput(loaded.context, body),
                 log,
-                bench,
+                resources,
                 recording,
                 answer_type=left.answer_type,
                 warnings=left.facts["warnings"],
@@ -249,11 +249,11 @@ class RLM:
             )
             replies = sum(map(len, recording.replies.values()))
             self._tell(Resumed(left.run_id, len(recording.rounds), replies))
-            result = await run.go()
+            result = await run.run()
             await run.log_result(result)
         return result
 
-    def as_of(self, left: LeftRun) -> RLM:
+    def as_of(self, left: StoredRun) -> RLM:
         """These models under the limits and settings of a run. Raises UsageError when it had others."""
         facts = left.facts
         for asked, model in (("model", self.model), ("sub_model", self.sub_model)):
@@ -275,25 +275,27 @@ class RLM:
         with, and `context` is appended. Raises, when it is entered, what `run` and `resume` raise."""
         if after is None and not _sources(context):
             raise UsageError("a session needs a context, or the run that it goes on from (after=…)")
-        return Session(lambda: self._watched(log_event, run_spans())._engine(), _sources(context), after)
+        return Session(lambda: self._watched(log_event, run_spans())._config(), _sources(context), after)
 
     @asynccontextmanager
-    async def opened(self, context: Context | LeftRun, *observers: Observer) -> AsyncIterator[Opened]:
+    async def job_resources(
+        self, context: Context | StoredRun, *observers: Observer
+    ) -> AsyncIterator[JobResources]:
         """What a job of its own works with: these models and limits, `context` loaded (or the input of a job
         that was left), the journal. `observers` are told of it, too. Raises UsageError and JournalError."""
-        engine = self._watched(log_event, *observers)._engine()
+        config = self._watched(log_event, *observers)._config()
         with Workspace() as workspace:
             async with open_journal(self.settings, self._shared_journal) as journal:
-                if isinstance(context, LeftRun):
+                if isinstance(context, StoredRun):
                     loaded = await context.load(journal, workspace)
                 else:
-                    loaded = await load_input(engine, _sources(context), workspace)
-                yield Opened(engine, loaded, journal, workspace, self._kernels)
+                    loaded = await load_input(config, _sources(context), workspace)
+                yield JobResources(config, loaded, journal, workspace, self._kernels)
 
-    async def left_job(self, run: str, kind: str) -> LeftRun:
+    async def left_job(self, run: str, kind: str) -> StoredRun:
         """A job of that kind as the journal has it, by its name or the start of it. Raises JournalError."""
         async with open_journal(self.settings, self._shared_journal) as journal:
-            return await LeftRun.read(journal, run, job=kind)
+            return await StoredRun.read(journal, run, job=kind)
 
     async def plan(self, context: Context) -> RunPlan:
         """What a run over `context` would about take. Loads it, asks no model, opens no kernel, keeps
@@ -305,10 +307,10 @@ class RLM:
                     self.model,
                     self.sub_model,
                     body,
-                    strategy=self._engine().first_strategy(body),
+                    strategy=self._config().first_strategy(body),
                     limits=self.limits,
                     prompt_tokens=self.settings.child.prompt_tokens,
-                    prices=self._engine().prices,
+                    prices=self._config().prices,
                 )
 
     async def stream(self, task: str, context: Context, *, schema: Any = None) -> AsyncIterator[Event]:
@@ -373,8 +375,8 @@ class RLM:
         for observer in self._observers:
             observer(event)
 
-    def _engine(self) -> Engine:
-        return Engine(
+    def _config(self) -> RunConfig:
+        return RunConfig(
             self.model,
             self.sub_model,
             self.summary_model,

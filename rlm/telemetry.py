@@ -33,7 +33,7 @@ def run_spans() -> Observer | None:
         return None
     from opentelemetry import trace
 
-    return _RunSpans(trace.get_tracer("rlm")).take
+    return _RunSpans(trace.get_tracer("rlm")).on_event
 
 
 class _RunSpans:
@@ -46,7 +46,7 @@ class _RunSpans:
         self._round: Span | None = None
         self._cell: Span | None = None
 
-    def take(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         match event:
             case events.ContextLoaded(chars=chars):
                 self._chars = chars

@@ -18,7 +18,7 @@ __all__ = ["TraceFile"]
 
 
 class TraceFile:
-    """An observer: `RLM(observe=TraceFile(path).take)`. One object a line: `at` (seconds since 1970),
+    """An observer: `RLM(observe=TraceFile(path).on_event)`. One object a line: `at` (seconds since 1970),
     `event` (its name) and the event's own fields. Nobody but the owner may read the file: code that a model
     wrote stands in it. Values of the environment that look like secrets are blanked. Raises
     ConfigurationError if it can't be written.
@@ -46,7 +46,7 @@ class TraceFile:
     ) -> None:
         self._file.close()
 
-    def take(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         """Write one event, and have it in the file at once: whoever follows the file sees it."""
         fields = event.result.to_json() if isinstance(event, RunFinished) else asdict(event)
         line = {"at": round(time.time(), 3), "event": type(event).__name__, **fields}

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
-__all__ = ["KERNELS_A_DEPTH", "Tree"]
+__all__ = ["KERNELS_A_DEPTH", "ConcurrencyLimits"]
 
 KERNELS_A_DEPTH = 4
 """Sub-RLMs of one depth that run at a time. Each has a kernel, of some 20 MB and of processor time."""
 
 
-class Tree:
+class ConcurrencyLimits:
     """`children` holds as many places as calls may be under way at a time."""
 
     def __init__(self, concurrency: int) -> None:

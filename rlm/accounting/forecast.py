@@ -20,8 +20,8 @@ _FRAMING = 500
 """Tokens of a child's prompt beside its slice."""
 _QUESTION = 1_000
 """Tokens that are kept free beside a slice for a long question."""
-_LEAST_SHARE = 0.6
-_LEAST_ANSWER = 10
+_MIN_SHARE = 0.6
+_MIN_ANSWER = 10
 """Estimates are made to be too high. A batch is turned away when it surely can't be carried through, not
 when it may not: on this share of its estimated prompts, and on answers of no more than a few words."""
 _SAMPLE = 20_000
@@ -90,7 +90,7 @@ class Forecaster:
                 f"{len(sizes):,} wanted, but only {calls:,} child calls are left; "
                 f"{self._larger_slices(sizes, calls)}"
             )
-        usual, least = self.batch(sizes), self._batch(sizes, _LEAST_SHARE, _LEAST_ANSWER)
+        usual, least = self.batch(sizes), self._batch(sizes, _MIN_SHARE, _MIN_ANSWER)
         if least.tokens > left["tokens"]:
             return (
                 f"{len(sizes):,} children would take about {usual.tokens:,} tokens, but only "

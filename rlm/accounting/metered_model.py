@@ -16,7 +16,7 @@ from rlm.events import ModelAnswered, Observer
 from rlm.models.base import Message, Model, Reply, Request, TokenUsage
 from rlm.models.cache_key import call_key
 from rlm.models.catalog.prices import Prices
-from rlm.playback.cursor import Playback
+from rlm.playback.cursor import ReplayCursor
 from rlm.prompts.tokens.calibration import Calibration
 from rlm.prompts.tokens.counters import get_counter
 from rlm.results import Usage
@@ -24,7 +24,7 @@ from rlm.results import Usage
 if TYPE_CHECKING:
     from rlm.journal import RunLog
 
-__all__ = ["Call", "Caller", "estimate", "messages_of"]
+__all__ = ["MeteredModel", "MeteredReply", "estimate", "messages_of"]
 
 _COUNTER = get_counter("estimate")
 
@@ -35,7 +35,7 @@ def estimate(text: str) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class MeteredReply:
     """A reply and what it cost; None when the price is not known. `cached`: another run paid for it."""
 
     reply: Reply
@@ -43,7 +43,7 @@ class Call:
     cached: bool = False
 
 
-class Caller:
+class MeteredModel:
     """Sends requests within a run's budget, and keeps the run's usage by model.
 
     What `playback` has a reply to is not asked (rounds of a root are their driver's affair). With `remember`,
@@ -54,7 +54,7 @@ class Caller:
         self,
         budget: Budget,
         log: RunLog,
-        playback: Playback,
+        playback: ReplayCursor,
         observe: Observer,
         prices: Prices,
         *,
@@ -75,14 +75,14 @@ class Caller:
         )
         budget.restore_seconds(spent.seconds)
 
-    def branch(self, budget: Budget, log: RunLog, playback: Playback) -> Caller:
+    def branch(self, budget: Budget, log: RunLog, playback: ReplayCursor) -> MeteredModel:
         """The same for a sub-RLM: what it spends counts here, too."""
         other = copy(self)
         other._budget, other._log, other._playback = budget, log, playback
         other._branches = (*self._branches, {})
         return other
 
-    def part(self, budget: Budget, log: RunLog, playback: Playback) -> Caller:
+    def part(self, budget: Budget, log: RunLog, playback: ReplayCursor) -> MeteredModel:
         """The same for a part of a job, whose own usage is told apart, also what an earlier process paid."""
         other = self.branch(budget, log, playback)
         spent = playback.recording.spent
@@ -135,7 +135,7 @@ class Caller:
         room: AbstractAsyncContextManager[object] | None = None,
         sent: Callable[[], None] = lambda: None,
         facts: dict[str, Any],
-    ) -> Call:
+    ) -> MeteredReply:
         """One reply. Raises BudgetExhausted before anything is sent, ModelError when the provider fails,
         JournalError before anything is sent when the run has become another process's.
 
@@ -171,7 +171,7 @@ class Caller:
                 "seconds": seconds,
             },
         )
-        return Call(reply, paid)
+        return MeteredReply(reply, paid)
 
     async def _asked(
         self, model: Model, request: Request, estimated: int, last_round: bool, sent: Callable[[], None]
@@ -227,11 +227,13 @@ class Caller:
         self._calibrations[model.name] = calibration.observe(estimated, reply.usage.input_tokens)
         return reply, paid, seconds
 
-    async def _known(self, key: str, model: Model, request: Request, facts: dict[str, Any]) -> Call | None:
+    async def _known(
+        self, key: str, model: Model, request: Request, facts: dict[str, Any]
+    ) -> MeteredReply | None:
         """The reply to a call that this run has paid for before, or that the store remembers."""
         past = self._playback.reply(key)
         if past is not None:
-            return Call(past.reply, past.cost_usd, past.cached)
+            return MeteredReply(past.reply, past.cost_usd, past.cached)
         if not self._remember or request.role != "child":
             return None
         found = await self._log.remembered(key)
@@ -254,7 +256,7 @@ class Caller:
                 "cached": True,
             },
         )
-        return Call(Reply(found["reply"]), 0.0, cached=True)
+        return MeteredReply(Reply(found["reply"]), 0.0, cached=True)
 
     def _settle(self, model: Model, reservation: Reservation, usage: TokenUsage) -> float | None:
         paid = self.prices.of(model, usage)

@@ -6,26 +6,26 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rlm.accounting.budget import Budget
-from rlm.accounting.concurrency import Tree
+from rlm.accounting.concurrency import ConcurrencyLimits
 from rlm.accounting.coverage import CoverageLedger
-from rlm.accounting.metered_model import Caller
+from rlm.accounting.metered_model import MeteredModel
 from rlm.events import Observer
-from rlm.playback.cursor import Playback
+from rlm.playback.cursor import ReplayCursor
 
 if TYPE_CHECKING:
     from rlm.journal import RunLog
 
-__all__ = ["Accounts"]
+__all__ = ["RunContext"]
 
 
 @dataclass(frozen=True, slots=True)
-class Accounts:
+class RunContext:
     """One run's books. Each is kept by one class and read by many."""
 
     budget: Budget
-    caller: Caller
+    metered: MeteredModel
     coverage: CoverageLedger
     log: RunLog
-    playback: Playback
-    tree: Tree
+    playback: ReplayCursor
+    concurrency: ConcurrencyLimits
     observe: Observer

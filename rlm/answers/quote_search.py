@@ -30,11 +30,11 @@ MAX_QUOTE = 5_000
 
 _NEIGHBOURHOOD = 500
 _WIDE = 20_000  # characters: a longer span is no hint where to look
-_MOST_NEAR = 100
+_MAX_NEAR = 100
 _WINDOW = 4 << 20
 _REACH = 4_096  # bytes that the head of a quote may take in the body, with all its white space
 _HEAD = 40
-_MOST_WORK = 200_000  # quotes compared, 64 bytes of them: beyond that, those of stock phrases are given up
+_MAX_WORK = 200_000  # quotes compared, 64 bytes of them: beyond that, those of stock phrases are given up
 _MEMORY = 64 << 20
 
 _SPACES = r"\t-\r\x{1c}-\x{20}\x{85}\x{a0}\x{1680}\x{2000}-\x{200b}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}"
@@ -65,11 +65,13 @@ def locate_all(
 ) -> list[Span | None]:
     """Where each quote stands, or None. A place at one of `near` goes first, then one around them, then the
     first verbatim one, then the first of any. `window` is in bytes."""
-    wanted = {quote: _Wanted(text) if (text := _sought(quote)) else None for quote in dict.fromkeys(quotes)}
+    wanted = {
+        quote: _QuotePattern(text) if (text := _sought(quote)) else None for quote in dict.fromkeys(quotes)
+    }
     found: dict[str, Span | None] = {}
-    left: dict[str, _Wanted] = {}
+    left: dict[str, _QuotePattern] = {}
     for quote, item in wanted.items():
-        found[quote] = None if item is None else item.around(body, near[:_MOST_NEAR]) or item.verbatim(body)
+        found[quote] = None if item is None else item.around(body, near[:_MAX_NEAR]) or item.verbatim(body)
         if item is not None and found[quote] is None:
             left[quote] = item
     if left:
@@ -84,7 +86,7 @@ def _sought(quote: str) -> str | None:
     return None if not text or lone or len(text) > MAX_QUOTE else text
 
 
-class _Wanted:
+class _QuotePattern:
     """A quote that is looked for."""
 
     def __init__(self, text: str) -> None:
@@ -127,7 +129,7 @@ class _Wanted:
         return _compiled(_pattern_of(_UNIT.findall(self._text.translate(_LONG))))
 
 
-def _folded(wanted: Mapping[str, _Wanted], body: Body, window: int) -> dict[str, Span]:
+def _folded(wanted: Mapping[str, _QuotePattern], body: Body, window: int) -> dict[str, Span]:
     """The first place of each, in one pass over the body for the heads of all of them."""
     left = dict(wanted)
     found: dict[str, Span] = {}
@@ -147,12 +149,12 @@ def _folded(wanted: Mapping[str, _Wanted], body: Body, window: int) -> dict[str,
                 left = {quote: item for quote, item in left.items() if quote not in here}
                 if left:
                     heads = _heads(left)
-            if not left or work > _MOST_WORK:
+            if not left or work > _MAX_WORK:
                 return found
     return found
 
 
-def _heads(wanted: Mapping[str, _Wanted]) -> Any:
+def _heads(wanted: Mapping[str, _QuotePattern]) -> Any:
     return _compiled("|".join(dict.fromkeys(item.head for item in wanted.values())))
 
 

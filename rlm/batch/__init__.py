@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from rlm.batch.batch import Batch, BatchEngine, BatchProgress
-from rlm.batch.budget import Purse
-from rlm.batch.job import Failure, Job, Outcome, RunModels
+from rlm.batch.budget import BatchBudget
+from rlm.batch.job import BatchJob, BatchOutcome, Failure, RunModels
 from rlm.batch.local_engine import LocalEngine
 from rlm.batch.results import ResultsFile, unfinished_costs
 from rlm.batch.summary import BatchSummary
@@ -14,15 +14,15 @@ from rlm.batch.tasks_file import TasksFile
 __all__ = [
     "BadTask",
     "Batch",
+    "BatchBudget",
     "BatchEngine",
+    "BatchJob",
+    "BatchOutcome",
     "BatchProgress",
     "BatchSummary",
     "BatchTask",
     "Failure",
-    "Job",
     "LocalEngine",
-    "Outcome",
-    "Purse",
     "ResultsFile",
     "RunModels",
     "TasksFile",

@@ -9,8 +9,8 @@ from dataclasses import replace
 from types import MappingProxyType, TracebackType
 from typing import Protocol
 
-from rlm.batch.budget import Purse
-from rlm.batch.job import Failure, Job, Outcome
+from rlm.batch.budget import BatchBudget
+from rlm.batch.job import BatchJob, BatchOutcome, Failure
 from rlm.batch.results import ResultsFile
 from rlm.batch.summary import BatchSummary, cost_of
 from rlm.batch.tasks_file import TaskPlace, TasksFile
@@ -40,13 +40,13 @@ class BatchEngine(Protocol):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
 
-    async def run(self, job: Job) -> Outcome:
+    async def run(self, job: BatchJob) -> BatchOutcome:
         """What came of it. Raises RLMError or SandboxError when no other job would fare better."""
 
 
 class Batch:
-    """The tasks of `tasks` that have no line in `results` yet. `limits` hold for each, `purse` for all.
-    `before` is what their runs took in earlier starts, by their names; `purse` has it among what is spent."""
+    """The tasks of `tasks` that have no line in `results` yet. `limits` hold for each, `budget` for all.
+    `before` is what their runs cost in earlier starts, by name; `budget` counts it as spent."""
 
     def __init__(
         self,
@@ -54,14 +54,14 @@ class Batch:
         results: ResultsFile,
         *,
         limits: Limits,
-        purse: Purse,
+        budget: BatchBudget,
         told: BatchProgress,
         before: Mapping[str, float] = MappingProxyType({}),
     ) -> None:
         self._tasks = tasks
         self._results = results
         self._limits = limits
-        self._purse = purse
+        self._budget = budget
         self._told = told
         self._before = before
         self._failures = 0
@@ -76,7 +76,9 @@ class Batch:
         began = time.monotonic()
         for bad in self._tasks.bad:
             if str(bad.id) not in self._results.done:
-                self._write(bad.id, Outcome(None, Failure("BadTask", f"line {bad.line} {bad.reason}")), "")
+                self._write(
+                    bad.id, BatchOutcome(None, Failure("BadTask", f"line {bad.line} {bad.reason}")), ""
+                )
         places = iter(self._left)
         workers = [asyncio.ensure_future(self._work(engine, places)) for _ in self._left[: engine.slots]]
         try:
@@ -96,27 +98,27 @@ class Batch:
             limits = task.under(self._limits)
             before = self._before.get(run_id, 0.0)
             try:
-                share = await self._purse.take(max(0.0, limits.cost_usd - before))
+                share = await self._budget.reserve(max(0.0, limits.cost_usd - before))
             except BudgetExhausted as error:
-                self._write(task.id, Outcome(None, Failure("BudgetExhausted", str(error))), run_id)
+                self._write(task.id, BatchOutcome(None, Failure("BudgetExhausted", str(error))), run_id)
                 continue
             spent = 0.0
             try:
-                job = Job(task, run_id, replace(limits, cost_usd=min(limits.cost_usd, before + share)))
+                job = BatchJob(task, run_id, replace(limits, cost_usd=min(limits.cost_usd, before + share)))
                 outcome = await engine.run(job)
                 spent = max(0.0, self._write(task.id, outcome, run_id) - before)
             finally:
-                await self._purse.settle(share, spent)
+                await self._budget.settle(share, spent)
             self._watch(outcome)
 
-    def _write(self, task_id: str | int, outcome: Outcome, run_id: str) -> float:
+    def _write(self, task_id: str | int, outcome: BatchOutcome, run_id: str) -> float:
         """Write a task's line; what it cost, as far as that is known."""
         line = outcome.to_json(task_id, run_id)
         self._results.append(line)
         self._told(self._results.summary)
         return cost_of(line) or 0.0
 
-    def _watch(self, outcome: Outcome) -> None:
+    def _watch(self, outcome: BatchOutcome) -> None:
         """Raises ModelUnavailable or SandboxError when task after task fails for want of the same thing."""
         result, failure = outcome.result, outcome.failure
         provider = result is not None and result.stop_reason == "model"

@@ -6,10 +6,10 @@ import asyncio
 
 from rlm.errors import BudgetExhausted
 
-__all__ = ["Purse"]
+__all__ = ["BatchBudget"]
 
 
-class Purse:
+class BatchBudget:
     """US dollars for all tasks together. None is no limit. Belongs to one event loop.
 
     `slots` tasks may run at a time. No task begins with less than `floor` (what one call may cost), nor with
@@ -25,7 +25,7 @@ class Purse:
         self._dearest = 0.0
         self._settled = asyncio.Condition()
 
-    async def take(self, most: float) -> float:
+    async def reserve(self, most: float) -> float:
         """A share of at most `most` dollars, held from here on; waits for others to settle where that gives
         more. Raises BudgetExhausted when too little is left for one call and nobody is left to settle."""
         if self.budget is None:

@@ -12,11 +12,11 @@ from rlm.results import RunResult, Usage
 from rlm.runtime import RLM
 from rlm.settings import Limits, Settings
 
-__all__ = ["Failure", "Job", "Outcome", "RunModels"]
+__all__ = ["BatchJob", "BatchOutcome", "Failure", "RunModels"]
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class BatchJob:
     """A task, the name its run has in the journal, and what it may take."""
 
     task: BatchTask
@@ -34,7 +34,7 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class BatchOutcome:
     """What came of a task: a result, or why there is none."""
 
     result: RunResult | None

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Self
 
-from rlm.batch.job import Failure, Job, Outcome
+from rlm.batch.job import BatchJob, BatchOutcome, Failure
 from rlm.errors import ConfigurationError, JournalError, RLMError
 from rlm.journal import Journal
 from rlm.playback.recording import Recording
@@ -39,15 +39,17 @@ class LocalEngine:
         self._journal: Journal
         self._kernels: KernelPool
 
-    async def run(self, job: Job) -> Outcome:
+    async def run(self, job: BatchJob) -> BatchOutcome:
         """The result, or what the task can't be run for. Raises what would fail every other task as well:
         SandboxRefused, ConfigurationError, JournalError."""
         try:
-            return Outcome(await self._run(job))
+            return BatchOutcome(await self._run(job))
         except (SandboxRefused, ConfigurationError, JournalError):
             raise
         except (RLMError, PromptError, SandboxError) as error:
-            return Outcome(None, Failure(type(error).__name__, str(error), await self._usage(job.run_id)))
+            return BatchOutcome(
+                None, Failure(type(error).__name__, str(error), await self._usage(job.run_id))
+            )
 
     async def _usage(self, run_id: str) -> tuple[Usage, ...]:
         """What a run that failed had taken until then."""
@@ -55,7 +57,7 @@ class LocalEngine:
             return ()
         return Recording.of(await self._journal.events(run_id)).spent.usage
 
-    async def _run(self, job: Job) -> RunResult:
+    async def _run(self, job: BatchJob) -> RunResult:
         await self._make_room()
         rlm = self._rlm.sharing(self._kernels, self._journal, job.limits)
         task = job.task

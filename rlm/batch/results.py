@@ -18,11 +18,11 @@ from rlm.batch.summary import BatchSummary
 from rlm.errors import UsageError
 from rlm.journal import Journal
 from rlm.playback.recording import Recording
-from rlm.results import GO_ON
+from rlm.results import RESUMABLE
 
 __all__ = ["ResultsFile", "unfinished_costs"]
 
-_GO_ON_WITH = GO_ON | {"error"}
+_GO_ON_WITH = RESUMABLE | {"error"}
 """Ends after which a task is tried again when the batch is started again: what it has paid for is kept in
 the journal."""
 

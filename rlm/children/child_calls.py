@@ -14,10 +14,10 @@ from typing import Any
 from rlm.accounting.budget import seconds_left
 from rlm.accounting.forecast import Forecaster
 from rlm.accounting.metered_model import messages_of
-from rlm.accounting.run_context import Accounts
+from rlm.accounting.run_context import RunContext
 from rlm.answers.json_schema import AnswerSchema, SchemaError
 from rlm.answers.thinking import without_reasoning
-from rlm.children.in_flight_cache import Memo
+from rlm.children.in_flight_cache import InFlightCache
 from rlm.children.tally import ChildTally
 from rlm.errors import BudgetExhausted, ModelError
 from rlm.events import ChildEnded, ChildrenStarted
@@ -38,7 +38,7 @@ from rlm.sandbox.protocol import AnswerSink
 from rlm.sandbox.types import ChildAnswer, ChildBatch, ChildSlice, Span
 from rlm.settings import ChildSettings
 
-__all__ = ["SubCalls"]
+__all__ = ["ChildCalls"]
 
 
 _WITHOUT_REPLY = frozenset({"model", "limit"})
@@ -51,7 +51,7 @@ _AHEAD = 4
 
 
 @dataclass(frozen=True, slots=True)
-class _Wanted:
+class _ChildSpec:
     """One child before it is asked."""
 
     prompt: str
@@ -63,7 +63,7 @@ class _Wanted:
     schema: AnswerSchema | None
 
 
-class SubCalls:
+class ChildCalls:
     """The children of one run."""
 
     def __init__(
@@ -71,28 +71,28 @@ class SubCalls:
         model: Model,
         body: Body,
         *,
-        accounts: Accounts,
+        run_context: RunContext,
         settings: ChildSettings,
     ) -> None:
         self._model = model
         self._body = body
-        self._budget = accounts.budget
-        self._caller = accounts.caller
-        self._coverage = accounts.coverage
-        self._log = accounts.log
-        self._playback = accounts.playback
-        self._observe = accounts.observe
+        self._budget = run_context.budget
+        self._metered = run_context.metered
+        self._coverage = run_context.coverage
+        self._log = run_context.log
+        self._playback = run_context.playback
+        self._observe = run_context.observe
         self._settings = settings
         self._output = min(settings.output_tokens, model.window.output)
         self._forecaster = Forecaster(
             model,
             body,
-            budget=accounts.budget,
-            prices=accounts.caller.prices,
+            budget=run_context.budget,
+            prices=run_context.metered.prices,
             prompt_tokens=settings.prompt_tokens,
         )
-        self._room = accounts.tree.children
-        self._memo = Memo()
+        self._room = run_context.concurrency.children
+        self._in_flight = InFlightCache()
         self._asked = 0
         self._done = 0
         self._tally = ChildTally()
@@ -117,7 +117,7 @@ class SubCalls:
 
     def rewind(self) -> None:
         """The cells of this run are run again: what they ask is looked up in the journal, not here."""
-        self._memo.clear()
+        self._in_flight.clear()
 
     async def serve(self, batch: ChildBatch, answered: AnswerSink) -> None:
         """Ask every child of `batch`. Raises BadCall, before anything is spent, when that can't be done."""
@@ -199,7 +199,7 @@ class SubCalls:
                     f"{fits:,} characters, chunk(max_chars={fits})",
                 )
         refusal = None if self._playback.repeating else self._forecaster.refusal(sizes)
-        if refusal is not None and (self._memo or self._playback.unserved):
+        if refusal is not None and (self._in_flight or self._playback.unserved):
             # What was answered before costs nothing: only now is it worth finding out.
             refusal = self._forecaster.refusal([sizes[new] for new in await self._unanswered(batch)])
         if refusal is not None:
@@ -218,10 +218,10 @@ class SubCalls:
         except BudgetExceeded as error:
             raise BadCall("value", f"the prompt of child {position} is too long: {error}") from error
 
-    def _wanted(self, batch: ChildBatch, position: int, schema: AnswerSchema | None) -> _Wanted:
+    def _wanted(self, batch: ChildBatch, position: int, schema: AnswerSchema | None) -> _ChildSpec:
         wanted = batch.slices[position]
         pieces = () if wanted is None else tuple(self._text(piece) for piece in wanted.pieces)
-        return _Wanted(
+        return _ChildSpec(
             prompt=batch.prompts[position],
             pieces=pieces,
             spans=tuple(piece.span for piece in pieces if piece.span is not None),
@@ -237,7 +237,7 @@ class SubCalls:
         document = self._body.document_at(piece.start)
         return SliceText(self._body.text(*piece), piece, document.name if document else None)
 
-    def _assembled(self, wanted: _Wanted, *, complaint: str = "") -> AssembledPrompt:
+    def _assembled(self, wanted: _ChildSpec, *, complaint: str = "") -> AssembledPrompt:
         """A child's prompt. Raises SliceTooLarge or BudgetExceeded."""
         return ChildPrompt().assemble(
             ChildInput(
@@ -268,7 +268,7 @@ class SubCalls:
             wanted = self._wanted(batch, position, self._schema(batch))
             try:
                 key = call_key(self._model.name, self._request(wanted, self._assembled(wanted)))
-                known = key in self._memo or self._playback.has_reply(key)
+                known = key in self._in_flight or self._playback.has_reply(key)
             except (SliceTooLarge, BudgetExceeded):
                 known = False
             if not known:
@@ -277,7 +277,7 @@ class SubCalls:
                 await asyncio.sleep(0)
         return new
 
-    async def _answer(self, wanted: _Wanted) -> ChildAnswer:
+    async def _answer(self, wanted: _ChildSpec) -> ChildAnswer:
         """From memory, from the same call in flight, or from the model."""
         try:
             prompt = self._assembled(wanted)
@@ -285,9 +285,11 @@ class SubCalls:
             return _failure("slice_too_large", str(error))
         request = self._request(wanted, prompt)
         key = call_key(self._model.name, request)
-        return await self._memo.answer(key, lambda: self._ask(wanted, prompt, request, key))
+        return await self._in_flight.answer(key, lambda: self._ask(wanted, prompt, request, key))
 
-    async def _ask(self, wanted: _Wanted, prompt: AssembledPrompt, request: Request, key: str) -> ChildAnswer:
+    async def _ask(
+        self, wanted: _ChildSpec, prompt: AssembledPrompt, request: Request, key: str
+    ) -> ChildAnswer:
         past = self._playback.failure(key)
         if past is not None:
             if past.type == "model":
@@ -320,7 +322,7 @@ class SubCalls:
                 await self._log.append("child", self._failed(wanted, answer, key))
         return answer
 
-    def _failed(self, wanted: _Wanted, answer: ChildAnswer, key: str) -> dict[str, Any]:
+    def _failed(self, wanted: _ChildSpec, answer: ChildAnswer, key: str) -> dict[str, Any]:
         """What the journal keeps of a failure. Where no reply says why it failed, a cell that is run again
         finds that by its key."""
         return {
@@ -331,7 +333,7 @@ class SubCalls:
             "error_type": answer.error_type,
         }
 
-    def _request(self, wanted: _Wanted, prompt: AssembledPrompt) -> Request:
+    def _request(self, wanted: _ChildSpec, prompt: AssembledPrompt) -> Request:
         return Request(
             role="child",
             messages=messages_of(prompt.system, prompt.user),
@@ -342,10 +344,10 @@ class SubCalls:
         )
 
     async def _send(
-        self, wanted: _Wanted, prompt: AssembledPrompt, request: Request, key: str | None = None
+        self, wanted: _ChildSpec, prompt: AssembledPrompt, request: Request, key: str | None = None
     ) -> ChildAnswer:
         async with seconds_left(self._budget):
-            call = await self._caller.ask(
+            call = await self._metered.ask(
                 self._model,
                 request,
                 key=key,
@@ -401,8 +403,8 @@ class SubCalls:
                 cached=answer.cached,
                 done=self._done,
                 asked=self._asked,
-                tokens=self._caller.tokens,
-                cost_usd=self._caller.cost_usd,
+                tokens=self._metered.tokens,
+                cost_usd=self._metered.cost_usd,
                 covered_chars=self._coverage.answered_chars,
                 chars=self._body.chars,
             )

@@ -8,22 +8,22 @@ from dataclasses import dataclass, replace
 
 from rlm.sandbox.types import ChildAnswer
 
-__all__ = ["Memo"]
+__all__ = ["InFlightCache"]
 
 
 @dataclass(slots=True)
-class _Asking:
+class _Pending:
     """A question under way, or answered, and how many wait for it."""
 
     task: asyncio.Task[ChildAnswer]
     waiting: int = 0
 
 
-class Memo:
+class InFlightCache:
     """Answers by the key of what was asked. Failures are not kept."""
 
     def __init__(self) -> None:
-        self._known: dict[str, _Asking] = {}
+        self._known: dict[str, _Pending] = {}
 
     def __contains__(self, key: str) -> bool:
         return key in self._known
@@ -47,11 +47,11 @@ class Memo:
             if answer.error is None:
                 return replace(answer, cached=True, input_tokens=0, output_tokens=0)
             # It failed for another; whoever of those that waited comes first asks again.
-        asking = self._known[key] = _Asking(asyncio.ensure_future(ask()))
+        asking = self._known[key] = _Pending(asyncio.ensure_future(ask()))
         asking.task.add_done_callback(lambda task: self._ended(key, task))
         return await self._wait(key, asking)
 
-    async def _wait(self, key: str, asking: _Asking) -> ChildAnswer:
+    async def _wait(self, key: str, asking: _Pending) -> ChildAnswer:
         asking.waiting += 1
         try:
             return await asyncio.shield(asking.task)

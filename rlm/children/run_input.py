@@ -13,7 +13,7 @@ from rlm.sandbox.context.writer import ContextFile, ContextFileWriter
 from rlm.sandbox.in_kernel.body.body import Body
 from rlm.sandbox.types import ChildSlice, Span
 
-__all__ = ["CoverageAbove", "Stretches", "SubContext"]
+__all__ = ["ParentCoverage", "RunInput", "SpanMap"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class _Stretch:
     length: int
 
 
-class Stretches:
+class SpanMap:
     """Which characters of the parent's body a sub-RLM's body is made of."""
 
     def __init__(self, stretches: Sequence[_Stretch]) -> None:
@@ -43,33 +43,33 @@ class Stretches:
 
 
 @dataclass(frozen=True, slots=True)
-class SubContext:
+class RunInput:
     """What one run works on. `window` is the part of `context` that counts, None for all of it; `body` is
     that part, open; `stretches` is where its characters stand in the body of the run above."""
 
     context: ContextFile
     body: Body
     window: Span | None = None
-    stretches: Stretches = field(default_factory=lambda: Stretches(()))
+    stretches: SpanMap = field(default_factory=lambda: SpanMap(()))
 
-    async def part(self, source: ChildSlice | None, folder: Path) -> SubContext:
+    async def part(self, source: ChildSlice | None, folder: Path) -> RunInput:
         """The source of a sub-RLM. One span shares these files; of anything else a body is written in
         `folder`. Its `body` is the caller's to close."""
         pieces = () if source is None else source.pieces
         if len(pieces) == 1 and isinstance(pieces[0], Span):
             start, end = pieces[0]
             first = 0 if self.window is None else self.window.start
-            stretches = Stretches([_Stretch(0, start, end - start)])
+            stretches = SpanMap([_Stretch(0, start, end - start)])
             window = Span(first + start, first + end)
-            return SubContext(self.context, self.body.window(start, end), window, stretches)
+            return RunInput(self.context, self.body.window(start, end), window, stretches)
         written, stretches = await asyncio.to_thread(_written, pieces, self.body, folder)
-        return SubContext(written, written.open(), None, stretches)
+        return RunInput(written, written.open(), None, stretches)
 
 
-class CoverageAbove:
+class ParentCoverage:
     """Notes in the parent's ledger what a sub-RLM saw."""
 
-    def __init__(self, ledger: CoverageLedger, stretches: Stretches) -> None:
+    def __init__(self, ledger: CoverageLedger, stretches: SpanMap) -> None:
         self._ledger = ledger
         self._stretches = stretches
 
@@ -77,7 +77,7 @@ class CoverageAbove:
         self._ledger.note(what, self._stretches.above(spans))
 
 
-def _written(pieces: Sequence[Span | str], body: Body, folder: Path) -> tuple[ContextFile, Stretches]:
+def _written(pieces: Sequence[Span | str], body: Body, folder: Path) -> tuple[ContextFile, SpanMap]:
     """Each piece is a document; one of the parent's body keeps its name."""
     stretches: list[_Stretch] = []
     with ContextFileWriter(folder) as writer:
@@ -96,7 +96,7 @@ def _written(pieces: Sequence[Span | str], body: Body, folder: Path) -> tuple[Co
     for piece, document in zip(pieces, written.documents, strict=True):
         if not isinstance(piece, str):
             stretches.append(_Stretch(document.start, piece.start, piece.end - piece.start))
-    return written, Stretches(stretches)
+    return written, SpanMap(stretches)
 
 
 _STEP = 1_000_000

@@ -13,9 +13,9 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from rlm.accounting.run_context import Accounts
-from rlm.children.child_calls import SubCalls
-from rlm.children.in_flight_cache import Memo
+from rlm.accounting.run_context import RunContext
+from rlm.children.child_calls import ChildCalls
+from rlm.children.in_flight_cache import InFlightCache
 from rlm.errors import BudgetExhausted, JournalError, RLMError
 from rlm.events import SubRLMEnded, SubRLMStarted
 from rlm.prompts import is_not_found
@@ -25,13 +25,13 @@ from rlm.sandbox.host.requests import BadCall
 from rlm.sandbox.protocol import AnswerSink
 from rlm.sandbox.types import ChildAnswer, ChildSlice, Span, SubRLMBatch
 
-__all__ = ["Descent", "SubRLMs"]
+__all__ = ["SubRunResult", "SubRuns"]
 
 _PROMPT_SHOWN = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Descent:
+class SubRunResult:
     """What a sub-RLM came to. `evidence` are its verified citations, in the parent's body; the tokens are
     its own, and those of all below it."""
 
@@ -41,31 +41,31 @@ class Descent:
     output_tokens: int = 0
 
 
-Descend = Callable[[str, ChildSlice | None, str], Awaitable[Descent]]
+Descend = Callable[[str, ChildSlice | None, str], Awaitable[SubRunResult]]
 """Runs a sub-RLM to its end: its prompt, its source, and the name by which the journal knows it."""
 
 
-class SubRLMs:
+class SubRuns:
     """The sub-RLMs of one run, which is at `depth` (the root: 0) and may go down to `deepest`."""
 
     def __init__(
-        self, descend: Descend, subcalls: SubCalls, accounts: Accounts, *, depth: int, deepest: int
+        self, descend: Descend, child_calls: ChildCalls, run_context: RunContext, *, depth: int, deepest: int
     ) -> None:
         self._descend = descend
-        self._subcalls = subcalls
-        self._budget = accounts.budget
-        self._observe = accounts.observe
-        self._log = accounts.log
-        self._tree = accounts.tree
+        self._child_calls = child_calls
+        self._budget = run_context.budget
+        self._observe = run_context.observe
+        self._log = run_context.log
+        self._concurrency = run_context.concurrency
         self._depth = depth
         self._deepest = deepest
-        self._playback = accounts.playback
-        self._memo = Memo()
+        self._playback = run_context.playback
+        self._in_flight = InFlightCache()
         self._begun: Counter[str] = Counter()
 
     def rewind(self) -> None:
         """The cells of this run are run again: the sub-RLMs they ask for are gone through by the journal."""
-        self._memo.clear()
+        self._in_flight.clear()
         self._begun.clear()
 
     async def serve(self, batch: SubRLMBatch, answered: AnswerSink) -> None:
@@ -75,10 +75,10 @@ class SubRLMs:
 
         async def one(position: int) -> None:
             answer = await self._answer(batch.prompts[position], batch.sources[position])
-            self._subcalls.record(answer)
+            self._child_calls.record(answer)
             await answered(position, answer)
 
-        self._subcalls.expect(len(batch.prompts))
+        self._child_calls.expect(len(batch.prompts))
         began = time.monotonic()
         tasks = [asyncio.ensure_future(one(position)) for position in range(len(batch.prompts))]
         try:
@@ -87,7 +87,7 @@ class SubRLMs:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            self._subcalls.took(time.monotonic() - began)
+            self._child_calls.took(time.monotonic() - began)
 
     def _refuse_what_cannot_be_done(self, batch: SubRLMBatch) -> None:
         keys = {_key(*asked) for asked in zip(batch.prompts, batch.sources, strict=True)}
@@ -95,7 +95,7 @@ class SubRLMs:
         new = [
             key
             for key in keys
-            if key not in self._memo and self._name(key) not in self._playback.recording.below
+            if key not in self._in_flight and self._name(key) not in self._playback.recording.below
         ]
         left = int(self._budget.remaining()["sub_calls"])
         if not self._playback.repeating and len(new) > left:
@@ -112,7 +112,7 @@ class SubRLMs:
     async def _answer(self, prompt: str, source: ChildSlice | None) -> ChildAnswer:
         """From memory, from the same one under way, or from a new one."""
         key = _key(prompt, source)
-        return await self._memo.answer(key, lambda: self._begin(prompt, source, key))
+        return await self._in_flight.answer(key, lambda: self._begin(prompt, source, key))
 
     async def _begin(self, prompt: str, source: ChildSlice | None, key: str) -> ChildAnswer:
         name = self._name(key)
@@ -124,7 +124,7 @@ class SubRLMs:
             return await self._one_child(prompt, source)
         # Why it failed, where this cell was told so before: it is gone through for what it saw, no further.
         past = self._playback.end(name)
-        async with self._tree.kernels(self._depth + 1):
+        async with self._concurrency.kernels(self._depth + 1):
             self._observe(SubRLMStarted(self._depth + 1, prompt[:_PROMPT_SHOWN]))
             try:
                 descent = await self._descend(prompt, source, name)
@@ -147,7 +147,7 @@ class SubRLMs:
     async def _one_child(self, prompt: str, source: ChildSlice | None) -> ChildAnswer:
         """The deepest level has no kernels."""
         try:
-            return await self._subcalls.single(prompt, source)
+            return await self._child_calls.single(prompt, source)
         except BadCall as error:
             if error.type != "slice_too_large":
                 return ChildAnswer("", error=str(error), error_type=error.type, found=False)
@@ -162,7 +162,7 @@ class SubRLMs:
             )
 
 
-def _told(descent: Descent) -> ChildAnswer:
+def _told(descent: SubRunResult) -> ChildAnswer:
     """A sub-RLM's end as its parent's cell sees it."""
     result = descent.result
     if result.answer is None:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rlm.accounting.budget import seconds_left
-from rlm.accounting.run_context import Accounts
+from rlm.accounting.run_context import RunContext
 from rlm.children.tools import Toolbox
 from rlm.errors import BudgetExhausted
 from rlm.events import ToolEnded
@@ -22,9 +22,9 @@ from rlm.sandbox.types import ToolCall
 
 __all__ = ["ToolCalls"]
 
-MOST_CALLS = 1_000
+MAX_CALLS = 1_000
 """Of all functions in one round."""
-MOST_BYTES = 64 * 2**20
+MAX_BYTES = 64 * 2**20
 """Of results, in one run: each stands in the journal."""
 _ERROR_CHARS = 2_000
 _ARGUMENTS_SHOWN = 2_000
@@ -33,12 +33,12 @@ _ARGUMENTS_SHOWN = 2_000
 class ToolCalls:
     """The calls of one run."""
 
-    def __init__(self, toolbox: Toolbox, accounts: Accounts) -> None:
+    def __init__(self, toolbox: Toolbox, run_context: RunContext) -> None:
         self._toolbox = toolbox
-        self._budget = accounts.budget
-        self._log = accounts.log
-        self._playback = accounts.playback
-        self._observe = accounts.observe
+        self._budget = run_context.budget
+        self._log = run_context.log
+        self._playback = run_context.playback
+        self._observe = run_context.observe
         self._bytes = 0
 
     async def serve(self, call: ToolCall) -> Any:
@@ -64,12 +64,12 @@ class ToolCalls:
 
     async def _outcome(self, call: ToolCall) -> Mapping[str, Any]:
         """The value, or what is to be said instead of one."""
-        if self._playback.order("tools") >= MOST_CALLS:
+        if self._playback.order("tools") >= MAX_CALLS:
             return _failure(
-                "tool", f"{MOST_CALLS:,} calls of tools in one block are the limit; go on in the next"
+                "tool", f"{MAX_CALLS:,} calls of tools in one block are the limit; go on in the next"
             )
-        if self._bytes > MOST_BYTES:
-            return _failure("tool", f"tools have given {MOST_BYTES >> 20} MB in this run, which is the limit")
+        if self._bytes > MAX_BYTES:
+            return _failure("tool", f"tools have given {MAX_BYTES >> 20} MB in this run, which is the limit")
         try:
             async with seconds_left(self._budget):
                 return {"value": await self._toolbox.run(call)}

@@ -162,9 +162,9 @@ class RunOptions:
 
         with ExitStack() as stack:
             progress = stack.enter_context(Progress(quiet=self.quiet, seconds=self.max_seconds))
-            observers: list[Observer] = [progress.take]
+            observers: list[Observer] = [progress.on_event]
             if self.trace is not None:
-                observers.append(stack.enter_context(TraceFile(self.trace)).take)
+                observers.append(stack.enter_context(TraceFile(self.trace)).on_event)
             yield progress, observers
 
     def rlm(self, ctx: typer.Context, observers: list[Observer], *, runs_code: bool = True) -> RLM:

@@ -35,8 +35,8 @@ __all__ = ["ContextCache", "default_cache"]
 
 _FORM = 1
 """Raised when the same files would give another body."""
-_MOST_BYTES = 8 << 30
-_LEAST_BYTES = 4 << 20
+_MAX_BYTES = 8 << 30
+_MIN_BYTES = 4 << 20
 """Smaller inputs are read as fast as they are looked up, and need not be kept."""
 _SETTLED_SECONDS = 2.0
 _ENTRY = "entry.json"
@@ -59,8 +59,8 @@ class ContextCache:
     of input. Whatever is wrong with it, a run can do without: nothing here raises OSError."""
 
     folder: Path
-    most_bytes: int = _MOST_BYTES
-    least_bytes: int = _LEAST_BYTES
+    most_bytes: int = _MAX_BYTES
+    least_bytes: int = _MIN_BYTES
 
     def key(self, sources: Sequence[Source], tick: Callable[[], None]) -> str | None:
         """What the context of these sources is kept under; None where it is not to be kept: strings, streams,

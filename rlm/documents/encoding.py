@@ -11,8 +11,8 @@ HEAD = 64 * 1024
 """Bytes from which a file is judged to be text or not."""
 
 _SAMPLE = 16 * 1024
-_MOST_INVALID = 0.3
-_MOST_CONTROLS = 0.02
+_MAX_INVALID = 0.3
+_MAX_CONTROLS = 0.02
 _BROKEN_UTF8 = 0.1
 _CONTROLS = re.compile(rb"[\x01-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 _WESTERN = re.compile("[\x00-\x7fÀ-ÖØ-öø-ÿŒœŠšŽžŸ“”‘’„‚–—…•€£°«»·¿¡§©®™´`ªº\xa0]*")
@@ -33,9 +33,9 @@ def looks_binary(head: bytes) -> bool:
         return False
     if b"\0" in head:
         return True
-    if len(_CONTROLS.findall(head)) > _MOST_CONTROLS * len(head) + 1:
+    if len(_CONTROLS.findall(head)) > _MAX_CONTROLS * len(head) + 1:
         return True
-    if _invalid_share(head) <= _MOST_INVALID:
+    if _invalid_share(head) <= _MAX_INVALID:
         return False
     return _guessed(head[:_SAMPLE]) is None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import PurePath
 
-__all__ = ["foreign_kind", "kind_of"]
+__all__ = ["kind_of", "unsupported_format"]
 
 _KINDS = {
     "markdown": ".md .markdown .mdown .mkd .mdx .qmd .rmd",
@@ -64,6 +64,6 @@ def kind_of(name: str, first: bytes = b"") -> str:
     return by_name
 
 
-def foreign_kind(name: str) -> tuple[str, str] | None:
+def unsupported_format(name: str) -> tuple[str, str] | None:
     """What a file of a kind that is not read is, by its name, and what to do with it."""
     return _FOREIGN.get(PurePath(name).suffix.lower())

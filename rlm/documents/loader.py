@@ -17,7 +17,7 @@ from rlm.documents.encoding import HEAD, looks_binary
 from rlm.documents.folder import files_of
 from rlm.documents.formats.converter import Converter
 from rlm.documents.formats.piece import Unreadable
-from rlm.documents.kind import foreign_kind, kind_of
+from rlm.documents.kind import kind_of, unsupported_format
 from rlm.documents.loaded import Guessed, Loaded, Skipped
 from rlm.documents.rendering import CONVERTED, Given, Rendering
 from rlm.documents.source import PathSource, Source, StreamSource, TextSource, as_source
@@ -104,7 +104,7 @@ def _load(wanted: Sequence[Source], folder: Path, progress: Progress | None) -> 
     )
 
 
-class _Unfit(Exception):
+class _Skip(Exception):
     """Why one file is left out, and what helps if it was named. `told`: also if it was not."""
 
     def __init__(
@@ -184,7 +184,7 @@ class _Loading:
         else:
             try:
                 self._add_file(path, path.name)
-            except _Unfit as unfit:
+            except _Skip as unfit:
                 # One empty or broken file among many (a glob's) is not worth an end; alone it is.
                 if not self._several or not (unfit.told or str(unfit) in (_EMPTY, _TWICE)):
                     raise DocumentError(f"{path} is {unfit}: {unfit.remedy}") from None
@@ -196,9 +196,9 @@ class _Loading:
         for found in files_of(folder, exclude, self._tick):
             try:
                 if found.unfit is not None:
-                    raise _Unfit(found.unfit)
+                    raise _Skip(found.unfit)
                 self._add_file(found.path, prefix + found.name)
-            except _Unfit as unfit:
+            except _Skip as unfit:
                 if str(unfit) == _TWICE:
                     twice = True  # a link beside its file: nothing of the folder is missing
                 else:
@@ -217,29 +217,29 @@ class _Loading:
         """Stream one regular file in. Raises _Unfit before anything of it is written."""
         real = path.resolve()
         if real in self._seen:
-            raise _Unfit(_TWICE)
+            raise _Skip(_TWICE)
         try:
             stream = opened(path)
         except FileNotFoundError:
-            raise _Unfit("gone since the folder was listed") from None
+            raise _Skip("gone since the folder was listed") from None
         except OSError as error:
-            raise _Unfit(f"unreadable ({error.strerror})", "check its permissions") from None
+            raise _Skip(f"unreadable ({error.strerror})", "check its permissions") from None
         with stream:
             before = os.fstat(stream.fileno())
             if not stat.S_ISREG(before.st_mode):
-                raise _Unfit("no regular file any more")
+                raise _Skip("no regular file any more")
             self._name = name
             rest = blocks(stream, path, self._tick)
             first = next(rest, b"")
             if not first:
-                raise _Unfit(_EMPTY)
+                raise _Skip(_EMPTY)
             kind = _kind(name, first)
             self._seen.add(real)
             given = _unchanged(rest, stream, before, path)
             try:
                 self._write(name, kind, itertools.chain((first,), given), stream)
             except Unreadable as unreadable:
-                raise _Unfit(str(unreadable), unreadable.remedy, told=True) from None
+                raise _Skip(str(unreadable), unreadable.remedy, told=True) from None
             if kind in CONVERTED:
                 next(given, b"")  # looks whether it changed
 
@@ -251,7 +251,7 @@ class _Loading:
             raise DocumentError(f"{name} is empty: pipe a text into it, or name a file")
         try:
             kind = _kind(name, first)
-        except _Unfit as unfit:
+        except _Skip as unfit:
             raise DocumentError(
                 f"{name} is {unfit}: pipe a text into it, or name a file that holds text"
             ) from None
@@ -263,7 +263,7 @@ class _Loading:
         if isinstance(text, bytes):
             try:
                 found = _kind(name, text)
-            except _Unfit as unfit:
+            except _Skip as unfit:
                 raise DocumentError(f"{name} is {unfit}: give a text") from None
             kind = found if kind == "text" and found in CONVERTED - {"html"} else kind
         pieces = (text[at : at + BLOCK] for at in range(0, len(text), BLOCK))
@@ -327,8 +327,8 @@ def _kind(name: str, first: bytes) -> str:
     kind = kind_of(name, first)
     if kind in CONVERTED - {"html"} or not looks_binary(first[:HEAD]):
         return kind
-    what, remedy = foreign_kind(name) or ("", "")
-    raise _Unfit(f"binary ({what})", remedy) if what else _Unfit("binary")
+    what, remedy = unsupported_format(name) or ("", "")
+    raise _Skip(f"binary ({what})", remedy) if what else _Skip("binary")
 
 
 def _words(skipped: Sequence[Skipped]) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-__all__ = ["Message", "is_message", "message_of", "plain_text"]
+__all__ = ["ChatMessage", "is_message", "message_of", "plain_text"]
 
 _WHO = ("role", "author", "sender", "from", "speaker", "user")
 _NAME = ("author", "sender", "from", "speaker", "user", "name", "username", "author_name", "sender_name")
@@ -71,7 +71,7 @@ _LONGEST_TIME = 40
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class ChatMessage:
     """Who said what, when; each "" where it is not known. `text` holds, after what was said, a line of JSON
     with the fields that have no place here (tool calls, attachments)."""
 
@@ -95,7 +95,7 @@ def is_message(value: Any) -> bool:
     return who != "user" or any(key in value for key in _TIME)
 
 
-def message_of(value: Mapping[str, Any]) -> Message:
+def message_of(value: Mapping[str, Any]) -> ChatMessage:
     """The message that `value` is."""
     role, author = "", ""
     for key in _SPEAKERS:
@@ -128,7 +128,7 @@ def message_of(value: Mapping[str, Any]) -> Message:
     if rest:
         text = f"{text}\n{_compact(rest)}" if text else _compact(rest)
     when = next((moment for key in _TIME if key in value and (moment := _moment(value[key]))), "")
-    return Message(role, author, when, text)
+    return ChatMessage(role, author, when, text)
 
 
 def plain_text(content: Any) -> str:

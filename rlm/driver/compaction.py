@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 
 from rlm.accounting.budget import seconds_left
 from rlm.accounting.metered_model import estimate
-from rlm.accounting.run_context import Accounts
+from rlm.accounting.run_context import RunContext
 from rlm.answers.thinking import without_reasoning
 from rlm.errors import BudgetExhausted, ModelError
 from rlm.events import RoundsFolded
 from rlm.models.base import Message, Model, ModelWindow, Request, is_extractive
-from rlm.playback.recording import PastFolding
+from rlm.playback.recording import RecordedCompaction
 from rlm.prompts.history import Folding, Summary, drive_async, extract, summarizing
 from rlm.prompts.history import Message as Said
 from rlm.prompts.recipes.folded import folded_rounds
@@ -25,8 +25,8 @@ KEPT_ROUNDS = 4
 
 _HEAD = 2  # the system prompt and the task
 _NOTES_SHARE = 4  # of the room there is, one in so many tokens may be notes
-_LEAST_GAIN = 0.1
-_LEAST_NOTES = 200
+_MIN_GAIN = 0.1
+_MIN_NOTES = 200
 """Tokens of notes that are worth asking a model for."""
 _PROMPT_TOKENS = 100_000
 _COUNTER = get_counter()
@@ -66,14 +66,14 @@ class Compactor:
         window: ModelWindow,
         output_tokens: int,
         compact_at: float,
-        accounts: Accounts,
+        run_context: RunContext,
     ) -> None:
         self._model = model
         self._task = task
         self._root = root
         self._window = window.context - output_tokens
         self._limit = min(int(window.context * compact_at), self._window)
-        self._accounts = accounts
+        self._run_context = run_context
         self._folded: list[Round] = []
         self._notes = ""
 
@@ -82,7 +82,7 @@ class Compactor:
         messages: Sequence[Message],
         rounds: Sequence[Round],
         variables: Sequence[str],
-        begun: PastFolding | None = None,
+        begun: RecordedCompaction | None = None,
     ) -> Folded | None:
         """The messages with all rounds but the last four folded; None while there is room, or nothing to be
         gained. The first two messages, system prompt and task, and the last rounds stay as they are. Where
@@ -93,7 +93,7 @@ class Compactor:
             old, kept = _parted(rounds, begun.last_round)
             room = begun.room
         else:
-            counted = self._accounts.caller.calibrated(self._root, before)
+            counted = self._run_context.metered.calibrated(self._root, before)
             if counted <= self._limit:
                 return None
             if len(rounds) < 2 or (len(rounds) <= KEPT_ROUNDS and counted <= self._window):
@@ -105,9 +105,9 @@ class Compactor:
                 tail = _tokens((*messages[:_HEAD], *messages[kept[0].start :]))
                 around = estimate(folded_rounds(old[-1].number, "", variables))
                 room = max(0, min(limit - tail - around, limit // _NOTES_SHARE))
-                if room >= _LEAST_NOTES or tail + around <= window:
+                if room >= _MIN_NOTES or tail + around <= window:
                     break
-            if before - tail - estimate(self._notes) < before * _LEAST_GAIN:
+            if before - tail - estimate(self._notes) < before * _MIN_GAIN:
                 return None
         last = old[-1].number
         said, names = _said(messages[old[0].start : kept[0].start], old)
@@ -115,8 +115,8 @@ class Compactor:
         fault = await self._note(said, names, room, last)
         folded = _folded(messages, kept, folded_rounds(last, self._notes, variables))
         after = _tokens(folded.messages)
-        self._accounts.observe(RoundsFolded(last, before, after, fault))
-        await self._accounts.log.append(
+        self._run_context.observe(RoundsFolded(last, before, after, fault))
+        await self._run_context.log.append(
             "compaction",
             {
                 "last_round": last,
@@ -130,7 +130,9 @@ class Compactor:
         )
         return folded
 
-    def repeat(self, messages: Sequence[Message], rounds: Sequence[Round], past: PastFolding) -> Folded:
+    def repeat(
+        self, messages: Sequence[Message], rounds: Sequence[Round], past: RecordedCompaction
+    ) -> Folded:
         """The messages folded as they were before the run was left; nobody is asked."""
         old, kept = _parted(rounds, past.last_round)
         self._folded += old
@@ -140,7 +142,7 @@ class Compactor:
     async def _note(self, said: Sequence[Said], names: Sequence[str], room: int, last: int) -> str:
         """Make the notes; why the model's are not used ("" when they are, or none was asked)."""
         fault = ""
-        if not is_extractive(self._model) and room >= _LEAST_NOTES:
+        if not is_extractive(self._model) and room >= _MIN_NOTES:
             window = self._model.window
             folding = Folding(_COUNTER, room, min(window.context - self._output_tokens(room), _PROMPT_TOKENS))
             summary: Summary = await drive_async(
@@ -165,8 +167,8 @@ class Compactor:
             max_output_tokens=self._output_tokens(room),
             task=self._task,
         )
-        async with seconds_left(self._accounts.budget):
-            call = await self._accounts.caller.ask(
+        async with seconds_left(self._run_context.budget):
+            call = await self._run_context.metered.ask(
                 self._model,
                 request,
                 prompt_tokens=estimate(prompt),

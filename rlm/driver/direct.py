@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from rlm.accounting.budget import seconds_left
 from rlm.accounting.metered_model import estimate, messages_of
-from rlm.accounting.run_context import Accounts
+from rlm.accounting.run_context import RunContext
 from rlm.answers.answer_type import AnswerType
 from rlm.answers.citations import cite
 from rlm.answers.finalization import Answer
@@ -96,7 +96,7 @@ async def answer_directly(
     task: str,
     body: Body,
     *,
-    accounts: Accounts,
+    run_context: RunContext,
     settings: DirectSettings,
     answer_type: AnswerType | None = None,
     earlier: Sequence[EarlierQuestion] = (),
@@ -111,7 +111,7 @@ async def answer_directly(
     question = _typed(task, answer_type)
     try:
         reply = await ask_directly(
-            model, question, pieces, body, accounts=accounts, settings=settings, earlier=earlier
+            model, question, pieces, body, run_context=run_context, settings=settings, earlier=earlier
         )
     except (SliceTooLarge, BudgetExceeded) as error:
         raise UsageError(
@@ -124,7 +124,7 @@ async def answer_directly(
         value = reply.text if answer_type is None else answer_type.read(reply.text)
     except SchemaError:
         return None
-    accounts.coverage.note_answered([Span(0, body.chars)])
+    run_context.coverage.note_answered([Span(0, body.chars)])
     return Answer(value, None, reply.citations)
 
 
@@ -134,7 +134,7 @@ async def ask_directly(
     pieces: Sequence[SliceText],
     body: Body,
     *,
-    accounts: Accounts,
+    run_context: RunContext,
     settings: DirectSettings,
     earlier: Sequence[EarlierQuestion] = (),
 ) -> DirectReply:
@@ -166,12 +166,12 @@ async def ask_directly(
         slices=tuple(pieces),
     )
     spans = [piece.span for piece in pieces if piece.span is not None]
-    async with seconds_left(accounts.budget):
-        call = await accounts.caller.ask(
+    async with seconds_left(run_context.budget):
+        call = await run_context.metered.ask(
             model,
             request,
             prompt_tokens=prompt.report.totals.prompt,
-            sent=lambda: accounts.coverage.note_sent(spans),
+            sent=lambda: run_context.coverage.note_sent(spans),
             facts={"report": prompt.report.to_json()},
         )
     said = without_reasoning(call.reply.text)

@@ -11,10 +11,10 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
-from rlm.accounting.run_context import Accounts
+from rlm.accounting.run_context import RunContext
 from rlm.answers.finalization import Finalizer
-from rlm.children.child_calls import SubCalls
-from rlm.children.sub_runs import SubRLMs
+from rlm.children.child_calls import ChildCalls
+from rlm.children.sub_runs import SubRuns
 from rlm.children.tool_calls import ToolCalls
 from rlm.errors import UsageError
 from rlm.retrieval import RetrievalError
@@ -35,7 +35,7 @@ from rlm.sandbox.types import (
 
 __all__ = ["RunHandler"]
 
-MOST_NOTED = 1_000
+MAX_NOTED = 1_000
 """Of the calls of one helper in one round: a cell that asks in a loop must not fill the journal."""
 
 
@@ -44,28 +44,28 @@ class RunHandler:
 
     def __init__(
         self,
-        subcalls: SubCalls,
-        sub_rlms: SubRLMs,
+        child_calls: ChildCalls,
+        sub_runs: SubRuns,
         tools: ToolCalls,
         finalizer: Finalizer,
         ranking: Ranking,
-        accounts: Accounts,
+        run_context: RunContext,
     ) -> None:
-        self._subcalls = subcalls
-        self._sub_rlms = sub_rlms
+        self._child_calls = child_calls
+        self._sub_runs = sub_runs
         self._tools = tools
         self._finalizer = finalizer
         self._ranking = ranking
-        self._budget = accounts.budget
-        self._coverage = accounts.coverage
-        self._log = accounts.log
-        self._playback = accounts.playback
+        self._budget = run_context.budget
+        self._coverage = run_context.coverage
+        self._log = run_context.log
+        self._playback = run_context.playback
 
     async def children(self, batch: ChildBatch, answered: AnswerSink) -> None:
-        await self._served("children", partial(self._subcalls.serve, batch, answered))
+        await self._served("children", partial(self._child_calls.serve, batch, answered))
 
     async def sub_rlms(self, batch: SubRLMBatch, answered: AnswerSink) -> None:
-        await self._served("sub_rlms", partial(self._sub_rlms.serve, batch, answered))
+        await self._served("sub_rlms", partial(self._sub_runs.serve, batch, answered))
 
     async def _served(self, helper: str, serve: Callable[[], Awaitable[None]]) -> None:
         """Serve a batch. A refusal is told again where the cell is run again, whatever is left by then."""
@@ -96,13 +96,13 @@ class RunHandler:
         told = self._playback.helper("progress", order)
         if told is not None:
             return Progress(**told)
-        if order < MOST_NOTED:
+        if order < MAX_NOTED:
             self._playback.miss()
         progress = Progress(
             has_final_answer=self._finalizer.answer is not None,
             limits=self._budget.used(),
             coverage=asdict(self._coverage.report()),
-            plan=self._subcalls.plan(),
+            plan=self._child_calls.plan(),
         )
         await self._note("progress", order, asdict(progress))
         return progress
@@ -118,7 +118,7 @@ class RunHandler:
         return await self._tools.serve(call)
 
     async def _note(self, helper: str, order: int, result: Mapping[str, Any]) -> None:
-        if order >= MOST_NOTED:
+        if order >= MAX_NOTED:
             return
         facts = {"round": self._playback.round, "helper": helper, "order": order, "result": result}
         await self._log.append("helper", facts)

@@ -15,9 +15,9 @@ from typing import Any
 
 from rlm.accounting.budget import STOP_REASONS, seconds_left
 from rlm.accounting.metered_model import estimate
-from rlm.accounting.run_context import Accounts
+from rlm.accounting.run_context import RunContext
 from rlm.answers.finalization import Answer, Finalizer
-from rlm.children.child_calls import SubCalls
+from rlm.children.child_calls import ChildCalls
 from rlm.driver.compaction import Compactor, Folded, Round
 from rlm.driver.feedback import Feedback, render, said
 from rlm.driver.reply_contract import Violation, fenced, parse
@@ -25,7 +25,7 @@ from rlm.driver.rerun import DIED, repeated
 from rlm.errors import BudgetExhausted, ModelError
 from rlm.events import CellEnded, CellStarted, RoundStarted, Violated, Warned
 from rlm.models.base import FinishReason, Message, Model, Reply, Request
-from rlm.playback.recording import PastFolding, PastRound, Recording
+from rlm.playback.recording import RecordedCompaction, RecordedRound, Recording
 from rlm.prompts import RootInput, RootPrompt
 from rlm.prompts.recipes.corrections import correction, last_round_notice, soft_breach_reminder
 from rlm.results import StopReason
@@ -86,9 +86,9 @@ class Driver:
         task: str,
         *,
         new_sandbox: Callable[[], Sandbox],
-        subcalls: SubCalls,
+        child_calls: ChildCalls,
         finalizer: Finalizer,
-        accounts: Accounts,
+        run_context: RunContext,
         settings: RootSettings,
         rewind: Callable[[], None],
         summary_model: Model | None = None,
@@ -96,14 +96,14 @@ class Driver:
         self._model = model
         self._task = task
         self._new_sandbox = new_sandbox
-        self._subcalls = subcalls
+        self._child_calls = child_calls
         self._finalizer = finalizer
-        self._budget = accounts.budget
-        self._caller = accounts.caller
-        self._coverage = accounts.coverage
-        self._log = accounts.log
-        self._playback = accounts.playback
-        self._observe = accounts.observe
+        self._budget = run_context.budget
+        self._metered = run_context.metered
+        self._coverage = run_context.coverage
+        self._log = run_context.log
+        self._playback = run_context.playback
+        self._observe = run_context.observe
         self._settings = settings
         self._rewind = rewind
         self._output = min(settings.output_tokens, model.window.output)
@@ -114,7 +114,7 @@ class Driver:
             window=model.window,
             output_tokens=self._output,
             compact_at=settings.compact_at,
-            accounts=accounts,
+            run_context=run_context,
         )
         self._sandbox: Sandbox | None = None
         self._deaths = 0
@@ -123,7 +123,7 @@ class Driver:
         # provider caches live.
         self._messages: list[Message] = []
         self._rounds_at: list[Round] = []
-        self._folding: PastFolding | None = None
+        self._folding: RecordedCompaction | None = None
         self._report: dict[str, Any] = {}
         self._tokens = 0
         self._last_cell: CellResult | None = None
@@ -211,7 +211,7 @@ class Driver:
         )
         try:
             async with asyncio.timeout(LAST_ROUND_SECONDS) if final else seconds_left(self._budget):
-                call = await self._caller.ask(
+                call = await self._metered.ask(
                     self._model,
                     request,
                     prompt_tokens=self._tokens,
@@ -222,7 +222,7 @@ class Driver:
             raise _Over("model", str(error)) from error
         await self._take(call.reply, round_)
 
-    async def _take(self, reply: Reply, round_: int, past: PastRound | None = None) -> None:
+    async def _take(self, reply: Reply, round_: int, past: RecordedRound | None = None) -> None:
         """Check a reply, run its cell, feed back; `past` is the round when it was had before."""
         self._rounds_at.append(Round(round_, len(self._messages)))
         # A server may not hold itself to the output limit: what it sent would fill the window for ever.
@@ -252,7 +252,7 @@ class Driver:
                 "cell", {"round": round_, "code": cell.code, "prose": cell.prose, "result": asdict(result)}
             )
             await self._log.tally(
-                rounds=round_, sub_calls=self._subcalls.calls, cost_usd=self._caller.cost_usd
+                rounds=round_, sub_calls=self._child_calls.calls, cost_usd=self._metered.cost_usd
             )
         if self._finalizer.answer is not None:
             return
@@ -266,7 +266,7 @@ class Driver:
         if folded is not None:
             self._put_folded(folded)
 
-    def _fold_again(self, past: PastFolding | None) -> None:
+    def _fold_again(self, past: RecordedCompaction | None) -> None:
         """What was folded then is folded now: the root's history is what it was."""
         if past is None:
             return
@@ -285,7 +285,7 @@ class Driver:
                 round=round_,
                 rounds=self._budget.limits.rounds,
                 cell=result,
-                children=self._subcalls.take_tally(),
+                children=self._child_calls.take_tally(),
                 coverage=self._coverage.report(),
                 low=self._low(),
                 notes=notes,
@@ -377,7 +377,7 @@ class Driver:
                 raise _Over("kernel", str(error)) from error
             died, changed = await self._rebuild(round_)
             if died is None:
-                self._subcalls.take_tally()
+                self._child_calls.take_tally()
                 return [_CHANGED.format(rounds=", ".join(map(str, changed)))] if changed else []
             result = died
 
@@ -430,16 +430,16 @@ class Driver:
         return facts if len(self._messages) > 2 else {**facts, "report": self._report}
 
     def _hold_last_round(self) -> None:
-        tokens = self._caller.calibrated(self._model, self._tokens)
+        tokens = self._metered.calibrated(self._model, self._tokens)
         self._budget.hold_last_round(
             tokens=tokens + self._output,
-            cost_usd=self._caller.prices.at_most(self._model, tokens, self._output),
+            cost_usd=self._metered.prices.at_most(self._model, tokens, self._output),
         )
 
     def _last_output(self) -> int:
         """Tokens of the last reply, so that it costs no more than is there for it: what was held did not know
         of the round between."""
-        prices, prompt = self._caller.prices, self._caller.calibrated(self._model, self._tokens)
+        prices, prompt = self._metered.prices, self._metered.calibrated(self._model, self._tokens)
         tokens, dollars = self._budget.last_round_room()
         room = min(self._output, tokens - prompt)
         unread, whole = (prices.at_most(self._model, prompt, output) for output in (0, self._output))
@@ -456,7 +456,7 @@ class Driver:
             for name in self._budget.low()
         ]
 
-    def _retell(self, past: PastRound) -> None:
+    def _retell(self, past: RecordedRound) -> None:
         """What the root was told before that round stands in its history word for word, seconds and all."""
         if not past.final:
             self._tokens -= estimate(self._messages.pop().content)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 from rlm.driver.reply_contract import Violation, parse
-from rlm.playback.cursor import Playback
-from rlm.playback.recording import PastRound
+from rlm.playback.cursor import ReplayCursor
+from rlm.playback.recording import RecordedRound
 from rlm.prompts.recipes.root import Contract
 from rlm.sandbox.types import CellResult
 
@@ -17,12 +17,12 @@ DIED = "KernelDied"
 
 
 async def repeated(
-    playback: Playback,
+    playback: ReplayCursor,
     contract: Contract,
     execute: Callable[[str, int], Awaitable[CellResult]],
     *,
     before: int | None = None,
-) -> AsyncIterator[tuple[PastRound, CellResult, bool]]:
+) -> AsyncIterator[tuple[RecordedRound, CellResult, bool]]:
     """Each round whose cell came to its end, of those before round `before`: the result its cell has now, and
     whether it came out as before. Those that ended their kernel are left out."""
     for past in playback.rounds:

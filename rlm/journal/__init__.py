@@ -5,19 +5,19 @@ It holds document text, so its file is readable by its owner only; it never hold
 
 from __future__ import annotations
 
-from rlm.journal.events import Event, EventKind, RunState, RunSummary
+from rlm.journal.events import EventKind, JournalEvent, RunState, RunSummary
 from rlm.journal.part import PartLog
-from rlm.journal.past import PastLog
+from rlm.journal.past import ReadOnlyLog
 from rlm.journal.run_id import new_run_id
 from rlm.journal.store import Journal, RunLog
 from rlm.prompts.segments.location import default_store
 
 __all__ = [
-    "Event",
     "EventKind",
     "Journal",
+    "JournalEvent",
     "PartLog",
-    "PastLog",
+    "ReadOnlyLog",
     "RunLog",
     "RunState",
     "RunSummary",

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-__all__ = ["EVENT_KINDS", "Event", "EventKind", "RunState", "RunSummary"]
+__all__ = ["EVENT_KINDS", "EventKind", "JournalEvent", "RunState", "RunSummary"]
 
 EventKind = Literal[
     "run_started",
@@ -34,7 +34,7 @@ RunState = Literal["running", "finished", "interrupted"]
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class JournalEvent:
     """One thing that happened in a run. `seq` counts from 1 without gaps; `at` is Unix time in seconds;
     `data` is JSON as it was appended, tuples turned to lists and secrets blanked."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rlm.journal.events import Event, EventKind
+from rlm.journal.events import EventKind, JournalEvent
 from rlm.journal.store import RunLog
 
 __all__ = ["PartLog"]
@@ -28,7 +28,7 @@ class PartLog(RunLog):
     async def append(self, kind: EventKind, payload: Mapping[str, Any]) -> int:
         return await self._whole.append(kind, {**payload, "within": self.within})
 
-    async def events(self) -> tuple[Event, ...]:
+    async def events(self) -> tuple[JournalEvent, ...]:
         return await self._whole.events()
 
     async def check_mine(self) -> None:

@@ -20,12 +20,12 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from rlm.errors import JournalError
 from rlm.journal import inputs
 from rlm.journal.database import Database
-from rlm.journal.events import EVENT_KINDS, Event, EventKind, RunState, RunSummary
+from rlm.journal.events import EVENT_KINDS, EventKind, JournalEvent, RunState, RunSummary
 from rlm.journal.location import store_url
 from rlm.journal.redaction import Redaction
 from rlm.journal.tables import events, runs
-from rlm.journal.writes import Waiting, Writes
-from rlm.results import GO_ON
+from rlm.journal.writes import PendingEvent, WriteQueue
+from rlm.results import RESUMABLE
 from rlm.sandbox.folders.owner_process import OwnerProcess
 
 __all__ = ["Journal", "RunLog"]
@@ -53,7 +53,7 @@ class RunLog:
         self._journal = journal
         self._seq = after
         self._order = asyncio.Lock()
-        self._waiting: list[Waiting] = []
+        self._waiting: list[PendingEvent] = []
         self._next: asyncio.Task[None] | None = None
         self._finished = False
         self._confirmed = -math.inf
@@ -81,7 +81,7 @@ class RunLog:
         if self._journal._redaction.may_occur_in(data):
             payload = self._journal._redaction.blank(payload)
             data = _encoded(payload)
-        waiting = Waiting(kind, payload, data, time.time())
+        waiting = PendingEvent(kind, payload, data, time.time())
         self._waiting.append(waiting)
         # Whatever comes while others are being written goes in the next transaction, together.
         if self._next is None:
@@ -98,7 +98,7 @@ class RunLog:
         """A JSON-like value as this log would keep it: secrets blanked."""
         return self._journal._redaction.blank(value)
 
-    async def events(self) -> tuple[Event, ...]:
+    async def events(self) -> tuple[JournalEvent, ...]:
         """All that was appended to this run so far, in order; also what is still being written because its
         caller was cancelled."""
         await self._journal._writes.done()
@@ -132,7 +132,7 @@ class RunLog:
             batch, self._waiting, self._next = self._waiting, [], None
             await self._write(batch)
 
-    async def _write(self, batch: Sequence[Waiting]) -> None:
+    async def _write(self, batch: Sequence[PendingEvent]) -> None:
         """Commit these events together, or tell each why not."""
         rows: list[dict[str, Any]] = []
         for waiting in batch:
@@ -214,7 +214,7 @@ class Journal:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._redaction = Redaction()
-        self._writes = Writes()
+        self._writes = WriteQueue()
 
     @classmethod
     @contextlib.asynccontextmanager
@@ -300,11 +300,11 @@ class Journal:
 
     async def unfinished(self, prefix: str) -> tuple[str, ...]:
         """The names, each beginning with `prefix`, of runs that can be gone on with, or still run."""
-        ended = (runs.c.state == "finished") & runs.c.stop_reason.not_in(GO_ON)
+        ended = (runs.c.state == "finished") & runs.c.stop_reason.not_in(RESUMABLE)
         query = select(runs.c.run_id).where(runs.c.run_id.startswith(prefix, autoescape=True), ~ended)
         return tuple(row.run_id for row in await self._database.rows(query))
 
-    async def events(self, run_id: str) -> tuple[Event, ...]:
+    async def events(self, run_id: str) -> tuple[JournalEvent, ...]:
         """Every event of a run committed so far, in order. Raises JournalError if the run is not here."""
         await self.get(run_id)
         query = select(events).where(events.c.run_id == run_id).order_by(events.c.seq)
@@ -372,7 +372,7 @@ class Journal:
             await self._writes.finish(self._database.shrink())
         return tuple(chosen)
 
-    def _event(self, row: Row[Any]) -> Event:
+    def _event(self, row: Row[Any]) -> JournalEvent:
         try:
             data = json.loads(row.data)
         except ValueError:
@@ -382,7 +382,7 @@ class Journal:
                 f"event {row.seq} of run {row.run_id} is damaged in {self._database.name}: "
                 f"remove the run (rlm runs rm {row.run_id}) and ask again"
             )
-        return Event(row.run_id, row.seq, row.at, row.kind, data)
+        return JournalEvent(row.run_id, row.seq, row.at, row.kind, data)
 
     async def _bytes(self, run_id: str) -> int:
         """What the events of a run take, about."""

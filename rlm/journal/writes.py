@@ -10,12 +10,12 @@ from typing import Any, TypeVar
 from rlm.errors import JournalError
 from rlm.journal.events import EventKind
 
-__all__ = ["Waiting", "Writes"]
+__all__ = ["PendingEvent", "WriteQueue"]
 
 _T = TypeVar("_T")
 
 
-class Writes:
+class WriteQueue:
     """Those of one open store. Whoever waits for one may be cancelled; the write is not."""
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class Writes:
 
 
 @dataclass(slots=True)
-class Waiting:
+class PendingEvent:
     """An event on its way into the store. `seq` is set when it is there, else `fault`."""
 
     kind: EventKind

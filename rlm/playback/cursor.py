@@ -11,13 +11,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from rlm.playback.recording import PastFailure, PastReply, PastRound, Recording
+from rlm.playback.recording import RecordedFailure, RecordedReply, RecordedRound, Recording
 from rlm.sandbox.types import CellResult
 
-__all__ = ["Playback"]
+__all__ = ["ReplayCursor"]
 
 
-class Playback:
+class ReplayCursor:
     """The place in a recording at which a run is.
 
     A reply is given once for every time it was paid for, whichever round asks: what was left over is still
@@ -39,7 +39,7 @@ class Playback:
         self.begin(0, None)
 
     @property
-    def rounds(self) -> tuple[PastRound, ...]:
+    def rounds(self) -> tuple[RecordedRound, ...]:
         """The rounds there are, in order."""
         return self.recording.rounds
 
@@ -60,7 +60,7 @@ class Playback:
         self.diverged = False
         self._calls: Counter[str] = Counter()
 
-    def reply(self, key: str) -> PastReply | None:
+    def reply(self, key: str) -> RecordedReply | None:
         """A reply to the call `key`; None when it is to be asked."""
         replies = self._replies.get(key)
         if replies:
@@ -73,20 +73,20 @@ class Playback:
         """Whether there is a reply to the call `key` that was not given yet."""
         return bool(self._replies.get(key))
 
-    def failure(self, key: str) -> PastFailure | None:
+    def failure(self, key: str) -> RecordedFailure | None:
         """How the call `key` failed in this round, if it did."""
         failures = self._failures.get((self.round, key))
         if failures:
             return failures.popleft()
         if self._past is not None and self._past.status == "timeout" and not self._replies.get(key):
-            return PastFailure("cancelled", "the block was interrupted before this was answered")
+            return RecordedFailure("cancelled", "the block was interrupted before this was answered")
         return None
 
     def part(self, name: str) -> Recording:
         """What there is of the sub-RLM of that name."""
         return replace(self.recording.part(name), over=self.end(name) is not None)
 
-    def end(self, name: str) -> PastFailure | None:
+    def end(self, name: str) -> RecordedFailure | None:
         """Why the sub-RLM of that name gave the cell that is repeated no answer; None when it gave one, or is
         to be run."""
         if not self.repeating:
@@ -94,7 +94,7 @@ class Playback:
         if name in self.recording.ended:
             return self.recording.ended[name]
         if self._past is not None and self._past.status == "timeout":
-            return PastFailure("cancelled", "the block was interrupted before this was answered")
+            return RecordedFailure("cancelled", "the block was interrupted before this was answered")
         return None
 
     def order(self, helper: str) -> int:

@@ -12,9 +12,9 @@ from rlm.results import Usage
 from rlm.sandbox.types import CellReport, CellResult, Span, VariableInfo
 
 if TYPE_CHECKING:
-    from rlm.journal import Event
+    from rlm.journal import JournalEvent
 
-__all__ = ["PastFailure", "PastFolding", "PastReply", "PastRound", "Recording", "Spent"]
+__all__ = ["RecordedCompaction", "RecordedFailure", "RecordedReply", "RecordedRound", "Recording", "Spent"]
 
 
 _NO_CHILDREN = ("root", "summary")
@@ -22,7 +22,7 @@ _NO_CHILDREN = ("root", "summary")
 
 
 @dataclass(frozen=True, slots=True)
-class PastReply:
+class RecordedReply:
     """A reply that was paid for (or, `cached`, taken from another run)."""
 
     reply: Reply
@@ -31,7 +31,7 @@ class PastReply:
 
 
 @dataclass(frozen=True, slots=True)
-class PastFailure:
+class RecordedFailure:
     """Why a child gave its cell no answer, though no reply says so."""
 
     type: str
@@ -39,7 +39,7 @@ class PastFailure:
 
 
 @dataclass(frozen=True, slots=True)
-class PastFolding:
+class RecordedCompaction:
     """Rounds up to `last_round` that were folded into notes of at most `room` tokens. `message` is what stood
     for them, None when the run was left before there was one."""
 
@@ -50,7 +50,7 @@ class PastFolding:
 
 
 @dataclass(frozen=True, slots=True)
-class PastRound:
+class RecordedRound:
     """A round of the root: the last message it was asked with, its reply, and the result of its cell. `cell`
     is None when the reply broke the contract, and when the run ended before the cell did. `folding` is what
     was folded before it was asked."""
@@ -60,7 +60,7 @@ class PastRound:
     reply: Reply
     final: bool
     cell: CellResult | None = None
-    folding: PastFolding | None = None
+    folding: RecordedCompaction | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,25 +86,25 @@ class Recording:
     it did not; `below` holds the events of each. `folding` came after the last round. `over`: it goes no
     further than what is here."""
 
-    rounds: tuple[PastRound, ...] = ()
-    replies: Mapping[str, list[PastReply]] = field(default_factory=dict)
-    failures: Mapping[tuple[int, str], list[PastFailure]] = field(default_factory=dict)
+    rounds: tuple[RecordedRound, ...] = ()
+    replies: Mapping[str, list[RecordedReply]] = field(default_factory=dict)
+    failures: Mapping[tuple[int, str], list[RecordedFailure]] = field(default_factory=dict)
     helpers: Mapping[tuple[int, str, int], Mapping[str, Any]] = field(default_factory=dict)
     limit: tuple[str, str] | None = None
     spent: Spent = field(default_factory=Spent)
     within: str = ""
-    ended: Mapping[str, PastFailure | None] = field(default_factory=dict)
-    below: Mapping[str, Sequence[Event]] = field(default_factory=dict)
+    ended: Mapping[str, RecordedFailure | None] = field(default_factory=dict)
+    below: Mapping[str, Sequence[JournalEvent]] = field(default_factory=dict)
     over: bool = False
-    folding: PastFolding | None = None
+    folding: RecordedCompaction | None = None
 
     @classmethod
-    def of(cls, events: Iterable[Event], within: str = "") -> Recording:
+    def of(cls, events: Iterable[JournalEvent], within: str = "") -> Recording:
         """What the events of one run, in order, come to; or those of the sub-RLM named `within`. What was
         spent is that of all the events."""
         reading = _Reading(within)
         for event in events:
-            reading.take(event)
+            reading.on_event(event)
         return reading.recording()
 
     def part(self, name: str) -> Recording:
@@ -117,14 +117,14 @@ class _Reading:
 
     def __init__(self, within: str) -> None:
         self._within = within
-        self._ended: dict[str, PastFailure | None] = {}
-        self._below: dict[str, list[Event]] = {}
-        self._rounds: dict[int, PastRound] = {}
-        self._replies: dict[str, list[PastReply]] = {}
-        self._failures: dict[tuple[int, str], list[PastFailure]] = {}
+        self._ended: dict[str, RecordedFailure | None] = {}
+        self._below: dict[str, list[JournalEvent]] = {}
+        self._rounds: dict[int, RecordedRound] = {}
+        self._replies: dict[str, list[RecordedReply]] = {}
+        self._failures: dict[tuple[int, str], list[RecordedFailure]] = {}
         self._helpers: dict[tuple[int, str, int], Mapping[str, Any]] = {}
         self._limit: tuple[str, str] | None = None
-        self._folding: PastFolding | None = None
+        self._folding: RecordedCompaction | None = None
         self._usage: dict[str, Usage] = {}
         self._calibrations: dict[str, Calibration] = {}
         self._calls = 0
@@ -132,7 +132,7 @@ class _Reading:
         self._began: float | None = None
         self._last = 0.0
 
-    def take(self, event: Event) -> None:
+    def on_event(self, event: JournalEvent) -> None:
         data = event.data
         at = data.get("within", "")
         mine = at == self._within
@@ -161,7 +161,7 @@ class _Reading:
         """What happened in this run itself, not in one of its sub-RLMs."""
         match kind:
             case "child" if data.get("key") is not None:
-                failure = PastFailure(data["error_type"], data["error"])
+                failure = RecordedFailure(data["error_type"], data["error"])
                 self._failures.setdefault((data["round"], data["key"]), []).append(failure)
             case "helper":
                 self._helpers[data["round"], data["helper"], data["order"]] = data["result"]
@@ -169,9 +169,11 @@ class _Reading:
                 self._set_cell(data["round"], _cell_result(data["result"]))
             case "sub_rlm_ended":
                 error = data["error"]
-                self._ended[data["name"]] = error and PastFailure(data["error_type"], error)
+                self._ended[data["name"]] = error and RecordedFailure(data["error_type"], error)
             case "compaction":
-                self._folding = PastFolding(data["last_round"], data["room"], data["message"], data["notes"])
+                self._folding = RecordedCompaction(
+                    data["last_round"], data["room"], data["message"], data["notes"]
+                )
             case "limit" if "limit" in data:
                 self._limit = (data["limit"], data["message"])
             case "kernel_died":
@@ -208,7 +210,7 @@ class _Reading:
             ),
         )
 
-    def _hand_down(self, event: Event, at: str) -> None:
+    def _hand_down(self, event: JournalEvent, at: str) -> None:
         """Keep it for the sub-RLMs that it tells of."""
         if event.kind in ("run_started", "resumed", "kernel_died") and (
             at == self._within or self._under(at)
@@ -230,15 +232,15 @@ class _Reading:
             pass
         elif data["role"] == "root":
             number = data["round"]
-            self._rounds[number] = PastRound(
+            self._rounds[number] = RecordedRound(
                 number, data["prompt"], reply, data.get("final") is True, folding=self._folding
             )
             self._folding = None
         elif data.get("key") is not None:
-            past = PastReply(reply, data["cost_usd"], cached)
+            past = RecordedReply(reply, data["cost_usd"], cached)
             self._replies.setdefault(data["key"], []).append(past)
             if "last_round" in data:  # a summary of rounds, that is, not one that a job asks for
-                self._folding = PastFolding(data["last_round"], data["room"])
+                self._folding = RecordedCompaction(data["last_round"], data["room"])
         if not cached:
             self._calls += data["role"] not in _NO_CHILDREN
             known = self._calibrations.get(data["model"], Calibration())

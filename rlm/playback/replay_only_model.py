@@ -5,10 +5,10 @@ from __future__ import annotations
 from rlm.errors import ModelRejected
 from rlm.models.base import ModelWindow, Reply, Request
 
-__all__ = ["SilentModel"]
+__all__ = ["ReplayOnlyModel"]
 
 
-class SilentModel:
+class ReplayOnlyModel:
     """Implements Model, under the name and with the window of the one that was asked."""
 
     def __init__(self, run_id: str, name: str, window: ModelWindow) -> None:

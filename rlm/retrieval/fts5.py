@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from rlm.retrieval.index import EngineName, QueryStopped, Stop
-from rlm.retrieval.words import TOKENIZE, Query, spaced
+from rlm.retrieval.words import TOKENIZE, SearchTerms, spaced
 
 __all__ = ["Fts5Engine", "Fts5Index"]
 
@@ -78,7 +78,7 @@ class Fts5Index:
         found = connection.execute("SELECT max(rowid) FROM passages").fetchone()[0]
         self._passages = 0 if found is None else found + 1
 
-    def top(self, query: Query, limit: int, stop: Stop) -> list[tuple[int, float]]:
+    def top(self, query: SearchTerms, limit: int, stop: Stop) -> list[tuple[int, float]]:
         words = query.words
         if self._passages > _LARGE and len(words) > 1:
             counts = {word: self.frequency(word) for word in words}

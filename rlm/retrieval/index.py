@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from rlm.errors import RLMError
-from rlm.retrieval.words import Query
+from rlm.retrieval.words import SearchTerms
 
-__all__ = ["Engine", "EngineName", "QueryStopped", "RankedIndex", "RetrievalError", "Stop"]
+__all__ = ["EngineName", "IndexEngine", "QueryStopped", "RankedIndex", "RetrievalError", "Stop"]
 
 EngineName = Literal["fts5", "tantivy"]
 
@@ -20,7 +20,7 @@ Stop = Callable[[], bool]
 class RankedIndex(Protocol):
     """An index over passages, opened for reading. For one thread at a time."""
 
-    def top(self, query: Query, limit: int, stop: Stop) -> list[tuple[int, float]]:
+    def top(self, query: SearchTerms, limit: int, stop: Stop) -> list[tuple[int, float]]:
         """(passage, score) of the best by BM25: score descending, then passage ascending."""
 
     def frequency(self, word: str) -> int:
@@ -29,7 +29,7 @@ class RankedIndex(Protocol):
     def close(self) -> None: ...
 
 
-class Engine(Protocol):
+class IndexEngine(Protocol):
     """Builds and opens indexes of one kind. `version` changes when what it builds does."""
 
     @property

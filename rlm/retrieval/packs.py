@@ -10,7 +10,7 @@ from functools import cache
 from typing import Literal
 
 from rlm.retrieval.passages import Passages
-from rlm.retrieval.words import Query, Tokens
+from rlm.retrieval.words import SearchTerms, Tokens
 from rlm.sandbox.in_kernel.body.body import Body, Span
 from rlm.sandbox.in_kernel.context_handle.sections import section_of
 
@@ -55,7 +55,7 @@ class PackMaker:
     def packs(
         self,
         ranked: Sequence[tuple[int, float]],
-        query: Query,
+        query: SearchTerms,
         *,
         limit: int,
         expand: Expand | None,
@@ -75,7 +75,7 @@ class PackMaker:
             made.setdefault(pack.pack_id, pack)
         return list(made.values())
 
-    def _pack(self, span: Span, score: float, order: int, query: Query) -> Pack:
+    def _pack(self, span: Span, score: float, order: int, query: SearchTerms) -> Pack:
         document = self._body.document_at(span.start)
         assert document is not None
         text = self._body.text(*span)
@@ -128,7 +128,7 @@ class PackMaker:
         start = span.start + len(text) - len(text.lstrip())
         return Span(start, max(start, span.start + len(text.rstrip())))
 
-    def _hits(self, text: str, offset: int, query: Query) -> list[Span]:
+    def _hits(self, text: str, offset: int, query: SearchTerms) -> list[Span]:
         flat = _flat(text)
         places = [match.span() for match in _word().finditer(flat)]
         stems = self._tokens.stems(flat[start:end] for start, end in places)

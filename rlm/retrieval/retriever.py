@@ -19,7 +19,7 @@ from rlm.retrieval.index import EngineName, RankedIndex, RetrievalError, Stop
 from rlm.retrieval.packs import Expand, Pack, PackMaker
 from rlm.retrieval.passages import Passages, cut
 from rlm.retrieval.tfidf import tfidf
-from rlm.retrieval.words import Query, Tokens
+from rlm.retrieval.words import SearchTerms, Tokens
 from rlm.sandbox.in_kernel.body.body import Body
 
 if TYPE_CHECKING:
@@ -213,7 +213,7 @@ class Retriever:
             facts.update(f",{document.start}".encode())
         return f"{facts.hexdigest()[:40]}-{self._engine.name}-{_VERSION}-{self._engine.version}"
 
-    def _by_tfidf(self, ranked: Sequence[tuple[int, float]], query: Query) -> list[tuple[int, float]]:
+    def _by_tfidf(self, ranked: Sequence[tuple[int, float]], query: SearchTerms) -> list[tuple[int, float]]:
         assert self._index is not None
         numbers = [number for number, _ in ranked]
         texts = self._tokens.stems(self._body.text(*self._passages.span(number)) for number in numbers)

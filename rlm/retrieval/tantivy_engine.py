@@ -8,7 +8,7 @@ from typing import Any
 
 from rlm.errors import ConfigurationError
 from rlm.retrieval.index import EngineName, QueryStopped, Stop
-from rlm.retrieval.words import Query, spaced
+from rlm.retrieval.words import SearchTerms, spaced
 
 __all__ = ["TantivyEngine", "TantivyIndex"]
 
@@ -87,7 +87,7 @@ class TantivyIndex:
         index.reload()
         self._searcher = index.searcher()
 
-    def top(self, query: Query, limit: int, stop: Stop) -> list[tuple[int, float]]:
+    def top(self, query: SearchTerms, limit: int, stop: Stop) -> list[tuple[int, float]]:
         if stop():
             raise QueryStopped
         library = self._tantivy

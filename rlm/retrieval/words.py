@@ -10,7 +10,7 @@ import sqlite3
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-__all__ = ["FUNCTION_WORDS", "MAX_QUERY", "TOKENIZE", "Query", "Tokens", "spaced"]
+__all__ = ["FUNCTION_WORDS", "MAX_QUERY", "TOKENIZE", "SearchTerms", "Tokens", "spaced"]
 
 TOKENIZE = "porter unicode61 remove_diacritics 2 categories 'L* N* Co M*'"
 """FTS5's name for it. Marks belong to their letters: without M* every vowel sign would end a word."""
@@ -58,7 +58,7 @@ def _pairs(run: re.Match[str]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class SearchTerms:
     """What is looked for: `words` (folded, none whose stem is another's), their `stems`, and `phrases`, which
     stood in quotation marks, as words. Without any of them it finds nothing."""
 
@@ -91,7 +91,7 @@ class Tokens:
         """The same, stemmed: what the index holds of each text."""
         return self._tokens("stemmed", texts)
 
-    def query(self, text: str) -> Query:
+    def query(self, text: str) -> SearchTerms:
         """The query that `text` means. Nothing in it is syntax but double quotes around a phrase; function
         words count only when there is nothing else. At most MAX_WORDS words of the first MAX_QUERY
         characters."""
@@ -102,7 +102,7 @@ class Tokens:
         by_stem: dict[str, str] = {}
         for word, stems in zip(unique, self.stems(unique), strict=True):
             by_stem.setdefault(stems[0] if stems else word, word)
-        return Query(
+        return SearchTerms(
             tuple(by_stem.values()), tuple(by_stem), tuple(tuple(each) for each in phrases if len(each) > 1)
         )
 

@@ -30,7 +30,7 @@ from rlm.settings import Limits, Settings
 
 __all__ = [
     "FROM_BELOW",
-    "Engine",
+    "RunConfig",
 ]
 
 FROM_BELOW = "in a sub-RLM: "
@@ -49,7 +49,7 @@ _SHARED_SPARES = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Engine:
+class RunConfig:
     """The models, the limits, how runs go about their work, and who is told of it."""
 
     model: Model
@@ -92,7 +92,7 @@ class Engine:
             minimum=0 if is_extractive(self.model) else 2,
         )
 
-    def below(self, tell: Callable[[Event], None]) -> Engine:
+    def below(self, tell: Callable[[Event], None]) -> RunConfig:
         """The engine of a sub-RLM: whoever watches the run is told of its children, not of its rounds."""
 
         def told(event: Event) -> None:

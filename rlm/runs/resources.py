@@ -7,19 +7,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rlm.retrieval.ranking import Ranking
-from rlm.runs.shared_kernel import SessionKernel
+from rlm.runs.shared_kernel import SharedKernel
 from rlm.sandbox.host.kernel_process import KernelSource
 from rlm.sandbox.in_kernel.body.body import Body
 
-__all__ = ["Bench"]
+__all__ = ["RunResources"]
 
 
 @dataclass(frozen=True, slots=True)
-class Bench:
+class RunResources:
     """`folder` is private and outlives the run; `ranking` makes the ranking of a body; `kernel` is the one
     that the run shares with the questions before it, if there is one."""
 
     folder: Path
     kernels: KernelSource
     ranking: Callable[[Body], Ranking]
-    kernel: SessionKernel | None = None
+    kernel: SharedKernel | None = None

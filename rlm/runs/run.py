@@ -10,29 +10,29 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from rlm.accounting.budget import STOP_REASONS, Budget
-from rlm.accounting.concurrency import Tree
+from rlm.accounting.concurrency import ConcurrencyLimits
 from rlm.accounting.coverage import Above, CoverageLedger
-from rlm.accounting.metered_model import Caller
-from rlm.accounting.run_context import Accounts
+from rlm.accounting.metered_model import MeteredModel
+from rlm.accounting.run_context import RunContext
 from rlm.answers.answer_type import AnswerType
 from rlm.answers.finalization import Finalizer
-from rlm.children.child_calls import SubCalls
-from rlm.children.run_input import CoverageAbove, SubContext
-from rlm.children.sub_runs import Descent, SubRLMs
+from rlm.children.child_calls import ChildCalls
+from rlm.children.run_input import ParentCoverage, RunInput
+from rlm.children.sub_runs import SubRunResult, SubRuns
 from rlm.children.tool_calls import ToolCalls
 from rlm.driver.direct import answer_directly
 from rlm.driver.kernel_handler import RunHandler
 from rlm.driver.loop import Driver, Outcome
 from rlm.errors import BudgetExhausted, ModelError
 from rlm.events import Event, KernelOpened, QuestionsRepeated, RunEnded, RunStarted, Warned
-from rlm.playback.cursor import Playback
+from rlm.playback.cursor import ReplayCursor
 from rlm.playback.recording import Recording
 from rlm.prompts import Budget as PromptBudget
 from rlm.prompts import EarlierQuestion, HandleFacts, HelperDoc, RootInput
 from rlm.results import RunResult, Strategy
-from rlm.runs.config import FROM_BELOW, Engine
-from rlm.runs.replayed_run import PastRun
-from rlm.runs.resources import Bench
+from rlm.runs.config import FROM_BELOW, RunConfig
+from rlm.runs.replayed_run import ReplayedRun
+from rlm.runs.resources import RunResources
 from rlm.sandbox.host.jupyter_sandbox import JupyterSandbox
 from rlm.sandbox.in_kernel.helper_api.registry import HELPERS, Helper
 from rlm.sandbox.isolation.policy import IsolationReport
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 __all__ = ["Parent", "Run"]
 
 _PREVIEW = 500
-_MOST_FROM_BELOW = 5
+_MAX_FROM_BELOW = 5
 """Warnings of sub-RLMs: there may be a thousand of them, each with numbers of its own."""
 
 
@@ -54,7 +54,7 @@ class Parent:
     """What is above a sub-RLM: a run, its books, and its ledger of coverage as seen from below. Above the
     parts of a job is the job, at depth -1."""
 
-    accounts: Accounts
+    run_context: RunContext
     coverage: Above
     depth: int
 
@@ -66,11 +66,11 @@ class Run:
 
     def __init__(
         self,
-        engine: Engine,
+        config: RunConfig,
         task: str,
-        source: SubContext,
+        source: RunInput,
         log: RunLog,
-        bench: Bench,
+        resources: RunResources,
         recording: Recording | None = None,
         *,
         answer_type: AnswerType | None = None,
@@ -79,80 +79,84 @@ class Run:
         earlier: Sequence[EarlierQuestion] = (),
         variables: Sequence[str] = (),
     ) -> None:
-        self._engine = engine
+        self._config = config
         self._task = task
         self._source = source
         self._body = body = source.body
         self._log = log
-        self._bench = bench
-        self._ranking = bench.ranking(body)
+        self._resources = resources
+        self._ranking = resources.ranking(body)
         self._answer_type = answer_type
         self._earlier = tuple(earlier)
         self._variables = tuple(variables)
         # A default value of a signature may be a key.
         self._tools = [
-            Helper(*log.redacted((tool.name, tool.signature, tool.summary))) for tool in engine.tools.docs
+            Helper(*log.redacted((tool.name, tool.signature, tool.summary))) for tool in config.tools.docs
         ]
         self._depth = 0 if parent is None else parent.depth + 1
-        self._playback = playback = Playback(recording)
+        self._playback = playback = ReplayCursor(recording)
         self._began = time.monotonic()
         self.warnings = list(warnings)
         self._from_below = 0
         if parent is None:
             self._began -= playback.recording.spent.seconds
-            self._budget = Budget(engine.limits)
-            self._caller = Caller(
-                self._budget, log, playback, engine.tell, engine.prices, remember=engine.settings.cache
+            self._budget = Budget(config.limits)
+            self._metered = MeteredModel(
+                self._budget, log, playback, config.tell, config.prices, remember=config.settings.cache
             )
             self._coverage = CoverageLedger(body.chars)
-            tree = Tree(engine.limits.concurrency)
+            concurrency = ConcurrencyLimits(config.limits.concurrency)
         else:
-            self._budget = parent.accounts.budget.branch()
-            self._caller = parent.accounts.caller.branch(self._budget, log, playback)
+            self._budget = parent.run_context.budget.branch()
+            self._metered = parent.run_context.metered.branch(self._budget, log, playback)
             self._coverage = CoverageLedger(body.chars, parent.coverage)
-            tree = parent.accounts.tree
-        self._accounts = Accounts(
-            self._budget, self._caller, self._coverage, log, playback, tree, self._observe
+            concurrency = parent.run_context.concurrency
+        self._run_context = RunContext(
+            self._budget, self._metered, self._coverage, log, playback, concurrency, self._observe
         )
         self._finalizer = Finalizer(body, self._coverage, answer_type)
         self._finalizer.looked_before = bool(earlier)
-        self._subcalls = SubCalls(
-            engine.sub_model,
+        self._child_calls = ChildCalls(
+            config.sub_model,
             body,
-            accounts=self._accounts,
-            settings=replace(engine.settings.child, concurrency=engine.limits.concurrency),
+            run_context=self._run_context,
+            settings=replace(config.settings.child, concurrency=config.limits.concurrency),
         )
-        self._sub_rlms = SubRLMs(
-            self._descend, self._subcalls, self._accounts, depth=self._depth, deepest=engine.limits.depth
+        self._sub_runs = SubRuns(
+            self._descend,
+            self._child_calls,
+            self._run_context,
+            depth=self._depth,
+            deepest=config.limits.depth,
         )
 
-    async def go(self) -> RunResult:
+    async def run(self) -> RunResult:
         """Direct first where that suits, then rounds."""
         try:
-            return await self._first_as_suits()
+            return await self._run_strategy()
         except asyncio.CancelledError:
-            self._engine.tell(RunEnded("cancelled", time.monotonic() - self._began))
+            self._config.tell(RunEnded("cancelled", time.monotonic() - self._began))
             await self._log.append("interrupted", {"stop_reason": "cancelled", **self._totals()})
             raise
         finally:
             await self._ranking.aclose()
 
-    async def go_in_job(self) -> RunResult:
+    async def run_as_part(self) -> RunResult:
         """As a part of a job, which writes down its end."""
         try:
-            return await self._first_as_suits()
+            return await self._run_strategy()
         finally:
             self._budget.close()
             await self._ranking.aclose()
 
-    async def _first_as_suits(self) -> RunResult:
-        if self._engine.first_strategy(self._body, self._earlier) == "direct":
+    async def _run_strategy(self) -> RunResult:
+        if self._config.first_strategy(self._body, self._earlier) == "direct":
             result = await self._direct()
             if result is not None:
                 return result
         return await self._recursive()
 
-    async def go_deeper(self) -> RunResult:
+    async def run_as_child(self) -> RunResult:
         """As a sub-RLM: rounds alone, and nothing told of its end but its result."""
         try:
             return await self._recursive()
@@ -160,7 +164,7 @@ class Run:
             self._budget.close()
             await self._ranking.aclose()
 
-    async def _descend(self, prompt: str, source: ChildSlice | None, name: str) -> Descent:
+    async def _descend(self, prompt: str, source: ChildSlice | None, name: str) -> SubRunResult:
         """Run a sub-RLM over a source in this body."""
         from rlm.journal import PartLog
 
@@ -170,19 +174,21 @@ class Run:
             # It counts as one child call; what it asks itself is counted apart.
             self._budget.settle(self._budget.reserve(tokens=0, cost_usd=0.0), tokens=0, cost_usd=0.0)
             await log.append("sub_rlm", {"depth": self._depth + 1, "prompt": prompt})
-        folder = self._bench.folder / f"sub-{name}-{time.monotonic_ns()}"
+        folder = self._resources.folder / f"sub-{name}-{time.monotonic_ns()}"
         inner = await self._source.part(source, folder)
         try:
             run = Run(
-                self._engine.below(self._observe),
+                self._config.below(self._observe),
                 prompt,
                 inner,
                 log,
-                replace(self._bench, kernels=self._engine.fresh_kernels(), kernel=None),
+                replace(self._resources, kernels=self._config.fresh_kernels(), kernel=None),
                 recording,
-                parent=Parent(self._accounts, CoverageAbove(self._coverage, inner.stretches), self._depth),
+                parent=Parent(
+                    self._run_context, ParentCoverage(self._coverage, inner.stretches), self._depth
+                ),
             )
-            result = await run.go_deeper()
+            result = await run.run_as_child()
         finally:
             inner.body.close()
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
@@ -191,19 +197,19 @@ class Run:
             for one in result.citations
             if one.verified and one.start is not None and one.end is not None
         ]
-        return Descent(result, tuple(inner.stretches.above(cited)), *run.tokens)
+        return SubRunResult(result, tuple(inner.stretches.above(cited)), *run.tokens)
 
     async def _direct(self) -> RunResult | None:
         """None when the run goes on as an RLM."""
-        self._engine.tell(RunStarted(self._log.run_id, "direct", self._engine.model.name))
+        self._config.tell(RunStarted(self._log.run_id, "direct", self._config.model.name))
         stop: Outcome
         try:
             answer = await answer_directly(
-                self._engine.model,
+                self._config.model,
                 self._task,
                 self._body,
-                accounts=self._accounts,
-                settings=self._engine.settings.direct,
+                run_context=self._run_context,
+                settings=self._config.settings.direct,
                 answer_type=self._answer_type,
                 earlier=self._earlier,
             )
@@ -214,7 +220,7 @@ class Run:
         else:
             if answer is not None:
                 return self._finished(Outcome(answer, "finalized"), "direct")
-            if self._engine.settings.strategy == "auto":
+            if self._config.settings.strategy == "auto":
                 abstained = "the direct answer abstained or its quotes did not stand: went on as an RLM"
                 self.warn(abstained)
                 await self._log.append("warning", {"message": abstained})
@@ -227,17 +233,17 @@ class Run:
         return self._finished(stop, "direct")
 
     async def _recursive(self) -> RunResult:
-        engine = self._engine
-        engine.tell(RunStarted(self._log.run_id, "rlm", engine.model.name))
+        config = self._config
+        config.tell(RunStarted(self._log.run_id, "rlm", config.model.name))
         handler = self._handler()
 
         def new_sandbox() -> Sandbox:
-            if self._bench.kernel is not None:
-                return self._bench.kernel.seat(
+            if self._resources.kernel is not None:
+                return self._resources.kernel.seat(
                     handler,
                     self._body.chars,
                     opened=self._kernel_opened,
-                    repeating=lambda questions: self._engine.tell(QuestionsRepeated(questions)),
+                    repeating=lambda questions: self._config.tell(QuestionsRepeated(questions)),
                     changed=self._past_changed,
                 )
             return JupyterSandbox(
@@ -245,34 +251,34 @@ class Run:
                 handler,
                 opened=self._kernel_opened,
                 seed=f"{self._log.run_id}:{self._depth}{self._log.within}",
-                kernels=self._bench.kernels,
+                kernels=self._resources.kernels,
                 window=self._source.window,
                 tools=self._tools,
             )
 
         driver = Driver(
-            engine.model,
+            config.model,
             self._task,
             new_sandbox=new_sandbox,
-            subcalls=self._subcalls,
+            child_calls=self._child_calls,
             finalizer=self._finalizer,
-            accounts=self._accounts,
-            settings=engine.settings.root,
-            summary_model=engine.summary_model,
+            run_context=self._run_context,
+            settings=config.settings.root,
+            summary_model=config.summary_model,
             rewind=self._rewind,
         )
         return self._finished(await driver.run(self._root_input()), "rlm")
 
-    def again(self) -> PastRun:
+    def again(self) -> ReplayedRun:
         """This run, which has ended, to be gone through in a kernel that a later one is given."""
         # What was refused is in the journal: everything else was accepted.
         self._finalizer.last_round = self._finalizer.looked_before = True
-        return PastRun(
+        return ReplayedRun(
             self._handler(),
             self._body.chars,
-            self._accounts,
-            self._engine.settings.root.contract,
-            self._engine.limits.cell_seconds,
+            self._run_context,
+            self._config.settings.root.contract,
+            self._config.limits.cell_seconds,
         )
 
     async def aclose(self) -> None:
@@ -281,22 +287,22 @@ class Run:
 
     def _handler(self) -> RunHandler:
         return RunHandler(
-            self._subcalls,
-            self._sub_rlms,
-            ToolCalls(self._engine.tools, self._accounts),
+            self._child_calls,
+            self._sub_runs,
+            ToolCalls(self._config.tools, self._run_context),
             self._finalizer,
             self._ranking,
-            self._accounts,
+            self._run_context,
         )
 
     @property
     def tokens(self) -> tuple[int, int]:
         """Of a sub-RLM: tokens in and out, those below it included."""
-        return self._caller.branch_tokens
+        return self._metered.branch_tokens
 
     def _rewind(self) -> None:
-        self._subcalls.rewind()
-        self._sub_rlms.rewind()
+        self._child_calls.rewind()
+        self._sub_runs.rewind()
 
     def _past_changed(self, question: int, rounds: list[int]) -> None:
         self.warn(
@@ -306,7 +312,7 @@ class Run:
 
     def _kernel_opened(self, isolation: IsolationReport) -> None:
         missing = "; ".join(f"{layer} ({reason})" for layer, reason in isolation.failed.items())
-        self._engine.tell(KernelOpened(isolation.level, missing))
+        self._config.tell(KernelOpened(isolation.level, missing))
         if isolation.level < 2:
             why = f": this machine refuses {missing}" if missing else ""
             held = "not isolated" if isolation.level == 0 else "only partly isolated"
@@ -316,9 +322,9 @@ class Run:
 
     def _root_input(self) -> RootInput:
         body = self._body
-        limits = self._engine.limits
-        settings, window = self._engine.settings.root, self._engine.model.window
-        child_tokens = self._engine.settings.child.prompt_tokens
+        limits = self._config.limits
+        settings, window = self._config.settings.root, self._config.model.window
+        child_tokens = self._config.settings.child.prompt_tokens
         return RootInput(
             task=self._task,
             helpers=tuple(HelperDoc(helper.call, helper.summary, helper.fields) for helper in HELPERS),
@@ -345,19 +351,19 @@ class Run:
             output_limit=settings.output_limit,
             contract=settings.contract,
             answer_schema=None if self._answer_type is None else self._answer_type.text,
-            model=self._engine.model.name,
+            model=self._config.model.name,
             budget=PromptBudget(window.context - min(settings.output_tokens, window.output)),
         )
 
     def _finished(self, outcome: Outcome, strategy: Strategy) -> RunResult:
         if not self._budget.cost_known and not self._depth:
-            unknown = [one.model for one in self._caller.usage() if one.cost_usd is None]
+            unknown = [one.model for one in self._metered.usage() if one.cost_usd is None]
             self.warn(
                 f"the price of {' and '.join(unknown) or 'a model'} is not known: the cost limit was not "
                 "held, the token limit was (rlm.toml takes prices of your own, also 0)"
             )
-        if self._from_below > _MOST_FROM_BELOW and not self._depth:
-            more = self._from_below - _MOST_FROM_BELOW
+        if self._from_below > _MAX_FROM_BELOW and not self._depth:
+            more = self._from_below - _MAX_FROM_BELOW
             self.warn(f"{more:,} more warnings of sub-RLMs: rlm show {self._log.run_id}")
         if outcome.answer is None and outcome.detail:
             self.warn(outcome.detail)
@@ -373,9 +379,9 @@ class Run:
             strategy=strategy,
             citations=() if answer is None else answer.citations,
             coverage=self._coverage.report(),
-            usage=self._caller.usage(),
+            usage=self._metered.usage(),
             rounds=self._budget.rounds,
-            sub_calls=self._subcalls.calls,
+            sub_calls=self._child_calls.calls,
             seconds=round(time.monotonic() - self._began, 3),
             warnings=tuple(self.warnings),
             variables=outcome.variables,
@@ -383,7 +389,7 @@ class Run:
             if answer is None or self._answer_type is None
             else self._answer_type.parsed(answer.value),
         )
-        self._engine.tell(RunEnded(result.stop_reason, result.seconds))
+        self._config.tell(RunEnded(result.stop_reason, result.seconds))
         return result
 
     async def log_result(self, result: RunResult) -> None:
@@ -400,14 +406,14 @@ class Run:
                 return
             if event.message.startswith(FROM_BELOW):
                 self._from_below += 1
-                if self._from_below > _MOST_FROM_BELOW:
+                if self._from_below > _MAX_FROM_BELOW:
                     return
             self.warnings.append(event.message)
-        self._engine.tell(event)
+        self._config.tell(event)
 
     def _totals(self) -> dict[str, Any]:
         return {
             "rounds": self._budget.rounds,
-            "sub_calls": self._subcalls.calls,
-            "cost_usd": self._caller.cost_usd,
+            "sub_calls": self._child_calls.calls,
+            "cost_usd": self._metered.cost_usd,
         }

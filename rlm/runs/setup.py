@@ -23,9 +23,9 @@ from rlm.models.preload import import_early
 from rlm.results import RunResult
 from rlm.retrieval import IndexCache, default_index_cache
 from rlm.retrieval.ranking import Ranking
-from rlm.runs.config import Engine
+from rlm.runs.config import RunConfig
 from rlm.runs.load_warnings import pruned
-from rlm.runs.resources import Bench
+from rlm.runs.resources import RunResources
 from rlm.sandbox.context.writer import ContextFile
 from rlm.sandbox.host.kernel_process import KernelSource
 from rlm.sandbox.host.pool import KernelPool
@@ -35,39 +35,41 @@ if TYPE_CHECKING:
     from rlm.journal import Journal
 
 __all__ = [
-    "Opened",
-    "bench_for",
+    "JobResources",
     "facts_of",
     "load_input",
     "make_room",
     "open_journal",
+    "resources_for",
     "type_of",
-    "without_its_end",
+    "with_journal_failure",
 ]
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class JobResources:
     """What a job stands on: who answers within what, its input, the journal, a folder; kernels that it shares
     with others, if it does."""
 
-    engine: Engine
+    config: RunConfig
     loaded: Loaded
     journal: Journal
     workspace: Workspace
     kernels: KernelPool | None = None
 
 
-async def load_input(engine: Engine, sources: Sequence[str | Path | Source], workspace: Workspace) -> Loaded:
+async def load_input(
+    config: RunConfig, sources: Sequence[str | Path | Source], workspace: Workspace
+) -> Loaded:
     """The sources as one body, and whoever watches is told; meanwhile what a first call needs is imported.
     Raises DocumentError and UsageError."""
     began = time.monotonic()
-    import_early((engine.model, engine.sub_model, engine.summary_model))
-    cache = default_cache(os.environ) if engine.settings.document_cache else None
+    import_early((config.model, config.sub_model, config.summary_model))
+    cache = default_cache(os.environ) if config.settings.document_cache else None
     loaded = await workspace.load(sources, cache=cache)
     context = loaded.context
     seconds = time.monotonic() - began
-    engine.tell(ContextLoaded(context.chars, len(context.documents), len(loaded.skipped), seconds))
+    config.tell(ContextLoaded(context.chars, len(context.documents), len(loaded.skipped), seconds))
     return loaded
 
 
@@ -93,23 +95,23 @@ async def make_room(journal: Journal, settings: Settings) -> list[str]:
     return [pruned(removed, settings.store_mb)] if removed else []
 
 
-def without_its_end(result: RunResult, error: JournalError) -> RunResult:
+def with_journal_failure(result: RunResult, error: JournalError) -> RunResult:
     """The result of a run whose last entry, or whose journal's closing, failed: the one thing for which a
     broken journal is forgiven, for the answer is there and paid for. Before that a run must not go on
     unrecorded."""
     return replace(result, warnings=(*result.warnings, f"the end of this run is not kept: {error}"))
 
 
-def bench_for(engine: Engine, workspace: Workspace, kernels: KernelSource) -> Bench:
+def resources_for(config: RunConfig, workspace: Workspace, kernels: KernelSource) -> RunResources:
     """What runs of this engine work with, in that workspace."""
     # Where the user's cache folder is not to be used, or can't be, the index lives as long as the run.
     own = IndexCache(workspace.folder / "index")
-    kept = (IndexCache(default_index_cache(os.environ)),) if engine.settings.document_cache else ()
-    return Bench(workspace.folder, kernels, lambda body: Ranking(body, engine.tell, (*kept, own)))
+    kept = (IndexCache(default_index_cache(os.environ)),) if config.settings.document_cache else ()
+    return RunResources(workspace.folder, kernels, lambda body: Ranking(body, config.tell, (*kept, own)))
 
 
 def facts_of(
-    engine: Engine,
+    config: RunConfig,
     context: ContextFile,
     sources: Sequence[Mapping[str, Any]],
     warnings: Sequence[str],
@@ -117,7 +119,7 @@ def facts_of(
 ) -> dict[str, Any]:
     """What the journal keeps of how a run began."""
     return {
-        **engine.facts(),
+        **config.facts(),
         "context_sha256": context.sha256,
         "context_chars": context.chars,
         "documents": len(context.documents),

@@ -27,10 +27,10 @@ from rlm.sandbox.types import (
     ToolCall,
 )
 
-__all__ = ["Again", "PastQuestion", "Seat", "SessionKernel"]
+__all__ = ["KernelLease", "PastQuestion", "ReplayableRun", "SharedKernel"]
 
 
-class Again(Protocol):
+class ReplayableRun(Protocol):
     """An earlier question, ready to be gone through in a new kernel. `chars` is how much of the body there
     was; the handler answers its cells from the journal."""
 
@@ -45,11 +45,11 @@ class Again(Protocol):
         cells did not come out as before."""
 
 
-PastQuestion = Callable[[], AbstractAsyncContextManager[Again]]
+PastQuestion = Callable[[], AbstractAsyncContextManager[ReplayableRun]]
 """Makes one anew, each time it is to be gone through."""
 
 
-class SessionKernel:
+class SharedKernel:
     """The kernel over `context`, which may be set to a grown one. `past` are the questions it has to know,
     oldest first. `seed` is what its random numbers begin with."""
 
@@ -61,7 +61,7 @@ class SessionKernel:
         self.seed = seed
         self._kernels = kernels
         self._tools = tools
-        self._switch = _Switch()
+        self._switch = HandlerProxy()
         self._sandbox: JupyterSandbox | None = None
         self._of: ContextFile | None = None
 
@@ -73,11 +73,11 @@ class SessionKernel:
         opened: Callable[[IsolationReport], None],
         repeating: Callable[[int], None],
         changed: Callable[[int, list[int]], None],
-    ) -> Seat:
+    ) -> KernelLease:
         """The kernel for one question over the first `chars` characters, as a sandbox. `repeating` is
         told how many earlier questions are gone through in a new kernel, `changed` the number of one, and
         rounds of it that did not come out as before."""
-        return Seat(self, handler, chars, opened, repeating, changed)
+        return KernelLease(self, handler, chars, opened, repeating, changed)
 
     async def close(self) -> None:
         """End the kernel. The next question that needs one has it built anew."""
@@ -86,7 +86,7 @@ class SessionKernel:
             sandbox, self._sandbox = self._sandbox, None
             await sandbox.close()
 
-    async def take(self, seat: Seat) -> JupyterSandbox:
+    async def acquire(self, seat: KernelLease) -> JupyterSandbox:
         """The kernel, for the question of `seat`. Where this raises, the kernel is to be closed."""
         if self._sandbox is None or not self._sandbox.alive or self._of is not self.context:
             await self.close()
@@ -103,7 +103,7 @@ class SessionKernel:
         if self._sandbox is not None and self._sandbox.alive:
             await self._sandbox.begin(0)
 
-    async def _build(self, seat: Seat) -> None:
+    async def _build(self, seat: KernelLease) -> None:
         sandbox = self._sandbox = JupyterSandbox(
             self.context,
             self._switch,
@@ -130,12 +130,12 @@ class SessionKernel:
                 seat.changed(number, changed)
 
 
-class Seat:
+class KernelLease:
     """Implements Sandbox for one question. Closing it leaves the kernel open."""
 
     def __init__(
         self,
-        kernel: SessionKernel,
+        kernel: SharedKernel,
         handler: KernelHandler,
         chars: int,
         opened: Callable[[IsolationReport], None],
@@ -153,7 +153,7 @@ class Seat:
     async def open(self) -> None:
         async with AsyncExitStack() as undo:
             undo.push_async_callback(self._kernel.close)
-            self._sandbox = await self._kernel.take(self)
+            self._sandbox = await self._kernel.acquire(self)
             undo.pop_all()
 
     async def execute(self, code: str, *, round: int, timeout: float) -> CellResult:
@@ -169,7 +169,7 @@ class Seat:
         await self._kernel.leave()
 
 
-class _Switch:
+class HandlerProxy:
     """Hands what the kernel asks to the question that is being asked. Implements KernelHandler."""
 
     handler: KernelHandler | None = None

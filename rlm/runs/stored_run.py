@@ -15,16 +15,16 @@ from rlm.documents.workspace import Workspace
 from rlm.errors import DocumentError, JournalError, UsageError
 from rlm.models.catalog.overrides import ModelFacts
 from rlm.playback.recording import Recording
-from rlm.results import GO_ON, RunResult
+from rlm.results import RESUMABLE, RunResult
 from rlm.sandbox.context.writer import ContextFile
 from rlm.sandbox.in_kernel.body.body import Body
 from rlm.sandbox.types import KernelLimits
 from rlm.settings import ChildSettings, DirectSettings, Limits, RootSettings, Settings
 
 if TYPE_CHECKING:
-    from rlm.journal import Event, Journal
+    from rlm.journal import Journal, JournalEvent
 
-__all__ = ["LeftRun", "input_to_keep", "limits_of", "settings_of", "source_facts"]
+__all__ = ["StoredRun", "input_to_keep", "limits_of", "settings_of", "source_facts"]
 
 _MB = 1 << 20
 KEPT_FROM_PATHS = 16 * _MB
@@ -36,18 +36,18 @@ _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
-class LeftRun:
+class StoredRun:
     """A run as the journal has it. `facts` are its settings; `result` is None unless it has ended for good:
     one that only its provider failed can be gone on with."""
 
     run_id: str
     task: str
     facts: Mapping[str, Any]
-    events: tuple[Event, ...]
+    events: tuple[JournalEvent, ...]
     result: RunResult | None
 
     @classmethod
-    async def read(cls, journal: Journal, run: str, *, job: str | None = None) -> LeftRun:
+    async def read(cls, journal: Journal, run: str, *, job: str | None = None) -> StoredRun:
         """The run whose name is or starts with `run`; `job` is the kind of job that it must be. Raises
         JournalError."""
         name = await journal.resolve(run)
@@ -98,7 +98,7 @@ class LeftRun:
         Raises UsageError when that is not to be had any more, or is not what it was."""
         folder = workspace.folder / "kept"
         if await journal.restore_input(self.run_id, folder):
-            return Loaded(await asyncio.to_thread(_opened, folder))
+            return Loaded(await asyncio.to_thread(_job_resources, folder))
         sources: Sequence[Mapping[str, Any]] = self.facts["sources"]
         lost = [source["name"] for source in sources if "path" not in source]
         if lost and not given:
@@ -177,13 +177,13 @@ def _source(facts: Mapping[str, Any]) -> Source:
     return PathSource(Path(facts["path"]), tuple(facts["exclude"]))
 
 
-def _opened(folder: Path) -> ContextFile:
+def _job_resources(folder: Path) -> ContextFile:
     with Body.open(folder) as body:
         return ContextFile(folder, body.chars, body.bytes, body.lines, body.sha256, body.documents)
 
 
-def _result(events: Sequence[Event]) -> RunResult | None:
-    if not events or events[-1].kind != "finished" or events[-1].data["stop_reason"] in GO_ON:
+def _result(events: Sequence[JournalEvent]) -> RunResult | None:
+    if not events or events[-1].kind != "finished" or events[-1].data["stop_reason"] in RESUMABLE:
         return None
     data = dict(events[-1].data)
     data.pop("cost_usd", None)

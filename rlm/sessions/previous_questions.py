@@ -10,17 +10,17 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Self
 
-from rlm.children.run_input import SubContext
+from rlm.children.run_input import RunInput
 from rlm.children.tools import Toolbox
 from rlm.errors import JournalError, UsageError
 from rlm.models.base import ModelWindow
-from rlm.playback.replay_only_model import SilentModel
+from rlm.playback.replay_only_model import ReplayOnlyModel
 from rlm.prompts import EarlierQuestion
-from rlm.runs.config import Engine
-from rlm.runs.resources import Bench
+from rlm.runs.config import RunConfig
+from rlm.runs.resources import RunResources
 from rlm.runs.run import Run
-from rlm.runs.shared_kernel import Again, PastQuestion, SessionKernel
-from rlm.runs.stored_run import LeftRun, limits_of, settings_of
+from rlm.runs.shared_kernel import PastQuestion, ReplayableRun, SharedKernel
+from rlm.runs.stored_run import StoredRun, limits_of, settings_of
 from rlm.sandbox.in_kernel.body.body import Body
 from rlm.sandbox.types import Span
 
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from rlm.journal import Journal
     from rlm.sandbox.context.writer import ContextFile
 
-__all__ = ["Earlier", "before", "kernel_after", "past_question", "variables_of"]
+__all__ = ["PreviousQuestion", "before", "kernel_after", "past_question", "variables_of"]
 
 
 @dataclass(frozen=True, slots=True)
-class Earlier:
+class PreviousQuestion:
     """A question of the past, by the name of its run. `variables` are what its cells made, by name."""
 
     run_id: str
@@ -40,7 +40,7 @@ class Earlier:
     variables: Mapping[str, str]
 
     @classmethod
-    def of(cls, left: LeftRun) -> Self:
+    def of(cls, left: StoredRun) -> Self:
         """Raises UsageError for a run that has not ended."""
         last = left.events[-1] if left.events else None
         if last is None or last.kind != "finished":
@@ -59,13 +59,13 @@ class Earlier:
         return cls(left.run_id, EarlierQuestion(left.task, text), variables)
 
 
-async def before(journal: Journal, left: LeftRun) -> tuple[LeftRun, ...]:
+async def before(journal: Journal, left: StoredRun) -> tuple[StoredRun, ...]:
     """The runs that `left` goes on from, oldest first. Raises UsageError when one is not there any more."""
-    found: list[LeftRun] = []
+    found: list[StoredRun] = []
     one = left
     while (name := one.facts.get("after")) is not None:
         try:
-            one = await LeftRun.read(journal, name)
+            one = await StoredRun.read(journal, name)
         except JournalError as error:
             raise UsageError(
                 f"run {left.run_id} goes on from run {name}, which is not in the journal any more: ask anew"
@@ -75,31 +75,31 @@ async def before(journal: Journal, left: LeftRun) -> tuple[LeftRun, ...]:
 
 
 def past_question(
-    read: Callable[[], Awaitable[LeftRun]],
+    read: Callable[[], Awaitable[StoredRun]],
     journal: Journal,
-    engine: Engine,
+    config: RunConfig,
     context: Callable[[], tuple[ContextFile, Body]],
-    bench: Bench,
+    resources: RunResources,
 ) -> PastQuestion:
     """What a session's kernel needs of an earlier question: its cells are run over what there was of the
     context, and are told what they were told. No model is asked and no tool is run."""
 
     @asynccontextmanager
-    async def again() -> AsyncIterator[Again]:
-        from rlm.journal import PastLog
+    async def again() -> AsyncIterator[ReplayableRun]:
+        from rlm.journal import ReadOnlyLog
 
         left = await read()
         file, body = context()
         chars = left.facts["context_chars"]
-        source = SubContext(file, body)
+        source = RunInput(file, body)
         if chars != body.chars:
-            source = SubContext(file, body.window(0, chars), Span(0, chars))
+            source = RunInput(file, body.window(0, chars), Span(0, chars))
         run = Run(
-            _silent(engine, left),
+            _silent(config, left),
             left.task,
             source,
-            PastLog(journal, left.run_id, left.events),
-            replace(bench, kernel=None),
+            ReadOnlyLog(journal, left.run_id, left.events),
+            replace(resources, kernel=None),
             left.recording(),
             answer_type=left.answer_type,
         )
@@ -114,44 +114,44 @@ def past_question(
 
 
 def kernel_after(
-    earlier: Sequence[LeftRun],
+    earlier: Sequence[StoredRun],
     journal: Journal,
-    engine: Engine,
+    config: RunConfig,
     context: ContextFile,
     body: Body,
-    bench: Bench,
-) -> SessionKernel:
+    resources: RunResources,
+) -> SharedKernel:
     """The kernel of a run that goes on from these, oldest first."""
 
-    async def known(left: LeftRun) -> LeftRun:
+    async def known(left: StoredRun) -> StoredRun:
         return left
 
-    kernel = SessionKernel(context, bench.kernels, seed=f"{earlier[0].run_id}:0", tools=engine.tools.docs)
+    kernel = SharedKernel(context, resources.kernels, seed=f"{earlier[0].run_id}:0", tools=config.tools.docs)
     kernel.past = [
-        past_question(partial(known, left), journal, engine, lambda: (context, body), bench)
+        past_question(partial(known, left), journal, config, lambda: (context, body), resources)
         for left in earlier
     ]
     return kernel
 
 
-def _silent(engine: Engine, left: LeftRun) -> Engine:
+def _silent(config: RunConfig, left: StoredRun) -> RunConfig:
     """The engine of a run that is gone through again."""
     root, child = (
-        SilentModel(left.run_id, left.facts[kind], ModelWindow(**left.facts["windows"][kind]))
+        ReplayOnlyModel(left.run_id, left.facts[kind], ModelWindow(**left.facts["windows"][kind]))
         for kind in ("model", "sub_model")
     )
-    return Engine(
+    return RunConfig(
         root,
         child,
         child,
         limits_of(left.facts),
-        settings_of(engine.settings, left.facts),
+        settings_of(config.settings, left.facts),
         lambda _: None,
         Toolbox().as_recorded(left.facts.get("tools", ())),
     )
 
 
-def variables_of(earlier: Sequence[Earlier]) -> tuple[str, ...]:
+def variables_of(earlier: Sequence[PreviousQuestion]) -> tuple[str, ...]:
     """What the kernel holds of them: `name: type, size`."""
     known: dict[str, str] = {}
     for one in earlier:

@@ -13,21 +13,29 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from rlm.answers.answer_type import AnswerType
-from rlm.children.run_input import SubContext
+from rlm.children.run_input import RunInput
 from rlm.documents import Loaded, Source
 from rlm.documents.workspace import Workspace
 from rlm.errors import DocumentError, JournalError, UsageError
 from rlm.results import RunResult
-from rlm.runs.config import Engine
+from rlm.runs.config import RunConfig
 from rlm.runs.load_warnings import warnings_of
-from rlm.runs.resources import Bench
+from rlm.runs.resources import RunResources
 from rlm.runs.run import Run
-from rlm.runs.setup import bench_for, facts_of, load_input, make_room, open_journal, type_of, without_its_end
-from rlm.runs.shared_kernel import SessionKernel
-from rlm.runs.stored_run import LeftRun, input_to_keep, source_facts
+from rlm.runs.setup import (
+    facts_of,
+    load_input,
+    make_room,
+    open_journal,
+    resources_for,
+    type_of,
+    with_journal_failure,
+)
+from rlm.runs.shared_kernel import SharedKernel
+from rlm.runs.stored_run import StoredRun, input_to_keep, source_facts
 from rlm.sandbox.context.writer import ContextFile, ContextFileWriter
 from rlm.sandbox.in_kernel.body.body import Body
-from rlm.sessions.previous_questions import Earlier, before, past_question, variables_of
+from rlm.sessions.previous_questions import PreviousQuestion, before, past_question, variables_of
 
 if TYPE_CHECKING:
     from rlm.journal import Journal
@@ -43,19 +51,19 @@ class Session:
     """
 
     def __init__(
-        self, engine: Callable[[], Engine], sources: Sequence[str | Path | Source], after: str | None
+        self, config: Callable[[], RunConfig], sources: Sequence[str | Path | Source], after: str | None
     ) -> None:
-        self._new_engine = engine
+        self._new_engine = config
         self._given = list(sources)
         self._after = after
         self._stack: AsyncExitStack | None = None
         self._pending: list[str | Path | Source] = []
-        self._earlier: list[Earlier] = []
+        self._earlier: list[PreviousQuestion] = []
         self._asking = False
         self._workspace: Workspace
         self._journal: Journal
-        self._bench: Bench
-        self._kernel: SessionKernel
+        self._resources: RunResources
+        self._kernel: SharedKernel
         self._context: ContextFile
         self._body: Body
         self._sources: list[dict[str, Any]]
@@ -99,62 +107,62 @@ class Session:
             raise UsageError("the session answers one question at a time: await the one before")
         self._asking = True
         try:
-            engine = self._new_engine()
-            answer_type = type_of(task, schema, engine.model)
+            config = self._new_engine()
+            answer_type = type_of(task, schema, config.model)
             await self._grow()
-            return await self._ask(engine, task, answer_type)
+            return await self._ask(config, task, answer_type)
         finally:
             self._asking = False
 
     async def _open(self, stack: AsyncExitStack) -> None:
-        engine = self._new_engine()
+        config = self._new_engine()
         self._workspace = stack.enter_context(Workspace())
-        self._journal = await stack.enter_async_context(open_journal(engine.settings))
-        removed = await make_room(self._journal, engine.settings)
-        loaded = await (self._load(engine) if self._after is None else self._load_again(engine, self._after))
+        self._journal = await stack.enter_async_context(open_journal(config.settings))
+        removed = await make_room(self._journal, config.settings)
+        loaded = await (self._load(config) if self._after is None else self._load_again(config, self._after))
         self._warnings += removed
         self._context, self._body = loaded.context, loaded.context.open()
         stack.callback(self._close_body)
-        kernels = engine.kernels()
+        kernels = config.kernels()
         stack.push_async_callback(kernels.close)
-        self._bench = bench_for(engine, self._workspace, kernels)
-        self._kernel = SessionKernel(self._context, kernels, tools=engine.tools.docs)
+        self._resources = resources_for(config, self._workspace, kernels)
+        self._kernel = SharedKernel(self._context, kernels, tools=config.tools.docs)
         stack.push_async_callback(self._kernel.close)
         for one in self._earlier:
-            self._remember(engine, one)
+            self._remember(config, one)
 
-    async def _load(self, engine: Engine) -> Loaded:
-        loaded = await load_input(engine, self._given, self._workspace)
+    async def _load(self, config: RunConfig) -> Loaded:
+        loaded = await load_input(config, self._given, self._workspace)
         self._sources = source_facts(self._given)
         self._warnings = warnings_of(loaded)
         return loaded
 
-    async def _load_again(self, engine: Engine, after: str) -> Loaded:
+    async def _load_again(self, config: RunConfig, after: str) -> Loaded:
         """The context of a run, and what is known of it and of those it went on from."""
-        left = await LeftRun.read(self._journal, after)
+        left = await StoredRun.read(self._journal, after)
         runs = (*await before(self._journal, left), left)
         for one in runs:
-            lost = engine.tools.as_recorded(one.facts.get("tools", ())).missing
+            lost = config.tools.as_recorded(one.facts.get("tools", ())).missing
             if lost:
                 raise UsageError(
                     f"run {one.run_id} had tools that are not here as they were: {', '.join(lost)}; go on "
                     "from it in Python, with RLM(…, tools=[…]).session(after=…)"
                 )
-        self._earlier = [Earlier.of(one) for one in runs]
+        self._earlier = [PreviousQuestion.of(one) for one in runs]
         self._sources = list(left.facts["sources"])
         self._warnings = list(left.facts["warnings"])
         for source in self._given:
             self.append(source)
         return await left.load(self._journal, self._workspace)
 
-    async def _ask(self, engine: Engine, task: str, answer_type: AnswerType | None) -> RunResult:
+    async def _ask(self, config: RunConfig, task: str, answer_type: AnswerType | None) -> RunResult:
         from rlm.journal import new_run_id
 
         run_id = new_run_id()
         first = self._earlier[0].run_id if self._earlier else run_id
         self._kernel.seed = f"{first}:0"
         facts = {
-            **facts_of(engine, self._context, self._sources, self._warnings, answer_type),
+            **facts_of(config, self._context, self._sources, self._warnings, answer_type),
             "session": first,
             "after": self._earlier[-1].run_id if self._earlier else None,
         }
@@ -167,36 +175,36 @@ class Session:
             try:
                 async with self._journal.run(run_id, task, facts, input=kept) as log:
                     run = Run(
-                        engine,
+                        config,
                         task,
-                        SubContext(self._context, self._body),
+                        RunInput(self._context, self._body),
                         log,
-                        replace(self._bench, kernel=self._kernel),
+                        replace(self._resources, kernel=self._kernel),
                         answer_type=answer_type,
                         warnings=self._warnings,
                         earlier=[one.told for one in self._earlier],
                         variables=variables_of(self._earlier),
                     )
-                    result = await run.go()
+                    result = await run.run()
                     await run.log_result(result)
-                one = Earlier.of(await LeftRun.read(self._journal, run_id))
+                one = PreviousQuestion.of(await StoredRun.read(self._journal, run_id))
             except JournalError as error:
                 if result is None:
                     raise
-                return without_its_end(result, error)
+                return with_journal_failure(result, error)
             undo.pop_all()
         self._earlier.append(one)
-        self._remember(engine, one)
+        self._remember(config, one)
         return result
 
-    def _remember(self, engine: Engine, one: Earlier) -> None:
+    def _remember(self, config: RunConfig, one: PreviousQuestion) -> None:
         self._kernel.past.append(
             past_question(
-                lambda: LeftRun.read(self._journal, one.run_id),
+                lambda: StoredRun.read(self._journal, one.run_id),
                 self._journal,
-                engine,
+                config,
                 lambda: (self._context, self._body),
-                self._bench,
+                self._resources,
             )
         )
 

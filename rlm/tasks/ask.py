@@ -29,10 +29,10 @@ NOT_IN_DOCUMENTS = "Not in the documents: they do not hold the answer to this qu
 _NEAREST = "What comes nearest:"
 _SAID = "not in the documents"
 """How the root is told to begin an answer that there is none."""
-_MOST_CHOICES = len(string.ascii_uppercase)
+_MAX_CHOICES = len(string.ascii_uppercase)
 _NAMES_A_LOST_ONE = 4
 """Of so many names in a question one may be missing from the extracts."""
-_MOST_CAPITALS = 0.6
+_MAX_CAPITALS = 0.6
 _CALENDAR = frozenset(name.casefold() for name in (*month_name[1:], *day_name))
 _POSSESSIVE = re.compile(r"['’]s?$")
 _NAME = re.compile(r"(?<=\s)[A-Z][\w’'-]+")
@@ -71,8 +71,8 @@ async def ask(
     `B: the text of the choice`; `schema` as in `RLM.run`. Raises UsageError, and what `RLM.run` raises."""
     if choices and schema is not None:
         raise UsageError("choices and a schema do not go together: leave one of them out")
-    if choices and not 2 <= len(choices) <= _MOST_CHOICES:
-        raise UsageError(f"{len(choices)} choices: give 2 to {_MOST_CHOICES}")
+    if choices and not 2 <= len(choices) <= _MAX_CHOICES:
+        raise UsageError(f"{len(choices)} choices: give 2 to {_MAX_CHOICES}")
     if not question.strip():
         raise UsageError("the question is empty: say what is to be answered")
     if is_extractive(rlm.model):
@@ -131,7 +131,7 @@ def _names(question: str) -> list[str]:
     """What the question calls by name: words with a capital within a sentence, identifiers, numbers, quoted
     phrases. Days and months are none, nor is a capital where nearly every word has one."""
     capitals = _NAME.findall(question)
-    if len(capitals) > _MOST_CAPITALS * len(question.split()):
+    if len(capitals) > _MAX_CAPITALS * len(question.split()):
         capitals = []
     named = [_POSSESSIVE.sub("", name) for name in (*peculiar(question), *capitals)]
     return sorted({name for name in named if name.casefold() not in _CALENDAR})

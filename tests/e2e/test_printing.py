@@ -82,7 +82,7 @@ def told(monkeypatch):
         monkeypatch.setattr("sys.stderr", stderr)
         with Progress(quiet=False, seconds=60) as progress:
             for event in taken:
-                progress.take(event)
+                progress.on_event(event)
         return stderr.getvalue().splitlines()
 
     return lines

@@ -127,7 +127,7 @@ async def test_the_trace_holds_every_event_in_order(rlm, tmp_path) -> None:
     """surface.md: --trace FILE."""
     path = tmp_path / "trace.jsonl"
     with TraceFile(path) as file:
-        result = await RLM(rlm.model, settings=rlm.settings, observe=file.take).run("What?", SECRET)
+        result = await RLM(rlm.model, settings=rlm.settings, observe=file.on_event).run("What?", SECRET)
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     names = [line["event"] for line in lines]
     assert names[:2] == ["ContextLoaded", "RunStarted"]
@@ -143,8 +143,8 @@ def test_no_key_is_in_the_trace(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-planted-0123456789")
     path = tmp_path / "trace.jsonl"
     with TraceFile(path) as file:
-        file.take(CellStarted(1, "key = 'sk-planted-0123456789'"))
-        file.take(Warned("refused: sk-planted-0123456789"))
+        file.on_event(CellStarted(1, "key = 'sk-planted-0123456789'"))
+        file.on_event(Warned("refused: sk-planted-0123456789"))
     text = path.read_text()
     assert "planted" not in text
     assert "key = '[redacted]'" in text

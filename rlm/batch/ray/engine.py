@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import parse_qs, urlsplit
 
-from rlm.batch import Failure, Job, Outcome, RunModels
+from rlm.batch import BatchJob, BatchOutcome, Failure, RunModels
 from rlm.batch.ray.worker import FATAL, NOT_HERE, Worker
 from rlm.errors import ConfigurationError, DocumentError, UsageError
 from rlm.settings import Limits, Settings
@@ -47,7 +47,7 @@ class _Place:
     actor: Any
     jobs: int = 0
     there: bool = False
-    kept: Job | None = None
+    kept: BatchJob | None = None
 
 
 @contextmanager
@@ -163,7 +163,7 @@ class RayEngine:
         self._changed = asyncio.Condition()
         self._opening: set[asyncio.Task[None]] = set()
 
-    async def run(self, job: Job) -> Outcome:
+    async def run(self, job: BatchJob) -> BatchOutcome:
         """What came of it, on whichever node. A job that ends every worker it has, at last one of its own, is
         given up. Raises what would fail every other job as well, and UsageError when no worker is left."""
         job = replace(job, task=job.task.seen_from(self._folder))
@@ -171,7 +171,7 @@ class RayEngine:
             alone = losses >= _TOGETHER
             place = await self._take(job, alone=alone)
             try:
-                outcome: Outcome = await place.actor.run.remote(job)
+                outcome: BatchOutcome = await place.actor.run.remote(job)
             except self._ray.exceptions.RayTaskError:
                 raise  # an error in our own code: another node would meet it too
             except self._ray.exceptions.RayError:
@@ -183,10 +183,10 @@ class RayEngine:
         why = (
             f"each of the {losses + 1} workers that it was given to was lost, {_ALONE} of them with it alone"
         )
-        return Outcome(None, Failure("WorkerLost", f"{why}: it may take more memory than a node has"))
+        return BatchOutcome(None, Failure("WorkerLost", f"{why}: it may take more memory than a node has"))
 
     @staticmethod
-    def _judged(outcome: Outcome, job: Job) -> Outcome:
+    def _judged(outcome: BatchOutcome, job: BatchJob) -> BatchOutcome:
         """The outcome, if it says something of this job alone. Raises what it says of all others."""
         failure = outcome.failure
         if failure is None:
@@ -195,7 +195,7 @@ class RayEngine:
             try:
                 job.task.sources()
             except DocumentError as error:
-                return Outcome(None, Failure("DocumentError", str(error)))
+                return BatchOutcome(None, Failure("DocumentError", str(error)))
             raise ConfigurationError(
                 f"{failure.message}: paths must name the same files on every node; share their folder, or "
                 "put texts into the tasks"
@@ -204,7 +204,7 @@ class RayEngine:
             raise FATAL[failure.type](failure.message)
         return outcome
 
-    async def _take(self, job: Job, *, alone: bool) -> _Place:
+    async def _take(self, job: BatchJob, *, alone: bool) -> _Place:
         """The worker with the fewest jobs of those that have room for one; or one that has none, and gets no
         other."""
         place: _Place | None = None
@@ -229,7 +229,7 @@ class RayEngine:
             if not taken and place is not None and place.kept is job:
                 place.kept = None
 
-    def _choose(self, job: Job, *, alone: bool) -> _Place | None:
+    def _choose(self, job: BatchJob, *, alone: bool) -> _Place | None:
         """A worker for one more job; to be waited for, and kept from others, if the job is to be alone."""
         free = [place for place in self._places if place.there and place.kept is None]
         if not alone:

@@ -7,7 +7,7 @@ import logging
 import socket
 from contextlib import AsyncExitStack
 
-from rlm.batch import Failure, Job, LocalEngine, Outcome, RunModels
+from rlm.batch import BatchJob, BatchOutcome, Failure, LocalEngine, RunModels
 from rlm.errors import ConfigurationError, DocumentError, JournalError
 from rlm.sandbox.errors import SandboxRefused
 from rlm.settings import Limits, Settings
@@ -33,7 +33,7 @@ class Worker:
         self._stack = AsyncExitStack()
         self._engine: LocalEngine | None = None
         self._entering = asyncio.Lock()
-        self._running: set[asyncio.Task[Outcome]] = set()
+        self._running: set[asyncio.Task[BatchOutcome]] = set()
         logging.getLogger("rlm").addHandler(logging.NullHandler())
 
     async def ready(self, version: str) -> Failure | None:
@@ -49,7 +49,7 @@ class Worker:
             return Failure(type(error).__name__, f"{error} (on node {socket.gethostname()})")
         return None
 
-    async def run(self, job: Job) -> Outcome:
+    async def run(self, job: BatchJob) -> BatchOutcome:
         """What came of a job."""
         task = asyncio.ensure_future(self._run(job))
         self._running.add(task)
@@ -65,15 +65,15 @@ class Worker:
         await asyncio.gather(*self._running, return_exceptions=True)
         await self._stack.aclose()
 
-    async def _run(self, job: Job) -> Outcome:
+    async def _run(self, job: BatchJob) -> BatchOutcome:
         try:
             engine = await self._entered()
             job.task.sources()
             return await engine.run(job)
         except DocumentError as error:
-            return Outcome(None, Failure(NOT_HERE, f"{error} (on node {socket.gethostname()})"))
+            return BatchOutcome(None, Failure(NOT_HERE, f"{error} (on node {socket.gethostname()})"))
         except tuple(FATAL.values()) as error:
-            return Outcome(None, Failure(type(error).__name__, str(error)))
+            return BatchOutcome(None, Failure(type(error).__name__, str(error)))
 
     async def _entered(self) -> LocalEngine:
         async with self._entering:

@@ -138,11 +138,11 @@ def _check(paths: Sequence[str], continued: str | None, *, dry_run: bool, choice
 
 def _with_models_of(run: str, given: RunOptions) -> RunOptions:
     """The options for a question that goes on from a run: its models where none is given."""
-    from rlm.runs.stored_run import LeftRun
+    from rlm.runs.stored_run import StoredRun
 
     if given.model is not None:
         return given
-    facts = with_journal(given.store, lambda journal: LeftRun.read(journal, run)).facts
+    facts = with_journal(given.store, lambda journal: StoredRun.read(journal, run)).facts
     return replace(
         given,
         model=facts["model"],

@@ -83,7 +83,7 @@ def batch(
     given: RunOptions,
 ) -> None:
     """Run many tasks, and write one line for each, whatever happens in between."""
-    from rlm.batch import Batch, LocalEngine, Purse, ResultsFile, RunModels, TasksFile, unfinished_costs
+    from rlm.batch import Batch, BatchBudget, LocalEngine, ResultsFile, RunModels, TasksFile, unfinished_costs
     from rlm.cli.console.batch_progress import BatchDisplay, summary_table
     from rlm.journal import default_store, new_run_id
     from rlm.trace import TraceFile
@@ -99,9 +99,9 @@ def batch(
     with ExitStack() as stack:
         file = stack.enter_context(TasksFile.open(tasks, skip_bad=skip_bad))
         display = stack.enter_context(BatchDisplay(quiet=given.quiet, budget=budget))
-        observers: list[Observer] = [display.take]
+        observers: list[Observer] = [display.on_event]
         if given.trace is not None:
-            observers.append(stack.enter_context(TraceFile(given.trace)).take)
+            observers.append(stack.enter_context(TraceFile(given.trace)).on_event)
         rlm = models.rlm(limits, settings, observers)
         floor = _floor(rlm, budget)
         if given.dry_run:
@@ -128,8 +128,8 @@ def batch(
             if budget is not None and not results.is_new:
                 before = run_interruptible(unfinished_costs(journal, results.batch))
             spent = results.summary.cost_usd + sum(before.values())
-            purse = Purse(budget, slots=chosen.slots, floor=floor, spent=spent)
-            work = Batch(file, results, limits=limits, purse=purse, told=display.line, before=before)
+            ledger = BatchBudget(budget, slots=chosen.slots, floor=floor, spent=spent)
+            work = Batch(file, results, limits=limits, budget=ledger, told=display.line, before=before)
             summary = run_interruptible(_run(work, chosen))
         except KeyboardInterrupt:
             display.close()

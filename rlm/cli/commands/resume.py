@@ -18,7 +18,7 @@ from rlm.cli.store import RunArgument, StoreOption, with_journal
 if TYPE_CHECKING:
     from rlm.journal import Journal
     from rlm.results import RunResult
-    from rlm.runs.stored_run import LeftRun
+    from rlm.runs.stored_run import StoredRun
     from rlm.runtime import RLM
     from rlm.tasks.comparison.table import Comparison
     from rlm.tasks.research.research import Research
@@ -66,7 +66,7 @@ def resume(
             sub_model=left.facts["sub_model"],
             summary_model=left.facts["summary_model"],
             settings=settings,
-            observe=progress.take,
+            observe=progress.on_event,
         )
         try:
             found = run_interruptible(_resumed(rlm, left.run_id, job))
@@ -101,10 +101,10 @@ def replay(
     from rlm.cli.console.progress import Progress
     from rlm.journal import default_store
     from rlm.replay import replay as replayed
-    from rlm.runs.stored_run import LeftRun
+    from rlm.runs.stored_run import StoredRun
     from rlm.settings import Settings
 
-    left = with_journal(store, lambda journal: LeftRun.read(journal, run))
+    left = with_journal(store, lambda journal: StoredRun.read(journal, run))
     settings = Settings(sandbox=_level(sandbox, left))
     with Progress(quiet=quiet, seconds=left.facts["limits"]["seconds"]) as progress:
         again = run_interruptible(
@@ -112,7 +112,7 @@ def replay(
                 left.run_id,
                 store=store or default_store(os.environ),
                 settings=settings,
-                observe=progress.take,
+                observe=progress.on_event,
             )
         )
     if not again.equal:
@@ -122,20 +122,20 @@ def replay(
     leave_with(again.result, as_json=as_json, quiet=quiet)
 
 
-def _level(option: SandboxOption, left: LeftRun) -> int | Literal["auto"]:
+def _level(option: SandboxOption, left: StoredRun) -> int | Literal["auto"]:
     from rlm.models.base import EXTRACTIVE
 
     return allowed_level(option, model_written=left.facts["model"] != EXTRACTIVE)
 
 
-async def _resumable(journal: Journal, run: str) -> tuple[LeftRun, str | None]:
+async def _resumable(journal: Journal, run: str) -> tuple[StoredRun, str | None]:
     """The run, and which kind of job it is, of those that are gone on with."""
-    from rlm.runs.stored_run import LeftRun
+    from rlm.runs.stored_run import StoredRun
 
     name = await journal.resolve(run)
     kind = (await journal.get(name)).settings.get("job")
     job = kind if kind in _JOBS else None
-    return await LeftRun.read(journal, name, job=job), job
+    return await StoredRun.read(journal, name, job=job), job
 
 
 async def _resumed(rlm: RLM, run_id: str, job: str | None) -> RunResult | Research | Comparison:

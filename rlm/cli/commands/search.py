@@ -126,7 +126,7 @@ class _Watch:
     def reading(self, name: str, size: int) -> None:
         self._say(f"reading: {size / 1e6:,.0f} MB")
 
-    def take(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         from rlm.cli.console.render_result import share
         from rlm.events import Indexing
 
@@ -155,7 +155,7 @@ async def _packs(
         kept = [IndexCache(default_index_cache(os.environ))] if cached else []
         with loaded.context.open() as body:
             ranking = Ranking(
-                body, watch.take, [*kept, IndexCache(workspace.folder / "index")], engine=engine
+                body, watch.on_event, [*kept, IndexCache(workspace.folder / "index")], engine=engine
             )
             try:
                 packs = await ranking.packs(query, **options)

@@ -14,7 +14,7 @@ from rlm.cli.console.render_result import json_bytes, printable
 from rlm.cli.store import RunArgument, StoreOption, with_journal
 
 if TYPE_CHECKING:
-    from rlm.journal import Event, Journal
+    from rlm.journal import Journal, JournalEvent
 
 __all__ = ["export", "show"]
 
@@ -74,18 +74,18 @@ def _private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-async def _events(journal: Journal, run: str) -> tuple[Event, ...]:
+async def _events(journal: Journal, run: str) -> tuple[JournalEvent, ...]:
     return await journal.events(await journal.resolve(run))
 
 
-def _within(event: Event, text: str) -> str:
+def _within(event: JournalEvent, text: str) -> str:
     """What happened in a sub-RLM stands further in, one step a depth."""
     names = event.data.get("within", "")
     steps = names.count("/") + 1 if names else 0
     return "\n".join("  | " * steps + line for line in text.splitlines()) if steps else text
 
 
-def _told(event: Event) -> str:
+def _told(event: JournalEvent) -> str:
     data = event.data
     match event.kind:
         case "run_started":

@@ -68,7 +68,7 @@ class BatchDisplay:
         if not self._quiet:
             self._print(text, "dim")
 
-    def take(self, event: events.Event) -> None:
+    def on_event(self, event: events.Event) -> None:
         """An event of any run."""
         if isinstance(event, events.KernelOpened) and event.level < 2 and not self._warned:
             self._warned = True

@@ -50,7 +50,7 @@ class Progress:
         if live is not None:
             live.close()
 
-    def take(self, event: events.Event) -> None:
+    def on_event(self, event: events.Event) -> None:
         """One event. Never raises on what a document or a model may have put into it."""
         match event:
             case events.ContextLoaded():

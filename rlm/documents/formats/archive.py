@@ -10,9 +10,9 @@ from rlm.documents.formats.piece import Unreadable
 
 __all__ = ["Archive"]
 
-_MOST_BYTES = 512 << 20
-_MOST_MEMBERS = 20_000
-_MOST_RATIO = 200
+_MAX_BYTES = 512 << 20
+_MAX_MEMBERS = 20_000
+_MAX_RATIO = 200
 _SMALL = 32 << 20
 """Bytes up to which an archive may unpack to whatever its ratio is: empty pages pack well."""
 
@@ -37,9 +37,9 @@ class Archive:
         members = self._zip.infolist()
         total = sum(member.file_size for member in members)
         if (
-            len(members) > _MOST_MEMBERS
-            or total > _MOST_BYTES
-            or (total > _SMALL and total > _MOST_RATIO * size)
+            len(members) > _MAX_MEMBERS
+            or total > _MAX_BYTES
+            or (total > _SMALL and total > _MAX_RATIO * size)
         ):
             raise Unreadable(
                 f"{what} that would unpack to {total / 2**20:,.0f} MB in {len(members):,} parts"

@@ -21,8 +21,8 @@ _MEMORY = 2 << 30
 _CPU_SECONDS = 300
 _SILENCE_SECONDS = 60.0
 _TICK_SECONDS = 0.1
-_LEAST_TEXT = 64 << 20
-_MOST_GROWTH = 200
+_MIN_TEXT = 64 << 20
+_MAX_GROWTH = 200
 
 
 class Converter:
@@ -44,7 +44,7 @@ class Converter:
     def pieces(self, file: int, size: int, kind: str, tick: Callable[[], None]) -> Iterator[Piece]:
         """The pieces of the document open at descriptor `file`, the last one Ended. `tick` is called every
         0.1 s of waiting, and may raise. Raises Unreadable, perhaps after some pieces have been given."""
-        room = max(_LEAST_TEXT, _MOST_GROWTH * size)
+        room = max(_MIN_TEXT, _MAX_GROWTH * size)
         finished = False
         try:
             channel = self._started()
@@ -58,7 +58,7 @@ class Converter:
                     room -= len(piece.text)
                     if room < 0:
                         raise Unreadable(
-                            f"{_article(kind)} that grows beyond {_MOST_GROWTH} times its size (a bomb?)",
+                            f"{_article(kind)} that grows beyond {_MAX_GROWTH} times its size (a bomb?)",
                             "save it as text yourself if you trust it",
                         )
                 finished = isinstance(piece, Ended)

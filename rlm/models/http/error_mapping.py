@@ -1,7 +1,7 @@
 """What went wrong with one attempt, told without anything of the provider's exception.
 
 An SDK's exception holds the request, and the request holds the key. So an attempt that failed is turned
-into a `Failure`, plain data, at the edge; the ModelError made of it has no cause and no context.
+into a `AttemptFailure`, plain data, at the edge; the ModelError made of it has no cause and no context.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rlm.models.base import TokenUsage
 from rlm.models.http.endpoint import Endpoint
 from rlm.models.options import RetryReason
 
-__all__ = ["Failure", "FailureTeller"]
+__all__ = ["AttemptFailure", "ErrorMapper"]
 
 _DETAIL_CHARS = 200
 _SECRETS = re.compile(r"(?i)\b(?:bearer\s+|(?:sk|key|pk)[-_])[\w.\-*]{8,}")
@@ -66,7 +66,7 @@ _NO_RETRY_KINDS = {"insufficient_quota", "billing_error"}
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class AttemptFailure:
     """One failed attempt. `reason` is None when another would fail the same way. `retry_after` is what the
     provider asked for, in seconds; `spent` is what it will charge for a reply that broke off."""
 
@@ -83,7 +83,7 @@ class Failure:
         return self.error(f"{self.what}{tried}; {self.remedy}", spent=spent)
 
 
-class FailureTeller:
+class ErrorMapper:
     """Puts what happened to `name` at `endpoint` into words: one line, the remedy last, the key nowhere."""
 
     def __init__(self, name: str, model: str, endpoint: Endpoint, proxy: str | None = None) -> None:
@@ -96,11 +96,11 @@ class FailureTeller:
 
     def status(
         self, status: int, *, kinds: tuple[str, ...] = (), detail: str = "", headers: Mapping[str, str]
-    ) -> Failure:
+    ) -> AttemptFailure:
         """For an HTTP status that is not success. `kinds` are the error's type and code in the body."""
         reason = _REASONS.get(status) or ("server_error" if status >= 500 else None)
         if reason is not None and not _NO_RETRY_KINDS.intersection(kinds):
-            return Failure(
+            return AttemptFailure(
                 ModelUnavailable,
                 f"{self._name}: {self._endpoint.address} {_WHAT[reason]} ({status}){self._quoted(detail)}",
                 "try again later, or with fewer calls at a time",
@@ -108,21 +108,21 @@ class FailureTeller:
                 _retry_after(headers),
             )
         if 300 <= status < 400:
-            return Failure(
+            return AttemptFailure(
                 ModelRejected,
                 f"{self._name}: {self._endpoint.base_url} redirects ({status})",
                 "set the base URL to where the API really is",
             )
         return self._rejected(status, kinds, detail)
 
-    def in_stream(self, kinds: tuple[str, ...], detail: str) -> Failure:
+    def in_stream(self, kinds: tuple[str, ...], detail: str) -> AttemptFailure:
         """For an error event within a stream. One of no known kind counts as the server's own: the
         request had been accepted."""
         known = [_STATUS_OF_KIND[kind] for kind in kinds if kind in _STATUS_OF_KIND]
         known += [int(kind) for kind in kinds if kind.isdigit() and 400 <= int(kind) < 600]
         return self.status(known[0] if known else 500, kinds=kinds, detail=detail, headers={})
 
-    def transport(self, error: BaseException) -> Failure:
+    def transport(self, error: BaseException) -> AttemptFailure:
         """For an exception of the HTTP library, or one that the SDK wrapped around it."""
         import httpx2
 
@@ -134,37 +134,37 @@ class FailureTeller:
             if isinstance(link, httpx2.TimeoutException):
                 return self._again("timeout", f"{self._endpoint.address} fell silent")
             if isinstance(link, httpx2.UnsupportedProtocol | httpx2.LocalProtocolError):
-                return Failure(
+                return AttemptFailure(
                     ModelRejected,
                     f"{self._name}: no valid HTTP request can be made for {self._endpoint.base_url}",
                     f"check the base URL and {self._endpoint.key_variable}",
                 )
         return self.dropped()
 
-    def dropped(self) -> Failure:
+    def dropped(self) -> AttemptFailure:
         """For a connection that closed, or a stream that ended, before the reply was whole."""
         return self._again("dropped", f"{self._endpoint.address} ended the reply before it was whole")
 
-    def garbled(self, error: Exception) -> Failure:
+    def garbled(self, error: Exception) -> AttemptFailure:
         """For bytes that the SDK could not make sense of."""
         kind = type(error).__name__
-        return Failure(
+        return AttemptFailure(
             ModelProtocolError,
             f"{self._name}: {self._endpoint.address} sent what its protocol does not allow ({kind})",
             "check that the base URL is that of this provider's API",
             "garbled",
         )
 
-    def not_a_stream(self, content_type: str) -> Failure:
+    def not_a_stream(self, content_type: str) -> AttemptFailure:
         """For a success that is not a stream of events: most often a web page."""
-        return Failure(
+        return AttemptFailure(
             ModelProtocolError,
             f"{self._name}: {self._endpoint.base_url} answers with {self._clean(content_type)!r}, "
             "not with a stream of events",
             f"check the base URL{self._v1_hint()}",
         )
 
-    def _rejected(self, status: int, kinds: tuple[str, ...], detail: str) -> Failure:
+    def _rejected(self, status: int, kinds: tuple[str, ...], detail: str) -> AttemptFailure:
         variable = self._endpoint.key_variable
         quoted = self._quoted(detail)
         if status == 401 and self._keyless:
@@ -189,14 +189,14 @@ class FailureTeller:
         else:
             what = f"{self._endpoint.address} refuses the request ({status}){quoted}"
             remedy = "correct what it names, or choose another model"
-        return Failure(ModelRejected, f"{self._name}: {what}", remedy)
+        return AttemptFailure(ModelRejected, f"{self._name}: {what}", remedy)
 
-    def _again(self, reason: RetryReason, what: str) -> Failure:
-        return Failure(
+    def _again(self, reason: RetryReason, what: str) -> AttemptFailure:
+        return AttemptFailure(
             ModelUnavailable, f"{self._name}: {what}", "check the network and the provider's status", reason
         )
 
-    def _unreachable(self, chain: list[BaseException]) -> Failure:
+    def _unreachable(self, chain: list[BaseException]) -> AttemptFailure:
         address = self._endpoint.address
         if any(isinstance(link, gaierror) for link in chain):
             what = f"the host of {address} is not known"
@@ -208,10 +208,10 @@ class FailureTeller:
             remedy = "start the server there, or correct the base URL"
         else:
             remedy = "check the base URL and the network" + (", and the proxy" if self._proxied else "")
-        return Failure(ModelUnavailable, f"{self._name}: {what}", remedy, "unreachable")
+        return AttemptFailure(ModelUnavailable, f"{self._name}: {what}", remedy, "unreachable")
 
-    def _certificate(self) -> Failure:
-        return Failure(
+    def _certificate(self) -> AttemptFailure:
+        return AttemptFailure(
             ModelUnavailable,
             f"{self._name}: the certificate of {self._endpoint.address} is not trusted",
             "set ca_file to the PEM file of the authority that signed it",

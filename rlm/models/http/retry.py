@@ -9,7 +9,7 @@ from dataclasses import replace
 from tenacity import AsyncRetrying, RetryCallState, retry_if_result, wait_random_exponential
 
 from rlm.models.base import Reply, TokenUsage
-from rlm.models.http.error_mapping import Failure
+from rlm.models.http.error_mapping import AttemptFailure
 from rlm.models.http.rate_limit import Limiter
 from rlm.models.options import OnRetry, RetryPolicy
 
@@ -17,7 +17,7 @@ __all__ = ["with_retries"]
 
 
 async def with_retries(
-    attempt: Callable[[], Awaitable[Reply | Failure]],
+    attempt: Callable[[], Awaitable[Reply | AttemptFailure]],
     policy: RetryPolicy,
     *,
     limiter: Limiter,
@@ -50,7 +50,7 @@ async def with_retries(
         if on_retry is not None and reason is not None:
             on_retry(state.attempt_number, state.upcoming_sleep, reason)
 
-    async def once() -> Reply | Failure:
+    async def once() -> Reply | AttemptFailure:
         nonlocal queued, spent
         asked = time.monotonic()
         async with limiter.slot() as slot_began:
@@ -70,30 +70,32 @@ async def with_retries(
         return result  # as nearly all are: to be ready for the others takes as long as the rest of it
     failed = [result]
 
-    async def again() -> Reply | Failure:
+    async def again() -> Reply | AttemptFailure:
         return failed.pop() if failed else await once()
 
     retrying = AsyncRetrying(
-        retry=retry_if_result(lambda result: isinstance(result, Failure) and result.reason is not None),
+        retry=retry_if_result(
+            lambda result: isinstance(result, AttemptFailure) and result.reason is not None
+        ),
         wait=wait,
         stop=stop,
         before_sleep=tell,
         retry_error_callback=_failure,
     )
     result = await retrying(again)
-    if isinstance(result, Failure):
+    if isinstance(result, AttemptFailure):
         attempts = int(retrying.statistics.get("attempt_number", 1))
         raise result.final(attempts, time.monotonic() - began, spent or None)
     return result
 
 
-def _failure(state: RetryCallState) -> Failure:
+def _failure(state: RetryCallState) -> AttemptFailure:
     assert state.outcome is not None
     result = state.outcome.result()
-    assert isinstance(result, Failure)
+    assert isinstance(result, AttemptFailure)
     return result
 
 
-def _asked_for(failure: Failure, policy: RetryPolicy) -> float:
+def _asked_for(failure: AttemptFailure, policy: RetryPolicy) -> float:
     """Seconds of the provider's Retry-After, as far as the policy follows it."""
     return min(failure.retry_after or 0.0, policy.retry_after_cap)

@@ -15,7 +15,7 @@ from rlm.models.options import ModelOptions
 if TYPE_CHECKING:
     import httpx2
 
-__all__ = ["ClientUser", "SdkClient", "SharedClient", "SharedClients", "import_sdk"]
+__all__ = ["ClientLease", "ClientPool", "SdkClient", "SharedClient", "import_sdk"]
 
 
 class SdkClient(Protocol):
@@ -56,7 +56,7 @@ _Key = tuple[Endpoint, float, float, str | None, str | None]
 _Loop = asyncio.AbstractEventLoop
 
 
-class SharedClients:
+class ClientPool:
     """The clients of one SDK, named by its module; `make` gives one that stands on an HTTP client, requests
     go to `path`.
 
@@ -108,11 +108,11 @@ class SharedClients:
                 await shared.client.close()
 
 
-class ClientUser:
+class ClientLease:
     """One model's use of a shared client. Raises ConfigurationError for a proxy or certificate file that the
     first call would fail on."""
 
-    def __init__(self, clients: SharedClients, endpoint: Endpoint, options: ModelOptions) -> None:
+    def __init__(self, clients: ClientPool, endpoint: Endpoint, options: ModelOptions) -> None:
         check_route(endpoint, options)
         self._clients = clients
         self._endpoint = endpoint

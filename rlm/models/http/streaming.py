@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rlm.models.base import Reply, TokenUsage
-from rlm.models.http.error_mapping import Failure, FailureTeller
+from rlm.models.http.error_mapping import AttemptFailure, ErrorMapper
 from rlm.models.http.shared_clients import SharedClient
 from rlm.models.http.sse import EventDecoder
 from rlm.models.http.wire_messages import field
@@ -18,17 +18,17 @@ from rlm.models.http.wire_messages import field
 if TYPE_CHECKING:
     import httpx2
 
-__all__ = ["Gathering", "exchange"]
+__all__ = ["StreamAccumulator", "stream_completion"]
 
 _END = b"[DONE]"
 _END_SECONDS = 1.0
 """How long a server that has said all may take to end its answer: then its connection can be used again."""
 
 
-class Gathering(Protocol):
+class StreamAccumulator(Protocol):
     """What the events of one stream add up to. `take` is total, whatever a server calls an event."""
 
-    def take(self, event: object) -> bool:
+    def add(self, event: object) -> bool:
         """Whether it was the last."""
 
     def take_whole(self, answer: object) -> bool:
@@ -42,13 +42,13 @@ class Gathering(Protocol):
         """What the provider will charge for it so far, as far as that is known."""
 
 
-async def exchange(
-    shared: SharedClient, body: dict[str, Any], gathering: Gathering, tell: FailureTeller
-) -> Reply | Failure:
+async def stream_completion(
+    shared: SharedClient, body: dict[str, Any], gathering: StreamAccumulator, tell: ErrorMapper
+) -> Reply | AttemptFailure:
     """Send `body` and gather the answer."""
     import httpx2
 
-    failure: Failure | None
+    failure: AttemptFailure | None
     try:
         async with aclosing(await shared.post(body)) as response:
             failure = await _read(response, gathering, tell)
@@ -65,7 +65,9 @@ async def exchange(
     return reply or replace(failure or tell.dropped(), spent=gathering.spent)
 
 
-async def _read(response: httpx2.Response, gathering: Gathering, tell: FailureTeller) -> Failure | None:
+async def _read(
+    response: httpx2.Response, gathering: StreamAccumulator, tell: ErrorMapper
+) -> AttemptFailure | None:
     content_type = response.headers.get("content-type", "")
     if "event-stream" not in content_type:
         whole = "json" in content_type and gathering.take_whole(_json(await response.aread()))
@@ -77,7 +79,7 @@ async def _read(response: httpx2.Response, gathering: Gathering, tell: FailureTe
             event = None if data == _END else json.loads(data.decode())
             if field(event, "error"):
                 return tell.in_stream(*_complaint(event))
-            if data == _END or gathering.take(event):
+            if data == _END or gathering.add(event):
                 await _drain(chunks)
                 return None
     return None

@@ -15,7 +15,7 @@ from rlm.models.base import ModelWindow, Reply, Request, TokenUsage
 from rlm.models.cache_key import call_key
 
 if TYPE_CHECKING:
-    from rlm.journal import Event
+    from rlm.journal import JournalEvent
 
 __all__ = ["ReplayModel"]
 
@@ -25,7 +25,7 @@ class ReplayModel:
     of a sub-RLM by how it begins, too; every other call by the reply to the very same prompt. It plays root
     and children, and costs nothing."""
 
-    def __init__(self, name: str, facts: Mapping[str, Any], events: Sequence[Event]) -> None:
+    def __init__(self, name: str, facts: Mapping[str, Any], events: Sequence[JournalEvent]) -> None:
         self._name = name
         self._facts = facts
         self._replies: dict[str, deque[Reply]] = {}

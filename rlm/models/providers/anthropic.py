@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 from rlm.models.base import FinishReason, Message, ModelWindow, Reply, Request, TokenUsage
 from rlm.models.catalog.windows import window_of
 from rlm.models.http.endpoint import Endpoint
-from rlm.models.http.error_mapping import FailureTeller
+from rlm.models.http.error_mapping import ErrorMapper
 from rlm.models.http.proxy import proxy_to
 from rlm.models.http.rate_limit import limiter_of
 from rlm.models.http.retry import with_retries
-from rlm.models.http.shared_clients import ClientUser, SharedClients
-from rlm.models.http.streaming import exchange
+from rlm.models.http.shared_clients import ClientLease, ClientPool
+from rlm.models.http.streaming import stream_completion
 from rlm.models.http.wire_messages import cache_borders, encodable, field
 from rlm.models.options import ModelOptions
 
@@ -47,7 +47,7 @@ def _make(endpoint: Endpoint, http: httpx2.AsyncClient) -> AsyncAnthropic:
     )
 
 
-_clients = SharedClients("anthropic", "/v1/messages", _make)
+_clients = ClientPool("anthropic", "/v1/messages", _make)
 
 
 class AnthropicModel:
@@ -64,8 +64,8 @@ class AnthropicModel:
         self._model = model
         self._name = name or f"anthropic:{model}"
         self._endpoint = endpoint
-        self._user = ClientUser(_clients, endpoint, self._options)
-        self._tell = FailureTeller(self._name, model, endpoint, proxy_to(endpoint, self._options))
+        self._user = ClientLease(_clients, endpoint, self._options)
+        self._tell = ErrorMapper(self._name, model, endpoint, proxy_to(endpoint, self._options))
 
     def __repr__(self) -> str:
         return f"AnthropicModel({self._name!r})"
@@ -83,7 +83,7 @@ class AnthropicModel:
         body = _body(self._model, request)
         shared = await self._user.get()
         return await with_retries(
-            lambda: exchange(shared, body, _Gathered(), self._tell),
+            lambda: stream_completion(shared, body, _Gathered(), self._tell),
             self._options.retry,
             limiter=limiter_of(self._endpoint, self._options.concurrency),
             reached=lambda: shared.reached,
@@ -122,7 +122,7 @@ class _Gathered:
             cache_write_tokens=written,
         )
 
-    def take(self, event: object) -> bool:
+    def add(self, event: object) -> bool:
         kind = field(event, "type")
         if kind == "message_start":
             self._note(field(field(event, "message"), "usage"))

@@ -9,12 +9,12 @@ from urllib.parse import urlsplit
 from rlm.models.base import FinishReason, ModelWindow, Reply, Request, TokenUsage
 from rlm.models.catalog.windows import window_of
 from rlm.models.http.endpoint import Endpoint
-from rlm.models.http.error_mapping import FailureTeller
+from rlm.models.http.error_mapping import ErrorMapper
 from rlm.models.http.proxy import proxy_to
 from rlm.models.http.rate_limit import limiter_of
 from rlm.models.http.retry import with_retries
-from rlm.models.http.shared_clients import ClientUser, SharedClients
-from rlm.models.http.streaming import exchange
+from rlm.models.http.shared_clients import ClientLease, ClientPool
+from rlm.models.http.streaming import stream_completion
 from rlm.models.http.wire_messages import alternating, encodable, field
 from rlm.models.options import ModelOptions
 
@@ -55,7 +55,7 @@ def _without_ambient_headers(endpoint: Endpoint) -> dict[str, Any]:
     return ours | {"Authorization": f"Bearer {endpoint.key}"}
 
 
-_clients = SharedClients("openai", "/chat/completions", _make)
+_clients = ClientPool("openai", "/chat/completions", _make)
 
 
 class OpenAIModel:
@@ -72,8 +72,8 @@ class OpenAIModel:
         self._model = model
         self._name = name or f"openai:{model}"
         self._endpoint = endpoint
-        self._user = ClientUser(_clients, endpoint, self._options)
-        self._tell = FailureTeller(self._name, model, endpoint, proxy_to(endpoint, self._options))
+        self._user = ClientLease(_clients, endpoint, self._options)
+        self._tell = ErrorMapper(self._name, model, endpoint, proxy_to(endpoint, self._options))
         # OpenAI refuses the old name for its newer models; other servers know no other.
         host = urlsplit(endpoint.base_url).hostname or ""
         ours = host == "openai.com" or host.endswith((".openai.com", ".openai.azure.com"))
@@ -96,7 +96,7 @@ class OpenAIModel:
         body = self._body(request)
         shared = await self._user.get()
         return await with_retries(
-            lambda: exchange(shared, body, _Gathered(body), self._tell),
+            lambda: stream_completion(shared, body, _Gathered(body), self._tell),
             self._options.retry,
             limiter=limiter_of(self._endpoint, self._options.concurrency),
             reached=lambda: shared.reached,
@@ -147,7 +147,7 @@ class _Gathered:
             return TokenUsage()
         return _estimated(self._body, "".join(self._text + self._refusal), "".join(self._reasoning))
 
-    def take(self, event: object) -> bool:
+    def add(self, event: object) -> bool:
         self._began = True
         usage = field(event, "usage")
         if usage is not None:
@@ -167,7 +167,7 @@ class _Gathered:
         """Some servers ignore that a stream was asked for, and send the whole completion as JSON."""
         if not isinstance(field(answer, "choices"), list):
             return False
-        self.take(answer)
+        self.add(answer)
         return True
 
 

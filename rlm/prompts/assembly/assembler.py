@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import Any
 
 from rlm.prompts.assembly.budget import Budget
-from rlm.prompts.assembly.derived_sections import Followers
+from rlm.prompts.assembly.derived_sections import DerivedSections
 from rlm.prompts.assembly.measure import Measure
 from rlm.prompts.assembly.policy import Never
 from rlm.prompts.assembly.render import (
@@ -28,7 +28,7 @@ from rlm.prompts.assembly.render import (
 )
 from rlm.prompts.assembly.report import Decision, Report, Totals
 from rlm.prompts.assembly.section import Citation, Section, faults_of, stability_rank
-from rlm.prompts.assembly.section_fitter import Fitting
+from rlm.prompts.assembly.section_fitter import SectionFitter
 from rlm.prompts.errors import BudgetExceeded, SectionError
 
 __all__ = ["AssembledPrompt", "assemble"]
@@ -139,13 +139,14 @@ class _Assembly:
             return sum(self.measure.count(message.content) for message in messages)
         return self.measure.count(text)
 
-    def fittings(self) -> dict[str, Fitting]:
+    def fittings(self) -> dict[str, SectionFitter]:
         """The sections before anything is done to them, by id."""
         return {
-            section.id: Fitting(section, self.measure, self.sizes[section.id]) for section in self.ordered
+            section.id: SectionFitter(section, self.measure, self.sizes[section.id])
+            for section in self.ordered
         }
 
-    def fill(self, cut: int) -> list[Fitting]:
+    def fill(self, cut: int) -> list[SectionFitter]:
         """Fit every section, leaving `cut` of what is allowed free; in the order of rendering."""
         fittings = self.fittings()
         queue = sorted(
@@ -163,19 +164,21 @@ class _Assembly:
             for section in self.ordered
             if section.pool is not None and (bound := self.budget.cap(section.pool)) is not None
         }
-        nobody = Followers((), (), self.measure, 0)
+        nobody = DerivedSections((), (), self.measure, 0)
         used = 0
         for fitting in queue:
             section = fitting.section
             derived = [part for part in self.derived if part.derived and part.derived.of == section.id]
-            followers = Followers(derived, section.items, self.measure, self.joiner) if derived else nobody
+            followers = (
+                DerivedSections(derived, section.items, self.measure, self.joiner) if derived else nobody
+            )
             if not fitting.empty:
                 kept_free[section.required] -= floors[section.id]
                 left = room - used - kept_free[section.required] - self.joiner
                 used += self._fitted(fitting, left, pools, followers, fittings)
             for part in followers.sections():
                 sizes = self.measure.each([item.text for item in part.items])
-                follower = fittings[part.id] = Fitting(part, self.measure, sizes)
+                follower = fittings[part.id] = SectionFitter(part, self.measure, sizes)
                 left = room - used - kept_free[section.required] - self.joiner
                 if not follower.empty:
                     used += self._fitted(follower, left, pools, nobody, fittings)
@@ -183,11 +186,11 @@ class _Assembly:
 
     def _fitted(
         self,
-        fitting: Fitting,
+        fitting: SectionFitter,
         left: int,
         pools: dict[str, int],
-        followers: Followers,
-        fittings: dict[str, Fitting],
+        followers: DerivedSections,
+        fittings: dict[str, SectionFitter],
     ) -> int:
         """What the section takes, with its joiner, once it is fitted into what is left."""
         section = fitting.section
@@ -228,7 +231,7 @@ class _Assembly:
         ]
         return sum(former != latter for former, latter in pairwise(roles))
 
-    def _floor(self, fitting: Fitting) -> int:
+    def _floor(self, fitting: SectionFitter) -> int:
         """What is kept free for a section while those before it are filled."""
         section = fitting.section
         if section.required and all(isinstance(step, Never) for step in section.ladder):
@@ -239,7 +242,7 @@ class _Assembly:
             kept = 0
         return kept + self.joiner if kept else 0
 
-    def too_large(self, fittings: Iterable[Fitting]) -> BudgetExceeded:
+    def too_large(self, fittings: Iterable[SectionFitter]) -> BudgetExceeded:
         """The error that names what is required and does not fit."""
         costs = {
             fitting.section.id: fitting.whole
@@ -252,7 +255,7 @@ class _Assembly:
         return BudgetExceeded(needed, self.budget.allowed, largest, self.remedy)
 
 
-def _rendered(fitting: Fitting) -> RenderedSection:
+def _rendered(fitting: SectionFitter) -> RenderedSection:
     section = fitting.section
     texts = fitting.texts()
     text = section.prefix + section.separator.join(texts) + section.suffix if texts else ""
@@ -261,7 +264,7 @@ def _rendered(fitting: Fitting) -> RenderedSection:
 
 def _report(
     ordered: Sequence[Section],
-    fittings: Sequence[Fitting],
+    fittings: Sequence[SectionFitter],
     rendered: Sequence[RenderedSection],
     budget: Budget,
     tokens: int,

@@ -8,10 +8,10 @@ from dataclasses import replace
 from rlm.prompts.assembly.measure import Measure
 from rlm.prompts.assembly.section import Derived, Item, Section
 
-__all__ = ["Followers"]
+__all__ = ["DerivedSections"]
 
 
-class Followers:
+class DerivedSections:
     """Knows what the derived sections take with the items that have entered, and with one more.
 
     Items go by their place among `items`.

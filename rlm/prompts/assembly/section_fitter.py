@@ -6,7 +6,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Sequence
 
-from rlm.prompts.assembly.derived_sections import Followers
+from rlm.prompts.assembly.derived_sections import DerivedSections
 from rlm.prompts.assembly.measure import Measure
 from rlm.prompts.assembly.policy import (
     Compress,
@@ -23,12 +23,12 @@ from rlm.prompts.assembly.report import Decision, DecisionStatus
 from rlm.prompts.assembly.section import Citation, Item, Section
 from rlm.prompts.assembly.trim import trim_text
 
-__all__ = ["Fitting"]
+__all__ = ["SectionFitter"]
 
 _FITS: tuple[DecisionStatus, str] = ("included", "fits")
 
 
-class Fitting:
+class SectionFitter:
     """A section being fitted. After `fit`, `texts` and `decisions` say what became of it.
 
     `cost` is what it takes now, 0 when nothing is left: items, separators and frame, each measured alone.
@@ -105,7 +105,7 @@ class Fitting:
             self._out(place, reason)
         self.cost = 0
 
-    def fit(self, room: int, followers: Followers) -> bool:
+    def fit(self, room: int, followers: DerivedSections) -> bool:
         """Bring the section, and what is derived from it, within `room` as its policy allows; False when
         that can't be done.
 
@@ -179,7 +179,7 @@ class Fitting:
             return [] if self._texts[place] is None else [place]
         return [member for member in self._groups[place] if self._texts[member] is not None]
 
-    def _enter(self, room: int, step: StopFirst | Skip | Gate, followers: Followers) -> None:
+    def _enter(self, room: int, step: StopFirst | Skip | Gate, followers: DerivedSections) -> None:
         everything = self.cost if self._kept() else 0
         if not isinstance(step, Gate) and everything <= room:
             kept = self._kept() if followers else []
@@ -192,7 +192,7 @@ class Fitting:
         else:
             self._skip(room, step.tokens if isinstance(step, Gate) else -math.inf, followers)
 
-    def _stop_first(self, room: int, followers: Followers) -> None:
+    def _stop_first(self, room: int, followers: DerivedSections) -> None:
         left = room - self._frame + self._separator
         ranked = [unit for place in self._ranked() if (unit := self._unit(place))]
         units: list[list[int]] = []
@@ -219,7 +219,7 @@ class Fitting:
                 self._out(place, reason)
             reason = "one before it did not fit"
 
-    def _skip(self, room: int, gate: float, followers: Followers) -> None:
+    def _skip(self, room: int, gate: float, followers: DerivedSections) -> None:
         left = room - self._frame + self._separator
         tokens, separator, sizes, texts = self._measure.tokens, self._separator, self._sizes, self._texts
         closed = reason = ""

@@ -10,7 +10,7 @@ from rlm.prompts.history.compaction import (
     drive_async,
 )
 from rlm.prompts.history.cues import HEADINGS
-from rlm.prompts.history.extract import Extraction, Telling, extract
+from rlm.prompts.history.extract import Extraction, SalientSentence, extract
 from rlm.prompts.history.message import Message
 from rlm.prompts.history.summary import BREAK, SUMMARY_PROMPT, Folding, Summary, chunks, summarizing
 
@@ -23,10 +23,10 @@ __all__ = [
     "Extraction",
     "Folding",
     "Message",
+    "SalientSentence",
     "Summarizer",
     "Summary",
     "SummaryCache",
-    "Telling",
     "chunks",
     "compact_history",
     "compact_history_async",

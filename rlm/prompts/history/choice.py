@@ -8,10 +8,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
-__all__ = ["Candidate", "Choice", "work_in"]
+__all__ = ["Candidate", "SentenceSelector", "work_in"]
 
 _ALIKE = 0.7  # share of words two sentences have in common when one of them says it all
-_LEAST_COST = 8  # tokens: what is shorter is not taken for being short
+_MIN_COST = 8  # tokens: what is shorter is not taken for being short
 _SUBJECT_OF_TALK, _SUBJECT_OF_WORK = 30.0, 6.0
 _STRONG = 4.5  # the score of what can't be missed in work, …
 _WORK = 0.03  # … and its share of the sentences there
@@ -36,7 +36,7 @@ class Candidate:
     particulars: frozenset[str]
 
 
-class Choice:
+class SentenceSelector:
     """Sentences chosen of `candidates`; each costs what `costs` says of it, or 1."""
 
     def __init__(self, candidates: Sequence[Candidate], costs: Sequence[int] | None = None) -> None:
@@ -72,7 +72,7 @@ class Choice:
     def _worth(self, place: int) -> float:
         candidate = self._candidates[place]
         told = candidate.score + self._gain * self._subject.fresh(candidate)
-        return told / math.sqrt(max(self._costs[place], _LEAST_COST))
+        return told / math.sqrt(max(self._costs[place], _MIN_COST))
 
 
 def work_in(candidates: Sequence[Candidate]) -> float:

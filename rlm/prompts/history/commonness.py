@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 
 from rlm.prompts.history.sentences import UNSPACED
 
-__all__ = ["Commonness", "words_of"]
+__all__ = ["TermFrequency", "words_of"]
 
 _WORD = re.compile(rf"[{UNSPACED}]|[^\W{UNSPACED}]+(?:['’][^\W{UNSPACED}]+)?")
 _NUMBER = re.compile(r"\d+")
@@ -37,7 +37,7 @@ def _is_code(word: str) -> bool:
     )
 
 
-class Commonness:
+class TermFrequency:
     """How much of a sentence the chat says again and again: small talk, progress lines, log formats.
 
     `split` are the messages, each in sentences; `cues` the turns of phrase found in each of them."""

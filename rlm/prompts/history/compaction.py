@@ -15,7 +15,7 @@ from rlm.prompts.errors import BudgetExceeded, SectionError
 from rlm.prompts.history.cache import SummaryCache
 from rlm.prompts.history.extract import extract
 from rlm.prompts.history.message import Message, label, render, units
-from rlm.prompts.history.summary import LEAST_GAIN, Failed, Folding, chunks, fits_window, summarizing
+from rlm.prompts.history.summary import MIN_GAIN, Failed, Folding, chunks, fits_window, summarizing
 from rlm.prompts.tokens.counters import Counter, get_counter
 
 __all__ = [
@@ -251,18 +251,18 @@ def _compacting(job: _Job, *, extractive: bool) -> _Steps[CompactedHistory]:
     if whole.tokens <= job.budget * job.threshold // 100:
         return whole
     old = job.talk[: _tail_start(job, extractive=extractive)]
-    fault = f"folding would save less than {LEAST_GAIN:.0%}"
+    fault = f"folding would save less than {MIN_GAIN:.0%}"
     actions: tuple[str, ...] = ()
-    if job.room > 0 and sum(job.costs[place] for place in old) >= whole.tokens * LEAST_GAIN:
+    if job.room > 0 and sum(job.costs[place] for place in old) >= whole.tokens * MIN_GAIN:
         if extractive:
-            most = min(job.budget, int(whole.tokens * (1 - LEAST_GAIN)))
+            most = min(job.budget, int(whole.tokens * (1 - MIN_GAIN)))
             result, fault = _extracted(job, old, most), "nothing in it stands out"
         else:
             result, fault, actions = yield from _summarized(job, old)
         if result is not None:
-            if result.tokens <= whole.tokens * (1 - LEAST_GAIN):
+            if result.tokens <= whole.tokens * (1 - MIN_GAIN):
                 return result
-            fault = f"the summary would save less than {LEAST_GAIN:.0%}"
+            fault = f"the summary would save less than {MIN_GAIN:.0%}"
     if whole.tokens <= job.budget:
         return job.result(everything, "whole", actions=actions, warnings=(f"left whole: {fault}",))
     return _recent(job, fault, actions)

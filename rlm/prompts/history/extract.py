@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from rlm.prompts.history.choice import Candidate, Choice, work_in
-from rlm.prompts.history.commonness import Commonness, words_of
+from rlm.prompts.history.choice import Candidate, SentenceSelector, work_in
+from rlm.prompts.history.commonness import TermFrequency, words_of
 from rlm.prompts.history.cues import (
     CORRECTION,
     DEPENDENT,
@@ -26,7 +26,7 @@ from rlm.prompts.history.message import Message
 from rlm.prompts.history.sentences import MAX_CHARS, pieces
 from rlm.prompts.tokens.counters import Counter
 
-__all__ = ["Extraction", "Telling", "extract"]
+__all__ = ["Extraction", "SalientSentence", "extract"]
 
 _FENCED = "```"
 _FEWEST_WORDS = 4
@@ -38,15 +38,15 @@ _LEFT = "Remaining Work"
 _TELLING = 2.5  # the score above which a sentence is good company
 _TELLING_IN_TALK = 3.5
 _GAIN = 0.3  # of what it has above that
-_MOST_PARTICULAR = {"system": 3.0, "user": 4.0, "assistant": 4.0, "tool": 1.0}
+_MAX_PARTICULAR = {"system": 3.0, "user": 4.0, "assistant": 4.0, "tool": 1.0}
 _OWN = 1.6  # what people say of themselves tells more of their work than what they paste, …
 _OWN_COMMON = 0.3  # … unless this share of a chat is said so
 _EACH_SHARE = 0.08  # of the allowance, promised to each heading before all compete, …
-_LEAST_PROMISE = 40  # … if it is as many tokens: a sentence
+_MIN_PROMISE = 40  # … if it is as many tokens: a sentence
 
 
 @dataclass(frozen=True, slots=True)
-class Telling:
+class SalientSentence:
     """A sentence (or a few that belong together) that a summary should not lose: the place of its message,
     the heading it belongs under, how much it tells, its words and particulars, in small letters, and who
     speaks, where that has to be said."""
@@ -72,13 +72,13 @@ class Extraction:
         self._speakers = _speakers(messages)
         self._candidates = _candidates(messages)
 
-    def telling(self, most: int, *, each: int = 2) -> list[Telling]:
+    def telling(self, most: int, *, each: int = 2) -> list[SalientSentence]:
         """The sentences that tell most, the best first: `each` for every heading that has as many, then
         whatever tells most, `most` in all; none that says what another says. In talk that is no work
         only what is strong counts."""
         least = _TELLING_IN_TALK - (_TELLING_IN_TALK - _TELLING) * work_in(self._candidates)
         told = [place for place, one in enumerate(self._candidates) if one.alone >= least]
-        choice = Choice(self._candidates)
+        choice = SentenceSelector(self._candidates)
         left = most
         for heading in HEADINGS:
             room = min(each, left)
@@ -94,7 +94,7 @@ class Extraction:
             page.setdefault(one.heading, []).append(_line(one.said, names[one.place]))
         return _page(page) if page else ""
 
-    def lines(self, names: Sequence[str], allowance: int, counter: Counter) -> list[Telling]:
+    def lines(self, names: Sequence[str], allowance: int, counter: Counter) -> list[SalientSentence]:
         """The telling sentences in the order of the chat, those that stood side by side in one: so many that
         a page of them takes at most about `allowance` tokens of `counter`."""
         candidates = self._candidates
@@ -103,16 +103,16 @@ class Extraction:
         )
         left = allowance - counter.count(_page({}))
         promised = int(left * _EACH_SHARE)
-        choice = Choice(candidates, costs)
-        for heading in HEADINGS if promised >= _LEAST_PROMISE else ():
+        choice = SentenceSelector(candidates, costs)
+        for heading in HEADINGS if promised >= _MIN_PROMISE else ():
             own = [index for index, one in enumerate(candidates) if one.heading == heading]
             left -= promised - choice.fill(own, promised)
         choice.fill(range(len(candidates)), left)
         return [self._told(one) for one in _neighbours(choice.chosen)]
 
-    def _told(self, one: Candidate) -> Telling:
+    def _told(self, one: Candidate) -> SalientSentence:
         particulars = frozenset(word.casefold() for word in one.particulars)
-        return Telling(
+        return SalientSentence(
             one.source, one.heading, one.text, one.score, one.words, particulars, self._speaker(one)
         )
 
@@ -170,7 +170,7 @@ def _candidates(messages: Sequence[Message]) -> list[Candidate]:
         {one for found in sentences for hits in found for one in (*hits.strong, *hits.weak)}
         for sentences in cued
     ]
-    common = Commonness(split, said)
+    common = TermFrequency(split, said)
     own = _OWN * max(0.0, 1 - _own_share(split) / _OWN_COMMON)
     everything = [text for sentences in split for text in sentences]
     tidy = sum(text.endswith(_ENDS) for text in everything) > _TIDY * len(everything)
@@ -189,7 +189,7 @@ def _candidates(messages: Sequence[Message]) -> list[Candidate]:
             fresh = common.fresh(text)
             heading, telling = _telling(hits, common, message.role, age)
             particulars = common.particulars(text)
-            particular = min(sum(particulars.values()), _MOST_PARTICULAR[message.role])
+            particular = min(sum(particulars.values()), _MAX_PARTICULAR[message.role])
             score = (telling + particular) * (0.3 + 0.7 * fresh) + fresh
             score *= _STUMBLED ** min(3, len(DISFLUENT.findall(text)))
             if tidy and not particulars and len(words) < _SHORT and not text.endswith(_ENDS):
@@ -246,7 +246,7 @@ def _joined(sentences: Sequence[str]) -> Iterable[str]:
         yield held
 
 
-def _telling(found: Sequence[Hits], common: Commonness, role: str, age: float) -> tuple[str, float]:
+def _telling(found: Sequence[Hits], common: TermFrequency, role: str, age: float) -> tuple[str, float]:
     """The heading a sentence belongs under, and how strongly its words say so (0 to 4)."""
     scores = {}
     for heading, hits in zip(HEADINGS, found, strict=True):

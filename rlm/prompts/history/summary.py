@@ -17,7 +17,7 @@ from rlm.prompts.tokens.counters import Counter
 
 __all__ = [
     "BREAK",
-    "LEAST_GAIN",
+    "MIN_GAIN",
     "SUMMARY_PROMPT",
     "Failed",
     "Folding",
@@ -33,7 +33,7 @@ SUMMARY_PROMPT = words("summary.md")
 
 BREAK = "\n\n---\n\n"
 
-LEAST_GAIN = 0.1
+MIN_GAIN = 0.1
 """A summary that saves less of what it replaces is not worth its losses."""
 
 _WORDS_A_TOKEN = 0.6  # few enough for lines full of names, paths and marks
@@ -60,7 +60,7 @@ class Folding:
     allowance: int
     window: int
     cache: SummaryCache | None = None
-    least_gain: float = LEAST_GAIN
+    least_gain: float = MIN_GAIN
     aim: int = 0
 
     @property

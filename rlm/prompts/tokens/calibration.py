@@ -11,7 +11,7 @@ ENOUGH = 8
 """Samples before an estimate is taken for too high."""
 
 _KEPT = 32
-_LEAST_TOKENS = 200  # a shorter prompt is mostly the words a provider puts around messages
+_MIN_TOKENS = 200  # a shorter prompt is mostly the words a provider puts around messages
 _MARGIN = 1.05
 _LOWEST, _HIGHEST = 0.4, 4.0
 
@@ -28,7 +28,7 @@ class Calibration:
 
     def observe(self, estimated: int, actual: int) -> Calibration:
         """With one more prompt: its estimate, and the tokens its provider counted (0: it counts none)."""
-        if estimated < _LEAST_TOKENS or actual <= 0:
+        if estimated < _MIN_TOKENS or actual <= 0:
             return self
         ratio = min(_HIGHEST, max(_LOWEST, actual / estimated))
         return replace(self, ratios=(*self.ratios[1 - _KEPT :], ratio))

@@ -32,10 +32,10 @@ _SMALL = 2**20
 _FREE_RANKS = 3
 """Calls of rank that may fail or be cancelled before the wait for one is the cell's own time. Once one has
 been answered the index is there."""
-_MOST_UNREAD = 2**20
+_MAX_UNREAD = 2**20
 """Bytes of answers that may wait for the kernel to read them."""
 
-MOST_FRAGMENTS = 100_000
+MAX_FRAGMENTS = 100_000
 """Spans that a kernel may report to have read or scanned, in all its life: the driver keeps them. One report
 may hold an eighth of what is left; of more, the smallest gaps are closed."""
 
@@ -75,7 +75,7 @@ class Bridge:
         self._broken = broken
         self._calls: dict[int, asyncio.Task[None]] = {}
         self._load = 0
-        self._fragments = MOST_FRAGMENTS
+        self._fragments = MAX_FRAGMENTS
         self._question = 0
         self._free_ranks = _FREE_RANKS
         self._room = asyncio.Event()
@@ -87,7 +87,7 @@ class Bridge:
         """Serve the kernel at the other end of `sock`."""
         sock.setblocking(False)
         self._reader, self._writer = await asyncio.open_connection(sock=sock)
-        self._writer.transport.set_write_buffer_limits(high=_MOST_UNREAD)
+        self._writer.transport.set_write_buffer_limits(high=_MAX_UNREAD)
         self._serving = asyncio.get_running_loop().create_task(self._serve())
 
     async def close(self) -> None:
@@ -116,7 +116,7 @@ class Bridge:
             self._writer.write(wire.encode({"id": number, "error": error}))
         self._chars = chars
         self._question += 1
-        self._fragments = MOST_FRAGMENTS
+        self._fragments = MAX_FRAGMENTS
 
     def begin_cell(self) -> None:
         """Start a new cell's clock, and forget the last one's report."""
@@ -287,7 +287,7 @@ class Bridge:
 
     def _unread(self) -> bool:
         """Whether so much waits to be read that nothing more is to be made for the kernel."""
-        return self._writer.transport.get_write_buffer_size() > _MOST_UNREAD
+        return self._writer.transport.get_write_buffer_size() > _MAX_UNREAD
 
 
 def _cancel(task: asyncio.Task[None]) -> None:

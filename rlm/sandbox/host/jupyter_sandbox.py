@@ -79,7 +79,7 @@ class JupyterSandbox:
         return self._bridge is not None and self._kernel is not None and self._kernel.alive
 
     async def open(self) -> None:
-        kernel = self._kernel = await self._kernels.take()
+        kernel = self._kernel = await self._kernels.acquire()
         try:
             helper = await kernel.attach(
                 self._context, self._seed, self._window, self._tools, shared=self._shared
@@ -148,7 +148,7 @@ class JupyterSandbox:
                 await bridge.close()
         finally:
             if kernel is not None:
-                await self._kernels.give_back(kernel)
+                await self._kernels.release(kernel)
 
     async def _outcome(
         self, kernel: KernelProcess, bridge: Bridge, number: int, timeout: float

@@ -36,7 +36,7 @@ _END_SECONDS = 2.0
 _DEAD_SECONDS = 0.5
 _SWEEP_SECONDS = 5.0
 _ANSWER_SECONDS = 15.0
-_MOST_EVENTS = 32
+_MAX_EVENTS = 32
 _EVENTS = ("started", "refused", "failed", "result", "died")
 
 
@@ -253,7 +253,7 @@ class KernelProcess:
         comes though nobody asked, breaks the protocol."""
         if message["event"] == "result" and not _is_result(message):
             raise wire.WireError("a result that is none")
-        if self._events.qsize() >= _MOST_EVENTS:
+        if self._events.qsize() >= _MAX_EVENTS:
             raise wire.WireError("more words than anybody asked for")
         self._events.put_nowait(message)
 
@@ -265,10 +265,10 @@ class KernelProcess:
 class KernelSource(Protocol):
     """Where kernels come from, and how they are held."""
 
-    async def take(self) -> KernelProcess:
+    async def acquire(self) -> KernelProcess:
         """A started kernel without a context. Raises KernelStartError or SandboxRefused."""
 
-    async def give_back(self, kernel: KernelProcess) -> None:
+    async def release(self, kernel: KernelProcess) -> None:
         """End a kernel that `take` gave; it is not used again."""
 
 
@@ -294,7 +294,7 @@ class FreshKernels:
         self._minimum = minimum
         self._brokers = brokers or shared_forkserver()
 
-    async def take(self) -> KernelProcess:
+    async def acquire(self) -> KernelProcess:
         ways, refused = await asyncio.to_thread(self._ways)
         for way in ways:
             kernel = KernelProcess(self._limits, self._brokers)
@@ -313,7 +313,7 @@ class FreshKernels:
                 refused.setdefault(layer, reason)
         raise SandboxRefused(refusal(self._level, refused))
 
-    async def give_back(self, kernel: KernelProcess) -> None:
+    async def release(self, kernel: KernelProcess) -> None:
         await kernel.close()
 
     def _ways(self) -> tuple[list[Candidate], dict[str, str]]:

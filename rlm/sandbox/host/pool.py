@@ -43,9 +43,9 @@ class KernelPool:
     def warm(self) -> None:
         """Start what is kept in reserve. `take` sees to it by itself; this is for the time before."""
         while not self._closed and len(self._spares) < self._spare and self.alive < self._cap:
-            self._spares.append(asyncio.get_running_loop().create_task(self._source.take()))
+            self._spares.append(asyncio.get_running_loop().create_task(self._source.acquire()))
 
-    async def take(self) -> KernelProcess:
+    async def acquire(self) -> KernelProcess:
         """A started kernel without a context, the one kept ready if there is one. Raises KernelStartError or
         SandboxRefused; KernelStartError when the pool is closed."""
         await self._room.acquire()
@@ -57,15 +57,15 @@ class KernelPool:
             self._room.release()
             raise
         if self._closed:
-            await self.give_back(kernel)
+            await self.release(kernel)
             self._refuse_if_closed()
         self.warm()
         return kernel
 
-    async def give_back(self, kernel: KernelProcess) -> None:
+    async def release(self, kernel: KernelProcess) -> None:
         """End a kernel that `take` gave. Safe to call twice."""
         try:
-            await self._source.give_back(kernel)
+            await self._source.release(kernel)
         finally:
             if kernel in self._taken:
                 self._taken.remove(kernel)
@@ -80,8 +80,8 @@ class KernelPool:
             task.cancel()
         for outcome in await asyncio.gather(*spares, return_exceptions=True):
             if isinstance(outcome, KernelProcess):
-                await self._source.give_back(outcome)
-        await asyncio.gather(*map(self.give_back, list(self._taken)))
+                await self._source.release(outcome)
+        await asyncio.gather(*map(self.release, list(self._taken)))
 
     async def __aenter__(self) -> Self:
         self.warm()
@@ -116,12 +116,12 @@ class KernelPool:
                 self._starting -= 1
             if kernel.alive:
                 return kernel
-            await self._source.give_back(kernel)
+            await self._source.release(kernel)
         return None
 
     async def _fresh(self) -> KernelProcess:
         self._starting += 1
         try:
-            return await self._source.take()
+            return await self._source.acquire()
         finally:
             self._starting -= 1

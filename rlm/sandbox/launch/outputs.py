@@ -10,7 +10,7 @@ __all__ = ["MESSAGE_LIMIT", "RESULT_LIMIT", "STREAM_LIMITS", "TRACEBACK_LIMIT", 
 
 STREAM_LIMITS = {"stdout": 1_010_000, "stderr": 210_000}
 """Characters of each stream of one cell: the kernel's own bound, and room for its note of a gap."""
-_MOST_ESCAPED = 3
+_MAX_ESCAPED = 3
 RESULT_LIMIT = 21_000
 MESSAGE_LIMIT = 2_100
 TRACEBACK_LIMIT = 8_200
@@ -55,7 +55,7 @@ class OutputCollector:
 
 def _slim(text: str) -> str:
     """`text`, or its first part where control characters make it several times as large on the wire."""
-    most = _MOST_ESCAPED * len(text)
+    most = _MAX_ESCAPED * len(text)
     size = len(json.dumps(text, ensure_ascii=False))
     return text if size <= most + 2 else text[: len(text) * most // size]
 

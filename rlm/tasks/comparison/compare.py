@@ -17,9 +17,9 @@ from typing import Any
 from rlm.accounting.budget import STOP_REASONS
 from rlm.accounting.coverage import CoverageLedger
 from rlm.accounting.metered_model import estimate
-from rlm.accounting.run_context import Accounts
+from rlm.accounting.run_context import RunContext
 from rlm.accounting.run_plan import RunPlan, plan_run
-from rlm.children.child_calls import SubCalls
+from rlm.children.child_calls import ChildCalls
 from rlm.documents import Source
 from rlm.documents.workspace import Workspace
 from rlm.driver.direct import DirectReply, Question, ask_directly, room_of
@@ -29,7 +29,7 @@ from rlm.models.catalog.prices import Prices
 from rlm.prompts import BudgetExceeded, SliceTooLarge
 from rlm.results import RunResult, StopReason
 from rlm.retrieval import Retriever
-from rlm.runs.config import Engine
+from rlm.runs.config import RunConfig
 from rlm.runtime import RLM
 from rlm.sandbox.host.requests import BadCall
 from rlm.sandbox.in_kernel.body.body import Body
@@ -44,8 +44,8 @@ __all__ = ["compare", "plan_comparison", "resume_comparison"]
 TOP_K = 8
 _NO_WORDS = "no passage of the input holds a word of the question"
 _SHRINK = 0.9
-_LEAST_CHARS = 1_000  # of the input that a direct call is tried with
-_MOST_CHARS = 8  # that a token has
+_MIN_CHARS = 1_000  # of the input that a direct call is tried with
+_MAX_CHARS = 8  # that a token has
 
 _WEIGHTS: Mapping[Method, int] = MappingProxyType({"rlm": 3, "map-reduce": 3, "direct": 1, "bm25": 1})
 """Of what is left of the limits when a method begins, what it may take beside those still to come."""
@@ -55,19 +55,19 @@ _WEIGHTS: Mapping[Method, int] = MappingProxyType({"rlm": 3, "map-reduce": 3, "d
 class _Way:
     """What one method works with: one set of books, for it alone."""
 
-    engine: Engine
+    config: RunConfig
     task: str
     body: Body
-    accounts: Accounts
+    run_context: RunContext
     settings: DirectSettings
 
     async def ask(self, pieces: Sequence[SliceText]) -> DirectReply:
         return await ask_directly(
-            self.engine.model,
+            self.config.model,
             Question(self.task, self.task),
             pieces,
             self.body,
-            accounts=self.accounts,
+            run_context=self.run_context,
             settings=self.settings,
         )
 
@@ -139,8 +139,8 @@ async def resume_comparison(rlm: RLM, run: str) -> Comparison:
 
 
 async def _compared(job: Job, task: str, methods: Sequence[Method], top_k: int) -> Comparison:
-    engine = job.engine
-    fits = _fitting(engine, job.body) == job.body.chars
+    config = job.config
+    fits = _fitting(config, job.body) == job.body.chars
     rows: dict[Method, MethodRow] = {}
     # The RLM first: where the sandbox is refused nothing is spent.
     order = sorted(methods, key=lambda one: one != "rlm")
@@ -148,11 +148,11 @@ async def _compared(job: Job, task: str, methods: Sequence[Method], top_k: int) 
         for place, method in enumerate(order):
             limits = _limits(job, method, order[place:])
             work = _by_rlm(task) if method == "rlm" else _by(_works(method, top_k), task)
-            found = await parts.take(method, f"asking by {method}", limits, work)
+            found = await parts.run_part(method, f"asking by {method}", limits, work)
             if isinstance(found, str):
                 found = _failed(job, found)
             rows[method] = MethodRow(method, found, _note(method, found))
-    models = not (is_extractive(engine.model) and is_extractive(engine.sub_model))
+    models = not (is_extractive(config.model) and is_extractive(config.sub_model))
     found_rows = tuple(rows[method] for method in methods)
     comparison = Comparison(task, job.body.chars, fits, models, found_rows)
     answered = any(row.result.answer is not None for row in found_rows)
@@ -164,7 +164,7 @@ async def _compared(job: Job, task: str, methods: Sequence[Method], top_k: int) 
 
 def _limits(job: Job, method: Method, to_come: Sequence[Method]) -> Limits:
     """A share of what is left for a method, beside those still to come."""
-    limits, left = job.engine.limits, job.remaining()
+    limits, left = job.config.limits, job.remaining()
     share = _WEIGHTS[method] / sum(_WEIGHTS[one] for one in to_come)
     return replace(
         limits,
@@ -185,8 +185,8 @@ def _works(method: Method, top_k: int) -> Callable[[_Way], Awaitable[_Asked]]:
 
 def _by_rlm(task: str) -> Work:
     async def answered(part: Part) -> RunResult:
-        settings = replace(part.engine.settings, strategy="rlm")
-        return await replace(part, engine=replace(part.engine, settings=settings)).run(task)
+        settings = replace(part.config.settings, strategy="rlm")
+        return await replace(part, config=replace(part.config, settings=settings)).run(task)
 
     return answered
 
@@ -196,7 +196,9 @@ def _by(work: Callable[[_Way], Awaitable[_Asked]], task: str) -> Work:
 
     async def answered(part: Part) -> RunResult:
         began = time.monotonic()
-        way = _Way(part.engine, task, part.ground.source.body, part.accounts, part.engine.settings.direct)
+        way = _Way(
+            part.config, task, part.part_resources.source.body, part.run_context, part.config.settings.direct
+        )
         reply: DirectReply | None = None
         reason: StopReason = "finalized"
         try:
@@ -211,17 +213,17 @@ def _by(work: Callable[[_Way], Awaitable[_Asked]], task: str) -> Work:
         if answer is None and not note:
             note = "it says that the text does not hold the answer"
         return RunResult(
-            run_id=part.accounts.log.run_id,
+            run_id=part.run_context.log.run_id,
             answer=answer,
             confidence=None,
             stop_reason=reason,
             forced=False,
             strategy="direct",
             citations=() if reply is None else reply.citations,
-            coverage=part.accounts.coverage.report(),
+            coverage=part.run_context.coverage.report(),
             usage=(),
             rounds=0,
-            sub_calls=int(part.accounts.budget.used()["sub_calls"]["used"]),
+            sub_calls=int(part.run_context.budget.used()["sub_calls"]["used"]),
             seconds=round(time.monotonic() - began, 3),
             warnings=(note,) if note else (),
         )
@@ -258,18 +260,18 @@ def _note(method: Method, result: RunResult) -> str:
 async def _direct(way: _Way) -> _Asked:
     """One call over the whole, or over as much of its beginning as one prompt holds."""
     body = way.body
-    room = min(body.chars, max(_fitting(way.engine, body), _LEAST_CHARS))
+    room = min(body.chars, max(_fitting(way.config, body), _MIN_CHARS))
     while True:
         try:
             spans = [Span(one.start, min(one.end, room)) for one in body.documents if one.start < room]
             reply = await way.ask([way.piece(span) for span in spans])
             break
         except (SliceTooLarge, BudgetExceeded):
-            if room < _LEAST_CHARS:
+            if room < _MIN_CHARS:
                 return None, "the question leaves no room for the input: ask a shorter one"
             room = int(room * _SHRINK)
     if reply.complete:
-        way.accounts.coverage.note_answered([Span(0, room)])
+        way.run_context.coverage.note_answered([Span(0, room)])
     if room == body.chars:
         return reply, ""
     return (
@@ -290,15 +292,15 @@ async def _bm25(way: _Way, top_k: int) -> _Asked:
         return None, _NO_WORDS
     reply = await way.ask([way.piece(span) for span in spans])
     if reply.complete:
-        way.accounts.coverage.note_answered(spans)
+        way.run_context.coverage.note_answered(spans)
     return reply, ""
 
 
 async def _map_reduce(way: _Way) -> _Asked:
     """A child for every part of the input, then one call over what they found."""
-    engine = way.engine
-    settings = replace(engine.settings.child, concurrency=engine.limits.concurrency)
-    children = SubCalls(engine.sub_model, way.body, accounts=way.accounts, settings=settings)
+    config = way.config
+    settings = replace(config.settings.child, concurrency=config.limits.concurrency)
+    children = ChildCalls(config.sub_model, way.body, run_context=way.run_context, settings=settings)
     size = int(children.plan()["recommended_chunk"] or 1)
     spans = [
         Span(start, min(start + size, one.end))
@@ -335,11 +337,11 @@ async def _map_reduce(way: _Way) -> _Asked:
     return reply, note
 
 
-def _fitting(engine: Engine, body: Body) -> int:
+def _fitting(config: RunConfig, body: Body) -> int:
     """Characters of the body's beginning that one prompt of the root model holds, by the estimate."""
-    room = room_of(engine.model, engine.settings.direct)
+    room = room_of(config.model, config.settings.direct)
     if room <= 0:
         return 0
-    most = body.text(0, min(body.chars, room * _MOST_CHARS))
+    most = body.text(0, min(body.chars, room * _MAX_CHARS))
     tokens = estimate(most)
     return len(most) if tokens <= room else int(len(most) * room / tokens)

@@ -11,34 +11,34 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from rlm.accounting.budget import STOP_REASONS, Budget, seconds_left
-from rlm.accounting.concurrency import Tree
+from rlm.accounting.concurrency import ConcurrencyLimits
 from rlm.accounting.coverage import CoverageLedger
-from rlm.accounting.metered_model import Caller, estimate
-from rlm.accounting.run_context import Accounts
+from rlm.accounting.metered_model import MeteredModel, estimate
+from rlm.accounting.run_context import RunContext
 from rlm.answers.thinking import without_reasoning
-from rlm.children.child_calls import SubCalls
-from rlm.children.run_input import SubContext
+from rlm.children.child_calls import ChildCalls
+from rlm.children.run_input import RunInput
 from rlm.documents import Source
 from rlm.errors import BudgetExhausted, JournalError, ModelError, UsageError
 from rlm.events import ChildEnded, Event, Resumed, RunEnded, RunStarted, Warned
 from rlm.models.base import Message, Model, Request
-from rlm.playback.cursor import Playback
-from rlm.playback.recording import PastReply, Recording
-from rlm.playback.replay_only_model import SilentModel
+from rlm.playback.cursor import ReplayCursor
+from rlm.playback.recording import RecordedReply, Recording
+from rlm.playback.replay_only_model import ReplayOnlyModel
 from rlm.results import Citation, RunResult, StopReason
-from rlm.runs.config import Engine
+from rlm.runs.config import RunConfig
 from rlm.runs.load_warnings import warnings_of
-from rlm.runs.setup import Opened, bench_for, facts_of, make_room
-from rlm.runs.stored_run import LeftRun, input_to_keep, source_facts
+from rlm.runs.setup import JobResources, facts_of, make_room, resources_for
+from rlm.runs.stored_run import StoredRun, input_to_keep, source_facts
 from rlm.runtime import RLM
 from rlm.sandbox.in_kernel.body.body import Body
 from rlm.sandbox.types import ChildAnswer, ChildBatch, ChildSlice
-from rlm.tasks.jobs.parts import PartGround, Parts, past_parts
+from rlm.tasks.jobs.parts import PartResources, Parts, past_parts
 
 if TYPE_CHECKING:
     from rlm.journal import Journal, RunLog
 
-__all__ = ["Job", "Past", "opened_job", "past_of", "resumed_job"]
+__all__ = ["Job", "PreviousJob", "opened_job", "past_of", "resumed_job"]
 
 JobKind = Literal["summarize", "plan", "research", "compare"]
 
@@ -48,12 +48,12 @@ _RESUMED = ("research", "compare")
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class PreviousJob:
     """An earlier run of the same job, and those that it stood on: what models replied, by the call's key."""
 
     run_id: str
     facts: Mapping[str, Any]
-    replies: Mapping[str, list[PastReply]] = field(default_factory=dict)
+    replies: Mapping[str, list[RecordedReply]] = field(default_factory=dict)
 
 
 class Job:
@@ -62,42 +62,42 @@ class Job:
 
     def __init__(
         self,
-        opened: Opened,
+        job_resources: JobResources,
         body: Body,
         log: RunLog,
         recording: Recording | None,
         warnings: Sequence[str],
         *,
-        left: LeftRun | None = None,
+        left: StoredRun | None = None,
     ) -> None:
-        self.engine = engine = opened.engine
+        self.config = config = job_resources.config
         self.body = body
         self.log = log
         self.warnings = list(warnings)
         self.stop_reason: StopReason = "finalized"
-        self._opened = opened
+        self._job_resources = job_resources
         self._left = left
-        self._budget = Budget(engine.limits)
-        playback = Playback(recording)
+        self._budget = Budget(config.limits)
+        playback = ReplayCursor(recording)
         self._began = time.monotonic() - playback.recording.spent.seconds
-        self._caller = Caller(
-            self._budget, log, playback, engine.tell, engine.prices, remember=engine.settings.cache
+        self._metered = MeteredModel(
+            self._budget, log, playback, config.tell, config.prices, remember=config.settings.cache
         )
         self.coverage = CoverageLedger(body.chars)
-        self._accounts = Accounts(
+        self._run_context = RunContext(
             self._budget,
-            self._caller,
+            self._metered,
             self.coverage,
             log,
             playback,
-            Tree(engine.limits.concurrency),
+            ConcurrencyLimits(config.limits.concurrency),
             self._observe,
         )
-        self._children = SubCalls(
-            engine.sub_model,
+        self._children = ChildCalls(
+            config.sub_model,
             body,
-            accounts=self._accounts,
-            settings=replace(engine.settings.child, concurrency=engine.limits.concurrency),
+            run_context=self._run_context,
+            settings=replace(config.settings.child, concurrency=config.limits.concurrency),
         )
 
     @property
@@ -111,7 +111,7 @@ class Job:
         request = Request("summary", (Message("user", prompt),), most, task="")
         tokens = estimate(prompt)
         async with seconds_left(self._budget):
-            call = await self._caller.ask(model, request, prompt_tokens=tokens, facts={"prompt": prompt})
+            call = await self._metered.ask(model, request, prompt_tokens=tokens, facts={"prompt": prompt})
         if call.reply.finish_reason != "stop":
             raise ModelError(f"{model.name} did not end its reply ({call.reply.finish_reason})")
         return without_reasoning(call.reply.text).strip()
@@ -135,14 +135,14 @@ class Job:
 
     def progress(self, at: int, of: int) -> None:
         """Tell whoever watches which call of a row is under way."""
-        self.engine.tell(
+        self.config.tell(
             ChildEnded(
                 ok=True,
                 cached=False,
                 done=at - 1,
                 asked=of,
-                tokens=self._caller.tokens,
-                cost_usd=self._caller.cost_usd,
+                tokens=self._metered.tokens,
+                cost_usd=self._metered.cost_usd,
                 covered_chars=self.coverage.answered_chars,
                 chars=self.body.chars,
             )
@@ -163,17 +163,17 @@ class Job:
     async def parts(self, count: int, *, at_once: int = 1) -> AsyncIterator[Parts]:
         """The runs that this job is made of, `count` of them, so many at a time."""
         async with AsyncExitStack() as stack:
-            pool = self._opened.kernels
+            pool = self._job_resources.kernels
             if pool is None:
-                pool = self.engine.shared_kernels(at_once)
+                pool = self.config.shared_kernels(at_once)
                 stack.push_async_callback(pool.close)
-            bench = bench_for(self.engine, self._opened.workspace, pool)
-            source = SubContext(self._opened.loaded.context, self.body)
-            ground = PartGround(self.engine, self._accounts, source, bench, pool)
+            resources = resources_for(self.config, self._job_resources.workspace, pool)
+            source = RunInput(self._job_resources.loaded.context, self.body)
+            part_resources = PartResources(self.config, self._run_context, source, resources, pool)
             events = () if self._left is None else self._left.events
             # What its provider failed is tried again, unless all is over.
             past = past_parts(events, failed=self._left is not None and self._left.result is not None)
-            yield Parts(ground, past, count)
+            yield Parts(part_resources, past, count)
 
     async def finish(
         self, answer: Any, citations: Sequence[Citation] = (), *, parts: Sequence[RunResult] = ()
@@ -191,27 +191,27 @@ class Job:
             strategy="rlm",
             citations=tuple(citations),
             coverage=self.coverage.report(),
-            usage=self._caller.usage(),
+            usage=self._metered.usage(),
             rounds=sum(part.rounds for part in parts),
             sub_calls=self._children.calls + sum(part.sub_calls for part in parts),
             seconds=round(time.monotonic() - self._began, 3),
             warnings=tuple(self.warnings),
         )
-        self.engine.tell(RunEnded(result.stop_reason, result.seconds))
-        totals = {"rounds": result.rounds, "sub_calls": result.sub_calls, "cost_usd": self._caller.cost_usd}
+        self.config.tell(RunEnded(result.stop_reason, result.seconds))
+        totals = {"rounds": result.rounds, "sub_calls": result.sub_calls, "cost_usd": self._metered.cost_usd}
         await self.log.append("finished", {**result.to_json(), **totals})
         return result
 
     async def interrupted(self) -> None:
         """Write down that it was cancelled; it can be gone on with."""
-        self.engine.tell(RunEnded("cancelled", time.monotonic() - self._began))
-        totals = {"sub_calls": self._children.calls, "cost_usd": self._caller.cost_usd}
+        self.config.tell(RunEnded("cancelled", time.monotonic() - self._began))
+        totals = {"sub_calls": self._children.calls, "cost_usd": self._metered.cost_usd}
         await self.log.append("interrupted", {"stop_reason": "cancelled", **totals})
 
     def _observe(self, event: Event) -> None:
         if isinstance(event, Warned):
             self.warnings.append(event.message)
-        self.engine.tell(event)
+        self.config.tell(event)
 
 
 @asynccontextmanager
@@ -223,30 +223,32 @@ async def opened_job(
     *,
     facts: Callable[[Body], Mapping[str, Any]],
     since: str | None = None,
-) -> AsyncIterator[tuple[Job, Past | None]]:
+) -> AsyncIterator[tuple[Job, PreviousJob | None]]:
     """A job over `sources`, and the run `since` that it goes on from. `facts` are journalled with it; what it
     raises comes out before anything is spent or written. Raises UsageError for the sources,
     JournalError when the run is not there or was no job of this kind."""
     from rlm.journal import new_run_id
 
-    async with rlm.opened(sources) as opened:
-        engine, loaded, journal = opened.engine, opened.loaded, opened.journal
+    async with rlm.job_resources(sources) as job_resources:
+        config, loaded, journal = job_resources.config, job_resources.loaded, job_resources.journal
         past = None if since is None else await past_of(journal, since, kind)
         with loaded.context.open() as body:
             warnings = warnings_of(loaded)
             settings = {
-                **facts_of(engine, loaded.context, source_facts(sources), warnings, None),
+                **facts_of(config, loaded.context, source_facts(sources), warnings, None),
                 **facts(body),
                 "job": kind,
                 "since": past.run_id if past else None,
             }
-            removed = await make_room(journal, engine.settings)
+            removed = await make_room(journal, config.settings)
             kept = None
             if kind in _RESUMED:
                 kept = input_to_keep(journal, loaded.context.folder, settings["sources"])
             async with journal.run(new_run_id(), task, settings, input=kept) as log:
-                engine.tell(RunStarted(log.run_id, "rlm", engine.model.name))
-                job = Job(opened, body, log, Recording(replies=past.replies) if past else None, warnings)
+                config.tell(RunStarted(log.run_id, "rlm", config.model.name))
+                job = Job(
+                    job_resources, body, log, Recording(replies=past.replies) if past else None, warnings
+                )
                 for warning in removed:
                     job.warn(warning)
                 async with _interruptible(job):
@@ -254,7 +256,7 @@ async def opened_job(
 
 
 @asynccontextmanager
-async def resumed_job(rlm: RLM, kind: JobKind, run: str) -> AsyncIterator[tuple[Job, LeftRun]]:
+async def resumed_job(rlm: RLM, kind: JobKind, run: str) -> AsyncIterator[tuple[Job, StoredRun]]:
     """A job that was left, to be gone through again: what is journalled is neither asked nor paid again. Of
     one that has ended nothing is asked and nothing is written. Raises JournalError, and UsageError when its
     models are others or its input is not to be had as it was."""
@@ -264,23 +266,23 @@ async def resumed_job(rlm: RLM, kind: JobKind, run: str) -> AsyncIterator[tuple[
         raise UsageError(
             f"run {left.run_id} was begun with summary_model {asked}, not {rlm.summary_model.name}: give that"
         )
-    async with rlm.as_of(left).opened(left) as ground, AsyncExitStack() as stack:
-        opened = ground
-        body = stack.enter_context(opened.loaded.context.open())
+    async with rlm.as_of(left).job_resources(left) as part_resources, AsyncExitStack() as stack:
+        job_resources = part_resources
+        body = stack.enter_context(job_resources.loaded.context.open())
         if left.result is not None:
-            from rlm.journal import PastLog
+            from rlm.journal import ReadOnlyLog
 
-            log: RunLog = PastLog(opened.journal, left.run_id, left.events)
-            opened = replace(opened, engine=_silent(opened.engine, left.run_id))
+            log: RunLog = ReadOnlyLog(job_resources.journal, left.run_id, left.events)
+            job_resources = replace(job_resources, config=_silent(job_resources.config, left.run_id))
         else:
-            log = await stack.enter_async_context(opened.journal.resume(left.run_id))
+            log = await stack.enter_async_context(job_resources.journal.resume(left.run_id))
             # Read after it has become ours: another process may have gone on with it meanwhile.
             left = replace(left, events=await log.events())
         recording = left.recording()
         replies = [event.data["role"] for event in left.events if "reply" in event.data]
         rounds = replies.count("root")
-        opened.engine.tell(Resumed(left.run_id, rounds, len(replies) - rounds))
-        job = Job(opened, body, log, recording, left.facts["warnings"], left=left)
+        job_resources.config.tell(Resumed(left.run_id, rounds, len(replies) - rounds))
+        job = Job(job_resources, body, log, recording, left.facts["warnings"], left=left)
         async with _interruptible(job):
             yield job, left
 
@@ -294,22 +296,22 @@ async def _interruptible(job: Job) -> AsyncIterator[None]:
         raise
 
 
-def _silent(engine: Engine, run_id: str) -> Engine:
+def _silent(config: RunConfig, run_id: str) -> RunConfig:
     """With models that say nothing: all that an ended job asked is in the journal."""
     root, child, summary = (
-        SilentModel(run_id, model.name, model.window)
-        for model in (engine.model, engine.sub_model, engine.summary_model)
+        ReplayOnlyModel(run_id, model.name, model.window)
+        for model in (config.model, config.sub_model, config.summary_model)
     )
-    return replace(engine, model=root, sub_model=child, summary_model=summary)
+    return replace(config, model=root, sub_model=child, summary_model=summary)
 
 
-async def past_of(journal: Journal, run: str, kind: JobKind) -> Past:
+async def past_of(journal: Journal, run: str, kind: JobKind) -> PreviousJob:
     """The run whose name is or begins with `run`, and the runs before it. Raises JournalError."""
     name = await journal.resolve(run)
     first = (await journal.get(name)).settings
     if first.get("job") != kind:
         raise JournalError(f"run {name} is no {kind} run: `rlm runs` lists them all")
-    replies: dict[str, list[PastReply]] = {}
+    replies: dict[str, list[RecordedReply]] = {}
     at: str | None = name
     seen: set[str] = set()
     while at is not None and at not in seen:
@@ -320,4 +322,4 @@ async def past_of(journal: Journal, run: str, kind: JobKind) -> Past:
         # What was removed meanwhile only costs its calls again.
         known = {one.run_id for one in await journal.runs(None)} if before else set()
         at = before if before in known else None
-    return Past(name, first, replies)
+    return PreviousJob(name, first, replies)

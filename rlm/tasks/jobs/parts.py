@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from rlm.accounting.coverage import Above, CoverageLedger, Noted
 from rlm.accounting.intervals import IntervalSet
-from rlm.accounting.run_context import Accounts
-from rlm.children.run_input import SubContext
+from rlm.accounting.run_context import RunContext
+from rlm.children.run_input import RunInput
 from rlm.errors import JournalError, ModelError, RLMError, UsageError
 from rlm.events import (
     ChildEnded,
@@ -29,11 +29,11 @@ from rlm.events import (
     SubRLMStarted,
     ToolEnded,
 )
-from rlm.playback.cursor import Playback
+from rlm.playback.cursor import ReplayCursor
 from rlm.playback.recording import Recording
 from rlm.results import RunResult
-from rlm.runs.config import Engine
-from rlm.runs.resources import Bench
+from rlm.runs.config import RunConfig
+from rlm.runs.resources import RunResources
 from rlm.runs.run import Parent, Run
 from rlm.sandbox.errors import SandboxError, SandboxRefused
 from rlm.sandbox.host.pool import KernelPool
@@ -41,18 +41,18 @@ from rlm.sandbox.types import Span
 from rlm.settings import Limits
 
 if TYPE_CHECKING:
-    from rlm.journal import Event as Entry
+    from rlm.journal import JournalEvent as Entry
 
-__all__ = ["Part", "PartGround", "Parts", "PastPart", "past_parts"]
+__all__ = ["Part", "PartResources", "Parts", "RecordedPart", "past_parts"]
 
 _TOLD = (ChildrenStarted, ChildEnded, ModelAnswered, Indexing, SubRLMStarted, SubRLMEnded, ToolEnded)
-_MOST_SPANS = 2_000
+_MAX_SPANS = 2_000
 """Of what a part saw, in each way: so much is kept in the journal, the longest stretches first."""
 _UNDER_A_JOB = -1
 
 
 @dataclass(frozen=True, slots=True)
-class PastPart:
+class RecordedPart:
     """What the journal has of a part: the limits it was begun with; its result, or why it failed, and what it
     saw, once it came to its end."""
 
@@ -67,13 +67,13 @@ class PastPart:
 
 
 @dataclass(frozen=True, slots=True)
-class PartGround:
+class PartResources:
     """What all parts of a job stand on: the job's engine and books, its input, bench and kernels."""
 
-    engine: Engine
-    accounts: Accounts
-    source: SubContext
-    bench: Bench
+    config: RunConfig
+    run_context: RunContext
+    source: RunInput
+    resources: RunResources
     kernels: KernelPool
 
 
@@ -82,26 +82,26 @@ class Part:
     """One of them, under way: who answers within its share, its books, what there is of it already."""
 
     name: str
-    engine: Engine
-    accounts: Accounts
+    config: RunConfig
+    run_context: RunContext
     recording: Recording
     coverage: Above
-    ground: PartGround
+    part_resources: PartResources
 
     async def run(self, task: str) -> RunResult:
         """Answer `task` over the whole input, as `RLM.run` does."""
-        kernels = self.engine.kernels(self.ground.kernels)
+        kernels = self.config.kernels(self.part_resources.kernels)
         try:
             run = Run(
-                self.engine,
+                self.config,
                 task,
-                self.ground.source,
-                self.accounts.log,
-                replace(self.ground.bench, kernels=kernels),
+                self.part_resources.source,
+                self.run_context.log,
+                replace(self.part_resources.resources, kernels=kernels),
                 self.recording,
-                parent=Parent(self.accounts, self.coverage, _UNDER_A_JOB),
+                parent=Parent(self.run_context, self.coverage, _UNDER_A_JOB),
             )
-            return await run.go_in_job()
+            return await run.run_as_part()
         finally:
             await kernels.close()
 
@@ -109,8 +109,8 @@ class Part:
 class Parts:
     """Those of one job. `past` is what the journal has of them, `count` how many there will be."""
 
-    def __init__(self, ground: PartGround, past: Mapping[str, PastPart], count: int) -> None:
-        self._ground = ground
+    def __init__(self, part_resources: PartResources, past: Mapping[str, RecordedPart], count: int) -> None:
+        self._part_resources = part_resources
         self._past = past
         self._count = count
         self._done: list[RunResult] = []
@@ -121,21 +121,21 @@ class Parts:
         """Whether that part came to its end before."""
         return name in self._past and self._past[name].ended
 
-    async def take(
+    async def run_part(
         self, name: str, title: str, limits: Limits, work: Callable[[Part], Awaitable[RunResult]]
     ) -> RunResult | str:
         """The result of the part `name` (no slash in it), or why it failed: from the journal, else by `work`,
         within `limits` (those it was begun with, if it was). Raises SandboxRefused and JournalError, which
         are the end of the job."""
         past = self._past.get(name)
-        self._ground.engine.tell(PartStarted(name, title, self._count, self.known(name)))
+        self._part_resources.config.tell(PartStarted(name, title, self._count, self.known(name)))
         if past is None or not past.ended:
             past = await self._carried_out(name, title, past, limits, work)
         for what, spans in past.seen.items():
-            self._ground.accounts.coverage.note(what, spans)
+            self._part_resources.run_context.coverage.note(what, spans)
         self._ended += 1
         ok = past.result is not None and past.result.answer is not None
-        self._ground.engine.tell(PartEnded(name, ok, self._ended, self._count))
+        self._part_resources.config.tell(PartEnded(name, ok, self._ended, self._count))
         if past.result is None:
             return past.error or "it failed"
         self._done.append(past.result)
@@ -145,21 +145,21 @@ class Parts:
         self,
         name: str,
         title: str,
-        begun: PastPart | None,
+        begun: RecordedPart | None,
         limits: Limits,
         work: Callable[[Part], Awaitable[RunResult]],
-    ) -> PastPart:
-        accounts = self._ground.accounts
+    ) -> RecordedPart:
+        run_context = self._part_resources.run_context
         limits = begun.limits if begun else limits
         if begun is None:
-            await accounts.log.append("part", {"name": name, "title": title, "limits": asdict(limits)})
+            await run_context.log.append("part", {"name": name, "title": title, "limits": asdict(limits)})
         seen = _Seen()
         part = self._part(name, limits, seen)
         result: RunResult | None = None
         error: str | None = None
         again = False
         try:
-            result = replace(await work(part), usage=part.accounts.caller.branch_usage)
+            result = replace(await work(part), usage=part.run_context.metered.branch_usage)
         except (SandboxRefused, JournalError, UsageError):
             raise
         except (RLMError, SandboxError) as failure:
@@ -169,37 +169,37 @@ class Parts:
         # What goes into the report is what can be read back: both ways must make the same.
         data = None if result is None else json.loads(json.dumps(result.to_json()))
         facts = {"name": name, "error": error, "again": again, "result": data, "seen": seen.to_json()}
-        await accounts.log.append("part_ended", facts)
+        await run_context.log.append("part_ended", facts)
         ended = _past_part(facts, limits)
         done = [*self._done, *([ended.result] if ended.result else [])]
-        await accounts.log.tally(
+        await run_context.log.tally(
             rounds=sum(one.rounds for one in done),
             sub_calls=sum(one.sub_calls for one in done),
-            cost_usd=accounts.caller.cost_usd,
+            cost_usd=run_context.metered.cost_usd,
         )
         return ended
 
     def _part(self, name: str, limits: Limits, seen: _Seen) -> Part:
         from rlm.journal import PartLog
 
-        accounts = self._ground.accounts
-        recording = accounts.playback.recording.part(name)
+        run_context = self._part_resources.run_context
+        recording = run_context.playback.recording.part(name)
         budget, log, playback = (
-            accounts.budget.share(limits),
-            PartLog(accounts.log, name),
-            Playback(recording),
+            run_context.budget.share(limits),
+            PartLog(run_context.log, name),
+            ReplayCursor(recording),
         )
-        own = Accounts(
+        own = RunContext(
             budget,
-            accounts.caller.part(budget, log, playback),
-            CoverageLedger(self._ground.source.body.chars, seen),
+            run_context.metered.part(budget, log, playback),
+            CoverageLedger(self._part_resources.source.body.chars, seen),
             log,
             playback,
-            accounts.tree,
+            run_context.concurrency,
             self._tell,
         )
-        engine = replace(self._ground.engine, limits=limits, tell=self._tell)
-        return Part(name, engine, own, recording, seen, self._ground)
+        config = replace(self._part_resources.config, limits=limits, tell=self._tell)
+        return Part(name, config, own, recording, seen, self._part_resources)
 
     def _tell(self, event: Event) -> None:
         """Whoever watches the job is told of a part's calls, not of its rounds. Its result has warnings."""
@@ -209,7 +209,7 @@ class Parts:
             self._levels.add(event.level)
         elif not isinstance(event, _TOLD):
             return
-        self._ground.engine.tell(event)
+        self._part_resources.config.tell(event)
 
 
 class _Seen:
@@ -217,7 +217,7 @@ class _Seen:
 
     def __init__(self) -> None:
         self._spans: dict[Noted, IntervalSet] = {
-            what: IntervalSet(limit=_MOST_SPANS) for what in get_args(Noted)
+            what: IntervalSet(limit=_MAX_SPANS) for what in get_args(Noted)
         }
 
     def note(self, what: Noted, spans: Iterable[Span]) -> None:
@@ -228,22 +228,22 @@ class _Seen:
         return {what: [list(span) for span in spans] for what, spans in self._spans.items() if len(spans)}
 
 
-def past_parts(events: Sequence[Entry], *, failed: bool) -> dict[str, PastPart]:
+def past_parts(events: Sequence[Entry], *, failed: bool) -> dict[str, RecordedPart]:
     """What a job's events say of its parts. With `failed` those that their provider or their kernel failed
     count as ended, too: else they are to be gone on with."""
-    found: dict[str, PastPart] = {}
+    found: dict[str, RecordedPart] = {}
     for event in events:
         if event.kind == "part":
-            found[event.data["name"]] = PastPart(Limits(**event.data["limits"]))
+            found[event.data["name"]] = RecordedPart(Limits(**event.data["limits"]))
         elif event.kind == "part_ended" and (failed or not event.data["again"]):
             begun = found[event.data["name"]]
             found[event.data["name"]] = _past_part(event.data, begun.limits)
     return found
 
 
-def _past_part(facts: Mapping[str, Any], limits: Limits) -> PastPart:
+def _past_part(facts: Mapping[str, Any], limits: Limits) -> RecordedPart:
     result = facts["result"]
-    return PastPart(
+    return RecordedPart(
         limits,
         None if result is None else RunResult.from_json(result),
         facts["error"],

@@ -20,7 +20,7 @@ from rlm.tasks.research.research import Research, research
 __all__ = ["CardRun", "work_card"]
 
 _RESEARCH = re.compile(r"^[ \t>*-]*RESEARCH:[ \t]*(\S.*)$", re.MULTILINE)
-_MOST_AT_ONCE = 3
+_MAX_AT_ONCE = 3
 _REPORT_CHARS = 8_000
 
 
@@ -74,7 +74,7 @@ async def work_card(
         result = await rlm.run(_task(rlm, given, assembled, len(asked) < most_research), sources)
         turns.append(result)
         wanted = [question.strip() for question in _RESEARCH.findall(result.text)]
-        new = [one for one in dict.fromkeys(wanted) if one not in asked][:_MOST_AT_ONCE]
+        new = [one for one in dict.fromkeys(wanted) if one not in asked][:_MAX_AT_ONCE]
         new = new[: most_research - len(asked)]
         if not new:
             done = is_complete(result.text, maker.settings)

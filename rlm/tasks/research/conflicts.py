@@ -15,7 +15,7 @@ from rlm.tasks.research.evidence_table import Source, without_headings
 
 __all__ = ["Conflict", "read_conflicts", "seen_conflicts"]
 
-_MOST_SENTENCES = 600
+_MAX_SENTENCES = 600
 _ALIKE = 0.6
 """The share of the words of both that both have. All of the shorter one's are among them: where each has
 words of its own they mostly speak of different things."""
@@ -73,7 +73,7 @@ def seen_conflicts(sources: Sequence[Source]) -> list[Conflict]:
     denies the other. They are shown, not judged; where a name, a year or a further number tells them apart,
     they are none."""
     found: dict[tuple[int, int], Conflict] = {}
-    for one, other in combinations(_said(sources)[:_MOST_SENTENCES], 2):
+    for one, other in combinations(_said(sources)[:_MAX_SENTENCES], 2):
         pair = (one.source, other.source)
         if one.source == other.source or pair in found or not _of_the_same(one, other):
             continue

@@ -24,7 +24,7 @@ _OVERLAP = 0.5
 _CLAIM = re.compile(r"\n+|(?<=[.!?…])\s+(?!\[)|(?<=[.!?…]\])\s+|(?<=\])\s+(?=[A-Z])")
 _STOPS = ".,;:!?…"
 _HASHES = re.compile(r"(?<!\S)#{1,6}\s+")
-_MOST_EXTRACTS = 8
+_MAX_EXTRACTS = 8
 """Of a question that no model answered: passages in the report, the best ones."""
 _LONG_EXTRACT = 300
 _SENTENCES = 3
@@ -103,7 +103,7 @@ def _best_extracts(question: str, result: RunResult) -> RunResult:
     told = [len(words) for words in _told(question, [one.quote for one in result.citations])]
     most = max(told, default=0)
     kept = [one for one, count in zip(result.citations, told, strict=True) if count >= most / 2]
-    return replace(result, citations=tuple(kept[:_MOST_EXTRACTS]))
+    return replace(result, citations=tuple(kept[:_MAX_EXTRACTS]))
 
 
 def _extracted(

@@ -9,9 +9,9 @@ from typing import Any
 
 from rlm.errors import UsageError
 
-__all__ = ["MOST_QUESTIONS", "Plan", "Question", "from_markdown", "from_task"]
+__all__ = ["MAX_QUESTIONS", "Plan", "Question", "from_markdown", "from_task"]
 
-MOST_QUESTIONS = 50
+MAX_QUESTIONS = 50
 """Questions of a plan that have no others under them: each is a run of its own."""
 
 _DEEPEST = 4
@@ -110,8 +110,8 @@ def from_markdown(text: str, task: str = "") -> Plan:
         raise UsageError("the plan holds no question: write each as `- question`, on a line of its own")
     if not plan.task:
         raise UsageError("the plan has no task: begin it with a line `# what is to be found out`")
-    if len(plan.leaves) > MOST_QUESTIONS:
-        raise UsageError(f"the plan has {len(plan.leaves)} questions, {MOST_QUESTIONS} at most are asked")
+    if len(plan.leaves) > MAX_QUESTIONS:
+        raise UsageError(f"the plan has {len(plan.leaves)} questions, {MAX_QUESTIONS} at most are asked")
     return plan
 
 

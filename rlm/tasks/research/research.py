@@ -31,7 +31,7 @@ from rlm.tasks.summaries.github import with_chats
 
 __all__ = ["Research", "foretell_research", "plan_research", "research", "resume_research"]
 
-_MOST_QUESTIONS = 8
+_MAX_QUESTIONS = 8
 _AT_ONCE = 3
 _SHARE = 0.9
 """Of the limits, what goes to the questions: the rest is for planning and for the report."""
@@ -76,7 +76,7 @@ class Research:
 
 
 async def plan_research(
-    rlm: RLM, task: str, context: Sequence[str | Path | Source], *, most: int = _MOST_QUESTIONS
+    rlm: RLM, task: str, context: Sequence[str | Path | Source], *, most: int = _MAX_QUESTIONS
 ) -> Plan:
     """The questions that `task` comes to, at most `most`: one call of the model, none without one. Raises
     UsageError and ModelError."""
@@ -92,7 +92,7 @@ async def foretell_research(
     context: Sequence[str | Path | Source],
     *,
     plan: Plan | None = None,
-    most: int = _MOST_QUESTIONS,
+    most: int = _MAX_QUESTIONS,
 ) -> RunPlan:
     """What a research would about take, if each question needs the whole input once. Where a model would make
     the plan, `most` questions are reckoned with. Asks no model. Raises UsageError."""
@@ -107,7 +107,7 @@ async def research(
     context: Sequence[str | Path | Source],
     *,
     plan: Plan | None = None,
-    most: int = _MOST_QUESTIONS,
+    most: int = _MAX_QUESTIONS,
 ) -> Research:
     """Answer every question of the plan (made for `task` unless one is given) over `context`, and report.
 
@@ -169,7 +169,7 @@ def _facts(task: str, plan: Plan | None, most: int) -> Callable[[Body], Mapping[
 
 async def _planned(job: Job, task: str, most: int) -> Plan:
     """By the root model, from the task and what the documents are. Without one the task is taken apart."""
-    model = job.engine.model
+    model = job.config.model
     if is_extractive(model):
         return from_task(task, most)
     ask = words_table("tasks.toml")["plan"].strip()
@@ -202,7 +202,7 @@ def _documents(body: Body) -> str:
 async def _answers(job: Job, plan: Plan) -> dict[str, RunResult | str]:
     """Each question's result by its number, or why there is none."""
     leaves = plan.leaves
-    limits = job.engine.limits
+    limits = job.config.limits
     share = _SHARE / len(leaves)
     at_once = min(_AT_ONCE, len(leaves))
     each = replace(
@@ -217,10 +217,12 @@ async def _answers(job: Job, plan: Plan) -> dict[str, RunResult | str]:
 
     async def one(parts: Parts, question: Question) -> RunResult | str:
         asked = question.text
-        if not is_extractive(job.engine.model):
+        if not is_extractive(job.config.model):
             asked = wording.format(question=question.text, task=plan.task, not_found=NOT_FOUND)
         async with room:
-            return await parts.take(f"q{question.number}", question.text, each, lambda part: part.run(asked))
+            return await parts.run_part(
+                f"q{question.number}", question.text, each, lambda part: part.run(asked)
+            )
 
     async with job.parts(len(leaves), at_once=at_once) as parts:
         tasks = [asyncio.ensure_future(one(parts, leaf)) for leaf in leaves]
@@ -265,7 +267,7 @@ async def _conflicts(job: Job, table: EvidenceTable) -> list[Conflict]:
     """What a model names among the passages; what can be seen without one, when there is none or it fails."""
     if len(table.sources) < 2:
         return []
-    model = job.engine.summary_model
+    model = job.config.summary_model
     if not is_extractive(model):
         ask = words_table("tasks.toml")["conflicts"].strip()
         try:
@@ -278,7 +280,7 @@ async def _conflicts(job: Job, table: EvidenceTable) -> list[Conflict]:
 
 async def _summary(job: Job, plan: Plan, table: EvidenceTable, gaps: Sequence[tuple[Question, str]]) -> str:
     """The answer to the task in prose. Sentences that name no source that there is are left out."""
-    model = job.engine.summary_model
+    model = job.config.summary_model
     if is_extractive(model) or not table.findings:
         return ""
     ask = words_table("tasks.toml")["report"].strip()

@@ -21,15 +21,15 @@ from rlm.sandbox.in_kernel.body.body import Body
 from rlm.sandbox.types import ChildAnswer, ChildSlice, Span
 from rlm.tasks.jobs.job import Job
 from rlm.tasks.summaries.extracts import extracted
-from rlm.tasks.summaries.sections import Section, parted, sections_of
+from rlm.tasks.summaries.sections import DocumentSection, parted, sections_of
 
 __all__ = ["Digest", "summarize_documents"]
 
 _SLICE_CHARS = 60_000
 _OVERVIEW_SHARE = 0.15
-_LEAST_OVERVIEW_TOKENS = 60
+_MIN_OVERVIEW_TOKENS = 60
 _TOKENS_A_POINT = 45
-_MOST_POINTS = 40
+_MAX_POINTS = 40
 _GUESSES = 4
 _FULL = 0.98
 _SOON_READ = 1_000_000  # characters
@@ -74,7 +74,7 @@ async def summarize_documents(job: Job, tokens: int) -> Digest:
     sections = sections_of(job.body)
     if not sections:
         raise UsageError("there is nothing to summarize: the input holds no text")
-    modelled = not is_extractive(job.engine.sub_model)
+    modelled = not is_extractive(job.config.sub_model)
     shares = _shares(sections, tokens - _overview_tokens(tokens))
     points = await _read(job, sections, shares) if modelled else _filled(job, sections, tokens)
     points = _within(job, sections, points, tokens, reserve=_overview_tokens(tokens) if modelled else 0)
@@ -84,23 +84,23 @@ async def summarize_documents(job: Job, tokens: int) -> Digest:
 
 
 def _overview_tokens(tokens: int) -> int:
-    return max(_LEAST_OVERVIEW_TOKENS, int(tokens * _OVERVIEW_SHARE))
+    return max(_MIN_OVERVIEW_TOKENS, int(tokens * _OVERVIEW_SHARE))
 
 
-def _shares(sections: Sequence[Section], tokens: int) -> list[int]:
+def _shares(sections: Sequence[DocumentSection], tokens: int) -> list[int]:
     """Tokens for each section: longer ones get more, not in proportion."""
     weights = [math.sqrt(section.chars) for section in sections]
     return [max(1, int(tokens * weight / sum(weights))) for weight in weights]
 
 
-def _slices(body: Body, section: Section) -> list[Span]:
+def _slices(body: Body, section: DocumentSection) -> list[Span]:
     """The section in parts that a child can read, cut where a sentence ends."""
     count = max(1, -(-section.chars // _SLICE_CHARS))
     borders = parted(body, section.start, section.end, count)
     return [Span(*pair) for pair in itertools.pairwise([*borders, section.end]) if pair[0] < pair[1]]
 
 
-def _filled(job: Job, sections: Sequence[Section], tokens: int) -> list[_Point]:
+def _filled(job: Job, sections: Sequence[DocumentSection], tokens: int) -> list[_Point]:
     """The telling sentences in about `tokens`. A text that is soon read is read again with what the first
     guess left."""
     allowance = tokens
@@ -116,7 +116,7 @@ def _filled(job: Job, sections: Sequence[Section], tokens: int) -> list[_Point]:
     return best
 
 
-def _extracted(job: Job, sections: Sequence[Section], shares: Sequence[int]) -> list[_Point]:
+def _extracted(job: Job, sections: Sequence[DocumentSection], shares: Sequence[int]) -> list[_Point]:
     """The telling sentences of each section, in about its share of tokens."""
     points: list[_Point] = []
     for number, (section, share) in enumerate(zip(sections, shares, strict=True)):
@@ -127,13 +127,13 @@ def _extracted(job: Job, sections: Sequence[Section], shares: Sequence[int]) -> 
     return points
 
 
-async def _read(job: Job, sections: Sequence[Section], shares: Sequence[int]) -> list[_Point]:
+async def _read(job: Job, sections: Sequence[DocumentSection], shares: Sequence[int]) -> list[_Point]:
     """The points that children found. What no child could read is extracted instead."""
     prompts: list[str] = []
     wanted: list[tuple[int, Span]] = []
     for number, (section, share) in enumerate(zip(sections, shares, strict=True)):
         spans = _slices(job.body, section)
-        most = max(1, min(_MOST_POINTS, share // _TOKENS_A_POINT // len(spans)))
+        most = max(1, min(_MAX_POINTS, share // _TOKENS_A_POINT // len(spans)))
         prompt = table("tasks.toml")["section"].strip().format(title=section.title, points=most)
         prompts += [prompt] * len(spans)
         wanted += [(number, span) for span in spans]
@@ -172,17 +172,19 @@ def _proved(job: Job, number: int, span: Span, answer: ChildAnswer) -> tuple[lis
     return points, len(pairs) - len(points)
 
 
-async def _overview(job: Job, sections: Sequence[Section], points: Sequence[_Point], tokens: int) -> str:
+async def _overview(
+    job: Job, sections: Sequence[DocumentSection], points: Sequence[_Point], tokens: int
+) -> str:
     """Plain prose over all points; sentences that name no source that there is are left out."""
     room = min(_overview_tokens(tokens), tokens - _COUNTER.count(_page(sections, points, "")) - 10)
-    if room < _LEAST_OVERVIEW_TOKENS // 2:
+    if room < _MIN_OVERVIEW_TOKENS // 2:
         return ""
     ask = table("tasks.toml")["overview"].strip().format(words=int(room * 0.6))
     listed = "\n".join(
         f"[{number}] ({sections[point.section].title}) {point.text}" for number, point in enumerate(points, 1)
     )
     try:
-        said = await job.ask(job.engine.summary_model, f"{ask}\n\n---\n\n{listed}", 2 * room)
+        said = await job.ask(job.config.summary_model, f"{ask}\n\n---\n\n{listed}", 2 * room)
     except (ModelError, BudgetExhausted) as error:
         job.warn(f"there is no overview: {error}")
         job.stopped(error)
@@ -198,7 +200,7 @@ async def _overview(job: Job, sections: Sequence[Section], points: Sequence[_Poi
 
 
 def _within(
-    job: Job, sections: Sequence[Section], points: list[_Point], tokens: int, *, reserve: int
+    job: Job, sections: Sequence[DocumentSection], points: list[_Point], tokens: int, *, reserve: int
 ) -> list[_Point]:
     """The points that `tokens` hold, less the `reserve`: the last of the fullest section go first."""
     costs = _COUNTER.count_each([f"\n- {point.text} {marker(len(points))}" for point in points])
@@ -224,7 +226,7 @@ def _within(
     return points
 
 
-def _page(sections: Sequence[Section], points: Sequence[_Point], overview: str) -> str:
+def _page(sections: Sequence[DocumentSection], points: Sequence[_Point], overview: str) -> str:
     parts = [f"## {_OVERVIEW}\n{overview}"] if overview else []
     numbered = list(enumerate(points, 1))
     for number, section in enumerate(sections):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from rlm.models.offline.extractive.sentences import sentences
-from rlm.prompts.history.choice import Candidate, Choice
+from rlm.prompts.history.choice import Candidate, SentenceSelector
 from rlm.prompts.history.commonness import words_of
 from rlm.prompts.history.cues import small_talk
 from rlm.prompts.tokens.counters import get_counter
@@ -54,7 +54,7 @@ def _chosen(found: Sequence[tuple[Span, Candidate]], tokens: int) -> list[tuple[
     """What tells most of `found`, in order; its first sentence where all say the same."""
     candidates = [candidate for _, candidate in found]
     costs = [cost + _MARK_TOKENS for cost in _COUNTER.count_each([one.text for one in candidates])]
-    choice = Choice(candidates, costs)
+    choice = SentenceSelector(candidates, costs)
     choice.fill(range(len(candidates)), tokens)
     kept = {candidate.order for candidate in choice.chosen}
     return [one for one in found if one[0].start in kept] or list(found[:1])

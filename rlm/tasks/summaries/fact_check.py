@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from rlm.prompts.history import Extraction, Telling
+from rlm.prompts.history import Extraction, SalientSentence
 from rlm.prompts.history.commonness import words_of as history_words
 from rlm.prompts.history.cues import small_talk
 from rlm.tasks.summaries.summary_lines import Line, words_of
@@ -36,14 +36,14 @@ class Fact:
     status: Literal["kept", "restored", "lost"] = "kept"
 
 
-def facts_of(extraction: Extraction, entries: int) -> list[Telling]:
+def facts_of(extraction: Extraction, entries: int) -> list[SalientSentence]:
     """What a summary of so many entries is checked for, what tells most first: 40 facts at most, fewer in
     talk that is no work."""
     most = max(_FEWEST, min(_MOST, entries // _A_FACT_FOR))
     return extraction.telling(most)
 
 
-def check(facts: Sequence[Telling], lines: Sequence[Line], names: Sequence[str] = ()) -> list[bool]:
+def check(facts: Sequence[SalientSentence], lines: Sequence[Line], names: Sequence[str] = ()) -> list[bool]:
     """For each fact, whether the summary holds it: a line has all its numbers, and most of its words, of
     which what is particular (names, paths, code) counts more. `names` are the messages': the lines that name
     a fact's own message hold it together, and may say it in other words."""
@@ -59,7 +59,9 @@ def check(facts: Sequence[Telling], lines: Sequence[Line], names: Sequence[str] 
     ]
 
 
-def _held(fact: Telling, words: set[str], share: float, without: frozenset[str] = frozenset()) -> bool:
+def _held(
+    fact: SalientSentence, words: set[str], share: float, without: frozenset[str] = frozenset()
+) -> bool:
     if not words or not _figures(fact.text) <= words:
         return False
     particulars = [words_of(one) for one in fact.particulars]

@@ -15,7 +15,7 @@ from rlm.prompts.history import (
     Extraction,
     Folding,
     Message,
-    Telling,
+    SalientSentence,
     chunks,
     drive_async,
     summarizing,
@@ -32,7 +32,7 @@ from rlm.tasks.summaries.summary_lines import Line, Tracer, page, parsed, words_
 __all__ = ["HistorySummary", "digest", "summarize_history"]
 
 _PROMPT_TOKENS = 100_000
-_LEAST_TOKENS = 300
+_MIN_TOKENS = 300
 _SHARE = 0.5
 """Of a short history that a summary without a model may take: more would be no summary."""
 _GUESSES = 4
@@ -105,7 +105,7 @@ def _says(lines: Sequence[Line], state: Line) -> bool:
 
 async def _folded(job: Job, messages: Sequence[Message], names: Sequence[str], tokens: int) -> str | None:
     """What the summary model wrote; None when it is not to be asked, or failed."""
-    model = job.engine.summary_model
+    model = job.config.summary_model
     if is_extractive(model):
         return None
     output = min(model.window.output, 2 * tokens)
@@ -144,7 +144,7 @@ async def _folded(job: Job, messages: Sequence[Message], names: Sequence[str], t
 
 def _extracted(
     states: Sequence[Line],
-    facts: Sequence[Telling],
+    facts: Sequence[SalientSentence],
     extraction: Extraction,
     messages: Sequence[Message],
     names: Sequence[str],
@@ -152,7 +152,7 @@ def _extracted(
 ) -> tuple[list[Line], tuple[Fact, ...]]:
     """The telling sentences, and of the facts what else there is room for."""
     whole = sum(_COUNTER.count_each([message.content for message in messages]))
-    most = min(tokens, max(_LEAST_TOKENS, int(whole * _SHARE)))
+    most = min(tokens, max(_MIN_TOKENS, int(whole * _SHARE)))
     lines, checked = _restored(_filled(states, extraction, names, most), facts, names, most)
     checked = tuple(replace(fact, status="kept") if fact.status == "restored" else fact for fact in checked)
     places = {name: place for place, name in enumerate(names)}
@@ -191,7 +191,7 @@ def _within(job: Job, lines: list[Line], tokens: int) -> list[Line]:
 
 
 def _restored(
-    lines: list[Line], facts: Sequence[Telling], names: Sequence[str], tokens: int
+    lines: list[Line], facts: Sequence[SalientSentence], names: Sequence[str], tokens: int
 ) -> tuple[list[Line], tuple[Fact, ...]]:
     """The lines with the facts that they had lost, as far as there is room; and what became of each fact."""
     counter: Counter = _COUNTER
@@ -213,7 +213,7 @@ def _restored(
     return lines, tuple(rows)
 
 
-def _line(told: Telling, names: Sequence[str]) -> Line:
+def _line(told: SalientSentence, names: Sequence[str]) -> Line:
     return Line(told.heading, told.said, (names[told.place],))
 
 

@@ -8,18 +8,18 @@ from dataclasses import dataclass
 
 from rlm.sandbox.in_kernel.body.body import Body, Document
 
-__all__ = ["Section", "parted", "sections_of"]
+__all__ = ["DocumentSection", "parted", "sections_of"]
 
 _MOST = 24
 _PAGES_A_SECTION = 8
 _CHARS_A_SECTION = 20_000
-_LEAST_CHARS = 200
+_MIN_CHARS = 200
 _SENTENCE_END = re.compile(r"\n[ \t]*\n\s*|[.!?…][\"'”’)]*\s+|\n")
 _REACH = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class DocumentSection:
     """A stretch of one document with what it is called."""
 
     title: str
@@ -32,7 +32,7 @@ class Section:
         return self.end - self.start
 
 
-def sections_of(body: Body, *, most: int = _MOST) -> tuple[Section, ...]:
+def sections_of(body: Body, *, most: int = _MOST) -> tuple[DocumentSection, ...]:
     """All of the body in order, in about `most` sections (at least one a document); none is blank."""
     if not body.documents:
         return ()
@@ -56,7 +56,7 @@ def parted(body: Body, start: int, end: int, count: int) -> list[int]:
     return starts
 
 
-def _of_document(body: Body, document: Document, most: int, *, several: bool) -> Iterator[Section]:
+def _of_document(body: Body, document: Document, most: int, *, several: bool) -> Iterator[DocumentSection]:
     borders = _by_headings(body, document, most)
     if borders is None:
         borders = _by_pages(body, document, most) or _by_length(body, document, most)
@@ -64,7 +64,7 @@ def _of_document(body: Body, document: Document, most: int, *, several: bool) ->
     ends = [*(start for start, _ in borders[1:]), document.end]
     for (start, title), end in zip(borders, ends, strict=True):
         shown = " ".join(title.split()) or document.name
-        yield Section(f"{name}{shown}" if title else shown, document.name, start, end)
+        yield DocumentSection(f"{name}{shown}" if title else shown, document.name, start, end)
 
 
 def _by_headings(body: Body, document: Document, most: int) -> list[tuple[int, str]] | None:
@@ -88,7 +88,7 @@ def _by_headings(body: Body, document: Document, most: int) -> list[tuple[int, s
             (borders[at][0], borders[at][1] + (" …" if step > 1 else ""))
             for at in range(0, len(borders), step)
         ]
-    if borders[0][0] - document.start > _LEAST_CHARS:
+    if borders[0][0] - document.start > _MIN_CHARS:
         borders.insert(0, (document.start, "Beginning"))
     else:
         borders[0] = (document.start, borders[0][1])

@@ -13,7 +13,7 @@ from rlm.errors import UsageError
 from rlm.results import RunResult
 from rlm.runtime import RLM
 from rlm.sandbox.in_kernel.body.body import Body
-from rlm.tasks.jobs.job import Job, Past, opened_job
+from rlm.tasks.jobs.job import Job, PreviousJob, opened_job
 from rlm.tasks.summaries.document_summary import summarize_documents
 from rlm.tasks.summaries.entries import Entry, entries_of, is_history
 from rlm.tasks.summaries.fact_check import Fact
@@ -24,7 +24,7 @@ __all__ = ["Kind", "Summary", "summarize"]
 
 Kind = Literal["auto", "card", "chat", "document"]
 
-_LEAST_TOKENS = 100
+_MIN_TOKENS = 100
 _LARGEST_HISTORY = 50_000_000
 
 
@@ -71,8 +71,8 @@ async def summarize(
     looks. `since` is an earlier summary of the same input, which may have grown: what it paid for is not paid
     again. Raises UsageError and JournalError before anything is spent.
     """
-    if tokens < _LEAST_TOKENS:
-        raise UsageError(f"a summary of {tokens:,} tokens can't be: give {_LEAST_TOKENS} or more")
+    if tokens < _MIN_TOKENS:
+        raise UsageError(f"a summary of {tokens:,} tokens can't be: give {_MIN_TOKENS} or more")
     sources = with_chats(context)
     entries: tuple[Entry, ...] = ()
 
@@ -111,7 +111,7 @@ async def summarize(
         return Summary("history", history.text, result, history.facts, len(entries), known)
 
 
-def _known(job: Job, past: Past | None, entries: Sequence[Entry]) -> int:
+def _known(job: Job, past: PreviousJob | None, entries: Sequence[Entry]) -> int:
     """How many of the entries the earlier run had; said aloud where it is another history."""
     if past is None:
         return 0

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rlm.prompts import BudgetExceeded, Item, Section, SectionError, assemble, counter_names, get_counter
 from rlm.prompts.assembly.budget import Budget
-from rlm.prompts.assembly.derived_sections import Followers
+from rlm.prompts.assembly.derived_sections import DerivedSections
 from rlm.prompts.assembly.measure import Measure
 from rlm.prompts.assembly.policy import Drop, Policy, Skip, StopFirst
 from rlm.prompts.assembly.section import Derived
@@ -131,11 +131,11 @@ def test_what_an_item_would_cost_is_reckoned_beside_those_that_are_in(
     part = Section("list", "user", 1, 0, derived=Derived("items", lambda item: item.group, listed))
 
     def fresh(places: list[int]) -> int:
-        followers = Followers([part], items, Measure(CHARS), 2)
+        followers = DerivedSections([part], items, Measure(CHARS), 2)
         followers.accept(places)
         return followers.cost
 
-    followers = Followers([part], items, Measure(CHARS), 2)
+    followers = DerivedSections([part], items, Measure(CHARS), 2)
     entered: list[int] = []
     for place, enters in zip(range(len(items)), entering, strict=False):
         for offered in range(len(items)):

@@ -9,12 +9,12 @@ import pytest
 
 from rlm import Limits
 from rlm.accounting.budget import Budget
-from rlm.accounting.metered_model import Caller
+from rlm.accounting.metered_model import MeteredModel
 from rlm.errors import BudgetExhausted, JournalError
 from rlm.journal import Journal, RunLog, store
 from rlm.models.base import Message, Reply, Request, TokenUsage
 from rlm.models.catalog.prices import Prices
-from rlm.playback.cursor import Playback
+from rlm.playback.cursor import ReplayCursor
 from rlm.testing import ScriptedModel
 
 REQUEST = Request("child", (Message("user", "?"),), max_output_tokens=0, task="?")
@@ -25,14 +25,14 @@ async def test_reserves_are_calibrated_with_the_providers_usage(tmp_path: Path) 
     alone: what would overrun the limit is not sent."""
     model = ScriptedModel.of(child=Reply("!", usage=TokenUsage(input_tokens=1_500)))
     async with Journal.open(tmp_path / "rlm.db") as journal, journal.run("r", "?", {}) as log:
-        caller = Caller(Budget(Limits(tokens=2_900)), log, Playback(), lambda _: None, Prices())
-        assert caller.calibrated(model, 1_000) == 1_000
-        await caller.ask(model, REQUEST, prompt_tokens=1_000, facts={})
-        assert 1_575 <= caller.calibrated(model, 1_000) <= 1_576
-        assert caller.calibrated(ScriptedModel([], name="scripted:other"), 1_000) == 1_000
+        metered = MeteredModel(Budget(Limits(tokens=2_900)), log, ReplayCursor(), lambda _: None, Prices())
+        assert metered.calibrated(model, 1_000) == 1_000
+        await metered.ask(model, REQUEST, prompt_tokens=1_000, facts={})
+        assert 1_575 <= metered.calibrated(model, 1_000) <= 1_576
+        assert metered.calibrated(ScriptedModel([], name="scripted:other"), 1_000) == 1_000
         # 1,400 tokens are left, the estimate says 1,000: the model would take 1,500.
         with pytest.raises(BudgetExhausted, match="tokens"):
-            await caller.ask(model, REQUEST, prompt_tokens=1_000, facts={})
+            await metered.ask(model, REQUEST, prompt_tokens=1_000, facts={})
     assert len(model.requests) == 1
 
 
@@ -52,9 +52,9 @@ async def test_a_place_is_free_again_while_the_reply_is_written_down(tmp_path: P
     async with Journal.open(tmp_path / "rlm.db") as journal, journal.run("r", "?", {}) as log:
         slow = _SlowLog(journal, "r", log._owner, after=1)
         slow.may = asyncio.Event()
-        caller = Caller(Budget(Limits()), slow, Playback(), lambda _: None, Prices())
+        metered = MeteredModel(Budget(Limits()), slow, ReplayCursor(), lambda _: None, Prices())
         calls = [
-            asyncio.ensure_future(caller.ask(model, REQUEST, prompt_tokens=1, room=room, facts={}))
+            asyncio.ensure_future(metered.ask(model, REQUEST, prompt_tokens=1, room=room, facts={}))
             for _ in range(3)
         ]
         while len(model.requests) < 3:
@@ -70,8 +70,8 @@ async def test_who_waits_for_a_place_has_reserved_nothing(tmp_path: Path) -> Non
     """driver.md 4.2: calls that can't go out yet take no room in the ledger from those that can."""
     model, room, budget = ScriptedModel.of(child="!"), asyncio.Semaphore(0), Budget(Limits())
     async with Journal.open(tmp_path / "rlm.db") as journal, journal.run("r", "?", {}) as log:
-        caller = Caller(budget, log, Playback(), lambda _: None, Prices())
-        waiting = asyncio.ensure_future(caller.ask(model, REQUEST, prompt_tokens=9, room=room, facts={}))
+        metered = MeteredModel(budget, log, ReplayCursor(), lambda _: None, Prices())
+        waiting = asyncio.ensure_future(metered.ask(model, REQUEST, prompt_tokens=9, room=room, facts={}))
         await asyncio.sleep(0.01)
         assert budget.remaining()["sub_calls"] == budget.limits.sub_calls
         waiting.cancel()
@@ -85,9 +85,9 @@ async def test_who_lost_a_run_pays_for_nothing_more(tmp_path: Path, monkeypatch)
     monkeypatch.setattr(store, "_CONFIRMED_SECONDS", 0.0)
     model, budget = ScriptedModel.of(child="!"), Budget(Limits())
     async with Journal.open(tmp_path / "rlm.db") as journal, journal.run("r", "?", {}) as log:
-        caller = Caller(budget, log, Playback(), lambda _: None, Prices())
-        await caller.ask(model, REQUEST, prompt_tokens=1, facts={})
+        metered = MeteredModel(budget, log, ReplayCursor(), lambda _: None, Prices())
+        await metered.ask(model, REQUEST, prompt_tokens=1, facts={})
         async with journal.resume("r", take_over=True):
             with pytest.raises(JournalError, match="is written by another process"):
-                await caller.ask(model, REQUEST, prompt_tokens=1, facts={})
+                await metered.ask(model, REQUEST, prompt_tokens=1, facts={})
     assert len(model.requests) == 1

@@ -15,12 +15,12 @@ import pytest
 from rlm import RLM, Limits, Settings
 from rlm.batch import (
     Batch,
+    BatchBudget,
+    BatchJob,
+    BatchOutcome,
     BatchSummary,
     Failure,
-    Job,
     LocalEngine,
-    Outcome,
-    Purse,
     ResultsFile,
     TasksFile,
     unfinished_costs,
@@ -80,7 +80,7 @@ class Folder:
         ):
             before = {} if results.is_new else await unfinished_costs(str(self.store), results.batch)
             spent = results.summary.cost_usd + sum(before.values())
-            purse = Purse(budget, slots=slots, floor=floor, spent=spent)
+            purse = BatchBudget(budget, slots=slots, floor=floor, spent=spent)
             batch = Batch(
                 tasks,
                 results,
@@ -349,9 +349,9 @@ class NoKernels:
 
     async def __aexit__(self, *_: object) -> None: ...
 
-    async def run(self, job: Job) -> Outcome:
+    async def run(self, job: BatchJob) -> BatchOutcome:
         await asyncio.sleep(0)
-        return Outcome(None, Failure("KernelStartError", "no memory"))
+        return BatchOutcome(None, Failure("KernelStartError", "no memory"))
 
 
 async def test_where_no_kernel_starts_the_batch_ends_after_ten_tasks(folder: Folder) -> None:
@@ -360,7 +360,7 @@ async def test_where_no_kernel_starts_the_batch_ends_after_ten_tasks(folder: Fol
         TasksFile.open(folder.tasks) as tasks,
         ResultsFile.open(folder.out, "b", {"model": "scripted:memory"}) as results,
     ):
-        batch = Batch(tasks, results, limits=Limits(), purse=Purse(None, slots=4), told=lambda _: None)
+        batch = Batch(tasks, results, limits=Limits(), purse=BatchBudget(None, slots=4), told=lambda _: None)
         with pytest.raises(SandboxError, match=r"no kernel could be started for 10 tasks .*\(no memory\)"):
             await batch.run(NoKernels())
     assert 10 <= len(folder.lines()) < 15

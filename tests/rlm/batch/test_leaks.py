@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from rlm import RLM, Limits, Settings
-from rlm.batch import Batch, LocalEngine, Purse, ResultsFile, TasksFile
+from rlm.batch import Batch, BatchBudget, LocalEngine, ResultsFile, TasksFile
 from rlm.models.base import Request
 from rlm.testing import ScriptedModel
 
@@ -147,7 +147,7 @@ async def ran(folder: Path, level: int, root: Callable[[Request], str], tasks: l
         TasksFile.open(folder / "tasks.jsonl") as file,
         ResultsFile.open(folder / "r.jsonl", "b", {}) as results,
     ):
-        batch = Batch(file, results, limits=Limits(), purse=Purse(None, slots=1), told=lambda _: None)
+        batch = Batch(file, results, limits=Limits(), purse=BatchBudget(None, slots=1), told=lambda _: None)
         async with LocalEngine(rlm, slots=1) as engine:
             await batch.run(engine)
     lines = [json.loads(line) for line in (folder / "r.jsonl").read_text().splitlines()]

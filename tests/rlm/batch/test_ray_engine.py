@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rlm.batch import BatchTask, Failure, Job, Outcome
+from rlm.batch import BatchJob, BatchOutcome, BatchTask, Failure
 from rlm.batch.ray import RayEngine
 from rlm.batch.ray.worker import Worker
 from rlm.errors import ConfigurationError, UsageError
@@ -32,7 +32,7 @@ class Actor:
     def __init__(self, cluster: FakeRay) -> None:
         self.cluster = cluster
         self.number = len(cluster.actors)
-        self.jobs: dict[asyncio.Future[Outcome], set[str]] = {}
+        self.jobs: dict[asyncio.Future[BatchOutcome], set[str]] = {}
 
         cluster.actors.append(self)
         for name in ("run", "ready", "stop"):
@@ -44,9 +44,9 @@ class Actor:
 
     async def _stop(self) -> None: ...
 
-    async def _run(self, job: Job) -> Outcome:
+    async def _run(self, job: BatchJob) -> BatchOutcome:
         name = str(job.task.id)
-        ending: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        ending: asyncio.Future[BatchOutcome] = asyncio.get_running_loop().create_future()
         self.jobs[ending] = {name}.union(*self.jobs.values())
         for names in self.jobs.values():
             names.add(name)
@@ -57,7 +57,7 @@ class Actor:
                 for other in list(self.jobs):
                     if not other.done():
                         other.set_exception(Lost("the actor died"))
-            return await ending if ending.done() else Outcome(None, Failure("Done", name))
+            return await ending if ending.done() else BatchOutcome(None, Failure("Done", name))
         finally:
             del self.jobs[ending]
 
@@ -80,9 +80,9 @@ class FakeRay:
         self.killed.append(actor)
 
 
-def job(name: str) -> Job:
+def job(name: str) -> BatchJob:
     task = BatchTask(id=name, task="Who?", context=({"text": "Anna."},))
-    return Job(task, f"run-{name}", Limits())
+    return BatchJob(task, f"run-{name}", Limits())
 
 
 async def ran(ray: FakeRay, names: list[str], *, workers: int, jobs: int) -> dict[str, str]:
@@ -194,4 +194,4 @@ async def test_a_job_that_is_cancelled_while_it_waits_to_be_alone_keeps_the_work
         waiting.cancel()
         await asyncio.gather(first, waiting, return_exceptions=True)
         outcome = await asyncio.wait_for(engine.run(job("good 3")), 5)
-    assert outcome == Outcome(None, Failure("Done", "good 3"))
+    assert outcome == BatchOutcome(None, Failure("Done", "good 3"))

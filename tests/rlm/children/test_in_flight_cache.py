@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from rlm import Settings
-from rlm.children.in_flight_cache import Memo
+from rlm.children.in_flight_cache import InFlightCache
 from rlm.errors import JournalError
 from rlm.journal import Journal
 from rlm.sandbox.types import ChildAnswer
@@ -108,48 +108,48 @@ class Asked:
         return end
 
 
-async def begun(memo: Memo, ask: Asked, count: int) -> list[asyncio.Task[ChildAnswer]]:
-    tasks = [asyncio.create_task(memo.answer("key", ask)) for _ in range(count)]
+async def begun(in_flight: InFlightCache, ask: Asked, count: int) -> list[asyncio.Task[ChildAnswer]]:
+    tasks = [asyncio.create_task(in_flight.answer("key", ask)) for _ in range(count)]
     await asyncio.sleep(0.01)
     return tasks
 
 
 async def test_a_call_goes_on_while_anybody_waits_for_it() -> None:
     """driver.md 2.8, 4.4: its reply is paid for, whoever asked first and has gone."""
-    memo, ask = Memo(), Asked(ChildAnswer("yes", input_tokens=9))
-    first, second = await begun(memo, ask, 2)
+    in_flight, ask = InFlightCache(), Asked(ChildAnswer("yes", input_tokens=9))
+    first, second = await begun(in_flight, ask, 2)
     first.cancel()
     await asyncio.wait([first])
     ask.told.set()
     assert await second == ChildAnswer("yes", cached=True)
-    assert await memo.answer("key", ask) == ChildAnswer("yes", cached=True)
+    assert await in_flight.answer("key", ask) == ChildAnswer("yes", cached=True)
     assert (ask.times, ask.stopped) == (1, 0)
 
 
 async def test_a_call_ends_with_the_last_that_waits_for_it() -> None:
     """driver.md 2.8: nothing is orphaned, and who comes afterwards asks anew."""
-    memo, ask = Memo(), Asked(ChildAnswer("yes"))
-    for task in await begun(memo, ask, 2):
+    in_flight, ask = InFlightCache(), Asked(ChildAnswer("yes"))
+    for task in await begun(in_flight, ask, 2):
         assert not ask.stopped
         task.cancel()
         await asyncio.wait([task])
     assert (ask.times, ask.stopped) == (1, 1)
     ask.told.set()
-    assert await memo.answer("key", ask) == ChildAnswer("yes")
+    assert await in_flight.answer("key", ask) == ChildAnswer("yes")
 
 
 async def test_a_call_that_failed_for_another_is_asked_again() -> None:
     """driver.md 3.10, 4.4: one at a time, until one succeeds; what was raised goes to all."""
     failed = ChildAnswer("", error="away", error_type="model", found=False)
-    memo, ask = Memo(), Asked(failed, ChildAnswer("yes"))
-    tasks = await begun(memo, ask, 3)
+    in_flight, ask = InFlightCache(), Asked(failed, ChildAnswer("yes"))
+    tasks = await begun(in_flight, ask, 3)
     ask.told.set()
     answers = await asyncio.gather(*tasks)
     assert sorted((one.text, one.cached) for one in answers) == [("", False), ("yes", False), ("yes", True)]
     assert ask.times == 2
-    memo, broken = Memo(), Asked(JournalError("full"))
-    tasks = await begun(memo, broken, 2)
+    in_flight, broken = InFlightCache(), Asked(JournalError("full"))
+    tasks = await begun(in_flight, broken, 2)
     broken.told.set()
     raised = await asyncio.gather(*tasks, return_exceptions=True)
     assert [str(one) for one in raised] == ["full", "full"]
-    assert "key" not in memo
+    assert "key" not in in_flight

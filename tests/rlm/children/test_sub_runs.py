@@ -10,18 +10,18 @@ import pytest
 
 from rlm import Limits, RunResult, Settings
 from rlm.accounting.budget import Budget
-from rlm.accounting.concurrency import Tree
+from rlm.accounting.concurrency import ConcurrencyLimits
 from rlm.accounting.coverage import CoverageLedger
-from rlm.accounting.metered_model import Caller
-from rlm.accounting.run_context import Accounts
-from rlm.children.sub_runs import Descent, SubRLMs
+from rlm.accounting.metered_model import MeteredModel
+from rlm.accounting.run_context import RunContext
+from rlm.children.sub_runs import SubRunResult, SubRuns
 from rlm.errors import ModelUnavailable
 from rlm.events import ChildEnded, RoundStarted, SubRLMEnded, SubRLMStarted, Warned
 from rlm.journal import Journal
 from rlm.models.base import Reply, Request, TokenUsage
 from rlm.models.catalog.overrides import ModelFacts
 from rlm.models.catalog.prices import Prices
-from rlm.playback.cursor import Playback
+from rlm.playback.cursor import ReplayCursor
 from rlm.sandbox.types import ChildAnswer, SubRLMBatch
 from rlm.testing import ScriptedModel
 
@@ -377,7 +377,7 @@ class Waiters:
         self.told = asyncio.Event()
         self.stopped = 0
 
-    async def descend(self, prompt: str, source: object, name: str) -> Descent:
+    async def descend(self, prompt: str, source: object, name: str) -> SubRunResult:
         self.names.append(name)
         try:
             await self.told.wait()
@@ -387,7 +387,7 @@ class Waiters:
             raise
         coverage = CoverageLedger(0).report()
         result = RunResult("r", "yes", None, "finalized", False, "rlm", (), coverage, (), 1, 0, 0.0)
-        return Descent(result, ())
+        return SubRunResult(result, ())
 
 
 class Counted:
@@ -410,14 +410,16 @@ async def test_a_shared_sub_rlm_goes_on_while_anybody_waits_for_it(tmp_path: Pat
         answers.append(answer)
 
     async with Journal.open(tmp_path / "rlm.db") as journal, journal.run("r", "task", {}) as log:
-        budget, playback = Budget(Limits()), Playback()
-        caller = Caller(budget, log, playback, print, Prices({}))
-        accounts = Accounts(budget, caller, CoverageLedger(0), log, playback, Tree(4), lambda _: None)
-        sub_rlms = SubRLMs(waiters.descend, Counted(), accounts, depth=0, deepest=1)
+        budget, playback = Budget(Limits()), ReplayCursor()
+        metered = MeteredModel(budget, log, playback, print, Prices({}))
+        run_context = RunContext(
+            budget, metered, CoverageLedger(0), log, playback, ConcurrencyLimits(4), lambda _: None
+        )
+        sub_runs = SubRuns(waiters.descend, Counted(), run_context, depth=0, deepest=1)
         batch = SubRLMBatch(("same",), (None,))
 
         async def waiting() -> list[asyncio.Future[None]]:
-            asked = [asyncio.ensure_future(sub_rlms.serve(batch, answered)) for _ in range(3)]
+            asked = [asyncio.ensure_future(sub_runs.serve(batch, answered)) for _ in range(3)]
             await asyncio.sleep(0.01)
             return asked
 

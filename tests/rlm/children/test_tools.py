@@ -261,8 +261,8 @@ async def test_a_resumed_run_needs_its_tools_and_does_not_repeat_them(run, block
 
 async def test_calls_in_a_round_and_what_they_give_in_a_run_are_bounded(run, block, monkeypatch) -> None:
     """driver.md 3.18: the journal keeps it all."""
-    monkeypatch.setattr("rlm.children.tool_calls.MOST_CALLS", 3)
-    monkeypatch.setattr("rlm.children.tool_calls.MOST_BYTES", 2**20)
+    monkeypatch.setattr("rlm.children.tool_calls.MAX_CALLS", 3)
+    monkeypatch.setattr("rlm.children.tool_calls.MAX_BYTES", 2**20)
 
     def give(size: int) -> str:
         """Gives so much."""

@@ -11,7 +11,7 @@ import pytest
 from rlm.prompts import HandleFacts, HelperDoc, RootInput, RootPrompt
 from rlm.sandbox.in_kernel.context_handle.handle import Handle
 from rlm.sandbox.in_kernel.helper_api.helpers import Helpers
-from rlm.sandbox.in_kernel.helper_api.registry import GUESSES, HELPERS, NAMES
+from rlm.sandbox.in_kernel.helper_api.registry import ARGUMENT_ALIASES, HELPERS, NAMES
 
 ROOT = RootPrompt().assemble(
     RootInput(
@@ -46,8 +46,8 @@ def test_every_guess_is_of_a_parameter_that_there_is() -> None:
         name: set(inspect.signature(getattr(Helpers, name, None) or getattr(Handle, name)).parameters)
         for name in NAMES
     }
-    assert set(GUESSES) <= set().union(*taken.values())
-    for own, guesses in GUESSES.items():
+    assert set(ARGUMENT_ALIASES) <= set().union(*taken.values())
+    for own, guesses in ARGUMENT_ALIASES.items():
         assert own not in guesses
         assert len(set(guesses)) == len(guesses)
 

@@ -16,7 +16,7 @@ import pytest
 from sqlalchemy.event import listen
 
 from rlm.errors import JournalError
-from rlm.journal import Event, Journal, RunSummary, default_store, new_run_id
+from rlm.journal import Journal, JournalEvent, RunSummary, default_store, new_run_id
 from rlm.journal import store as journal_store
 from rlm.journal.events import EVENT_KINDS
 
@@ -85,7 +85,7 @@ async def test_a_run_is_kept_event_by_event(store: Path) -> None:
     ]  # fmt: skip
     assert [event.seq for event in events] == list(range(1, 9))
     assert events[0].data == {"task": "What?", "settings": {"model": "extractive"}}
-    assert events[2] == Event("r1", 3, events[2].at, "cell", {"spans": [[1, 2], [3, 4]]})
+    assert events[2] == JournalEvent("r1", 3, events[2].at, "cell", {"spans": [[1, 2], [3, 4]]})
     assert summary.started_at <= events[0].at <= events[-1].at == summary.finished_at
 
 

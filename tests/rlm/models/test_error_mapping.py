@@ -14,7 +14,7 @@ import pytest
 from rlm.errors import ConfigurationError, ModelError, ModelRejected
 from rlm.models.base import Message, Request, TokenUsage
 from rlm.models.http.endpoint import Endpoint
-from rlm.models.http.error_mapping import FailureTeller
+from rlm.models.http.error_mapping import ErrorMapper
 from rlm.models.options import RetryPolicy
 from rlm.models.registry import resolve
 
@@ -165,7 +165,7 @@ def test_a_key_that_no_header_can_carry_is_refused_without_being_shown(key):
 
 
 def test_a_provider_s_words_are_cut_cleaned_and_on_one_line():
-    teller = FailureTeller("openai:m", "m", Endpoint("http://h", "the-real-key", "OPENAI_API_KEY"))
+    teller = ErrorMapper("openai:m", "m", Endpoint("http://h", "the-real-key", "OPENAI_API_KEY"))
     words = "one\r\n\x1b[31mtwo\u202e the-real-key sk-proj-abcdefgh12345 Bearer abcdefghijkl " + "x" * 500
     text = str(teller.status(400, detail=words, headers={}).final(1, 0.0))
     assert "one [31mtwo *** *** ***" in text
@@ -189,7 +189,7 @@ def test_an_endpoint_s_address(url, address, local):
 
 def test_a_group_of_connection_errors_is_looked_into():
     """A host with several addresses fails with a group."""
-    teller = FailureTeller("openai:m", "m", Endpoint("http://localhost:9", "key", "OPENAI_API_KEY"))
+    teller = ErrorMapper("openai:m", "m", Endpoint("http://localhost:9", "key", "OPENAI_API_KEY"))
     error = httpx2.ConnectError("all failed")
     error.__cause__ = OSError("all failed")
     error.__cause__.__cause__ = ExceptionGroup("tried", [ConnectionRefusedError(), TimeoutError()])

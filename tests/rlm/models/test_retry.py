@@ -12,13 +12,13 @@ import pytest
 from rlm.errors import ConfigurationError, ModelError, ModelProtocolError, ModelRejected, ModelUnavailable
 from rlm.models.base import Message, Reply, Request
 from rlm.models.http.endpoint import Endpoint
-from rlm.models.http.error_mapping import Failure, FailureTeller
+from rlm.models.http.error_mapping import AttemptFailure, ErrorMapper
 from rlm.models.http.rate_limit import Limiter
 from rlm.models.http.retry import with_retries
 from rlm.models.options import RetryPolicy
 
 REQUEST = Request("child", (Message("user", "hello"),), 100, "task")
-TELLER = FailureTeller("openai:m", "m", Endpoint("http://localhost:9/v1", "key", "OPENAI_API_KEY"))
+TELLER = ErrorMapper("openai:m", "m", Endpoint("http://localhost:9/v1", "key", "OPENAI_API_KEY"))
 
 
 @pytest.fixture
@@ -231,7 +231,7 @@ async def test_default_waits_for_nobody_stay_under_ten_seconds():
     """driver.md 7.4, with the waits that ship, on a clock of our own."""
     policy = RetryPolicy()
     waits = []
-    refused = Failure(ModelUnavailable, "nothing listens", "start it", "unreachable")
+    refused = AttemptFailure(ModelUnavailable, "nothing listens", "start it", "unreachable")
 
     async def attempt():
         return refused
@@ -284,7 +284,7 @@ async def test_cancelling_ends_a_wait_at_once():
 
     async def attempt():
         attempts.append(1)
-        return Failure(ModelUnavailable, "busy", "wait", "overloaded", retry_after=50)
+        return AttemptFailure(ModelUnavailable, "busy", "wait", "overloaded", retry_after=50)
 
     task = asyncio.create_task(
         with_retries(
@@ -308,7 +308,7 @@ async def test_waits_grow_at_random_up_to_their_cap():
     waits = []
 
     async def attempt():
-        return Failure(ModelUnavailable, "busy", "wait", "overloaded")
+        return AttemptFailure(ModelUnavailable, "busy", "wait", "overloaded")
 
     with pytest.raises(ModelUnavailable):
         await with_retries(

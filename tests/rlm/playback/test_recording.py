@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlm.journal import Event
-from rlm.playback.cursor import Playback
-from rlm.playback.recording import PastFailure, Recording
+from rlm.journal import JournalEvent
+from rlm.playback.cursor import ReplayCursor
+from rlm.playback.recording import RecordedFailure, Recording
 from rlm.sandbox.types import CellReport, CellResult, Span, VariableInfo
 
 CELL = CellResult(
@@ -58,7 +58,7 @@ def mark(kind: str, **data: object) -> dict:
 def recorded(*facts: dict, at: list[float] | None = None) -> Recording:
     times = at or [float(number) for number in range(len(facts))]
     return Recording.of(
-        Event("r", seq + 1, times[seq], fact["kind"], {k: v for k, v in fact.items() if k != "kind"})
+        JournalEvent("r", seq + 1, times[seq], fact["kind"], {k: v for k, v in fact.items() if k != "kind"})
         for seq, fact in enumerate(facts)
     )
 
@@ -115,7 +115,7 @@ def test_the_events_of_a_run_are_parted_by_its_sub_rlms() -> None:
     assert [past.number for past in inner.rounds] == [1]
     assert (set(inner.below), set(inner.replies), set(inner.part("b.1").replies)) == ({"b.1"}, set(), {"k"})
     assert inner.part("b.1").within == "a.1/b.1"
-    assert whole.ended == {"a.1": None, "a.10": PastFailure("limit", "too long")}
+    assert whole.ended == {"a.1": None, "a.10": RecordedFailure("limit", "too long")}
     assert whole.part("never begun").rounds == ()
 
 
@@ -142,7 +142,7 @@ def test_what_followed_a_cell_that_went_another_way_is_void() -> None:
 @given(st.lists(st.sampled_from("abc"), max_size=30), st.lists(st.sampled_from("abcd"), max_size=40))
 def test_a_reply_is_given_as_often_as_it_was_paid_for(paid: list[str], asked: list[str]) -> None:
     """driver.md 6.2: never more, and never less when it is asked for."""
-    playback = Playback(recorded(*map(child, paid)))
+    playback = ReplayCursor(recorded(*map(child, paid)))
     assert playback.unserved == len(paid)
     given_ = [key for key in asked if playback.reply(key) is not None]
     for key in "abcd":
@@ -178,7 +178,7 @@ def test_nothing_that_was_paid_is_forgotten(facts: list[dict]) -> None:
 
 def test_a_miss_in_a_cell_whose_end_is_known_is_another_way() -> None:
     """driver.md 6.2: a replay that diverges is noticed; a new cell may ask what it likes."""
-    playback = Playback(recorded(root(1), child("a"), cell(1)))
+    playback = ReplayCursor(recorded(root(1), child("a"), cell(1)))
     playback.begin(1, CELL)
     assert playback.repeating
     assert playback.reply("a") is not None
@@ -194,7 +194,7 @@ def test_a_miss_in_a_cell_whose_end_is_known_is_another_way() -> None:
 @pytest.mark.parametrize(("status", "type_"), [("timeout", "cancelled"), ("ok", None)])
 def test_what_an_interrupted_cell_still_waited_for_stays_unanswered(status: str, type_: str | None) -> None:
     """driver.md 6.2: nothing is paid for what the cell never got."""
-    playback = Playback(recorded(root(1), cell(1)))
+    playback = ReplayCursor(recorded(root(1), cell(1)))
     playback.begin(1, CellResult(status))  # type: ignore[arg-type]
     failed = playback.failure("never answered")
     assert (failed and failed.type) == type_

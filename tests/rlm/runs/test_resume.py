@@ -318,7 +318,7 @@ async def test_a_run_in_postgresql_goes_on(leaver, block, postgres_url: str) -> 
     assert (result.answer, result.sub_calls) == (["yes", "one"], 1)
 
 
-def _tree(block, **codes: str):
+def _concurrency(block, **codes: str):
     """A root that answers by its task, one cell a round."""
     scripts = {task: [block(code) for code in cells] for task, cells in codes.items()}
     return lambda request: scripts[request.task][request.round - 1]
@@ -340,9 +340,9 @@ async def test_a_sub_rlm_goes_on_where_it_was(leaver, block) -> None:
     def child(request):
         return leaver.stop(request) if request.task == "q2" else "one;"
 
-    first = ScriptedModel.of(root=_tree(block, **TREE), child=child)
+    first = ScriptedModel.of(root=_concurrency(block, **TREE), child=child)
     run_id = await leaver.leave(first)
-    second = ScriptedModel.of(root=_tree(block, **TREE), child="two")
+    second = ScriptedModel.of(root=_concurrency(block, **TREE), child="two")
     result = await leaver.resume(second, run_id)
     assert result.answer == ["one;two", [[4, 7]]]
     # The root's first round, the inner one's first two and q1 are in the journal.
@@ -360,7 +360,7 @@ async def test_a_finished_tree_is_replayed_offline(leaver, block) -> None:
     """driver.md 6.3: byte-equal, from the journal alone."""
     from rlm.replay import replay
 
-    model = ScriptedModel.of(root=_tree(block, **TREE), child=lambda request: f"to {request.task};")
+    model = ScriptedModel.of(root=_concurrency(block, **TREE), child=lambda request: f"to {request.task};")
     result = await leaver.run(model, "one two three\n")
     settings = Settings(sandbox=leaver.run.level, store=leaver.run.store)
     again = (await replay(result.run_id, store=leaver.run.store, settings=settings)).result
@@ -385,7 +385,7 @@ async def test_a_kernel_death_above_does_not_pay_a_sub_rlm_again(run, block) -> 
         asked.append(request.task)
         return f"to {request.task};"
 
-    model = ScriptedModel.of(root=_tree(block, **codes), child=child)
+    model = ScriptedModel.of(root=_concurrency(block, **codes), child=child)
     result = await run(model, "one two three\n")
     assert result.answer == "to q1;to q2;"
     assert asked == ["q1", "q2"]
@@ -398,15 +398,17 @@ async def test_a_sub_rlm_that_failed_fails_again_in_the_repeated_cell(leaver, bl
         "How many?": ["a = sub_rlm_batch(['inner'], [(4, 13)])", "finalize([a.failed, a[0].error])"],
         "inner": ["x = str(sub_query('q1', (0, 3)))"],
     }
-    tree = _tree(block, **codes)
+    concurrency = _concurrency(block, **codes)
 
     def root(request):
         if request.task == "inner" and request.round == 2:
             raise ModelUnavailable("nobody there")
-        return leaver.stop(request) if request.task != "inner" and request.round == 2 else tree(request)
+        return (
+            leaver.stop(request) if request.task != "inner" and request.round == 2 else concurrency(request)
+        )
 
     run_id = await leaver.leave(ScriptedModel.of(root=root, child="one"))
-    second = ScriptedModel.of(root=tree, child="one")
+    second = ScriptedModel.of(root=concurrency, child="one")
     result = await leaver.resume(second, run_id)
     assert result.answer == [[0], "the sub-RLM ended without an answer (model): nobody there"]
     assert [request.task for request in second.requests] == ["How many?"]
@@ -415,10 +417,10 @@ async def test_a_sub_rlm_that_failed_fails_again_in_the_repeated_cell(leaver, bl
 async def test_a_sub_rlm_counts_once_though_it_is_begun_twice(leaver, block) -> None:
     """driver.md 4.7: also when the run was left before its root had replied."""
     codes = {"How many?": ["finalize(str(sub_rlm('inner', (4, 13))))"], "inner": ["finalize(peek(0, 3))"]}
-    tree = _tree(block, **codes)
+    concurrency = _concurrency(block, **codes)
     first = ScriptedModel.of(
-        root=lambda request: leaver.stop(request) if request.task == "inner" else tree(request)
+        root=lambda request: leaver.stop(request) if request.task == "inner" else concurrency(request)
     )
     run_id = await leaver.leave(first)
-    result = await leaver.resume(ScriptedModel.of(root=tree), run_id)
+    result = await leaver.resume(ScriptedModel.of(root=concurrency), run_id)
     assert (result.answer, result.sub_calls) == ("two", 1)

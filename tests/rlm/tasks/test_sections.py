@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlm.sandbox.context.writer import ContextFileWriter
-from rlm.tasks.summaries.sections import Section, sections_of
+from rlm.tasks.summaries.sections import DocumentSection, sections_of
 
 Piece = str | tuple[int, str] | None
 """Text, a heading of a level, or (None) where a page begins."""
 
 
-def sections(documents: Sequence[Sequence[Piece]], most: int = 24) -> tuple[str, tuple[Section, ...]]:
+def sections(documents: Sequence[Sequence[Piece]], most: int = 24) -> tuple[str, tuple[DocumentSection, ...]]:
     """The text of a body of these documents, and its sections."""
     with tempfile.TemporaryDirectory() as folder, ContextFileWriter(Path(folder)) as writer:
         for number, pieces in enumerate(documents):

@@ -22,9 +22,9 @@ from rlm.sandbox.folders.removal import remove
 from rlm.sandbox.forkserver.client import shared_forkserver
 from rlm.sandbox.isolation.syscalls import syscall
 
-__all__ = ["MOST_GROWTH", "World"]
+__all__ = ["MAX_GROWTH", "World"]
 
-MOST_GROWTH = 64 * 2**20
+MAX_GROWTH = 64 * 2**20
 """Bytes by which the driver may grow while a hostile cell runs."""
 
 _ENVIRONMENT = "PLANTED_API_KEY"
@@ -130,7 +130,7 @@ class World:
         if self._plant_queue():
             found.append("removed the user's message queue")
         growth = _status("VmHWM") - self._memory
-        if growth >= MOST_GROWTH:
+        if growth >= MAX_GROWTH:
             found.append(f"the driver grew by {growth >> 20} MB")
         self.growth = growth
         if len(os.listdir("/proc/self/fd")) > self._descriptors + 10:

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rlm.sandbox.errors import ProtocolError
-from rlm.sandbox.host.bridge import MAX_IN_FLIGHT, MOST_FRAGMENTS, Bridge, ComputeClock
+from rlm.sandbox.host.bridge import MAX_FRAGMENTS, MAX_IN_FLIGHT, Bridge, ComputeClock
 from rlm.sandbox.host.requests import BadCall
 from rlm.sandbox.in_kernel import wire
 from rlm.sandbox.types import ChildAnswer
@@ -356,7 +356,7 @@ async def test_what_a_kernel_claims_to_have_read_takes_a_bounded_room(handler) -
         assert len(last.read) == len(bridge.take_report().read) == 1
         assert list(last.read[0]) in spans
         assert sum(len(final.access.read + final.access.scanned) for final in handler.finals) <= (
-            MOST_FRAGMENTS + 100
+            MAX_FRAGMENTS + 100
         )
         # The next question's account is its own.
         await bridge.begin_question(10**9)

@@ -21,21 +21,21 @@ class CountingKernels(FreshKernels):
         self.running: set[object] = set()
         self.refusing = False
 
-    async def take(self):
+    async def acquire(self):
         if self.refusing:
             raise SandboxRefused("not today")
         self.started += 1
         self.starting += 1
         self.most = max(self.most, self.alive)
         try:
-            kernel = await super().take()
+            kernel = await super().acquire()
         finally:
             self.starting -= 1
         self.running.add(kernel)
         return kernel
 
-    async def give_back(self, kernel) -> None:
-        await super().give_back(kernel)
+    async def release(self, kernel) -> None:
+        await super().release(kernel)
         self.running.discard(kernel)
 
     @property

@@ -155,13 +155,13 @@ async def test_a_damaged_context_is_a_named_failure(make_context, handler, broke
 
 async def test_a_kernel_that_ends_before_it_has_its_context(make_context, handler, brokers) -> None:
     source = FreshKernels(minimum=0, brokers=brokers)
-    kernel = await source.take()
+    kernel = await source.acquire()
     await kernel.kill("a test")
     while (await kernel.event())["event"] != "died":
         pass
     with pytest.raises(KernelStartError, match=r"before it had its context|could not be handed over"):
         await kernel.attach(make_context("x"))
-    await source.give_back(kernel)
+    await source.release(kernel)
 
 
 async def test_the_tools_of_the_host_come_with_the_context(make_context, handler, brokers) -> None:

@@ -15,7 +15,7 @@ from rlm.sandbox.context.writer import ContextFileWriter
 from rlm.sandbox.host.requests import cell_report
 from rlm.sandbox.in_kernel import wire
 from rlm.sandbox.in_kernel.body.body import Span
-from rlm.sandbox.in_kernel.context_handle.access_log import MOST_SPANS, AccessLog
+from rlm.sandbox.in_kernel.context_handle.access_log import MAX_SPANS, AccessLog
 from rlm.sandbox.in_kernel.context_handle.handle import Handle
 from rlm.sandbox.in_kernel.context_handle.records import Text
 from rlm.sandbox.in_kernel.helper_api.registry import HELPERS
@@ -308,13 +308,13 @@ def test_the_log_is_bounded_and_never_tells_too_much() -> None:
         log.read(at, at + 10)
     assert log._read == [Span(0, 1_000_000)]
     log.drain()
-    places = list(range(0, 10 * MOST_SPANS + 100_000, 10))
+    places = list(range(0, 10 * MAX_SPANS + 100_000, 10))
     random.Random(1).shuffle(places)
     for at in places:
         log.scanned(at, at + 1 + at // 10 % 5)
-        assert len(log._scanned) <= 2 * MOST_SPANS
+        assert len(log._scanned) <= 2 * MAX_SPANS
     _, scanned = log.drain()
-    assert len(scanned) == MOST_SPANS
+    assert len(scanned) == MAX_SPANS
     assert list(scanned) == sorted(scanned)
     assert all(start % 10 == 0 and end == start + 1 + start // 10 % 5 for start, end in scanned)
     assert all(end - start > 1 for start, end in scanned)
@@ -322,11 +322,11 @@ def test_the_log_is_bounded_and_never_tells_too_much() -> None:
 
 def test_a_cell_tells_all_it_read_up_to_many_thousand_spans(make_handle) -> None:
     """driver.md 5.2: the largest report fits a frame, and the driver takes it."""
-    handle = make_handle("x" * (4 * MOST_SPANS))
-    for at in range(0, 4 * MOST_SPANS, 4):
+    handle = make_handle("x" * (4 * MAX_SPANS))
+    for at in range(0, 4 * MAX_SPANS, 4):
         handle.peek(at, at + 2)
     read, _ = handle.drain_access()
-    assert len(read) == MOST_SPANS
+    assert len(read) == MAX_SPANS
     message = {"read": read, "scanned": read}
     body = wire.encode(message, wire.MAX_CALL)[4:]
     assert cell_report({**wire.decode(body), "changed": [], "rebound": []}, 10**7).read == read

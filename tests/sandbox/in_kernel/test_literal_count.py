@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rlm.sandbox.in_kernel.body.body import Body
 from rlm.sandbox.in_kernel.searching.byte_rates import ByteRates
-from rlm.sandbox.in_kernel.searching.case_folding import OneCase
+from rlm.sandbox.in_kernel.searching.case_folding import CaseFolder
 from rlm.sandbox.in_kernel.searching.literal import Literal, LiteralScan, literal_of
 from rlm.sandbox.in_kernel.searching.literal_count import LiteralCount
 from rlm.sandbox.in_kernel.searching.scanner import ENGINE
@@ -42,7 +42,7 @@ def test_one_case_counts_as_re_does(literal: str, text: str, flags: int) -> None
     text = f"{text}{literal}\n{literal.upper()}{literal.lower()} {literal.swapcase()}\n"
     made = spelled(literal, flags)
     data = text.encode()
-    case = OneCase(made.spellings, data)
+    case = CaseFolder(made.spellings, data)
     if not made.overlaps_itself():
         assert case.count(data) == len(re.findall(re.escape(literal), text, flags))
     assert case.write(data).count(b"\n") == data.count(b"\n")
@@ -84,7 +84,7 @@ def monkeypatch_module():
     with pytest.MonkeyPatch.context() as patch:
         for name, value in (("_SHORT", 40), ("_LONG", 64), ("_NARROW", 4)):
             patch.setattr(f"rlm.sandbox.in_kernel.searching.literal_count.{name}", value)
-        patch.setattr("rlm.sandbox.in_kernel.searching.literal._MOST_PLACES", 3)
+        patch.setattr("rlm.sandbox.in_kernel.searching.literal._MAX_PLACES", 3)
         yield
 
 

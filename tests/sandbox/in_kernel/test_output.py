@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlm.sandbox.in_kernel.shell.output import BoundedStream
-from rlm.sandbox.in_kernel.shell.variables import MOST_CHANGES, VariableWatch, describe
+from rlm.sandbox.in_kernel.shell.variables import MAX_CHANGES, VariableWatch, describe
 from rlm.sandbox.launch.outputs import STREAM_LIMITS, OutputCollector
 
 
@@ -127,6 +127,6 @@ def test_a_report_names_a_bounded_number_of_variables() -> None:
     watch = VariableWatch(namespace, {})
     namespace.update({f"v{number}": number for number in range(5_000)}, **{"w" * 1_000: 1})
     began = time.monotonic()
-    assert len(watch.changes("")) == MOST_CHANGES
+    assert len(watch.changes("")) == MAX_CHANGES
     assert watch.changes("") == []
     assert time.monotonic() - began < 5

@@ -15,10 +15,10 @@ from rlm.models.offline.extractive.words import asks_when, is_overview, parts, p
 
 __all__ = ["next_block"]
 
-_MOST_BYTES = 40_000
+_MAX_BYTES = 40_000
 """Bytes that the last child reads: they fit its prompt whatever the script."""
 _PIECE = 6_000
-_MOST_PIECES = 40
+_MAX_PIECES = 40
 _LARGE = 20_000_000
 """Characters of an input that is only indexed for ranking when a search has not found enough."""
 _QUERY = 1_900
@@ -55,8 +55,8 @@ def _filled(request: Request) -> str:
         definitions=repr([name for name in names if name.isidentifier()]),
         when=asks_when(request.task),
         large=_LARGE,
-        most_bytes=_MOST_BYTES,
-        most_pieces=_MOST_PIECES,
+        most_bytes=_MAX_BYTES,
+        most_pieces=_MAX_PIECES,
         piece=_PIECE,
         extracts=repr(f"{EXTRACTS}\n"),
         not_found=repr(NOTHING if words else NO_WORDS),

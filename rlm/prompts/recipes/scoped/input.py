@@ -11,8 +11,8 @@ from rlm.prompts.errors import ScopedInputError
 
 __all__ = ["Npc", "ScopedInput"]
 
-_LEAST_BUDGET = 100
-_LEAST_NPC_BUDGET = 50
+_MIN_BUDGET = 100
+_MIN_NPC_BUDGET = 50
 _DYNAMIC = ("game_state", "player", "rng", "input")
 
 
@@ -94,10 +94,10 @@ class ScopedInput:
             for name, text in (("entry_point_id", self.entry_point_id), ("world_id", self.world_id))
             if not text.strip()
         ]
-        if self.token_budget < _LEAST_BUDGET:
-            faults.append(f"token_budget is {self.token_budget}: use {_LEAST_BUDGET} tokens or more")
-        if self.npc_budget < _LEAST_NPC_BUDGET:
-            faults.append(f"npc_budget is {self.npc_budget}: use {_LEAST_NPC_BUDGET} tokens or more")
+        if self.token_budget < _MIN_BUDGET:
+            faults.append(f"token_budget is {self.token_budget}: use {_MIN_BUDGET} tokens or more")
+        if self.npc_budget < _MIN_NPC_BUDGET:
+            faults.append(f"npc_budget is {self.npc_budget}: use {_MIN_NPC_BUDGET} tokens or more")
         seen: set[str] = set()
         for place, npc in enumerate(self.npcs):
             if not npc.id.strip():

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 from .checkpoints import BLOCK, Checkpoints
 from .pages import Pages
 from .place_index import HEADING_COLUMNS, MESSAGE_COLUMNS, PAGE_COLUMNS, Marks, Place, Table
-from .window import Stretch
+from .window import BodyWindow
 
 __all__ = [
     "BODY_NAME",
@@ -109,7 +109,7 @@ class Body:
         self._pages = Pages(points.file)
         self._byte = self._char = self._line = 0
         self._sha256 = sha256
-        self.raw: mmap.mmap | bytes | Stretch = points.file
+        self.raw: mmap.mmap | bytes | BodyWindow = points.file
         self.buffer: mmap.mmap | bytes | memoryview = points.file
         self.marks = marks
         self.chars = points.chars
@@ -178,7 +178,7 @@ class Body:
         start = min(max(start, 0), self.chars)
         end = min(max(end, start), self.chars)
         first, last = self.byte_of(start), self.byte_of(end)
-        stretch = Stretch(self._points.file, self._byte + first, self._byte + last)
+        stretch = BodyWindow(self._points.file, self._byte + first, self._byte + last)
         documents = tuple(self._clipped(start, end))
         other = Body(self._points, self.marks.window(start, end), documents, "")
         other._byte, other._char = self._byte + first, self._char + start
@@ -289,7 +289,7 @@ class Body:
         """Unmap the files, or let go of them if this is a window. Nothing may be read afterwards; safe to
         call twice. A search that still runs on another thread keeps them until it ends."""
         with suppress(BufferError):
-            if isinstance(self.raw, Stretch):
+            if isinstance(self.raw, BodyWindow):
                 self.raw.release()
             elif isinstance(self.raw, mmap.mmap):
                 self.raw.close()

@@ -5,10 +5,10 @@ from __future__ import annotations
 import mmap
 from typing import Any
 
-__all__ = ["Stretch"]
+__all__ = ["BodyWindow"]
 
 
-class Stretch:
+class BodyWindow:
     """The bytes from `start` to `end` of a mapping: sliced, indexed and searched by offsets of its own.
     `view` is the same for engines that take a buffer. Release it before the mapping is closed."""
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 
 from ..body.body import Span
 
-__all__ = ["MOST_SPANS", "AccessLog", "bounded"]
+__all__ = ["MAX_SPANS", "AccessLog", "bounded"]
 
-MOST_SPANS = 40_000
+MAX_SPANS = 40_000
 """Spans told of each sort; beyond that the shortest are forgotten: too little is told, never too much."""
 
 
@@ -17,7 +17,7 @@ class AccessLog:
     """Two sets of spans: read (text handed to the cell) and scanned (looked through by machine).
 
     Reading on where the last reading ended costs no memory, and no set ever holds more than twice
-    `MOST_SPANS`. Safe to use from threads.
+    `MAX_SPANS`. Safe to use from threads.
     """
 
     __slots__ = ("_lock", "_read", "_scanned")
@@ -38,7 +38,7 @@ class AccessLog:
             self._scanned = _noted(self._scanned, start, end)
 
     def drain(self) -> tuple[tuple[Span, ...], tuple[Span, ...]]:
-        """(read, scanned) since the last drain: sorted, disjoint, at most `MOST_SPANS` each."""
+        """(read, scanned) since the last drain: sorted, disjoint, at most `MAX_SPANS` each."""
         with self._lock:
             read, scanned = self._read, self._scanned
             self._read, self._scanned = [], []
@@ -54,13 +54,13 @@ def _noted(spans: list[Span], start: int, end: int) -> list[Span]:
             if end > last.end:
                 spans[-1] = Span(last.start, end)
             return spans
-        if len(spans) >= 2 * MOST_SPANS:
+        if len(spans) >= 2 * MAX_SPANS:
             spans = bounded(spans)
     spans.append(Span(start, end))
     return spans
 
 
-def bounded(spans: Iterable[Span], most: int = MOST_SPANS) -> list[Span]:
+def bounded(spans: Iterable[Span], most: int = MAX_SPANS) -> list[Span]:
     """Sorted and disjoint, the `most` longest."""
     joined: list[Span] = []
     for span in sorted(spans):

@@ -23,7 +23,7 @@ _UNITS = {
 }
 # What a heading's mark takes, and a blank line that a chunk may begin within.
 _LOOK_AROUND = 64
-_MOST_GAPS = 20
+_MAX_GAPS = 20
 _MARKED = ("html", "pdf", "docx", "epub", "chat", "card")
 """Kinds whose headings are all in the index: a line that looks like one there is none."""
 
@@ -260,7 +260,7 @@ def coverage_of(body: Body, chunks: Iterable[Any]) -> Record:
         chunks=len(spans),
         input_chars=body.chars,
         covered_chars=covered,
-        gaps=Records(gaps[:_MOST_GAPS]),
+        gaps=Records(gaps[:_MAX_GAPS]),
         complete=not gaps,
     )
 

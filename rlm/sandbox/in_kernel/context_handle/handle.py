@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ..body.body import Body, Span
-from ..searching.pattern import Query, understand
+from ..searching.pattern import SearchPattern, understand
 from ..searching.scanner import ENGINE, Scanner
 from ..searching.wrapped import across_lines
 from .access_log import AccessLog
@@ -31,9 +31,9 @@ _PREVIEW = 500
 _USUAL_CHUNK = 20_000
 _MATCH = 500
 _LINE_TEXT = 1_000
-_MOST_CONTEXT = 10_000
+_MAX_CONTEXT = 10_000
 _PROOF = 400
-_LEAST_QUOTE = 20
+_MIN_QUOTE = 20
 _SHOWN_PATTERN = 80
 _SECOND_LOOKS = 20
 _SECOND_LOOK_BYTES = 64 << 20
@@ -127,7 +127,7 @@ class Handle:
             self._look_across_lines(pattern, query)
         seen = spans[-1].end if spans else 0
         self._log.scanned(0, seen if more else self._body.chars)
-        fields = _HitFields(self, min(max(0, around), _MOST_CONTEXT))
+        fields = _HitFields(self, min(max(0, around), _MAX_CONTEXT))
         hits = [
             Hit({"index": index, "start": start, "end": end}, _HitFields.KEYS, fields)
             for index, (start, end) in enumerate(spans)
@@ -233,12 +233,12 @@ class Handle:
             return None
         text = self._body.text(*within)
         for quote in sorted(filter(None, map(str.strip, _QUOTED.findall(answer))), key=len, reverse=True):
-            at = text.find(quote) if len(quote) >= _LEAST_QUOTE else -1
+            at = text.find(quote) if len(quote) >= _MIN_QUOTE else -1
             if at >= 0:
                 return Span(within.start + at, within.start + at + len(quote))
         return None
 
-    def _look_across_lines(self, pattern: str | re.Pattern[str], query: Query) -> None:
+    def _look_across_lines(self, pattern: str | re.Pattern[str], query: SearchPattern) -> None:
         """Say on stderr when a pattern that found nothing would, if its blanks could be line ends. Texts that
         are wrapped hide a phrase so, and nothing else would tell. A few times a cell, where it is fast."""
         wide = across_lines(pattern)
@@ -256,7 +256,7 @@ class Handle:
                 f"{shown!r} is not there on one line, but {often} across lines: write \\s+ for its blanks\n"
             )
 
-    def _understood(self, pattern: str | re.Pattern[str]) -> Query:
+    def _understood(self, pattern: str | re.Pattern[str]) -> SearchPattern:
         return understand(pattern, ascii_body=self._body.ascii, engine=ENGINE)
 
     def _text(self, start: int, end: int) -> Text:

@@ -23,7 +23,7 @@ _NUMBER_TAIL = 3
 _SPACE = " \t\r\n"
 _DATA = ("jsonl", "json", "csv")
 _FORMATS = (*_DATA, "chat", "card")
-_LEAST_COLUMNS, _LEAST_ROWS, _ROWS_LOOKED_AT = 3, 2, 50
+_MIN_COLUMNS, _MIN_ROWS, _ROWS_LOOKED_AT = 3, 2, 50
 
 
 class Row(Record):
@@ -120,7 +120,7 @@ def _is_table(head: str, *, whole: bool) -> bool:
     many fields. `whole` when that is all of it: else its last row may be cut."""
     first = head.partition("\n")[0]
     delimiter = _delimiter(first)
-    if first.count(delimiter) + 1 < _LEAST_COLUMNS:
+    if first.count(delimiter) + 1 < _MIN_COLUMNS:
         return False
     try:
         rows = [
@@ -130,8 +130,8 @@ def _is_table(head: str, *, whole: bool) -> bool:
         return False
     header, *data = rows if whole else rows[:-1] or [[]]
     return (
-        len(header) >= _LEAST_COLUMNS
-        and len(data) >= _LEAST_ROWS
+        len(header) >= _MIN_COLUMNS
+        and len(data) >= _MIN_ROWS
         and len(set(header)) == len(header)
         and all(any(char.isalpha() for char in name) for name in header)
         and all(len(row) == len(header) for row in data)

@@ -8,12 +8,12 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from .registry import GUESSES, Helper
+from .registry import ARGUMENT_ALIASES, Helper
 
-__all__ = ["guided"]
+__all__ = ["with_argument_hints"]
 
 
-def guided(helper: Helper, function: Callable[..., Any]) -> Callable[..., Any]:
+def with_argument_hints(helper: Helper, function: Callable[..., Any]) -> Callable[..., Any]:
     """`function` under the words of `helper`. TypeError, with the right call in it, for arguments that it
     does not take."""
     names = tuple(inspect.signature(function).parameters)
@@ -21,7 +21,11 @@ def guided(helper: Helper, function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def call(*args: Any, **given: Any) -> Any:
         for name in [name for name in given if name not in names]:
-            meant = [own for own in names[len(args) :] if name in GUESSES.get(own, ()) and own not in given]
+            meant = [
+                own
+                for own in names[len(args) :]
+                if name in ARGUMENT_ALIASES.get(own, ()) and own not in given
+            ]
             if len(meant) != 1:
                 raise TypeError(f"{helper.name}() takes no {name!r}: it is {helper.call}")
             given[meant[0]] = given.pop(name)

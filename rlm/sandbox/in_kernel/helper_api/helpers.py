@@ -10,7 +10,7 @@ from typing import Any
 from ..body.body import Span
 from ..context_handle.handle import Handle
 from ..context_handle.records import Hit, Records
-from .argument_hints import guided
+from .argument_hints import with_argument_hints
 from .channel import Caller, CallError
 from .children import ChildResult, ChildResults, DepthLimit, SliceTooLarge, SubQueryError, failure_line
 from .registry import HELPERS, NAMES
@@ -54,7 +54,7 @@ class Helpers:
         self._outputs = outputs
         for helper in HELPERS:
             owner = self if hasattr(self, helper.name) else handle
-            setattr(self, helper.name, guided(helper, getattr(owner, helper.name)))
+            setattr(self, helper.name, with_argument_hints(helper, getattr(owner, helper.name)))
 
     def namespace(self) -> dict[str, Any]:
         """The globals of a cell: every helper by its name."""

@@ -153,7 +153,7 @@ HELPERS: tuple[Helper, ...] = (
 
 NAMES: tuple[str, ...] = tuple(helper.name for helper in HELPERS)
 
-GUESSES: dict[str, tuple[str, ...]] = {
+ARGUMENT_ALIASES: dict[str, tuple[str, ...]] = {
     "pattern": ("query", "regex"),
     "max_hits": ("limit", "n", "k", "top_k", "max", "max_results", "max_matches"),
     "context": ("window", "context_chars"),

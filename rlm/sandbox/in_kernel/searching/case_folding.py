@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import product
 
-__all__ = ["OneCase"]
+__all__ = ["CaseFolder"]
 
 _ALL = bytes(range(256))
 
 
-class OneCase:
+class CaseFolder:
     """Writes the characters of a literal in one way, whichever way they stand in.
 
     `spellings` are the ways to write each of its characters, `sample` is some of the text.

@@ -19,13 +19,13 @@ from typing import Any
 from ..body.body import Body
 from . import memmem
 from .byte_rates import ByteRates
-from .case_folding import OneCase
+from .case_folding import CaseFolder
 from .literal_count import LiteralCount
 
 __all__ = ["Literal", "LiteralScan", "literal_of"]
 
-_MOST_PLANS = 8
-_MOST_PLACES = 1_024
+_MAX_PLANS = 8
+_MAX_PLACES = 1_024
 _FOLLOWED = 8
 _CASED_LIMIT = 0x1F000
 """No letter with two cases lies beyond."""
@@ -124,8 +124,8 @@ class LiteralScan:
             (sum(1 + _A_FIND * min(rates.rates[byte] for byte in way) for way in ways), number)
             for number, ways in enumerate(spellings)
         ]
-        for passes, number in heapq.nsmallest(_MOST_PLANS, plain):
-            places = OneCase(spellings[number : number + _FOLLOWED], rates.sample).count(rates.sample)
+        for passes, number in heapq.nsmallest(_MAX_PLANS, plain):
+            places = CaseFolder(spellings[number : number + _FOLLOWED], rates.sample).count(rates.sample)
             yield passes + self._a_hit * 1024 / max(1, len(rates.sample)) * places, number
 
     @property
@@ -170,7 +170,7 @@ class LiteralScan:
         at = most = 0
         while at < size:
             # Whoever wants only the first few need not wait for more.
-            most = min(_MOST_PLACES, 4 * most + 1)
+            most = min(_MAX_PLACES, 4 * most + 1)
             stop = min(size, at + self._window + len(data) - 1)
             found = memmem.places(buffer, data, at, stop, most)
             for place in found:

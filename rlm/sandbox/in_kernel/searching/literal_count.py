@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from ..body.body import Body
 from .byte_rates import ByteRates
-from .case_folding import OneCase
+from .case_folding import CaseFolder
 
 __all__ = ["LiteralCount"]
 
@@ -40,7 +40,7 @@ class LiteralCount:
         self._body = body
         self._usual = b"".join(ways[0] for ways in spellings)
         self._folded = any(len(ways) > 1 for ways in spellings)
-        self._case = OneCase(spellings, rates.sample)
+        self._case = CaseFolder(spellings, rates.sample)
         keys = min(
             (_held_by_each(ways, rates.rates) for ways in dict.fromkeys(spellings)),
             key=lambda keys: (rates.share(keys), len(keys)),

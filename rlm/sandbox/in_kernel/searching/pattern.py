@@ -16,7 +16,7 @@ from typing import Any
 from .charset import ASCII_LIMIT, UNICODE_LIMIT, CharSet, category, complement, holds, spell, union
 from .literal import Literal, literal_of
 
-__all__ = ["UNBOUNDED", "Query", "understand"]
+__all__ = ["UNBOUNDED", "SearchPattern", "understand"]
 
 UNBOUNDED = 1 << 40
 """A width that stands for any."""
@@ -32,7 +32,7 @@ _parser: Any = importlib.import_module("re._parser")
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class SearchPattern:
     """A pattern ready to run. Widths are in characters.
 
     `linear` is an RE2 object, or None; `exact` says that it finds what `compiled` finds, else it finds at
@@ -50,7 +50,9 @@ class Query:
     literal: Literal | None
 
 
-def understand(pattern: str | re.Pattern[str], *, ascii_body: bool, engine: ModuleType | None) -> Query:
+def understand(
+    pattern: str | re.Pattern[str], *, ascii_body: bool, engine: ModuleType | None
+) -> SearchPattern:
     """The query for `pattern` (MULTILINE always on). `engine` is the re2 module, None where it is absent.
 
     Raises ValueError saying where the pattern is wrong, TypeError for what is no pattern.
@@ -77,7 +79,7 @@ def understand(pattern: str | re.Pattern[str], *, ascii_body: bool, engine: Modu
     narrowest, widest = tree.getwidth()
     # After an empty match `re` looks for a longer one at the same place, which RE2 can't be asked for.
     exact = spelling.exact and (narrowest > 0 or widest == 0)
-    return Query(
+    return SearchPattern(
         source=pattern,
         compiled=compiled,
         linear=None if engine is None or not (exact or narrowest) else _engine_pattern(engine, source),

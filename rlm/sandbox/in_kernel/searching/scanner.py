@@ -21,7 +21,7 @@ from ..body.body import Body, Span
 from ..body.checkpoints import BLOCK, count_chars
 from .byte_rates import ByteRates
 from .literal import LiteralScan
-from .pattern import Query
+from .pattern import SearchPattern
 
 try:
     import re2
@@ -72,14 +72,14 @@ class Scanner:
         self._large = large
         self._rates: ByteRates | None = None
 
-    def first(self, query: Query, most: int) -> tuple[list[Span], bool]:
+    def first(self, query: SearchPattern, most: int) -> tuple[list[Span], bool]:
         """The first `most` matches, and whether there are more. Raises TimeoutError, or ValueError where
         no time limit can be set."""
         with self._limit(query):
             found = list(islice(self._spans(query), most + 1))
         return found[:most], len(found) > most
 
-    def count(self, query: Query) -> int:
+    def count(self, query: SearchPattern) -> int:
         """How many matches there are. Raises as `first` does."""
         scan = self._literal_scan(query)
         found = None if scan is None else scan.count()
@@ -90,7 +90,7 @@ class Scanner:
                 return sum(1 for _ in self._in_bytes(query))
             return sum(1 for _ in self._spans(query))
 
-    def _spans(self, query: Query) -> Iterator[Span]:
+    def _spans(self, query: SearchPattern) -> Iterator[Span]:
         if query.linear is None or (query.nullable and not query.exact) or not self._body.bytes:
             yield from self._backtracked(query, 0, self._body.bytes)
         elif query.exact:
@@ -100,11 +100,11 @@ class Scanner:
         else:
             yield from self._in_blocks(query)
 
-    def _in_bytes(self, query: Query) -> Iterator[tuple[int, int]]:
+    def _in_bytes(self, query: SearchPattern) -> Iterator[tuple[int, int]]:
         scan = self._literal_scan(query)
         return scan.spans() if scan is not None and scan.pays else self._linear(query)
 
-    def _literal_scan(self, query: Query) -> LiteralScan | None:
+    def _literal_scan(self, query: SearchPattern) -> LiteralScan | None:
         """A better way than RE2's own to find a plain text in a large body."""
         if query.literal is None or ENGINE is None or query.linear is None or self._body.bytes < self._large:
             return None
@@ -112,7 +112,7 @@ class Scanner:
             self._rates = ByteRates(self._body)
         return LiteralScan(query.literal, self._body, self._rates, ENGINE, self._window)
 
-    def _linear(self, query: Query) -> Iterator[tuple[int, int]]:
+    def _linear(self, query: SearchPattern) -> Iterator[tuple[int, int]]:
         """Matches in bytes, found by RE2 in the mapped file itself: it sees what stands around a window."""
         find, buffer, size = query.linear.search, self._buffer, self._body.bytes
         at = 0
@@ -133,7 +133,7 @@ class Scanner:
             at = max(at, core)
             self._body.passed(self._window)
 
-    def _linear_borders(self, query: Query, at: int) -> tuple[int, int]:
+    def _linear_borders(self, query: SearchPattern, at: int) -> tuple[int, int]:
         """Where the window from `at` ends: matches start before the first border, end by the second."""
         size = self._body.bytes
         core = min(size, at + self._window)
@@ -147,7 +147,7 @@ class Scanner:
         border = self._line_end(core, size)
         return border, border
 
-    def _in_blocks(self, query: Query) -> Iterator[Span]:
+    def _in_blocks(self, query: SearchPattern) -> Iterator[Span]:
         """RE2 finds where a match may start, `re` looks at that place and, where such places are close
         together, at larger and larger blocks at once."""
         find, buffer, size = query.linear.search, self._buffer, self._body.bytes
@@ -165,7 +165,7 @@ class Scanner:
             high = self._boundary(high) if query.crosses else self._line_end(high, size)
             at = yield from self._backtracked(query, start, high)
 
-    def _one_by_one(self, query: Query) -> Iterator[Span]:
+    def _one_by_one(self, query: SearchPattern) -> Iterator[Span]:
         """RE2 finds every place where a match may start, `re` tries that place alone: for matches that may
         run on over many lines, where a search in a window would look much further than needed."""
         find, buffer, size = query.linear.search, self._buffer, self._body.bytes
@@ -189,7 +189,7 @@ class Scanner:
             at = start + len(text[local : found.end()].encode())
         self._body.passed(size - behind)
 
-    def _backtracked(self, query: Query, low: int, high: int) -> Generator[Span, None, int]:
+    def _backtracked(self, query: SearchPattern, low: int, high: int) -> Generator[Span, None, int]:
         """Matches found by `re` that start within the bytes from `low` to `high` (a line end, if no match
         holds one); returns the byte from which to go on."""
         raw, body = self._raw, self._body
@@ -211,7 +211,7 @@ class Scanner:
             if core >= high:
                 return at
 
-    def _decoded_borders(self, query: Query, at: int, high: int) -> tuple[int, int]:
+    def _decoded_borders(self, query: SearchPattern, at: int, high: int) -> tuple[int, int]:
         """As `_linear_borders`, for a window that is decoded and therefore smaller."""
         core = min(high, at + self._decoded)
         if core == self._body.bytes or (core == high and not query.crosses):
@@ -256,7 +256,7 @@ class Scanner:
         return 1 + (lead >= 0xC0) + (lead >= 0xE0) + (lead >= 0xF0)
 
     @contextmanager
-    def _limit(self, query: Query) -> Iterator[None]:
+    def _limit(self, query: SearchPattern) -> Iterator[None]:
         """A time limit where `re` will do the work: a signal, the one thing that stops it."""
         if query.exact and query.linear is not None:
             yield

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 
 _UNITS: Mapping[str, str] = {"ChildResults": "answers", "Hits": "hits", "Chunks": "chunks"}
-MOST_CHANGES = 500
+MAX_CHANGES = 500
 """Variables of one cell that are reported."""
-_MOST_CHARS = 100
+_MAX_CHARS = 100
 _SILENT = (types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.MethodType, type)
 _SCALARS = (int, float, str, bytes, bool, type(None))
 
@@ -20,7 +20,7 @@ def describe(value: Any) -> tuple[str, str]:
     are short, and there are some whatever the value's own methods do."""
     try:
         kind, size = _described(value)
-        return str(kind)[:_MOST_CHARS], str(size)[:_MOST_CHARS]
+        return str(kind)[:_MAX_CHARS], str(size)[:_MAX_CHARS]
     except Exception:
         # len() and attributes ran the value's own code: whatever it raised is the cell's affair.
         return "object", ""
@@ -80,7 +80,7 @@ class VariableWatch:
                 continue
             changed.append((name, kind, size))
         self._seen = seen
-        return changed[:MOST_CHANGES]
+        return changed[:MAX_CHANGES]
 
     def rebound(self) -> list[str]:
         """The helpers whose names a cell has bound to something else."""
@@ -93,7 +93,7 @@ class VariableWatch:
             if isinstance(name, str)
             and not name.startswith("_")
             and (name not in self._hidden or name in self._ours)
-            and len(name) <= _MOST_CHARS
+            and len(name) <= _MAX_CHARS
             and self._ours.get(name) is not value
             and not isinstance(value, _SILENT)
         ]
