@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Literal
 
 from sandbox.isolation import bubblewrap, cgroup
+from sandbox.isolation.advice import counted
 from sandbox.isolation.interpreter import interpreter_paths
 from sandbox.isolation.late_seccomp import late_program
 from sandbox.isolation.policy import Confinement, Launcher
@@ -163,7 +164,7 @@ def candidates(
         usable.append(Candidate(1))
     if minimum <= 0:
         usable.append(Candidate(0))
-    return usable, reasons
+    return usable, counted(reasons)
 
 
 def _has_bubblewrap() -> bool:
@@ -184,11 +185,11 @@ def _cached(candidate: Candidate) -> Probed:
 def _probe(candidate: Candidate) -> Probed:
     began = time.monotonic()
     try:
-        # What needs no process to be refused.
-        if candidate.launcher == "bubblewrap":
-            bubblewrap.find()
+        # What needs no process to be refused. Without a group, bubblewrap would not help.
         if candidate.level == 3:
             cgroup.place()
+        if candidate.launcher == "bubblewrap":
+            bubblewrap.find()
     except cgroup.CgroupUnavailable as error:
         return Probed(candidate, failed={"cgroup": str(error)}, seconds=time.monotonic() - began)
     except OSError as error:

@@ -88,3 +88,22 @@ def test_a_named_level_and_our_own_cells_need_no_consent(monkeypatch, terminal) 
     terminal()
     assert allowed_level("1") == 1
     assert allowed_level("auto", model_written=False) == "auto"
+
+
+def test_the_reason_that_is_told_is_not_that_bubblewrap_is_missing(monkeypatch, terminal, capsys) -> None:
+    """sandbox.md levels: what refuses our own namespaces comes first, whatever was tried after it."""
+    failures = {
+        "own": {"namespaces": "the real reason"},
+        "bubblewrap": {"bubblewrap": "not installed", "namespaces": "another"},
+    }
+
+    def found(candidate: Candidate) -> Probed:
+        return Probed(candidate, failed=failures[candidate.launcher] if candidate.level > 1 else {})
+
+    monkeypatch.setattr(probe, "_found", {})
+    monkeypatch.setattr(probe, "_probe", found)
+    terminal("n")
+    allowed_level("auto")
+    said = capsys.readouterr().err
+    assert "gives no full isolation (namespaces: the real reason" in said
+    assert "another" not in said

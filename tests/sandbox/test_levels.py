@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -16,7 +17,6 @@ import pytest
 
 from sandbox.errors import SandboxRefused
 from sandbox.isolation import cgroup, probe
-from sandbox.isolation.advice import advice, refusal
 from sandbox.isolation.late_seccomp import late_program
 from sandbox.isolation.policy import LEVELS
 from sandbox.isolation.probe import Candidate, Probed
@@ -83,6 +83,33 @@ def test_probing_happens_once(monkeypatch) -> None:
     assert asked == [Candidate(3), Candidate(3, "bubblewrap"), Candidate(2)]
 
 
+def test_where_no_group_may_be_made_bubblewrap_is_not_the_reason(monkeypatch) -> None:
+    """Level 3 by bubblewrap needs the group as well: that a program is missing is not why."""
+
+    def no_group() -> Path:
+        raise cgroup.CgroupUnavailable("not here")
+
+    def nowhere() -> str:
+        raise FileNotFoundError("not installed")
+
+    monkeypatch.setattr(cgroup, "place", no_group)
+    monkeypatch.setattr("sandbox.isolation.bubblewrap.find", nowhere)
+    assert probe._probe(Candidate(3, "bubblewrap")).failed == {"cgroup": "not here"}
+    assert probe._probe(Candidate(2, "bubblewrap")).failed == {"bubblewrap": "not installed"}
+
+
+def test_bubblewrap_can_be_switched_off(monkeypatch) -> None:
+    """RLM_BUBBLEWRAP=off: this machine counts as one without, whether it has it or not."""
+    monkeypatch.setenv("RLM_BUBBLEWRAP", "off")
+    monkeypatch.setattr(shutil, "which", lambda *_, **__: "/usr/bin/bwrap")
+    assert probe._probe(Candidate(2, "bubblewrap")).failed == {
+        "bubblewrap": "bubblewrap is switched off (RLM_BUBBLEWRAP=off)"
+    }
+    assert probe.candidates(2)[0] == [Candidate(2)]
+    monkeypatch.delenv("RLM_BUBBLEWRAP")
+    assert probe.candidates(2)[0] == [Candidate(2), Candidate(2, "bubblewrap")]
+
+
 def test_a_named_level_is_not_probed(monkeypatch) -> None:
     """sandbox.md levels: an explicit level costs no probe."""
     monkeypatch.setattr(probe, "_probe", lambda _: pytest.fail("probed"))
@@ -120,31 +147,11 @@ async def test_nothing_runs_unasked_below_level_2(make_context, handler, monkeyp
     monkeypatch.setattr(probe, "_found", {})
     monkeypatch.setattr(probe, "_probe", only_level_1)
     kernel = JupyterSandbox(make_context("x"), handler)
-    with pytest.raises(SandboxRefused, match=r"namespaces \(not permitted here\).*To get it: .*--sandbox 1"):
+    with pytest.raises(
+        SandboxRefused, match=r"namespaces \(not permitted here.*\).*To get it: .*--sandbox 1"
+    ):
         await kernel.open()
     assert not kernel.alive
-
-
-@pytest.mark.parametrize(
-    ("setting", "value", "command"),
-    [
-        ("kernel/apparmor_restrict_unprivileged_userns", "1", "sudo sysctl -w kernel.apparmor_restrict_"),
-        ("kernel/unprivileged_userns_clone", "0", "sudo sysctl -w kernel.unprivileged_userns_clone=1"),
-        ("user/max_user_namespaces", "0", "sudo sysctl -w user.max_user_namespaces=15000"),
-    ],
-)
-def test_advice_is_one_command(tmp_path, setting, value, command) -> None:
-    """sandbox.md levels: says which layer is missing and the one command that would help."""
-    (tmp_path / setting).parent.mkdir(parents=True)
-    (tmp_path / setting).write_text(f"{value}\n")
-    assert advice({"namespaces": "not permitted"}, sysctls=tmp_path).startswith(command)
-
-
-def test_a_refusal_does_not_ask_for_what_was_not_asked() -> None:
-    missing = {"cgroup": "none may be written to", "landlock": "not built in"}
-    assert "cgroup" not in refusal("auto", missing)
-    assert "lsm=landlock" in refusal("auto", missing)
-    assert "cgroup" in refusal(3, missing)
 
 
 # What is expected of each way to confine, tried in one kernel: code that must raise.
@@ -399,8 +406,9 @@ def test_a_machine_that_refuses_namespaces(tmp_path) -> None:
     if "level 1: no" in done.stdout:
         pytest.skip(f"level 1 can't be had on this machine: {done.stdout}")
     assert "refused 3\n42\nasked for 0\n" in done.stdout
-    assert "gives no namespaces" in done.stderr
+    assert re.search(r"gives no namespaces \(.*; user\.max_user_namespaces is 0\)\. To get it", done.stderr)
     assert "sudo sysctl -w user.max_user_namespaces=15000" in done.stderr
+    assert "bubblewrap is not installed" not in done.stdout + done.stderr
     assert "level 1 holds" in done.stdout
     assert "doctor 3" in done.stdout
 
