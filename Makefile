@@ -2,7 +2,7 @@
 PY := .venv/bin/python
 QUESTION ?= What does heapq.merge do?
 
-.PHONY: setup demo check test test-ray bench lock clean
+.PHONY: setup demo check test test-bubblewrap test-ray bench lock clean
 
 setup:
 	@./setup
@@ -20,6 +20,11 @@ check: setup
 
 test: setup
 	$(PY) -m pytest -n auto -m "not ray"
+
+# What depends on bubblewrap, with it: `make test` holds without, and RLM_BUBBLEWRAP=off hides one that is there.
+test-bubblewrap: setup
+	@command -v bwrap >/dev/null || { echo "make test-bubblewrap needs bubblewrap: sudo apt install bubblewrap" >&2; exit 2; }
+	$(PY) -m pytest -n auto -rs tests/sandbox -k "bubblewrap or namespaces"
 
 # The tests of the cluster engine, in an environment that has Ray: `make test` leaves them out.
 test-ray:

@@ -136,25 +136,30 @@ def _sandbox() -> list[Finding]:
     return [*found, *_levels()]
 
 
-def _levels() -> list[Finding]:
-    """Every level with what trying it showed."""
-    from rlm.sandbox.isolation.advice import advice
+def _levels(machine: Path = Path("/")) -> list[Finding]:
+    """Every level with what trying it showed. An absent bubblewrap is told where it would help."""
+    from rlm.sandbox.isolation.advice import advice, bubblewrap_would_help, counted
     from rlm.sandbox.isolation.probe import examine
 
     found = []
     said: set[str] = set()
-    for probed in examine():
+    tried = examine()
+    refused = {layer: reason for probed in tried for layer, reason in probed.failed.items()}
+    for probed in tried:
+        if "bubblewrap" in probed.failed and not bubblewrap_would_help(refused, machine=machine):
+            continue
         name = str(probed.candidate)
         took = f" ({probed.seconds:.2f} s)"
         if probed.holds:
             unasked = "" if probed.candidate.level >= 2 else "; only with --sandbox 1"
             found.append(Finding("ok", "tried", f"{name} holds{took}{unasked}"))
         else:
-            reasons = "; ".join(f"{layer} ({reason})" for layer, reason in probed.failed.items())
+            failed = counted(probed.failed, machine=machine) or probed.failed
+            reasons = "; ".join(f"{layer} ({reason})" for layer, reason in failed.items())
             if reasons in said:
                 continue
             said.add(reasons)
-            helps = advice(probed.failed)
+            helps = advice(failed, machine=machine)
             found.append(Finding("warn", "tried", f"{name}: no {reasons}. To get it: {helps}"))
     return found
 

@@ -26,7 +26,9 @@ _BOOT = (
 
 
 def find() -> str:
-    """The program. Raises OSError where there is none."""
+    """The program. Raises OSError where there is none, or RLM_BUBBLEWRAP=off."""
+    if os.environ.get("RLM_BUBBLEWRAP") == "off":
+        raise FileNotFoundError("bubblewrap is switched off (RLM_BUBBLEWRAP=off)")
     found = shutil.which("bwrap", path="/usr/local/bin:/usr/bin:/bin")
     if found is None:
         raise FileNotFoundError("bubblewrap is not installed (bwrap)")

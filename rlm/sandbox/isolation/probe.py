@@ -22,6 +22,7 @@ from typing import Literal
 from rlm.sandbox.folders.private_folder import private_folder, socket_top
 from rlm.sandbox.folders.removal import remove
 from rlm.sandbox.isolation import bubblewrap, cgroup
+from rlm.sandbox.isolation.advice import counted
 from rlm.sandbox.isolation.interpreter import interpreter_paths
 from rlm.sandbox.isolation.late_seccomp import late_program
 from rlm.sandbox.isolation.policy import Confinement, Launcher
@@ -165,7 +166,7 @@ def candidates(
         usable.append(Candidate(1))
     if minimum <= 0:
         usable.append(Candidate(0))
-    return usable, reasons
+    return usable, counted(reasons)
 
 
 def _has_bubblewrap() -> bool:
@@ -186,11 +187,11 @@ def _cached(candidate: Candidate) -> Probed:
 def _probe(candidate: Candidate) -> Probed:
     began = time.monotonic()
     try:
-        # What needs no process to be refused.
-        if candidate.launcher == "bubblewrap":
-            bubblewrap.find()
+        # What needs no process to be refused. Without a group, bubblewrap would not help.
         if candidate.level == 3:
             cgroup.place()
+        if candidate.launcher == "bubblewrap":
+            bubblewrap.find()
     except cgroup.CgroupUnavailable as error:
         return Probed(candidate, failed={"cgroup": str(error)}, seconds=time.monotonic() - began)
     except OSError as error:

@@ -1,0 +1,47 @@
+"""What the doctor says of the levels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rlm.cli.commands.doctor import _levels
+from rlm.sandbox.isolation import probe
+from rlm.sandbox.isolation.probe import Candidate, Probed
+
+
+@pytest.fixture
+def refused(monkeypatch) -> None:
+    """A machine that refuses namespaces and has no bubblewrap."""
+
+    def found(candidate: Candidate) -> Probed:
+        if candidate.level == 1:
+            return Probed(candidate)
+        layer = "namespaces" if candidate.launcher == "own" else "bubblewrap"
+        return Probed(candidate, failed={layer: "not here"})
+
+    monkeypatch.setattr(probe, "_found", {})
+    monkeypatch.setattr(probe, "_probe", found)
+
+
+def test_bubblewrap_is_not_spoken_of_where_it_would_not_help(refused, tmp_path) -> None:
+    (tmp_path / "proc/sys/user").mkdir(parents=True)
+    (tmp_path / "proc/sys/user/max_user_namespaces").write_text("0\n")
+    first, second = (finding.detail for finding in _levels(tmp_path))
+    assert first == (
+        "level 3: no namespaces (not here; user.max_user_namespaces is 0). "
+        "To get it: sudo sysctl -w user.max_user_namespaces=15000"
+    )
+    assert second.startswith("level 1 holds")
+
+
+def test_bubblewrap_is_spoken_of_where_only_it_may(refused, tmp_path) -> None:
+    for file in (
+        Path("proc/sys/kernel/apparmor_restrict_unprivileged_userns"),
+        Path("etc/apparmor.d/bwrap-userns-restrict"),
+    ):
+        (tmp_path / file.parent).mkdir(parents=True)
+        (tmp_path / file).write_text("1\n")
+    said = [finding.detail for finding in _levels(tmp_path)]
+    assert "level 3 by bubblewrap: no bubblewrap (not here). To get it: sudo apt install bubblewrap" in said

@@ -1,0 +1,119 @@
+"""What is said where a layer can't be had: the reason that counts, and one command that would help."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from rlm.sandbox.isolation.advice import advice, counted, refusal
+
+NO_BUBBLEWRAP = {"bubblewrap": "bubblewrap is not installed (bwrap)"}
+NO_NAMESPACES = {"namespaces": "[Errno 1] clone: Operation not permitted"}
+NO_ROOT = {"root": "[Errno 13] mount on /: Permission denied"}
+NO_LANDLOCK = {"landlock": "not built in"}
+NO_GROUP = {"cgroup": "none may be written to"}
+APPARMOR = "proc/sys/kernel/apparmor_restrict_unprivileged_userns"
+PROFILE = "etc/apparmor.d/bwrap-userns-restrict"
+SETTINGS = [
+    ("proc/sys/user/max_user_namespaces", "0", "sudo sysctl -w user.max_user_namespaces=15000"),
+    ("proc/sys/kernel/unprivileged_userns_clone", "0", "sudo sysctl -w kernel.unprivileged_userns_clone=1"),
+    (APPARMOR, "1", "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"),
+]
+
+
+def put(machine: Path, files: Mapping[str, str]) -> None:
+    """Files of a machine, by their paths below its root."""
+    for name, text in files.items():
+        (machine / name).parent.mkdir(parents=True, exist_ok=True)
+        (machine / name).write_text(f"{text}\n")
+
+
+@pytest.mark.parametrize(("setting", "value", "command"), SETTINGS)
+def test_advice_is_one_command(tmp_path, setting, value, command) -> None:
+    """rlm.sandbox.md levels: says which layer is missing and the one command that would help."""
+    put(tmp_path, {setting: value})
+    assert advice(NO_NAMESPACES, machine=tmp_path) == command
+    assert advice(NO_ROOT, machine=tmp_path) == command
+
+
+def test_a_setting_that_lets_them_is_not_blamed(tmp_path) -> None:
+    for setting, value, _ in SETTINGS:
+        put(tmp_path, {setting: "1" if value == "0" else "0"})
+    assert counted(NO_NAMESPACES, machine=tmp_path) == NO_NAMESPACES
+    assert "sysctl" not in advice(NO_NAMESPACES, machine=tmp_path)
+    put(tmp_path, {"run/.containerenv": ""})
+    assert advice(NO_NAMESPACES, machine=tmp_path).startswith("start the container with --security-opt")
+
+
+def test_a_refusal_does_not_ask_for_what_was_not_asked(tmp_path) -> None:
+    missing = NO_GROUP | NO_LANDLOCK
+    assert "cgroup" not in refusal("auto", missing, machine=tmp_path)
+    assert "lsm=landlock" in refusal("auto", missing, machine=tmp_path)
+    assert "cgroup" in refusal(3, missing, machine=tmp_path)
+
+
+@pytest.mark.parametrize("missing", [NO_BUBBLEWRAP | NO_NAMESPACES, NO_NAMESPACES | NO_BUBBLEWRAP])
+@pytest.mark.parametrize(("setting", "value", "command"), SETTINGS)
+def test_bubblewrap_does_not_hide_why_namespaces_are_refused(
+    tmp_path, missing, setting, value, command
+) -> None:
+    """Bubblewrap would be refused them as well: the machine's setting is named, and how to change it."""
+    put(tmp_path, {setting: value})
+    said = refusal("auto", missing, machine=tmp_path)
+    name = setting.removeprefix("proc/sys/").replace("/", ".")
+    reason = f"{NO_NAMESPACES['namespaces']}; {name} is {value}"
+    assert f"this machine gives no namespaces ({reason}). To get it: {command}. Or" in said
+    assert "bubblewrap" not in said
+
+
+@pytest.mark.parametrize("files", [{}, {".dockerenv": ""}], ids=["nothing is known", "a container"])
+@pytest.mark.parametrize(
+    "refused", [NO_NAMESPACES, NO_ROOT, NO_LANDLOCK, {"probe": "TimeoutExpired: 10 s"}], ids=list
+)
+def test_bubblewrap_is_not_advised_where_it_would_not_help(tmp_path, refused, files) -> None:
+    """What a container refuses it refuses to both, and neither makes a Landlock."""
+    put(tmp_path, files)
+    assert "bubblewrap" not in refusal("auto", NO_GROUP | NO_BUBBLEWRAP | refused, machine=tmp_path)
+    assert "bubblewrap" not in refusal(3, NO_GROUP | NO_BUBBLEWRAP | refused, machine=tmp_path)
+
+
+@pytest.mark.parametrize("refused", [NO_NAMESPACES, NO_ROOT], ids=list)
+def test_bubblewrap_is_advised_where_only_it_may(tmp_path, refused) -> None:
+    """AppArmor with a profile for it lets it make namespaces, and nobody else; that is left as it is."""
+    put(tmp_path, {APPARMOR: "1", PROFILE: "profile bwrap /usr/bin/bwrap"})
+    said = refusal("auto", NO_BUBBLEWRAP | refused, machine=tmp_path)
+    assert "To get it: sudo apt install bubblewrap. Or" in said
+    assert f"{next(iter(refused.values()))}; kernel.apparmor_restrict_unprivileged_userns is 1" in said
+    assert "bubblewrap is not installed" in said
+    # A level asked for by its number is not probed: it is not known that bubblewrap is not there.
+    assert "To get it: sudo apt install bubblewrap. Or" in refusal(2, refused, machine=tmp_path)
+
+
+def test_bubblewrap_is_not_advised_where_it_is_or_something_else_refuses(tmp_path) -> None:
+    put(tmp_path, {APPARMOR: "1", PROFILE: "profile bwrap /usr/bin/bwrap"})
+    assert "bubblewrap" not in refusal("auto", NO_BUBBLEWRAP | NO_LANDLOCK, machine=tmp_path)
+    put(tmp_path, {"usr/bin/bwrap": ""})
+    assert "sudo sysctl" in refusal("auto", NO_NAMESPACES, machine=tmp_path)
+    (tmp_path / "usr/bin/bwrap").unlink()
+    put(tmp_path, {"proc/sys/user/max_user_namespaces": "0"})
+    said = refusal("auto", NO_BUBBLEWRAP | NO_NAMESPACES, machine=tmp_path)
+    assert "sudo sysctl -w user.max_user_namespaces=15000" in said
+    assert "bubblewrap" not in said
+
+
+def test_a_reason_is_completed_once(tmp_path) -> None:
+    put(tmp_path, {"proc/sys/user/max_user_namespaces": "0"})
+    once = counted(NO_NAMESPACES, machine=tmp_path)
+    assert counted(once, machine=tmp_path) == once != NO_NAMESPACES
+
+
+def test_the_most_important_layer_is_advised_first(tmp_path) -> None:
+    put(tmp_path, {"proc/sys/user/max_user_namespaces": "0"})
+    everything = NO_BUBBLEWRAP | NO_GROUP | NO_LANDLOCK | NO_NAMESPACES
+    assert "sysctl" in advice(everything, machine=tmp_path)
+    del everything["namespaces"]
+    assert "lsm=landlock" in advice(everything, machine=tmp_path)
+    del everything["landlock"]
+    assert "systemd-run" in advice(everything, machine=tmp_path)
