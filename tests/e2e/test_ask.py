@@ -27,7 +27,7 @@ QUESTION = "What is the special magic number for loving-cockroach?"
 
 
 def test_a_needle_without_a_key(rlm, haystack) -> None:
-    """surface.md: --json prints RunResult; driver.md 7.2: the needle is found, the citation verified."""
+    """--json prints RunResult; the needle is found, the citation verified."""
     ran = rlm("ask", QUESTION, str(haystack), "--json", "--quiet")
     assert (ran.code, ran.stderr) == (0, "")
     assert "5663623" in ran.json["answer"]
@@ -44,7 +44,7 @@ def test_a_needle_without_a_key(rlm, haystack) -> None:
 
 
 def test_the_answer_alone_is_on_stdout(rlm, haystack) -> None:
-    """surface.md: answer on stdout alone; not a terminal: progress lines on stderr."""
+    """Answer on stdout alone; not a terminal: progress lines on stderr."""
     ran = rlm("ask", QUESTION, str(haystack))
     assert ran.code == 0
     assert ran.stdout.startswith("Extracts")
@@ -122,7 +122,7 @@ def test_root_and_children_through_a_server(rlm, haystack, provider_server) -> N
 
 
 def test_a_provider_that_fails_is_exit_4(rlm, haystack, provider_server, providers) -> None:
-    """surface.md: exit code 4, model provider; one line."""
+    """Exit code 4, model provider; one line."""
     provider_server.always = providers.Status(401, "bad key")
     ran = rlm("ask", QUESTION, str(haystack), "-q", "--model", f"openai:m@{provider_server.url}/v1")
     assert ran.code == 4
@@ -131,7 +131,7 @@ def test_a_provider_that_fails_is_exit_4(rlm, haystack, provider_server, provide
 
 
 def test_a_limit_without_an_answer_is_exit_1(rlm, haystack, provider_server) -> None:
-    """surface.md: exit code 1, ended without an answer."""
+    """Exit code 1, ended without an answer."""
     provider_server.always = "I would rather talk."
     ran = rlm("ask", QUESTION, str(haystack), "-q", "--model", f"openai:m@{provider_server.url}/v1")
     assert (ran.code, ran.stdout) == (1, "")
@@ -154,7 +154,7 @@ BAD = {
 
 @pytest.mark.parametrize("case", BAD)
 def test_bad_input_is_one_clear_line(rlm, tmp_path, case) -> None:
-    """surface.md: exit code 2; one line, no traceback, before money is spent."""
+    """Exit code 2; one line, no traceback, before money is spent."""
     work = tmp_path / "work"
     (work / "good.txt").write_text("good\n")
     (work / "binary.bin").write_bytes(b"\x00\x01" * 500)
@@ -182,7 +182,7 @@ def test_an_unreadable_folder_is_said(rlm, tmp_path) -> None:
 
 
 def test_nothing_listens(rlm, haystack) -> None:
-    """driver.md 7.4: at most 3 attempts and 10 s, then one line."""
+    """At most 3 attempts and 10 s, then one line."""
     began = time.monotonic()
     ran = rlm("ask", QUESTION, str(haystack), "-q", "--model", "openai:m@http://127.0.0.1:9/v1")
     assert ran.code == 4
@@ -191,7 +191,7 @@ def test_nothing_listens(rlm, haystack) -> None:
 
 
 def test_documents_that_are_no_plain_text(rlm, tmp_path) -> None:
-    """surface.md: `rlm ask` over PDF and JSON chats too; a broken PDF beside them is one clear line."""
+    """`rlm ask` over PDF and JSON chats too; a broken PDF beside them is one clear line."""
     from reportlab.pdfgen.canvas import Canvas
 
     folder = tmp_path / "all"

@@ -1,4 +1,4 @@
-"""Options of `rlm ask` that change what comes out. surface.md, CLI."""
+"""Options of `rlm ask` that change what comes out."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def script(tmp_path: Path) -> str:
 
 
 def test_an_answer_of_a_given_type(rlm, tmp_path, text, script) -> None:
-    """surface.md: --schema FILE."""
+    """--schema FILE."""
     schema = tmp_path / "schema.json"
     schema.write_text(json.dumps(SCHEMA))
     ran = rlm("ask", "How many?", str(text), "--model", script, "--schema", str(schema), "--json")
@@ -58,7 +58,7 @@ def test_a_bad_schema_is_one_line_before_anything(rlm, tmp_path, text, script, h
 
 
 def test_a_dry_run_spends_nothing(rlm, text) -> None:
-    """surface.md: --dry-run prints strategy, estimated calls, tokens, dollars, seconds."""
+    """--dry-run prints strategy, estimated calls, tokens, dollars, seconds."""
     ran = rlm("ask", "How many?", str(text), "--dry-run", "--quiet")
     assert ran.code == 0
     assert "rlm, extractive" in ran.stdout
@@ -71,7 +71,7 @@ def test_a_dry_run_spends_nothing(rlm, text) -> None:
 
 
 def test_a_trace_is_written_while_the_run_goes_on(rlm, tmp_path, text) -> None:
-    """surface.md: --trace FILE."""
+    """--trace FILE."""
     trace = tmp_path / "trace.jsonl"
     ran = rlm("ask", "What is three?", str(text), "--trace", str(trace), "--quiet")
     assert ran.code == 0

@@ -1,4 +1,4 @@
-"""surface.md, Files: `rlm assemble KIND FILE [--json] [--report]` over the examples that ship."""
+"""`rlm assemble KIND FILE [--json] [--report]` over the examples that ship."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_each_kind_prints_its_prompt_its_json_and_its_report(rlm: Run, kind: str
 
 
 def test_the_root_prompt_is_printed(rlm: Run) -> None:
-    """surface.md: `rlm assemble root` prints the root prompt."""
+    """`rlm assemble root` prints the root prompt."""
     ran = rlm("assemble", "root")
     assert ran.stdout.startswith("You are the root of a Recursive Language Model.")
     assert "{{" not in ran.stdout
@@ -87,7 +87,7 @@ def test_keys_that_nothing_reads_are_told_of(rlm: Run) -> None:
 
 
 def test_settings_of_the_card_come_from_the_file(rlm: Run, tmp_path: Path) -> None:
-    """prompts.md §1.11: [prompt] of rlm.toml, or of --config."""
+    """[prompt] of rlm.toml, or of --config."""
     (tmp_path / "other.toml").write_text(
         '[prompt]\nother_context_budget = 60\npromise = "DONE"\n[prompt.rlm]\nmodel = "claude-3-haiku"\n'
     )

@@ -11,7 +11,7 @@ import pytest
 
 
 def test_help_of_each_command_shows_an_example(rlm) -> None:
-    """surface.md: --help of each command shows an example."""
+    """--help of each command shows an example."""
     assert "Commands:" in rlm("--help").stdout
     commands = (
         "ask, summarize, research, compare, batch, search, init, models, assemble, "
@@ -35,7 +35,7 @@ def test_version_and_usage(rlm) -> None:
 
 
 def test_help_imports_nothing_heavy() -> None:
-    """architecture.md: importing an SDK costs seconds; the command line's start must not pay it."""
+    """Importing an SDK costs seconds; the command line's start must not pay it."""
     code = (
         "import sys\nfrom rlm.cli.app import app\n"
         "heavy = {'anthropic', 'openai', 'jupyter_client', 'zmq', 'sqlalchemy', 'IPython', 'tenacity'}\n"
@@ -47,7 +47,7 @@ def test_help_imports_nothing_heavy() -> None:
 
 
 def test_a_cell_in_the_sandbox(rlm, tmp_path) -> None:
-    """surface.md: rlm sandbox exec prints the CellResult; exit 0, or 1 when it failed."""
+    """rlm sandbox exec prints the CellResult; exit 0, or 1 when it failed."""
     (tmp_path / "log.txt").write_text("ok\nERROR one\nERROR two\n")
     (tmp_path / "work" / "cell.py").write_text("print(count('ERROR'))\nhits = search('one')\nhits[0].line")
     ran = rlm("sandbox", "exec", "cell.py", "--context", str(tmp_path / "log.txt"), "--json")
@@ -75,7 +75,7 @@ def test_a_cell_that_cannot_be_read(rlm) -> None:
 
 
 def test_runs_can_be_listed_shown_and_removed(rlm, tmp_path) -> None:
-    """surface.md: rlm runs, rlm show; driver.md 6.1: rlm runs rm."""
+    """rlm runs, rlm show; rlm runs rm."""
     (tmp_path / "a.txt").write_text("The supplier is Acme.\n" * 9_000)
     run_id = rlm("ask", "Who is the supplier?", str(tmp_path / "a.txt"), "--json", "-q").json["run_id"]
     (listed,) = rlm("runs", "--json").json
@@ -98,7 +98,7 @@ def test_runs_can_be_listed_shown_and_removed(rlm, tmp_path) -> None:
 
 @pytest.mark.parametrize("key", ["sk-planted-0123456789abcdef"])
 def test_a_key_is_nowhere(rlm, provider_server, tmp_path, key) -> None:
-    """driver.md 6.4: a key is in no journal, even where a document or a model says it."""
+    """A key is in no journal, even where a document or a model says it."""
     (tmp_path / "a.txt").write_text(f"The key is {key}.\n" * 9_000)
     provider_server.always = f"```repl\nprint({key!r})\npeek(0, 1)\nfinalize('done')\n```"
     ran = rlm(
@@ -116,7 +116,7 @@ def test_a_key_is_nowhere(rlm, provider_server, tmp_path, key) -> None:
 
 
 def test_the_doctor_examines(rlm, sandbox_flag) -> None:
-    """surface.md: rlm doctor says what is active, what is missing, what to do."""
+    """rlm doctor says what is active, what is missing, what to do."""
     ran = rlm("doctor")
     assert "python" in ran.stdout
     assert "no key is set" in ran.stdout

@@ -1,4 +1,4 @@
-"""surface.md, Common options: the same options, names, variables and defaults at every command that asks
+"""The same options, names, variables and defaults at every command that asks
 models."""
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def declared(command: str) -> dict[str, Any]:
 @pytest.mark.parametrize("command", COMMANDS[1:])
 @pytest.mark.parametrize("option", COMMON)
 def test_a_common_option_is_the_same_at_every_command(command: str, option: str) -> None:
-    """surface.md: names, types, variables and defaults."""
+    """Names, types, variables and defaults."""
     ours, asks = declared(command)[option], declared("ask")[option]
     assert (ours.name, ours.envvar, ours.default, ours.is_flag, ours.opts) == (
         asks.name,
@@ -114,7 +114,7 @@ def test_an_option_without_effect_says_so_and_one_that_asks_for_the_impossible_i
 def test_a_dry_run_tells_what_it_would_take_and_spends_nothing(
     rlm: Run, tmp_path: Path, command: Any
 ) -> None:
-    """surface.md: --dry-run prints strategy, calls, tokens, dollars, seconds, and spends nothing."""
+    """--dry-run prints strategy, calls, tokens, dollars, seconds, and spends nothing."""
     (tmp_path / "work" / "a.txt").write_text("The bridge was closed in May.\n" * 100)
     ran = rlm(*command, "a.txt", "--dry-run", "--json")
     assert ran.code == 0, ran.stderr
@@ -124,7 +124,7 @@ def test_a_dry_run_tells_what_it_would_take_and_spends_nothing(
 
 
 def test_a_trace_is_written_by_every_command(rlm: Run, tmp_path: Path) -> None:
-    """surface.md: --trace FILE."""
+    """--trace FILE."""
     (tmp_path / "work" / "a.txt").write_text("The bridge was closed in May.\n" * 10)
     tasks = tmp_path / "work" / "tasks.jsonl"
     tasks.write_text(json.dumps({"id": "1", "task": "When was it closed?", "context": ["a.txt"]}) + "\n")

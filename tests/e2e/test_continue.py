@@ -1,4 +1,4 @@
-"""`rlm ask --continue`: the next question, in the context and the kernel of a run. surface.md."""
+"""`rlm ask --continue`: the next question, in the context and the kernel of a run."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_the_next_question_has_the_text_and_the_variables_of_a_run(rlm, text, mo
 
 
 def test_a_next_question_that_was_killed_is_resumed(rlm, rlm_process, text, tmp_path) -> None:
-    """driver.md 6.2: after kill -9 the kernel gets the variables of the run before, and of this one."""
+    """After kill -9 the kernel gets the variables of the run before, and of this one."""
     lines = [
         root("# Task\nWhat is the word?", "word = sub_query('Which word?', (10, 35))\nfinalize(str(word))"),
         root("# Task\nHow long is it?", "size = len(word)\nother = str(sub_query('And else?', (0, 9)))"),

@@ -27,7 +27,7 @@ def haystack(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_ends_everything(rlm_process, haystack, provider_server, rlm, signum) -> None:
-    """driver.md 2.8, surface.md: exit 130, one line, no orphan, the journal whole; resume is named."""
+    """Exit 130, one line, no orphan, the journal whole; resume is named."""
     provider_server.always = "```repl\nprint(1)\nimport time; time.sleep(60)\n```"
     process = rlm_process("ask", QUESTION, str(haystack), "--model", f"openai:m@{provider_server.url}/v1")
     for line in process.stderr:
@@ -151,7 +151,7 @@ SOURCES: dict[str, Callable[[Loading, Path], subprocess.Popen[str]]] = {
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("source", SOURCES)
 def test_an_interrupt_ends_the_loading(loading, tmp_path, temp, source, signum) -> None:
-    """driver.md 2.8: exit 130, one line, at once; nothing of the documents stays."""
+    """Exit 130, one line, at once; nothing of the documents stays."""
     process = SOURCES[source](loading, tmp_path)
     began = time.monotonic()
     process.send_signal(signum)
@@ -213,7 +213,7 @@ main()
 
 
 def test_an_interrupt_while_options_are_read_says_so() -> None:
-    """driver.md 2.8: that takes half a second on a busy machine; exit 130 and one line there, too."""
+    """That takes half a second on a busy machine; exit 130 and one line there, too."""
     done = subprocess.run(
         [sys.executable, "-c", WHILE_OPTIONS_ARE_READ],
         capture_output=True,

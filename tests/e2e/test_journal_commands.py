@@ -59,7 +59,7 @@ def begun(rlm_process, provider, text: Path):
 
 @pytest.mark.parametrize("signum", [signal.SIGKILL, signal.SIGINT])
 def test_a_run_that_was_ended_is_gone_on_with(rlm, rlm_process, provider, text, signum) -> None:
-    """driver.md 6.2, surface.md: after kill -9 and after Ctrl-C, which names the command; nothing is paid
+    """After kill -9 and after Ctrl-C, which names the command; nothing is paid
     twice."""
     process, run_id = begun(rlm_process, provider, text)
     process.send_signal(signum)
@@ -98,7 +98,7 @@ output = 700
 def test_a_run_goes_on_with_the_windows_prices_and_models_that_it_had(
     rlm, rlm_process, provider, text, tmp_path
 ) -> None:
-    """driver.md 6.2, 7.3: what a settings file said of the models is the run's, wherever it is resumed: else
+    """What a settings file said of the models is the run's, wherever it is resumed: else
     a call would not be the same, and be paid again."""
     (tmp_path / "its.toml").write_text(FACTS.format(url=provider.url))
     process = rlm_process(
@@ -135,7 +135,7 @@ def answered(rlm, provider, text) -> str:
 
 
 def test_a_run_is_replayed_without_its_provider(rlm, provider, answered, text) -> None:
-    """driver.md 6.3: offline, from the journal alone; exit 0 says that the answer is the same."""
+    """Offline, from the journal alone; exit 0 says that the answer is the same."""
     asked = len(provider.requests)
     text.unlink()
     ran = rlm("replay", answered)
@@ -148,7 +148,7 @@ def test_a_run_is_replayed_without_its_provider(rlm, provider, answered, text) -
 
 
 def test_a_run_is_exported(rlm, answered, tmp_path) -> None:
-    """driver.md 6.1: every event as JSON, one a line; into a private file or to stdout."""
+    """Every event as JSON, one a line; into a private file or to stdout."""
     events = [json.loads(line) for line in rlm("export", answered).stdout.splitlines()]
     assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
     kinds = [event["kind"] for event in events]
@@ -161,7 +161,7 @@ def test_a_run_is_exported(rlm, answered, tmp_path) -> None:
 
 
 def test_runs_are_listed_as_json(rlm, answered) -> None:
-    """surface.md, Files: rlm runs --json."""
+    """rlm runs --json."""
     (listed,) = rlm("runs", "--json").json
     assert list(listed) == [
         "run_id", "task", "state", "stop_reason", "started_at", "rounds", "sub_calls", "cost_usd",
@@ -170,7 +170,7 @@ def test_runs_are_listed_as_json(rlm, answered) -> None:
 
 
 def test_runs_are_pruned(rlm, answered) -> None:
-    """driver.md 6.1: by age and by number; what to remove must be said."""
+    """By age and by number; what to remove must be said."""
     assert "--older-than 30d" in rlm("runs", "prune").one_line
     assert "write 90m, 12h, 30d or 8w" in rlm("runs", "prune", "--older-than", "soon").one_line
     assert rlm("runs", "prune", "--older-than", "1h").stderr == "removed 0 runs\n"
@@ -180,7 +180,7 @@ def test_runs_are_pruned(rlm, answered) -> None:
 
 
 def test_a_journal_over_its_cap_says_what_it_lost(rlm, provider, answered, text) -> None:
-    """driver.md 6.1: the oldest finished runs, said in one line."""
+    """The oldest finished runs, said in one line."""
     ran = rlm("ask", QUESTION, str(text), *options(provider), "--store-mb", "0")
     assert ran.code == 0
     (line,) = [line for line in ran.stderr.splitlines() if "removed" in line]
@@ -189,7 +189,7 @@ def test_a_journal_over_its_cap_says_what_it_lost(rlm, provider, answered, text)
 
 
 def test_no_key_is_written_anywhere(rlm, rlm_process, provider, tmp_path, environment) -> None:
-    """driver.md 6.4: a planted key is nowhere in store, log, output, error or export, though a document, a
+    """A planted key is nowhere in store, log, output, error or export, though a document, a
     child and a cell all say it."""
     text = tmp_path / "text.txt"
     text.write_text(f"{TEXT}OPENAI_API_KEY={KEY}\n")
@@ -229,7 +229,7 @@ def test_no_key_is_written_anywhere(rlm, rlm_process, provider, tmp_path, enviro
 def test_a_key_is_not_in_the_write_ahead_log_of_a_killed_run(
     rlm_process, provider, text, environment
 ) -> None:
-    """driver.md 6.4: nor in what SQLite leaves beside the store."""
+    """Nor in what SQLite leaves beside the store."""
     environment["RLM_OPENAI_COMPATIBLE_KEY"] = KEY
     process, _ = begun(rlm_process, provider, text)
     process.kill()
@@ -240,7 +240,7 @@ def test_a_key_is_not_in_the_write_ahead_log_of_a_killed_run(
 
 
 def test_a_run_in_postgresql(rlm, provider, text, postgres_url) -> None:
-    """driver.md 6.1, surface.md: --store URL and RLM_STORE; resume, replay and export work there, too."""
+    """--store URL and RLM_STORE; resume, replay and export work there, too."""
     provider.slow["seconds"] = 0.0
     ran = rlm("ask", QUESTION, str(text), *options(provider), "--store", postgres_url, "--json")
     assert ran.code == 0, ran.stderr

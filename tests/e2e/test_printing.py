@@ -93,7 +93,7 @@ def _child(done: int, asked: int) -> events.ChildEnded:
 
 
 def test_a_batch_ends_with_a_line_and_a_single_child_does_not(told) -> None:
-    """surface.md: not a terminal: quiet."""
+    """Not a terminal: quiet."""
     batch = [events.ChildrenStarted(3), *(_child(done, 3) for done in (1, 2, 3))]
     assert told(events.RoundStarted(1, 30, final=False), *batch) == [
         "round 1 of 30: 3 of 3 children, 5 tokens, $0, < 0.1 % covered"
@@ -111,7 +111,7 @@ def test_a_broken_contract_is_told_in_words(told) -> None:
 
 
 def test_the_live_line_has_the_time_left_and_breaks_between_words(monkeypatch) -> None:
-    """surface.md: live: children done of total, coverage, tokens, cost, time left."""
+    """Live: children done of total, coverage, tokens, cost, time left."""
     monkeypatch.setenv("COLUMNS", "40")
     monkeypatch.setattr("sys.stderr", io.StringIO())
     line = LiveLine("3 of 12 children, 123,456 tokens, $0.0123, 45.6 % covered")

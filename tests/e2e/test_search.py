@@ -29,7 +29,7 @@ def folder(tmp_path):
 
 
 def test_packs_are_shown_with_where_they_stand(rlm, folder) -> None:
-    """surface.md: ranked packs, without a model."""
+    """Ranked packs, without a model."""
     ran = rlm("search", "ending the lease: which notice period?", str(folder))
     assert ran.code == 0
     assert "1. lease.md:1  Lease" in ran.stdout
@@ -38,7 +38,7 @@ def test_packs_are_shown_with_where_they_stand(rlm, folder) -> None:
 
 
 def test_packs_as_json(rlm, folder) -> None:
-    """prompts.md 3.9, surface.md: --json."""
+    """--json."""
     ran = rlm("search", "who pays rent", str(folder), "--json", "--limit", "1", "--rank", "tfidf")
     (pack,) = ran.json["packs"]
     assert pack["document"] == "lease.md"
@@ -56,7 +56,7 @@ def test_packs_can_be_made_wider_and_come_from_either_engine(rlm, folder, option
 
 
 def test_regex_hits_are_counted_exactly(rlm, folder) -> None:
-    """surface.md: --regex hits."""
+    """--regex hits."""
     ran = rlm("search", "--regex", r"ERR_\d+", str(folder), "--limit", "2")
     assert ran.stdout == "log.txt:2: ERR_42 at noon\nlog.txt:4: ERR_7 at night\n"
     assert ran.one_line == "rlm: 2 of 3 matches are shown: --limit shows more"

@@ -64,7 +64,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 def test_the_examples_make_a_prompt(rlm, command, store: str) -> None:
-    """surface.md: rlm assemble scoped FILE --store URL prints the prompt; --json prompt, meta and report."""
+    """rlm assemble scoped FILE --store URL prints the prompt; --json prompt, meta and report."""
     assert rlm("segments", "import", str(EXAMPLES / "segments.json"), "--store", store).one_line.endswith(
         "10 added, 0 replaced, 0 unchanged"
     )
@@ -89,7 +89,7 @@ def test_the_examples_make_a_prompt(rlm, command, store: str) -> None:
 
 
 def test_a_segment_s_life(command, store: str, tmp_path: Path) -> None:
-    """surface.md: list, show, add, edit, diff, label, rollback, deactivate, export, import."""
+    """List, show, add, edit, diff, label, rollback, deactivate, export, import."""
 
     def segments(verb: str, *words: str, **more):
         return command("segments", verb, *words, "--store", store, **more)
@@ -131,7 +131,7 @@ def test_a_segment_s_life(command, store: str, tmp_path: Path) -> None:
 
 
 def test_entities_and_rulesets(command, store: str) -> None:
-    """prompts.md 2.3: a missing or dangling reference is an error; it says how to make the entity."""
+    """A missing or dangling reference is an error; it says how to make the entity."""
     dangling = command(
         "segments", "add", "--scope", "world", "--ref-id", "w", "--content", "x", "--store", store
     )
@@ -155,14 +155,13 @@ def test_entities_and_rulesets(command, store: str) -> None:
 
 
 def test_a_deprecated_scope_is_refused_with_its_replacement(command) -> None:
-    """prompts.md 2.2."""
     ran = command("segments", "add", "--scope", "player", "--content", "x")
     assert ran.code == 2
     assert "pass the player's facts as `player` when the prompt is assembled" in ran.one_line
 
 
 def test_the_store_is_found_without_being_named(command) -> None:
-    """surface.md: default store $XDG_STATE_HOME/rlm/rlm.db, found from any folder; private."""
+    """Default store $XDG_STATE_HOME/rlm/rlm.db, found from any folder; private."""
     assert command("segments", "add", "--scope", "core", "--content", "x").code == 0
     file = Path(os.environ["XDG_STATE_HOME"]) / "rlm" / "rlm.db"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
@@ -230,7 +229,7 @@ def test_a_document_s_terminal_codes_are_not_printed_in_lists(command) -> None:
     ],
 )  # fmt: skip
 def test_help_of_each_command_shows_an_example(command, name: str) -> None:
-    """surface.md: --help of each command shows an example."""
+    """--help of each command shows an example."""
     ran = command("segments", name, "--help")
     assert ran.code == 0
     assert "Example" in ran.stdout

@@ -1,4 +1,4 @@
-"""surface.md: option > RLM_* > ./rlm.toml > user config > default, through the command line; rlm init."""
+"""Option > RLM_* > ./rlm.toml > user config > default, through the command line; rlm init."""
 
 from __future__ import annotations
 

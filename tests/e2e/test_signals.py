@@ -34,7 +34,7 @@ rlm.cli.main()
     ids=["while importing", "while leaving"],
 )
 def test_ctrl_c_before_and_after_the_work(act, printed) -> None:
-    """surface.md: exit code 130, one line, no traceback, no death by signal."""
+    """Exit code 130, one line, no traceback, no death by signal."""
     code = AT_IMPORT.format(act=act)
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=False
@@ -45,7 +45,7 @@ def test_ctrl_c_before_and_after_the_work(act, printed) -> None:
 
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGHUP])
 def test_ctrl_c_in_a_cell(rlm_process, tmp_path, signum) -> None:
-    """driver.md 2.8: nothing is orphaned; one line."""
+    """Nothing is orphaned; one line."""
     (tmp_path / "cell.py").write_text("import time\ntime.sleep(60)")
     process = rlm_process("sandbox", "exec", "cell.py")
     started = _kernel_of(process)
@@ -59,7 +59,7 @@ def test_ctrl_c_in_a_cell(rlm_process, tmp_path, signum) -> None:
 
 
 def test_a_closed_terminal_ends_a_run_cleanly(rlm_process, rlm, tmp_path, provider_server) -> None:
-    """driver.md 2.8: SIGHUP, which comes more than once, is as SIGTERM: the journal is whole."""
+    """SIGHUP, which comes more than once, is as SIGTERM: the journal is whole."""
     (tmp_path / "a.txt").write_text("The supplier is Acme.\n")
     provider_server.always = "```repl\nprint(1)\nimport time; time.sleep(60)\n```"
     model = f"openai:m@{provider_server.url}/v1"

@@ -34,7 +34,7 @@ ASK = "$RLM ask 'Who is the supplier?' a.txt"
 
 @pytest.mark.parametrize("streams", ["<&-", "2>&-", "2>/dev/full", "<&- 2>&-"])
 def test_the_answer_needs_no_stream_but_stdout(shell, streams) -> None:
-    """surface.md: answer on stdout alone; what can't be said beside it is dropped."""
+    """Answer on stdout alone; what can't be said beside it is dropped."""
     done = shell(f"{ASK} {streams}")
     assert done.returncode == 0
     assert done.stdout.startswith("Extracts")
@@ -50,7 +50,7 @@ def test_a_closed_stdin_is_an_empty_one(shell) -> None:
 
 @pytest.mark.parametrize("command", [f"{ASK} -q", f"{ASK} -q --json", "$RLM runs --json", "$RLM --help"])
 def test_a_full_disk_is_one_line(shell, command) -> None:
-    """surface.md: exit code 1; what was asked for did not arrive."""
+    """Exit code 1; what was asked for did not arrive."""
     done = shell(f"{command} >/dev/full")
     assert done.returncode == 1
     assert done.stderr.startswith("rlm: the output can't be written: No space left on device;")
@@ -70,7 +70,7 @@ def test_a_reader_that_leaves_is_no_error(shell) -> None:
 
 @pytest.mark.parametrize("command", ["ask x .", "ask x a.txt", "runs --store here.db"])
 def test_a_folder_that_is_gone(shell, command) -> None:
-    """surface.md: exit code 2; one line."""
+    """Exit code 2; one line."""
     done = shell(f"mkdir gone; cd gone; rmdir ../gone; $RLM {command}")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1
@@ -93,14 +93,14 @@ def test_text_that_no_terminal_can_show(rlm, tmp_path, provider_server) -> None:
 
 
 def test_a_home_that_cannot_be_written(rlm, sandbox_flag) -> None:
-    """surface.md: exit code 2 is for what is configured, 3 for the sandbox alone."""
+    """Exit code 2 is for what is configured, 3 for the sandbox alone."""
     ran = rlm("doctor", env={"HOME": os.devnull, "XDG_STATE_HOME": ""})
     assert "fail  journal" in ran.stdout
     assert ran.code == (2 if sandbox_flag == "auto" else 3)
 
 
 def test_a_bad_environment_is_one_line(rlm, tmp_path) -> None:
-    """surface.md: exit code 2, before money is spent."""
+    """Exit code 2, before money is spent."""
     (tmp_path / "a.txt").write_text("text\n")
     asked = ["ask", "What?", str(tmp_path / "a.txt"), "--model", "openai:m@http://127.0.0.1:9/v1"]
     ran = rlm(*asked, env={"SSL_CERT_FILE": "/nope"})

@@ -28,7 +28,7 @@ GIT_LOG = "".join(
 
 
 def test_a_log_in_markdown_becomes_five_headings(rlm) -> None:
-    """surface.md: summarize, a chat history to the five headings; the check is shown."""
+    """Summarize, a chat history to the five headings; the check is shown."""
     ran = rlm("summarize", str(EXAMPLES / "chat.md"), "--tokens", "500")
     assert ran.code == 0
     assert re.findall(r"^## (.*)$", ran.stdout, re.MULTILINE) == HEADINGS
@@ -124,7 +124,7 @@ def test_a_summary_is_no_run_that_resume_goes_on_with(rlm) -> None:
 
 
 def test_research_prints_a_report(rlm) -> None:
-    """surface.md: research, numbered verified sources, conflicts, what was not found."""
+    """Research, numbered verified sources, conflicts, what was not found."""
     ran = rlm(
         "research",
         "What does the crane of the northern yard cost? Which insurance covers lightning?",
@@ -140,7 +140,7 @@ def test_research_prints_a_report(rlm) -> None:
 
 
 def test_a_plan_is_shown_edited_and_followed(rlm, tmp_path) -> None:
-    """surface.md: a plan that can be shown and edited before money is spent."""
+    """A plan that can be shown and edited before money is spent."""
     plan = tmp_path / "plan.md"
     shown = rlm(
         "research", "What does the crane cost? What is the notice?", str(EXAMPLES / "offers"), "--plan-only"
@@ -167,7 +167,7 @@ def test_a_plan_that_is_none_is_one_clear_line(rlm, tmp_path) -> None:
 
 
 def test_choices_and_what_is_not_there(rlm) -> None:
-    """surface.md: ask; multiple choice; "not in the documents" is said."""
+    """Ask; multiple choice; "not in the documents" is said."""
     offers = str(EXAMPLES / "offers")
     chosen = rlm(
         "ask", "What is the notice of the southern yard?", offers, "--choice", "one month", "--choice",
@@ -194,7 +194,7 @@ def test_the_card_example_runs_offline_from_end_to_end(environment) -> None:
 def test_where_the_provider_never_answers_the_exit_code_says_so(
     rlm, provider_server, providers, command
 ) -> None:
-    """surface.md: 4 model provider."""
+    """4 model provider."""
     provider_server.always = providers.Status(401, "no such key", "authentication_error")
     question = () if command == "summarize" else ("What does the crane cost?",)
     model = f"openai:m@{provider_server.url}/v1"
@@ -209,7 +209,7 @@ def test_where_the_provider_never_answers_the_exit_code_says_so(
     ids=lambda one: one[0],
 )
 def test_where_there_is_no_answer_the_exit_code_says_so(rlm, command) -> None:
-    """surface.md: 1 ended without an answer."""
+    """1 ended without an answer."""
     more = ("--method", "map-reduce") if command[0] == "compare" else ()
     assert rlm(*command, str(EXAMPLES / "offers"), *more).code == 1
 
@@ -218,7 +218,7 @@ def test_where_there_is_no_answer_the_exit_code_says_so(rlm, command) -> None:
 def test_an_interrupted_job_is_one_run_that_resume_goes_on_with(
     rlm, rlm_process, provider_server, command
 ) -> None:
-    """surface.md: exit 130, and rlm resume is named; it gives what the job would have given."""
+    """Exit 130, and rlm resume is named; it gives what the job would have given."""
     offers = str(EXAMPLES / "offers")
     model = f"openai:m@{provider_server.url}/v1"
     asked = (command, "What does the crane cost?", offers, "--model", model)

@@ -1,4 +1,4 @@
-"""prompts.md §3.8: what a reply cites."""
+"""What a reply cites."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FOOTNOTES = CitedPrompt().assemble(CitedInput("When?", PACKS, citation_style="fo
 
 
 def test_known_unknown_unused_and_uncited_are_told_apart() -> None:
-    """3.8: markers parsed from the reply."""
+    """Markers parsed from the reply."""
     check = check_citations(
         "It was closed [¹]. Nobody knows why. It cost much [⁷]! It opened [²], in July.", CITATIONS
     )
@@ -30,7 +30,7 @@ def test_known_unknown_unused_and_uncited_are_told_apart() -> None:
 
 
 def test_each_citation_is_resolved_to_document_and_span() -> None:
-    """3.8: where in the reply, and where in which document."""
+    """Where in the reply, and where in which document."""
     reply = "Closed in March [¹]."
     (place,) = check_citations(reply, CITATIONS).places
     assert reply[place.start : place.end] == "[¹]"

@@ -1,4 +1,4 @@
-"""surface.md: rlm.toml, the user's file, and what they may hold. prompts.md §1.11, §1.13."""
+"""rlm.toml, the user's file, and what they may hold."""
 
 from __future__ import annotations
 

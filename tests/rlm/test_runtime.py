@@ -34,7 +34,7 @@ def test_the_visible_names_are_the_public_ones() -> None:
 
 
 def test_run_sync_answers_a_path(tmp_path: Path) -> None:
-    """surface.md: RLM(...).run_sync(question, context=Path(...))."""
+    """RLM(...).run_sync(question, context=Path(...))."""
     (tmp_path / "a.txt").write_text("The lease ends in 2031.\n")
     settings = Settings(store=tmp_path / "rlm.db")
     result = RLM("extractive", settings=settings).run_sync("When does the lease end?", tmp_path / "a.txt")
@@ -47,7 +47,7 @@ async def test_run_sync_says_what_to_do_inside_an_event_loop(tmp_path: Path) -> 
 
 
 async def test_a_context_is_a_text_a_path_or_a_list_of_these(run, block, tmp_path: Path) -> None:
-    """surface.md: context=[Path("a.txt"), "some text"]."""
+    """Context=[Path("a.txt"), "some text"]."""
     (tmp_path / "a.txt").write_text("from a file\n")
     model = ScriptedModel.of(root=[block("finalize([d.name for d in documents()] + [read_all()])")])
     result = await run(model, [tmp_path / "a.txt", "from a string"])
@@ -64,14 +64,14 @@ async def test_the_events_of_a_run_come_in_order(run, block) -> None:
 
 
 async def test_a_run_without_isolation_says_so(run, block) -> None:
-    """sandbox.md: below level 2 nothing runs quietly."""
+    """Below level 2 nothing runs quietly."""
     run.level = 0
     result = await run(ScriptedModel.of(root=[block("peek(0, 1)\nfinalize(1)")]))
     assert any("not isolated" in warning for warning in result.warnings)
 
 
 async def test_model_written_code_is_refused_without_isolation(run, block, monkeypatch) -> None:
-    """sandbox.md: below 2 model-written code does not run unasked; our own cells do, and it is said."""
+    """Below 2 model-written code does not run unasked; our own cells do, and it is said."""
     monkeypatch.setattr("rlm.sandbox.launch.kernel_view.interpreter_paths", lambda: ["/nowhere-at-all"])
     run.level = "auto"
     model = ScriptedModel.of(root=[block("finalize(1)")])
@@ -89,7 +89,7 @@ def test_a_model_that_is_none_is_refused_at_once() -> None:
 
 
 def test_importing_is_light() -> None:
-    """architecture.md: HTTP, databases and Jupyter are imported by those who use them."""
+    """HTTP, databases and Jupyter are imported by those who use them."""
     heavy = "{'aiohttp', 'sqlalchemy', 'zmq', 'IPython'}"
     code = f"import sys, rlm; print(sorted({heavy} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -132,7 +132,7 @@ def test_the_collector_looks_through_what_was_imported_once() -> None:
 
 
 async def test_a_notebook_shows_the_answer_escaped(run, block) -> None:
-    """driver.md 5.1: _repr_html_ for notebooks; document text is never markup."""
+    """_repr_html_ for notebooks; document text is never markup."""
     model = ScriptedModel.of(
         root=[block("x = peek(0, 9)\nfinalize(x + '<script>', evidence=[x, x])"), block("finalize('no')")]
     )
@@ -145,7 +145,7 @@ async def test_a_notebook_shows_the_answer_escaped(run, block) -> None:
 
 
 async def test_children_may_have_another_model(run, block) -> None:
-    """driver.md 4.6: root and child models can differ; a cell has no say in it."""
+    """Root and child models can differ; a cell has no say in it."""
     root = ScriptedModel.of(root=[block("finalize(sub_query('q', (0, 3)))")], child="from the root's model")
     child = ScriptedModel.of(child="from the child's model")
     result = await run(root, sub_model=child)
@@ -155,7 +155,7 @@ async def test_children_may_have_another_model(run, block) -> None:
 
 
 async def test_documents_read_on_a_guess_are_told(run, block, tmp_path: Path) -> None:
-    """sandbox.md 12: what was no valid text is said."""
+    """What was no valid text is said."""
     for name in ("a.txt", "notes.txt"):
         (tmp_path / name).write_bytes(b"Caf\xe9 \xff\xfe\x80\n")
     (tmp_path / "b.txt").write_bytes(("Съешь же ещё этих мягких французских булок. " * 9).encode("cp1251"))
@@ -201,7 +201,7 @@ async def test_a_run_that_can_not_be_recorded_does_not_go_on(run, block, kind) -
 
 
 async def test_a_run_is_cancelled_while_it_loads(run, tmp_path: Path, monkeypatch) -> None:
-    """driver.md 2.8: an interrupt ends a run, and nothing of its documents stays."""
+    """An interrupt ends a run, and nothing of its documents stays."""
     temp = tmp_path / "temp"
     temp.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(temp))
@@ -244,7 +244,7 @@ class WaitsForAKernel(io.BytesIO):
 
 @pytest.mark.parametrize("strategy", ["rlm", "auto"])
 async def test_a_kernel_is_started_while_a_long_input_loads(run, block, strategy) -> None:
-    """sandbox.md 10: one spare kernel is kept warm; none is left."""
+    """One spare kernel is kept warm; none is left."""
     stream = WaitsForAKernel(b"one two three\n")
     model = ScriptedModel.of(root=[block("peek(0, 1)\nfinalize(1)")], direct=["NOT_FOUND"])
     result = await run(model, [StreamSource("slow", stream)], settings=Settings(strategy=strategy))
@@ -254,7 +254,7 @@ async def test_a_kernel_is_started_while_a_long_input_loads(run, block, strategy
 
 @pytest.mark.parametrize("strategy", ["auto", "direct"])
 async def test_a_short_input_is_answered_without_a_kernel(run, strategy) -> None:
-    """driver.md 2.5: one direct, cited call without a kernel."""
+    """One direct, cited call without a kernel."""
     seen = []
 
     def direct(_request) -> str:
@@ -268,7 +268,7 @@ async def test_a_short_input_is_answered_without_a_kernel(run, strategy) -> None
 
 
 async def test_the_kernel_after_one_that_died_is_at_hand(run, block) -> None:
-    """sandbox.md 10: one spare kernel is kept warm."""
+    """One spare kernel is kept warm."""
     seen = []
 
     async def root(request) -> str:
@@ -284,7 +284,7 @@ async def test_the_kernel_after_one_that_died_is_at_hand(run, block) -> None:
 
 
 async def test_time_ends_a_run_with_a_last_round(run, block) -> None:
-    """driver.md 2.4: the cell is interrupted, its variables stay, the root may still finalize."""
+    """The cell is interrupted, its variables stay, the root may still finalize."""
     model = ScriptedModel.of(
         root=[block("kept = peek(0, 3)\nimport time; time.sleep(60)"), block("finalize(kept)")]
     )

@@ -1,4 +1,4 @@
-"""Events as they happen. surface.md Python: `async for event in rlm.stream(task, context=ctx)`."""
+"""Events as they happen. `async for event in rlm.stream(task, context=ctx)`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def test_events_come_as_they_happen_and_the_result_last(settings, block) -
 
 
 async def test_whoever_stops_listening_cancels_the_run(settings, block) -> None:
-    """driver.md 2.8: nothing is orphaned."""
+    """Nothing is orphaned."""
     asked, cancelled = asyncio.Event(), asyncio.Event()
 
     async def never(request: object) -> str:

@@ -1,4 +1,4 @@
-"""Spans, log lines and the trace of a run. Extra `otel`; surface.md `--trace FILE`."""
+"""Spans, log lines and the trace of a run. Extra `otel`;"""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_what_happens_is_a_line_of_the_log(caplog, event, level, line) -> None:
 
 
 async def test_the_trace_holds_every_event_in_order(rlm, tmp_path) -> None:
-    """surface.md: --trace FILE."""
+    """--trace FILE."""
     path = tmp_path / "trace.jsonl"
     with TraceFile(path) as file:
         result = await RLM(rlm.model, settings=rlm.settings, observe=file.on_event).run("What?", SECRET)
@@ -139,7 +139,7 @@ async def test_the_trace_holds_every_event_in_order(rlm, tmp_path) -> None:
 
 
 def test_no_key_is_in_the_trace(tmp_path, monkeypatch) -> None:
-    """driver.md 6.4: a model that saw one in a document may write it into its code."""
+    """A model that saw one in a document may write it into its code."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-planted-0123456789")
     path = tmp_path / "trace.jsonl"
     with TraceFile(path) as file:

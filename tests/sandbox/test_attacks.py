@@ -61,7 +61,7 @@ def world() -> Iterator[Any]:
 @pytest.mark.parametrize("level", sorted(LEVELS))
 @pytest.mark.parametrize(("name", "attacks"), _groups(), ids=[name for name, _ in _groups()])
 async def test_attacks_are_stopped(world, name, attacks, level) -> None:
-    """sandbox.md 14: one attack suite runs against each level. 1, 2, 4, 5, 6, 7, 8, 9: what it tries."""
+    """One attack suite runs against each level. 1, 2, 4, 5, 6, 7, 8, 9: what it tries."""
     try:
         runner = _modules["runner"].Runner(world, level)
         if not attacks[0].alone:
@@ -83,7 +83,7 @@ async def test_attacks_are_stopped(world, name, attacks, level) -> None:
 
 
 def test_the_table_in_the_docs_is_the_suites() -> None:
-    """sandbox.md 14: the same table is in the docs for each level (`python -m attacks --docs` makes it)."""
+    """The same table is in the docs for each level (`python -m attacks --docs` makes it)."""
     document = _modules["document"]
     assert document.table_in(document.DOCUMENT.read_text(encoding="utf-8")) == (
         _modules["catalogue"].markdown()
@@ -91,7 +91,7 @@ def test_the_table_in_the_docs_is_the_suites() -> None:
 
 
 def test_the_suite_is_large_and_its_names_are_unique() -> None:
-    """sandbox.md 14: at least 40 attacks; the README says how many."""
+    """At least 40 attacks; the README says how many."""
     names = [attack.name for category in catalogue for attack in category.attacks]
     assert len(names) == len(set(names)) >= 150
     readme = Path(__file__).parents[2] / "README.md"

@@ -136,7 +136,7 @@ def _reap() -> None:
 
 
 def test_the_command_survives_what_a_cell_does(short_folder, orphans) -> None:
-    """sandbox.md 4, 5, 6, 7, 8: the driver stays small, ends, and leaves no process and no file."""
+    """The driver stays small, ends, and leaves no process and no file."""
     commands = [
         Command(name, code, short_folder / str(number)) for number, (name, code) in enumerate(ATTACKS.items())
     ]

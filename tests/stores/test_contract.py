@@ -19,7 +19,7 @@ import typer
 from rlm import RunResult
 from rlm.cli.app import app
 from rlm.journal import EventKind, RunState
-from rlm.types import StopReason, Strategy
+from rlm.results import StopReason, Strategy
 
 CONTRACT: dict[str, Any] = json.loads((Path(__file__).parent / "contract.json").read_text())
 

@@ -1,4 +1,4 @@
-"""prompts.md, preamble: the pipeline and its hard invariant."""
+"""The pipeline and its hard invariant."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""prompts.md, preamble: sections made from what went into another, and sizes finer than tokens."""
+"""Sections made from what went into another, and sizes finer than tokens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""prompts.md, preamble: what each policy does to a section that does not fit."""
+"""What each policy does to a section that does not fit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""prompts.md, preamble: the report, as JSON and as a table."""
+"""The report, as JSON and as a table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""prompts.md §5: chat histories that outgrow a window."""
+"""Chat histories that outgrow a window."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Summarizer:
 
 
 def test_up_to_the_threshold_a_history_is_whole_and_no_model_is_called_equality_included() -> None:
-    """§1.5: at most floor(budget × threshold / 100)."""
+    """At most floor(budget × threshold / 100)."""
     messages = [Message("user", "a" * 70), Message("assistant", "b" * 65)]
     whole = "user: " + "a" * 70 + "\n\nassistant: " + "b" * 65
     budget = 190
@@ -66,7 +66,7 @@ def test_up_to_the_threshold_a_history_is_whole_and_no_model_is_called_equality_
 
 
 def test_the_summary_prompt_is_one_constant_with_five_points_joined_by_a_rule() -> None:
-    """§1.6, §1.7: five points, five headings, `\\n\\n---\\n\\n`."""
+    """Five points, five headings, `\\n\\n---\\n\\n`."""
     points = [line for line in SUMMARY_PROMPT.splitlines() if line[:2] in {f"{n}." for n in range(1, 6)}]
     assert len(points) == 5
     for word, point in zip(
@@ -83,7 +83,7 @@ def test_the_summary_prompt_is_one_constant_with_five_points_joined_by_a_rule() 
 
 @pytest.mark.parametrize("answer", ["", "  \n", RuntimeError("no connection"), "word " * 20_000])
 def test_a_summary_that_fails_is_empty_or_too_long_never_replaces_history(answer: str | Exception) -> None:
-    """§5.1, §1.8: the most recent messages that fit, in order, and the result says so."""
+    """The most recent messages that fit, in order, and the result says so."""
 
     def summarizer(prompt: str) -> str:
         if isinstance(answer, Exception):
@@ -104,7 +104,7 @@ def test_a_summary_that_fails_is_empty_or_too_long_never_replaces_history(answer
 
 
 def test_the_summarisers_own_input_is_bounded_by_chunks_at_message_borders() -> None:
-    """§5.2: every prompt within the window; every message in one prompt, whole; folded in order."""
+    """Every prompt within the window; every message in one prompt, whole; folded in order."""
     messages = chat(300)
     asked = Summarizer()
     result = compact_history(messages, budget=4_000, summarizer=asked, window=5_000)
@@ -121,7 +121,7 @@ def test_the_summarisers_own_input_is_bounded_by_chunks_at_message_borders() -> 
 
 
 def test_a_message_larger_than_a_prompt_is_cut_and_reported() -> None:
-    """§5.2: the bound holds for a huge tool result too, and nothing is cut silently."""
+    """The bound holds for a huge tool result too, and nothing is cut silently."""
     messages = chat(20)
     messages.insert(3, Message("assistant", "run it", tool_call_id="c1"))
     messages.insert(4, Message("tool", "\n".join(f"log line {n}" for n in range(20_000)), tool_call_id="c1"))
@@ -133,7 +133,7 @@ def test_a_message_larger_than_a_prompt_is_cut_and_reported() -> None:
 
 
 def test_a_summary_over_its_room_is_asked_once_more_with_the_overrun_named() -> None:
-    """§5.3: measured again; one retry; the second answer is taken."""
+    """Measured again; one retry; the second answer is taken."""
     long = "x y z" * 4_000
     asked = Summarizer(lambda number, prompt: long if number == 1 else "- short [m3]")
     result = compact_history(chat(200), budget=4_000, summarizer=asked)
@@ -145,7 +145,7 @@ def test_a_summary_over_its_room_is_asked_once_more_with_the_overrun_named() -> 
 
 
 def test_twice_over_its_room_is_a_failure() -> None:
-    """§5.3, §1.8: one retry and no more."""
+    """One retry and no more."""
     asked = Summarizer(lambda number, prompt: "x y z " * 4_000)
     result = compact_history(chat(200), budget=4_000, summarizer=asked)
     assert len(asked.prompts) == 2
@@ -155,7 +155,7 @@ def test_twice_over_its_room_is_a_failure() -> None:
 
 @pytest.mark.parametrize("summarizer", [None, Summarizer()])
 def test_rules_and_the_last_user_request_stay_verbatim(summarizer: Summarizer | None) -> None:
-    """§5.4: however far back the request is."""
+    """However far back the request is."""
     request = "Rename the table,\n  but keep the view `v_old`."
     messages = chat(60)
     messages += [Message("user", request)]
@@ -171,14 +171,14 @@ def test_rules_and_the_last_user_request_stay_verbatim(summarizer: Summarizer | 
 
 
 def test_rules_and_a_request_larger_than_the_budget_are_an_error_that_names_them() -> None:
-    """§5.4: never a silent cut."""
+    """Never a silent cut."""
     messages = [*chat(10), Message("user", "why? " * 3_000)]
     with pytest.raises(BudgetExceeded, match=r"the last request, the rules can't be dropped; shorten them"):
         compact_history(messages, budget=1_000)
 
 
 def test_a_gain_under_ten_per_cent_stops_it() -> None:
-    """§5.5: a summary about as long as what it replaced is not used, and no more chunks are asked for."""
+    """A summary about as long as what it replaced is not used, and no more chunks are asked for."""
     messages = chat(300)
     asked = Summarizer(lambda number, prompt: prompt.split(BREAK, 1)[1][:-200])
     result = compact_history(messages, budget=20_000, summarizer=asked, window=5_000)
@@ -188,7 +188,7 @@ def test_a_gain_under_ten_per_cent_stops_it() -> None:
 
 
 def test_nothing_is_asked_where_folding_could_not_gain() -> None:
-    """§5.5: what fits the budget stays whole when nearly all of it is pinned."""
+    """What fits the budget stays whole when nearly all of it is pinned."""
     messages = [*chat(2, words=4), Message("user", "please " * 2_000)]
     asked = Summarizer()
     budget = count(messages[-1].content) + 200
@@ -198,7 +198,7 @@ def test_nothing_is_asked_where_folding_could_not_gain() -> None:
 
 
 def test_a_summary_is_folded_with_new_messages_and_never_summarised_alone() -> None:
-    """§5.6: every prompt holds messages that no prompt before it held."""
+    """Every prompt holds messages that no prompt before it held."""
     asked = Summarizer()
     compact_history(chat(300), budget=4_000, summarizer=asked, window=5_000)
     for before, prompt in zip(asked.prompts, asked.prompts[1:], strict=False):
@@ -209,7 +209,7 @@ def test_a_summary_is_folded_with_new_messages_and_never_summarised_alone() -> N
 
 
 def test_the_threshold_follows_the_window_of_the_reader() -> None:
-    """§5.7: the same chat is whole for a large reader and compacted for a small one."""
+    """The same chat is whole for a large reader and compacted for a small one."""
     messages = chat(100)
     size = compact_history(messages, budget=1_000_000).tokens
     assert compact_history(messages, budget=size * 10 // 8 + 2).kind == "whole"
@@ -218,7 +218,7 @@ def test_the_threshold_follows_the_window_of_the_reader() -> None:
 
 
 def test_a_tool_call_and_its_result_are_never_parted() -> None:
-    """§5.8: in the tail, in a chunk and in the fallback, at every budget."""
+    """In the tail, in a chunk and in the fallback, at every budget."""
     messages = [Message("system", "the rules")]
     for n in range(40):
         messages += [
@@ -240,7 +240,7 @@ def test_a_tool_call_and_its_result_are_never_parted() -> None:
 
 
 def test_parallel_calls_and_a_result_without_an_id_stand_with_their_call() -> None:
-    """§5.8: the nearest call with that id; else the message before."""
+    """The nearest call with that id; else the message before."""
     roles: list[tuple[Role, str | None]] = [
         ("user", None),
         ("assistant", "a"),
@@ -256,7 +256,7 @@ def test_parallel_calls_and_a_result_without_an_id_stand_with_their_call() -> No
 
 
 def test_a_history_that_grew_by_ten_messages_costs_one_chunk() -> None:
-    """§5.9: chunk summaries are cached by hash; at most one prompt for ten messages more, at any length."""
+    """Chunk summaries are cached by hash; at most one prompt for ten messages more, at any length."""
     messages = chat(700, words=8)
     cache: dict[str, str] = {}
     most = 0
@@ -291,14 +291,14 @@ def test_no_prompt_changes_with_the_length_of_the_last_request() -> None:
 
 
 def test_nothing_failed_is_cached() -> None:
-    """§5.9: an empty answer is asked for again the next time."""
+    """An empty answer is asked for again the next time."""
     cache: dict[str, str] = {}
     compact_history(chat(200), budget=4_000, summarizer=lambda prompt: "", cache=cache)
     assert cache == {}
 
 
 def test_summary_lines_name_the_messages_they_came_from() -> None:
-    """§5.10: places counted from 1 in the whole history, or the messages' own ids."""
+    """Places counted from 1 in the whole history, or the messages' own ids."""
     messages = chat(80)
     messages[5] = Message("user", "Uploads must never exceed 25 MB.")
     messages[9] = Message("assistant", "We decided on SQLite because nobody runs a server.", id="c-17")
@@ -312,7 +312,7 @@ def test_summary_lines_name_the_messages_they_came_from() -> None:
 
 
 def test_code_that_worked_or_failed_stays_as_it_was_written() -> None:
-    """§1.7: a fenced snippet is kept with its line breaks."""
+    """A fenced snippet is kept with its line breaks."""
     code = "def total(rows):\n    return sum(r['net'] for r in rows)"
     messages = chat(120)
     messages[30] = Message("assistant", f"This fixed the rounding error:\n```python\n{code}\n```\nMerged.")

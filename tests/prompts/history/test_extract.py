@@ -1,4 +1,4 @@
-"""prompts.md §5.10: what the summary without a model takes of a chat."""
+"""What the summary without a model takes of a chat."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""prompts.md §7.5: NOT_FOUND is read back as `.found` false."""
+"""NOT_FOUND is read back as `.found` false."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""prompts.md §1: the card pipeline of seed 000."""
+"""The card pipeline of seed 000."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def talk(count: int, size: int = 60) -> tuple[Message, ...]:
 
 
 def test_row_1_four_sections_in_order_always_with_name_content_and_tokens() -> None:
-    """1.1: system, agent, history, context, even when empty."""
+    """System, agent, history, context, even when empty."""
     empty = CardPrompt().assemble(CardInput())
     assert [section.name for section in empty.sections] == ["system", "agent", "history", "context"]
     assert [bool(section.content) for section in empty.sections] == [True, True, False, False]
@@ -104,7 +104,7 @@ def test_row_1_four_sections_in_order_always_with_name_content_and_tokens() -> N
 
 
 def test_row_2_system_has_role_constraints_output_format_guardrails_and_the_signal() -> None:
-    """1.2: the signal stands in system and agent, and can be another one."""
+    """The signal stands in system and agent, and can be another one."""
     found = parts(CardPrompt().assemble(CardInput()))
     assert found["system"].startswith("You are a senior software engineer")
     for part in ("## Guidelines", "## Guardrails", "secrets", "## Output format", "Markdown"):
@@ -118,7 +118,7 @@ def test_row_2_system_has_role_constraints_output_format_guardrails_and_the_sign
 
 
 def test_row_3_five_stages_each_with_its_own_foci() -> None:
-    """1.3: five distinct prompts, each naming what its stage is about."""
+    """Five distinct prompts, each naming what its stage is about."""
     agents = {stage: parts(CardPrompt().assemble(CardInput(state=stage)))["agent"] for stage in STAGES}
     assert len(set(agents.values())) == 5
     for stage, foci in STAGES.items():
@@ -127,7 +127,7 @@ def test_row_3_five_stages_each_with_its_own_foci() -> None:
 
 
 def test_row_3_an_unknown_state_falls_back_to_default_then_coding_then_an_error() -> None:
-    """1.3: default → coding → typed error."""
+    """Default → coding → typed error."""
 
     def agent(agents: dict[str, str] | None) -> str:
         settings = CardSettings(agents=agents)
@@ -147,7 +147,7 @@ def test_states_are_known_however_they_are_written(state: str) -> None:
 
 
 def test_row_4_defaults() -> None:
-    """1.4: 1000 / 1500 / 10000 / 15000, total 27500."""
+    """1000 / 1500 / 10000 / 15000, total 27500."""
     budget = CardSettings().budget
     assert (budget.system_prompt, budget.agent_prompt) == (1_000, 1_500)
     assert (budget.chat_history, budget.other_context, budget.total) == (10_000, 15_000, 27_500)
@@ -156,7 +156,7 @@ def test_row_4_defaults() -> None:
 
 
 def test_row_4_budgets_that_add_up_to_more_than_the_total_are_an_error() -> None:
-    """1.4: sum over total."""
+    """Sum over total."""
     with pytest.raises(InputError, match=r"prompt\.total_budget is 27,500.*add up to 27,501"):
         CardBudget(other_context=15_001)
     assert CardBudget(other_context=15_001, total=27_501).total == 27_501
@@ -164,7 +164,7 @@ def test_row_4_budgets_that_add_up_to_more_than_the_total_are_an_error() -> None
 
 @pytest.mark.parametrize("name", ["system", "agent"])
 def test_row_4_a_static_section_over_its_budget_is_an_error(name: str) -> None:
-    """1.4: never a silent cut."""
+    """Never a silent cut."""
     whole = CardPrompt().assemble(CardInput())
     tokens = {section.name: section.tokens for section in whole.sections}
     exact = CardBudget(**{"system_prompt": 1_000, "agent_prompt": 1_500, f"{name}_prompt": tokens[name]})
@@ -195,7 +195,7 @@ def test_row_5_a_history_at_its_threshold_is_whole_and_above_it_is_summarised(ov
 
 
 def test_row_6_the_summary_prompt_has_five_points_and_is_joined_to_the_history_by_a_rule() -> None:
-    """1.6: one constant, then a rule, then messages."""
+    """One constant, then a rule, then messages."""
     for point in ("was requested", "key decisions", "errors encountered", "current state", "still needs"):
         assert point in SUMMARY_PROMPT
     assert BREAK == "\n\n---\n\n"
@@ -212,7 +212,7 @@ def test_row_6_the_summary_prompt_has_five_points_and_is_joined_to_the_history_b
 
 
 def test_row_7_the_summary_has_five_headings_and_keeps_what_matters() -> None:
-    """1.7: with the summary that needs no model. How much survives is measured in test_history."""
+    """With the summary that needs no model. How much survives is measured in test_history."""
     facts = [
         Message("user", "The export must finish within 90 seconds and must keep the column order."),
         Message("assistant", "We decided to stream rows instead of loading them, because memory ran out."),
@@ -238,7 +238,7 @@ def test_row_7_the_summary_has_five_headings_and_keeps_what_matters() -> None:
 
 @pytest.mark.parametrize("answer", ["", "   ", None, "far too long " * 2_000])
 def test_row_8_a_summariser_that_fails_leaves_the_most_recent_messages(answer: str | None) -> None:
-    """1.8: fails, is empty, or is over budget twice → what fits, in chronological order, reported."""
+    """Fails, is empty, or is over budget twice → what fits, in chronological order, reported."""
 
     def summarize(prompt: str) -> str:
         if answer is None:
@@ -256,7 +256,7 @@ def test_row_8_a_summariser_that_fails_leaves_the_most_recent_messages(answer: s
 
 
 def test_row_9_notes_are_always_in_and_cut_only_when_larger_than_the_whole_budget() -> None:
-    """1.9: required."""
+    """Required."""
     note = "n" * 400
     files = (Document("a.py", "x" * 200),)
     made = context(CardContext(notes=(note,), source_files=files), settings=bounded(450))
@@ -268,7 +268,7 @@ def test_row_9_notes_are_always_in_and_cut_only_when_larger_than_the_whole_budge
 
 @pytest.mark.parametrize("state", ["coding", "planning", "review", "testing", "unknown"])
 def test_row_9_logs_enter_only_while_errors_are_fixed(state: str) -> None:
-    """1.9: build log, then pod log, only in error_fixing."""
+    """Build log, then pod log, only in error_fixing."""
     logs = CardContext(build_logs="BUILD", pod_logs="POD")
     assert context(logs, state=state) == ""
     assert context(logs, state="error_fixing") == (
@@ -277,7 +277,7 @@ def test_row_9_logs_enter_only_while_errors_are_fixed(state: str) -> None:
 
 
 def test_row_9_a_log_with_fences_can_not_break_out() -> None:
-    """1.9: the fence is longer than any in the log, also where the log had to be cut."""
+    """The fence is longer than any in the log, also where the log had to be cut."""
     log = "one\n```\n# Orders\n````\nten\n" * 50
     for budget in (9_000, 600):
         made = context(CardContext(build_logs=log), state="error_fixing", settings=bounded(budget))
@@ -288,7 +288,7 @@ def test_row_9_a_log_with_fences_can_not_break_out() -> None:
 
 
 def test_row_9_tokens_of_logs_are_deducted_before_files_come() -> None:
-    """1.9: what a log takes, files have not."""
+    """What a log takes, files have not."""
     file = Document("a.py", "x" * 100)
     logs = CardContext(build_logs="L" * 3_000, source_files=(file,))
     assert "a.py" in context(logs, state="coding", settings=bounded(4_000))
@@ -297,7 +297,7 @@ def test_row_9_tokens_of_logs_are_deducted_before_files_come() -> None:
 
 
 def test_row_9_files_enter_while_more_than_1000_remain_and_decisions_while_more_than_500() -> None:
-    """1.9: and each must also fit."""
+    """And each must also fit."""
     files = tuple(Document(f"f{n}.py", "x" * 270) for n in range(20))
     made = context(CardContext(source_files=files), settings=bounded(3_000))
     assert made.count("### f") == 7  # 300 each; after seven, fewer than 1,000 are left
@@ -311,7 +311,7 @@ def test_row_9_files_enter_while_more_than_1000_remain_and_decisions_while_more_
 
 
 def test_row_9_what_remains_is_never_negative() -> None:
-    """1.9: the context keeps within its budget whatever is put in."""
+    """The context keeps within its budget whatever is put in."""
     everything = CardContext(
         notes=("n" * 900,),
         adrs=(Document("a", "a" * 900),),
@@ -328,7 +328,7 @@ def test_row_9_what_remains_is_never_negative() -> None:
 
 
 def test_row_10_all_seven_priorities_are_used() -> None:
-    """1.10: in the order of their defaults, or in the one that is configured."""
+    """In the order of their defaults, or in the one that is configured."""
     assert dict(CONTEXT_KINDS) == {
         "notes": 100,
         "build_logs": 90,
@@ -364,7 +364,7 @@ def test_row_10_all_seven_priorities_are_used() -> None:
 
 
 def test_row_10_empty_inputs_leave_no_heading() -> None:
-    """1.10: neither what is missing nor what is blank."""
+    """Neither what is missing nor what is blank."""
     blank = CardContext(
         notes=("", "  \n"),
         adrs=(Document("a", " "),),
@@ -397,7 +397,7 @@ def test_row_10_empty_inputs_leave_no_heading() -> None:
 def test_row_11_a_setting_that_will_not_do_is_one_error_naming_its_key(
     table: dict[str, Any], key: str
 ) -> None:
-    """1.11: unknown key, negative number, percentage outside 1-100."""
+    """Unknown key, negative number, percentage outside 1-100."""
     with pytest.raises(InputError) as caught:
         CardSettings.from_table(table)
     assert caught.value.path == key
@@ -406,7 +406,7 @@ def test_row_11_a_setting_that_will_not_do_is_one_error_naming_its_key(
 
 
 def test_row_12_the_prompt_says_act_or_spawn_child_research() -> None:
-    """1.12: both ways are named; under the driver's contract the output format gives way to it."""
+    """Both ways are named; under the driver's contract the output format gives way to it."""
     system = parts(CardPrompt().assemble(CardInput()))["system"]
     assert "act on it" in system
     assert "spawn child research" in system
@@ -423,7 +423,7 @@ def test_row_12_a_run_is_complete_by_the_promise() -> None:
 
 
 def test_row_13_the_described_settings_file_loads_as_it_stands() -> None:
-    """1.13: and gives the defaults."""
+    """And gives the defaults."""
     loaded = CardSettings.from_table(tomllib.loads(SEED_CONFIG)["prompt"])
     assert loaded.budget == CardBudget()
     assert loaded.threshold_percentage == 80
@@ -432,7 +432,7 @@ def test_row_13_the_described_settings_file_loads_as_it_stands() -> None:
 
 
 def test_row_13_test_results_and_libraries_enter_when_they_fit_whole() -> None:
-    """1.13: whole or not at all; a library that is too large does not keep a smaller one out."""
+    """Whole or not at all; a library that is too large does not keep a smaller one out."""
     results = CardContext(test_results="t" * 500)
     assert "t" * 500 in context(results, settings=bounded(600))
     assert context(results, settings=bounded(500)) == ""
@@ -443,7 +443,7 @@ def test_row_13_test_results_and_libraries_enter_when_they_fit_whole() -> None:
 
 
 def test_row_13_configured_priority_decides_who_gets_the_room() -> None:
-    """1.13: libraries before files, where that is configured."""
+    """Libraries before files, where that is configured."""
     given = CardContext(
         source_files=(Document("s.py", "s" * 1_500),), libraries=(Document("l", "l" * 1_500),)
     )

@@ -1,4 +1,4 @@
-"""prompts.md §3: cited packs, as seed 002 has them, and where we differ from it."""
+"""Cited packs, as seed 002 has them, and where we differ from it."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ def ask(*given: Pack, question: str = "What is it?", **fields: Any) -> Assembled
     ],
 )
 def test_row_1_a_value_that_will_not_do_is_an_error_naming_its_path(wrong: dict[str, Any], path: str) -> None:
-    """3.1: unknown value or headroom < 1."""
+    """Unknown value or headroom < 1."""
     with pytest.raises(InputError) as caught:
         CitedPrompt().assemble({"question": "Q?", **wrong})
     assert caught.value.path == path
 
 
 def test_row_1_defaults_are_qa_numeric_and_a_headroom_of_300() -> None:
-    """3.1: in Python as in JSON."""
+    """In Python as in JSON."""
     for given_ in (CitedInput("Q?"), CitedInput.from_json({"question": "Q?"})):
         assert (given_.style, given_.citation_style, given_.headroom_tokens) == ("qa", "numeric", 300)
         assert given_.max_tokens is None
@@ -82,7 +82,7 @@ def test_row_1_footnotes_are_cited_inline_and_defined_at_the_end() -> None:
 
 
 def test_row_2_system_user_citations_and_tokens_come_back() -> None:
-    """3.2: tokens are characters of the two messages."""
+    """Tokens are characters of the two messages."""
     made = CitedPrompt().assemble(EXAMPLE)
     assert made.prompt == {"system": made.system, "user": made.user}
     assert made.tokens_estimated == len(made.system) + len(made.user)
@@ -92,7 +92,7 @@ def test_row_2_system_user_citations_and_tokens_come_back() -> None:
 
 
 def test_row_2_what_the_system_message_asks_for() -> None:
-    """3.2: qa answers from the context, cites, abstains; summarize is concise, cites, adds nothing."""
+    """Qa answers from the context, cites, abstains; summarize is concise, cites, adds nothing."""
     qa = ask(style="qa").system.lower()
     for part in ("answer from the context", "cite", "does not hold enough", "do not guess"):
         assert part in qa
@@ -102,7 +102,7 @@ def test_row_2_what_the_system_message_asks_for() -> None:
 
 
 def test_row_3_markers_and_the_line_that_names_them() -> None:
-    """3.3: first…last; one alone stands alone; several digits."""
+    """First…last; one alone stands alone; several digits."""
     assert citation_marker(1) == "[¹]"
     assert citation_marker(10) == "[¹⁰]"
     assert citation_marker(23_456_789) == "[²³⁴⁵⁶⁷⁸⁹]"
@@ -113,7 +113,7 @@ def test_row_3_markers_and_the_line_that_names_them() -> None:
 
 
 def test_row_3_a_block_is_marker_doc_path_line_text() -> None:
-    """3.3: the path left out when empty, paragraphs kept."""
+    """The path left out when empty, paragraphs kept."""
     text = "First paragraph.\n\nSecond one."
     made = ask(Pack("a", "corpus:abc123", text, heading_path=("Chapter 3", "Section 3.2")))
     assert made.user.endswith(f"[¹]\nDoc: corpus:abc123\nPath: Chapter 3 > Section 3.2\n---\n{text}")
@@ -121,7 +121,7 @@ def test_row_3_a_block_is_marker_doc_path_line_text() -> None:
 
 
 def test_row_4_a_citation_says_where_and_carries_spans_only_with_hits() -> None:
-    """3.4: marker, pack_id, doc_id, heading_path, span_offsets."""
+    """Marker, pack_id, doc_id, heading_path, span_offsets."""
     made = ask(
         Pack("a", "d1", "x", 2.0, heading_path=("A", "B"), hits=((3, 9), (20, 24))), Pack("b", "d2", "y", 1.0)
     )
@@ -138,7 +138,7 @@ def test_row_4_a_citation_says_where_and_carries_spans_only_with_hits() -> None:
 
 
 def test_row_4_every_marker_has_a_citation_and_every_citation_its_marker() -> None:
-    """3.4: both ways, also when packs were dropped."""
+    """Both ways, also when packs were dropped."""
     for most in (None, 1_300, 1_000):
         made = ask(*packs(30), max_tokens=most)
         blocks = re.findall(r"^\[[¹²³⁴⁵⁶⁷⁸⁹⁰]+\]$", made.user, re.MULTILINE)
@@ -147,7 +147,7 @@ def test_row_4_every_marker_has_a_citation_and_every_citation_its_marker() -> No
 
 
 def test_row_5_packs_by_score_then_order_then_id() -> None:
-    """3.5: NaN last."""
+    """NaN last."""
     made = ask(
         Pack("nan", "d", "x", math.nan, 0),
         Pack("b", "d", "x", 0.5, 2),
@@ -160,7 +160,7 @@ def test_row_5_packs_by_score_then_order_then_id() -> None:
 
 @pytest.mark.parametrize("style", ["numeric", "footnote"])
 def test_row_5_equality_fits_and_one_less_drops_the_last(style: Any) -> None:
-    """3.5: base + context + headroom ≤ max_tokens, separators counted."""
+    """Base + context + headroom ≤ max_tokens, separators counted."""
     whole = ask(*packs(11), citation_style=style)
     most = whole.tokens_estimated + 300
     assert ask(*packs(11), citation_style=style, max_tokens=most).prompt == whole.prompt
@@ -169,7 +169,7 @@ def test_row_5_equality_fits_and_one_less_drops_the_last(style: Any) -> None:
 
 
 def test_row_5_stops_at_the_first_that_would_exceed() -> None:
-    """3.5: no later small pack slips in."""
+    """No later small pack slips in."""
     given_ = (Pack("a", "d", "x", 3.0), Pack("big", "d", "y" * 500, 2.0), Pack("small", "d", "z", 1.0))
     most = ask(given_[0], given_[2]).tokens_estimated + 300
     made = ask(*given_, max_tokens=most)
@@ -179,7 +179,7 @@ def test_row_5_stops_at_the_first_that_would_exceed() -> None:
 
 
 def test_row_5_no_bound_takes_all_and_more_headroom_drops_more() -> None:
-    """3.5: max_tokens None; a larger headroom leaves less room."""
+    """Max_tokens None; a larger headroom leaves less room."""
     assert len(ask(*packs(200)).citations) == 200
     counts = [
         len(ask(*packs(50), max_tokens=3_000, headroom_tokens=headroom).citations)
@@ -199,7 +199,7 @@ def test_a_headroom_larger_than_the_budget_is_an_error_that_names_what_stays_and
 
 
 def test_row_6_no_packs_leave_the_question_alone() -> None:
-    """3.6: user == question, no citations, the system message still there."""
+    """User == question, no citations, the system message still there."""
     made = ask(question="What is 机器学习?")
     assert made.user == "What is 机器学习?"
     assert made.citations == ()
@@ -207,7 +207,7 @@ def test_row_6_no_packs_leave_the_question_alone() -> None:
 
 
 def test_row_6_packs_that_are_all_too_big_are_the_same_and_reported() -> None:
-    """3.6: drops are in the report."""
+    """Drops are in the report."""
     made = ask(*packs(3, size=5_000), max_tokens=2_000)
     assert made.user == "What is it?"
     assert made.citations == ()
@@ -215,7 +215,7 @@ def test_row_6_packs_that_are_all_too_big_are_the_same_and_reported() -> None:
 
 
 def test_row_7_the_same_bytes_every_time_no_normalisation_inputs_untouched() -> None:
-    """3.7: composed and decomposed stay what they are."""
+    """Composed and decomposed stay what they are."""
     decomposed = "e\u0301 ﬁ ﹁ \u00e9"
     data = {"question": decomposed, "packs": [{"pack_id": "p", "doc_id": decomposed, "text": decomposed}]}
     before = copy.deepcopy(data)

@@ -1,4 +1,4 @@
-"""driver.md 1.4, 1.5, 2.4: what the root is told about its replies."""
+"""What the root is told about its replies."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ VIOLATIONS = (
 
 @pytest.mark.parametrize("violation", VIOLATIONS)
 def test_a_correction_names_the_violation_and_shows_the_one_right_shape(violation: str) -> None:
-    """driver.md 1.4."""
     text = correction(violation, "I will now search.")
     assert violation in text
     assert '"I will now search."' in text
@@ -38,7 +37,7 @@ def test_every_violation_has_its_own_words() -> None:
 
 @given(st.text(st.characters(exclude_categories=()), max_size=400) | st.text('\n`"\\\x00', max_size=400))
 def test_what_was_received_is_quoted_on_one_line_of_at_most_200_characters(received: str) -> None:
-    """driver.md 1.4: ≤ 200 characters; a fence in it opens nothing."""
+    """≤ 200 characters; a fence in it opens nothing."""
     line = next(line for line in correction("no_block", received).split("\n") if "Received: " in line)
     excerpt = line.split("Received: ", 1)[1]
     assert len(excerpt) <= 200
@@ -52,13 +51,11 @@ def test_an_unknown_violation_is_an_error_that_lists_the_known() -> None:
 
 
 def test_the_reminder_is_one_line() -> None:
-    """driver.md 1.5."""
     assert "\n" not in soft_breach_reminder()
     assert "```repl" in soft_breach_reminder()
 
 
 def test_the_last_round_asks_for_finalize_and_says_why() -> None:
-    """driver.md 2.4."""
     notice = last_round_notice("the limit of 30 rounds is reached.")
     assert "last round: the limit of 30 rounds is reached. Call `finalize`" in notice
 
@@ -75,7 +72,7 @@ def test_the_last_round_asks_for_finalize_and_says_why() -> None:
     ],
 )
 def test_a_slip_that_models_make_is_answered_with_what_to_do(ename, evalue, advice) -> None:
-    """driver.md 1.4, 2.2: an error says what to do instead."""
+    """An error says what to do instead."""
     assert advice in advice_on(ename, evalue)
 
 

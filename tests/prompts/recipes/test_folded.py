@@ -1,4 +1,4 @@
-"""driver.md 2.6: what stands for folded rounds."""
+"""What stands for folded rounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""prompts.md §6: the root's prompt (rows 1, 3, 4, 5; row 2 needs the registry and is tested beside it)."""
+"""The root's prompt (rows 1, 3, 4, 5; row 2 needs the registry and is tested beside it)."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ SYSTEM = RootPrompt().assemble(root()).system
 
 
 def test_the_prompt_is_trimmed_and_holds_the_phases_in_order() -> None:
-    """§6.1: trimmed, non-empty, "```repl", Load, Orient, Compute, Recurse, Converge in this order."""
+    """Trimmed, non-empty, "```repl", Load, Orient, Compute, Recurse, Converge in this order."""
     assert SYSTEM
     assert SYSTEM.strip() == SYSTEM
     assert "```repl" in SYSTEM
@@ -65,7 +65,7 @@ def test_the_prompt_is_trimmed_and_holds_the_phases_in_order() -> None:
     ],
 )
 def test_the_prompt_says_literally(literal: str) -> None:
-    """§6.1: the literals."""
+    """The literals."""
     assert literal in SYSTEM
 
 
@@ -146,7 +146,7 @@ def test_shapes_and_freedoms_are_stated(shape: str) -> None:
 
 
 def test_every_example_is_python_and_calls_only_known_helpers() -> None:
-    """§6.2: the words name no helper that this version does not have."""
+    """The words name no helper that this version does not have."""
     known = set(
         re.findall(
             r"\w+",
@@ -175,7 +175,7 @@ def test_the_prompt_has_about_the_size_it_may_have() -> None:
 
 
 def test_helpers_are_rendered_as_given() -> None:
-    """§6.2: signature, summary, fields; braces and markers in them change nothing else."""
+    """Signature, summary, fields; braces and markers in them change nothing else."""
     odd = HelperDoc("odd(a={}, b='{{family}}')", "takes {braces}")
     system = RootPrompt().assemble(RootInput("t", (*HELPERS, odd), HANDLE)).system
     assert "- `search(pattern, max_hits=100, context=120)`: regex search [index, start]\n" in system
@@ -184,7 +184,7 @@ def test_helpers_are_rendered_as_given() -> None:
 
 
 def test_the_first_message_holds_task_facts_and_limits() -> None:
-    """driver.md 2.1: task, bounded metadata of the handle, limits."""
+    """Task, bounded metadata of the handle, limits."""
     user = RootPrompt().assemble(root(limits=(("rounds", "30"), ("cost", "$5.00")), output_limit=1234)).user
     for part in (
         "What was refunded in May?",
@@ -200,7 +200,7 @@ def test_the_first_message_holds_task_facts_and_limits() -> None:
 
 
 def test_of_the_body_no_more_than_the_previews_enters() -> None:
-    """driver.md 2.1: the body never enters; 500 + 500 characters, however much is handed in."""
+    """The body never enters; 500 + 500 characters, however much is handed in."""
     body = "".join(chr(0x4E00 + n) for n in range(5_000))
     facts = HandleFacts(chars=5_000, lines=1, documents=1, preview=body, tail_preview=body)
     text = RootPrompt().assemble(root(handle=facts)).text
@@ -235,7 +235,7 @@ def test_previews_and_names_give_way_before_anything_else() -> None:
 
 
 def test_strict_and_one_block_differ_in_their_words_alone() -> None:
-    """§6.5: the contract's variant is data."""
+    """The contract's variant is data."""
     one, strict = (RootPrompt().assemble(root(contract=c)).system for c in ("one-block", "strict"))
     assert "is refused" in strict
     assert "is refused" not in one
@@ -254,7 +254,7 @@ def test_strict_and_one_block_differ_in_their_words_alone() -> None:
     ],
 )
 def test_a_model_family_has_its_words_from_data(model: str, part: str) -> None:
-    """§6.5: variants per family; a family without any leaves no gap."""
+    """Variants per family; a family without any leaves no gap."""
     system = RootPrompt().assemble(root(model=model)).system
     others = {str(family["words"]) for family in table("root.toml")["family"]}
     assert sum(other in system for other in others) == (part != "")

@@ -1,4 +1,4 @@
-"""prompts.md §4: scored tiles, as seed 003 has them, and where we differ from it."""
+"""Scored tiles, as seed 003 has them, and where we differ from it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ ONE = Tile("t1", "What is flux?", "Bytecode runtime.", "flux", 0.9)
 
 
 def test_row_1_defaults() -> None:
-    """4.1: max_tokens 4096, inject_deadband, structured, empty prefix, include_domain; priority P2."""
+    """Max_tokens 4096, inject_deadband, structured, empty prefix, include_domain; priority P2."""
     config = TileConfig()
     assert (config.max_tokens, config.inject_deadband, config.format) == (4096, True, "structured")
     assert (config.system_prefix, config.include_domain) == ("", True)
@@ -48,7 +48,7 @@ def test_row_1_defaults() -> None:
 
 
 def test_row_2_p0_first_then_score_descending_stable_nan_last() -> None:
-    """4.2: whatever the score."""
+    """Whatever the score."""
     tiles = [
         Tile("p2", "Q p2", "A", "misc", 0.5),
         Tile("nan", "Q nan", "A", "misc", math.nan, "P1"),
@@ -62,7 +62,7 @@ def test_row_2_p0_first_then_score_descending_stable_nan_last() -> None:
 
 
 def test_row_2_equality_fits_and_one_token_less_does_not() -> None:
-    """4.2: measured to the byte, separators counted."""
+    """Measured to the byte, separators counted."""
     tiles = [Tile(f"t{n}", f"Question {n}?", "x" * (n + 3), "d", 1 - n / 10) for n in range(7)]
     whole = build(*tiles, system_prefix="Prefix.", max_tokens=BIG)
     exact = whole.stats.total_tokens
@@ -73,7 +73,7 @@ def test_row_2_equality_fits_and_one_token_less_does_not() -> None:
 
 
 def test_row_2_too_big_is_skipped_and_the_next_is_tried() -> None:
-    """4.2: a giant does not keep a small one out."""
+    """A giant does not keep a small one out."""
     made = build(
         Tile("big", "A" * 20_000, "B" * 20_000, "x", 0.9), Tile("small", "Q?", "A.", "y", 0.5), max_tokens=100
     )
@@ -84,14 +84,14 @@ def test_row_2_too_big_is_skipped_and_the_next_is_tried() -> None:
 
 
 def test_row_2_a_prefix_larger_than_the_budget_is_an_error_that_names_it() -> None:
-    """4.2: what is left is never negative; prefix and query can't be dropped."""
+    """What is left is never negative; prefix and query can't be dropped."""
     with pytest.raises(BudgetExceeded) as caught:
         build(ONE, system_prefix="p" * 400, max_tokens=50)
     assert caught.value.sections == ("system", "query")
 
 
 def test_row_2_room_is_kept_for_the_warning_that_would_follow() -> None:
-    """4.2: a tile goes in only if the warnings that follow it fit as well."""
+    """A tile goes in only if the warnings that follow it fit as well."""
     critical = Tile("gap", "Critical " * 40, "Answer " * 40, "unsafe", 0.1, "P0")
     small = Tile("ok", "Fine?", "Yes.", "safe", 0.9)
     tile = "[safe]Q: Fine?\nA: Yes."
@@ -115,13 +115,13 @@ def test_row_2_room_is_kept_for_the_warning_that_would_follow() -> None:
     ],
 )
 def test_row_3_formats(form: str, domain: bool, expected: str) -> None:
-    """4.3: include_domain matters to the first two; parts joined by a blank line, the query last."""
+    """Include_domain matters to the first two; parts joined by a blank line, the query last."""
     made = build(ONE, format=form, include_domain=domain, system_prefix="You are PLATO.")
     assert made.text == f"You are PLATO.\n\n{expected}\n\nQuery: test"
 
 
 def test_row_3_json_is_a_valid_array_whatever_stands_in_the_tiles() -> None:
-    """4.3: quotes, line breaks, NaN."""
+    """Quotes, line breaks, NaN."""
     tiles = [
         Tile('a"b', 'say "hi"\n', "back\\slash \u0001 漢", "d", 0.85),
         Tile("t2", "Q", "A", "d", math.nan),
@@ -135,7 +135,7 @@ def test_row_3_json_is_a_valid_array_whatever_stands_in_the_tiles() -> None:
 
 @pytest.mark.parametrize("form", ["structured", "markdown", "json", "compact"])
 def test_row_3_no_tiles_leave_the_query(form: str) -> None:
-    """4.3: the query stands last, also with no tiles."""
+    """The query stands last, also with no tiles."""
     made = build(format=form)
     assert made.text == "Query: test"
     assert made.stats.tiles_included == 0
@@ -148,7 +148,7 @@ GAP = (
 
 
 def test_row_4_a_p0_domain_without_an_included_tile_is_warned_of() -> None:
-    """4.4: after the tiles, before the query."""
+    """After the tiles, before the query."""
     made = build(*GAP, max_tokens=50)
     assert made.stats.excluded == 1
     assert made.stats.deadband_tokens > 0
@@ -159,7 +159,7 @@ def test_row_4_a_p0_domain_without_an_included_tile_is_warned_of() -> None:
 
 
 def test_row_4_it_is_the_included_tiles_that_cover_not_the_first_ones_given() -> None:
-    """4.4: where the seed counts the first N as they came; here the one left out came first."""
+    """Where the seed counts the first N as they came; here the one left out came first."""
     made = build(*reversed(GAP), max_tokens=50)
     assert "no coverage for [unsafe_domain]" in made.text
     covered = build(*GAP, Tile("also", "Q", "A", "unsafe_domain", 0.0), max_tokens=60)
@@ -168,21 +168,21 @@ def test_row_4_it_is_the_included_tiles_that_cover_not_the_first_ones_given() ->
 
 
 def test_row_4_warnings_are_unique_and_sorted() -> None:
-    """4.4: one line a domain."""
+    """One line a domain."""
     tiles = [Tile(f"t{n}", "Q" * 400, "A", domain, 0.1, "P0") for n, domain in enumerate("bacab")]
     lines = re.findall(r"\[(.)\]", build(*tiles, max_tokens=80).text)
     assert lines == ["a", "b", "c"]
 
 
 def test_row_4_also_when_nothing_was_included() -> None:
-    """4.4: the seed stays silent there."""
+    """The seed stays silent there."""
     made = build(GAP[1], max_tokens=40)
     assert made.stats.tiles_included == 0
     assert "no coverage for [unsafe_domain]" in made.text
 
 
 def test_row_4_none_when_disabled_or_covered() -> None:
-    """4.4: no heading either."""
+    """No heading either."""
     for made in (build(*GAP, max_tokens=50, inject_deadband=False), build(*GAP, max_tokens=BIG)):
         assert "Deadband" not in made.text
         assert made.stats.deadband_tokens == 0
@@ -202,7 +202,7 @@ def test_more_gaps_than_there_is_room_for_are_counted_and_reported() -> None:
 
 
 def test_row_5_ten_figures_that_add_up() -> None:
-    """4.5: total = system + tile + deadband + query; p0+p1+p2 = included; included + excluded = n."""
+    """Total = system + tile + deadband + query; p0+p1+p2 = included; included + excluded = n."""
     assert len(TileStats.__slots__) == 10
     made = TilePrompt().assemble(EXAMPLE)
     stats = made.stats

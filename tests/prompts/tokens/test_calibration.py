@@ -1,4 +1,4 @@
-"""prompts.md §8: a run calibrates its estimate with the provider's usage."""
+"""A run calibrates its estimate with the provider's usage."""
 
 from __future__ import annotations
 

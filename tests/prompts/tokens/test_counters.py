@@ -1,4 +1,4 @@
-"""prompts.md §8: counters by name."""
+"""Counters by name."""
 
 from __future__ import annotations
 

@@ -38,7 +38,6 @@ def exhausted(budget: Budget, *, calls: int = 1, tokens: int = 0, cost_usd: floa
 
 
 def test_the_defaults() -> None:
-    """driver.md 4.7."""
     assert Limits() == Limits(30, 1, 1_000, 10_000_000, 5.0, 1_800.0, 120.0, 16, 3)
 
 
@@ -61,13 +60,13 @@ def test_the_defaults() -> None:
     ],
 )
 def test_an_impossible_limit_is_named(name: str, value: object) -> None:
-    """driver.md 4.7: one line that names the field and what it takes."""
+    """One line that names the field and what it takes."""
     with pytest.raises(ConfigurationError, match=rf"^limits\.{name} is .*; give a "):
         Limits(**{name: value})
 
 
 def test_zero_is_a_limit_where_it_makes_sense() -> None:
-    """driver.md 4.7: no sub-RLMs, no children, nothing that costs."""
+    """No sub-RLMs, no children, nothing that costs."""
     budget = Budget(Limits(depth=0, sub_calls=0, cost_usd=0))
     assert exhausted(budget) == "sub_calls"
     assert exhausted(budget, calls=0, cost_usd=0.000001) == "cost_usd"
@@ -75,7 +74,7 @@ def test_zero_is_a_limit_where_it_makes_sense() -> None:
 
 
 def test_a_call_is_reserved_then_settled() -> None:
-    """driver.md 4.2: before sending the estimate counts, afterwards what the provider said."""
+    """Before sending the estimate counts, afterwards what the provider said."""
     budget = Budget(Limits(sub_calls=2, tokens=1_000, cost_usd=1.0))
     held = budget.reserve(tokens=600, cost_usd=0.7)
     assert budget.used()["tokens"] == {"used": 0, "limit": 1_000, "left": 400}
@@ -92,7 +91,7 @@ def test_a_call_is_reserved_then_settled() -> None:
 
 
 def test_a_release_gives_everything_back_and_may_follow_a_settle() -> None:
-    """driver.md 4.2: a call that was never made costs nothing; `finally: release` is always safe."""
+    """A call that was never made costs nothing; `finally: release` is always safe."""
     budget = Budget(Limits(sub_calls=1, tokens=10))
     held = budget.reserve(tokens=10, cost_usd=1.0)
     budget.release(held)
@@ -113,7 +112,7 @@ def test_negative_amounts_are_a_mistake_of_the_caller() -> None:
 
 
 def test_money_does_not_drift() -> None:
-    """driver.md 4.2: ten dimes are a dollar, neither more nor less."""
+    """Ten dimes are a dollar, neither more nor less."""
     budget = Budget(Limits(cost_usd=1.0))
     for _ in range(10):
         budget.settle(budget.reserve(tokens=1, cost_usd=0.1), tokens=1, cost_usd=0.1)
@@ -122,7 +121,7 @@ def test_money_does_not_drift() -> None:
 
 
 def test_with_an_unknown_price_the_token_cap_holds() -> None:
-    """driver.md 4.7: the run can say that its cost is not known."""
+    """The run can say that its cost is not known."""
     budget = Budget(Limits(tokens=100))
     assert budget.cost_known
     held = budget.reserve(tokens=60, cost_usd=None)
@@ -133,7 +132,6 @@ def test_with_an_unknown_price_the_token_cap_holds() -> None:
 
 
 def test_a_price_unknown_only_afterwards_charges_the_estimate() -> None:
-    """driver.md 4.7."""
     budget = Budget(Limits())
     budget.settle(budget.reserve(tokens=1, cost_usd=0.25), tokens=1, cost_usd=None)
     assert budget.used()["cost_usd"]["used"] == 0.25
@@ -141,7 +139,7 @@ def test_a_price_unknown_only_afterwards_charges_the_estimate() -> None:
 
 
 def test_rounds_keep_the_last_one_back() -> None:
-    """driver.md 2.4: one last root round is reserved from the start."""
+    """One last root round is reserved from the start."""
     budget = Budget(Limits(rounds=3))
     assert [budget.begin_round(), budget.begin_round()] == [1, 2]
     with pytest.raises(BudgetExhausted) as caught:
@@ -155,7 +153,7 @@ def test_rounds_keep_the_last_one_back() -> None:
 
 
 def test_ordinary_calls_cannot_eat_the_last_round() -> None:
-    """driver.md 2.4: whatever limit is reached, the root can be asked once more."""
+    """Whatever limit is reached, the root can be asked once more."""
     clock = Clock()
     budget = Budget(Limits(tokens=1_000, cost_usd=1.0, seconds=60), clock=clock)
     budget.hold_last_round(tokens=300, cost_usd=0.4)
@@ -172,7 +170,7 @@ def test_ordinary_calls_cannot_eat_the_last_round() -> None:
 
 
 def test_the_hold_grows_with_the_conversation_while_there_is_room() -> None:
-    """driver.md 2.4: without room for a longer last round the former hold stays."""
+    """Without room for a longer last round the former hold stays."""
     budget = Budget(Limits(tokens=1_000))
     budget.hold_last_round(tokens=300, cost_usd=0.0)
     held = budget.reserve(tokens=500, cost_usd=0.0)
@@ -186,7 +184,7 @@ def test_the_hold_grows_with_the_conversation_while_there_is_room() -> None:
 
 
 def test_time_runs_out() -> None:
-    """driver.md 4.7: seconds by the clock, from the start of the run."""
+    """Seconds by the clock, from the start of the run."""
     clock = Clock()
     budget = Budget(Limits(seconds=60), clock=clock)
     clock.now += 59
@@ -205,7 +203,7 @@ def test_time_runs_out() -> None:
 
 
 def test_only_limits_with_under_a_quarter_left_are_low() -> None:
-    """driver.md 2.2: feedback names a limit once under 25 % of it is left."""
+    """Feedback names a limit once under 25 % of it is left."""
     clock = Clock()
     budget = Budget(Limits(rounds=4, sub_calls=0, tokens=100, seconds=100), clock=clock)
     budget.settle(budget.reserve(calls=0, tokens=75, cost_usd=0.0), tokens=75, cost_usd=0.0)
@@ -219,7 +217,7 @@ def test_only_limits_with_under_a_quarter_left_are_low() -> None:
 
 
 def test_a_sub_rlm_cannot_outspend_what_is_left() -> None:
-    """driver.md 4.7: one ledger for the whole tree, rounds for each RLM."""
+    """One ledger for the whole tree, rounds for each RLM."""
     root = Budget(Limits(rounds=2, tokens=1_000))
     root.hold_last_round(tokens=100, cost_usd=0.0)
     root.begin_round()
@@ -238,7 +236,7 @@ def test_a_sub_rlm_cannot_outspend_what_is_left() -> None:
 
 
 def test_a_sub_rlm_has_no_last_round_that_nobody_has_room_for() -> None:
-    """driver.md 4.7: the root may overspend a limit by its one last call, not each sub-RLM of its tree."""
+    """The root may overspend a limit by its one last call, not each sub-RLM of its tree."""
     root = Budget(Limits(tokens=1_000))
     root.hold_last_round(tokens=100, cost_usd=0.0)
     subs = [root.branch() for _ in range(3)]
@@ -259,12 +257,11 @@ def test_a_sub_rlm_has_no_last_round_that_nobody_has_room_for() -> None:
 
 
 def test_every_limit_that_can_run_out_has_a_stop_reason() -> None:
-    """driver.md 2.4."""
     assert set(STOP_REASONS) == set(Budget(Limits()).used())
 
 
 async def test_500_children_racing_for_the_last_dollar() -> None:
-    """driver.md 4.2: no overspending by more than one call's estimate error."""
+    """No overspending by more than one call's estimate error."""
     budget = Budget(Limits(cost_usd=1.0))
     slots = asyncio.Semaphore(16)
     dice = random.Random(7)
@@ -303,7 +300,7 @@ operations = st.lists(
 def test_however_calls_interleave_the_sums_stay_within_the_limits(
     steps: list[tuple[str, int, int, int]],
 ) -> None:
-    """driver.md 4.2: used + reserved + held never passes a limit, but by calls that took more than their
+    """Used + reserved + held never passes a limit, but by calls that took more than their
     estimate; the ledger agrees with a plain model of it."""
     budget = Budget(Limits(sub_calls=20, tokens=200, cost_usd=2.0))
     open_calls: list[Reservation] = []

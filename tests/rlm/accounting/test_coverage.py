@@ -33,7 +33,7 @@ def runs_of(some: set[int]) -> list[Span]:
 @pytest.mark.parametrize("block", [1, 2, 512])
 @given(spans, st.tuples(st.integers(-9, 70), st.integers(-9, 70)))
 def test_an_interval_set_is_a_set_of_integers(block: int, some: list[Span], within: tuple[int, int]) -> None:
-    """driver.md 5.2: spans are disjoint, sorted and apart; total, gaps, contains as for sets, however many
+    """Spans are disjoint, sorted and apart; total, gaps, contains as for sets, however many
     blocks they stand in."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(coverage, "_BLOCK", block)
@@ -46,7 +46,7 @@ def test_an_interval_set_is_a_set_of_integers(block: int, some: list[Span], with
 
 
 def test_thousands_of_spans_in_any_order_are_a_set_of_integers() -> None:
-    """driver.md 5.2: blocks are split, emptied and joined as spans of all sizes come."""
+    """Blocks are split, emptied and joined as spans of all sizes come."""
     chooser = random.Random(5)
     held, plain = IntervalSet(), set[int]()
     for _ in range(6_000):
@@ -63,7 +63,7 @@ def test_thousands_of_spans_in_any_order_are_a_set_of_integers() -> None:
 
 @given(spans, st.integers(1, 5))
 def test_a_full_set_holds_less_and_never_more(some: list[Span], limit: int) -> None:
-    """driver.md 5.2: fragments beyond the limit are forgotten, the shortest first; nothing is invented."""
+    """Fragments beyond the limit are forgotten, the shortest first; nothing is invented."""
     held = IntervalSet(some, limit=limit)
     assert len(held) <= limit
     assert positions(list(held)) <= positions(some)
@@ -71,7 +71,7 @@ def test_a_full_set_holds_less_and_never_more(some: list[Span], limit: int) -> N
 
 
 def test_a_flood_of_fragments_is_bounded_and_claims_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """driver.md 5.2, sandbox.md 5: a hostile kernel may report any number of spans."""
+    """A hostile kernel may report any number of spans."""
     monkeypatch.setattr(coverage, "MAX_SPANS", 1_000)
     monkeypatch.setattr(IntervalSet.__init__, "__kwdefaults__", {"limit": 1_000})
     ledger = CoverageLedger(1_000_000)
@@ -91,7 +91,7 @@ def test_a_flood_of_fragments_is_bounded_and_claims_nothing(monkeypatch: pytest.
 def test_the_report_agrees_with_plain_sets(
     read: list[Span], scanned: list[Span], sent: list[Span], answered: list[Span], failed: list[Span]
 ) -> None:
-    """driver.md 5.2: complete ⇔ answered ∪ read = body; spans outside the body count for nothing."""
+    """Complete ⇔ answered ∪ read = body; spans outside the body count for nothing."""
     ledger = CoverageLedger(SIZE)
     ledger.note_read(read)
     ledger.note_scanned(scanned)
@@ -114,7 +114,7 @@ def test_the_report_agrees_with_plain_sets(
 
 
 def test_scanning_and_sending_alone_cover_nothing() -> None:
-    """driver.md 5.2: coverage is kept whatever the answer claims."""
+    """Coverage is kept whatever the answer claims."""
     ledger = CoverageLedger(10)
     ledger.note_scanned([Span(0, 10)])
     ledger.note_sent([Span(0, 10)])
@@ -127,14 +127,14 @@ def test_scanning_and_sending_alone_cover_nothing() -> None:
 
 
 def test_an_empty_body_is_complete() -> None:
-    """driver.md 5.2: there is nothing to see in it, whatever a kernel says it read."""
+    """There is nothing to see in it, whatever a kernel says it read."""
     ledger = CoverageLedger(0)
     ledger.note_read([Span(0, 100)])
     assert ledger.report() == Coverage(input_chars=0, complete=True)
 
 
 def test_only_the_first_gaps_are_listed() -> None:
-    """driver.md 5.2: a report stays small."""
+    """A report stays small."""
     ledger = CoverageLedger(1_000)
     ledger.note_answered(Span(start, start + 1) for start in range(1, 1_000, 2))
     gaps = ledger.report().gaps
@@ -144,7 +144,7 @@ def test_only_the_first_gaps_are_listed() -> None:
 
 
 def test_chunks_are_counted_once_however_often_they_are_asked() -> None:
-    """driver.md 5.2: chunks_processed of chunks_total for a batch over chunk(); asking the failed ones
+    """Chunks_processed of chunks_total for a batch over chunk(); asking the failed ones
     again adds nothing to the total."""
     ledger = CoverageLedger(100)
     chunks = [Span(start, start + 10) for start in range(0, 100, 10)]
@@ -167,7 +167,7 @@ def test_a_body_of_negative_size_is_a_mistake() -> None:
 
 
 def test_a_hundred_thousand_spans_in_any_order_are_kept() -> None:
-    """driver.md 5.2: without notice: none is forgotten."""
+    """Without notice: none is forgotten."""
     order = list(range(100_000))
     random.Random(3).shuffle(order)
     ledger = CoverageLedger(1_000_000)

@@ -1,4 +1,4 @@
-"""prompts.md §8: what a call reserves follows what the provider counted of the calls before it."""
+"""What a call reserves follows what the provider counted of the calls before it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class _SlowLog(RunLog):
 
 
 async def test_a_place_is_free_again_while_the_reply_is_written_down(tmp_path: Path) -> None:
-    """driver.md 4.3: the next call goes out meanwhile; no reply is given before it is journalled."""
+    """The next call goes out meanwhile; no reply is given before it is journalled."""
     model, room = ScriptedModel.of(child="!"), asyncio.Semaphore(1)
     async with Journal.open(tmp_path / "rlm.db") as journal, journal.run("r", "?", {}) as log:
         slow = _SlowLog(journal, "r", log._owner, after=1)
@@ -67,7 +67,7 @@ async def test_a_place_is_free_again_while_the_reply_is_written_down(tmp_path: P
 
 
 async def test_who_waits_for_a_place_has_reserved_nothing(tmp_path: Path) -> None:
-    """driver.md 4.2: calls that can't go out yet take no room in the ledger from those that can."""
+    """Calls that can't go out yet take no room in the ledger from those that can."""
     model, room, budget = ScriptedModel.of(child="!"), asyncio.Semaphore(0), Budget(Limits())
     async with Journal.open(tmp_path / "rlm.db") as journal, journal.run("r", "?", {}) as log:
         metered = MeteredModel(budget, log, ReplayCursor(), lambda _: None, Prices())

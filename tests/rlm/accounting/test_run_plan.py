@@ -1,4 +1,4 @@
-"""What a run would take, told without spending. surface.md `--dry-run`."""
+"""What a run would take, told without spending."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers of a given type. driver.md 3.16, surface.md Python."""
+"""Answers of a given type."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ GOOD = {"title": "Lease", "parties": [{"name": "A", "share": 0.5}]}
     ids=["JSON Schema", "pydantic model", "dataclass", "list", "names and types"],
 )
 def test_a_value_is_checked_and_the_place_of_a_fault_named(given, good, bad, place) -> None:
-    """driver.md 3.16: the value must match the run's schema if it has one."""
+    """The value must match the run's schema if it has one."""
     answer_type = AnswerType(given)
     answer_type.check(good)
     with pytest.raises(SchemaError) as fault:
@@ -77,7 +77,7 @@ def test_a_schema_fetches_nothing(provider_server) -> None:
 
 
 async def test_a_wrong_value_is_refused_and_the_run_goes_on(run, block) -> None:
-    """driver.md 3.16: else ValueError, and the run goes on."""
+    """Else ValueError, and the run goes on."""
     model = ScriptedModel.of(
         root=[block("peek(0, 3)\nfinalize({'n': 'three'})"), block("finalize({'n': 3})")]
     )
@@ -114,7 +114,7 @@ async def test_a_wrong_value_is_no_answer_in_the_last_round_either(run, block) -
 
 
 async def test_a_direct_answer_has_the_type_too(run, block) -> None:
-    """driver.md 2.5: a short context is answered by one call, in the form that was asked for."""
+    """A short context is answered by one call, in the form that was asked for."""
     model = ScriptedModel.of(direct='{"n": 3}\nEvidence:\n"one two three"')
     result = await run(model, schema=SCHEMA, settings=Settings(strategy="direct"))
     assert (result.answer, result.strategy) == ({"n": 3}, "direct")

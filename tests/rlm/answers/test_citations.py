@@ -38,7 +38,7 @@ def make_body(tmp_path: Path) -> Iterator[MakeBody]:
 
 
 def test_a_citation_says_where_its_quote_stands(make_body: MakeBody) -> None:
-    """driver.md 5.3: quote, span, document, line within it (from 1), verified."""
+    """Quote, span, document, line within it (from 1), verified."""
     body = make_body(FIRST, SECOND)
     start = len(FIRST) + SECOND.index("The kettle")
     end = len(FIRST + SECOND) - 1
@@ -48,7 +48,7 @@ def test_a_citation_says_where_its_quote_stands(make_body: MakeBody) -> None:
 
 
 def test_white_space_is_folded(make_body: MakeBody) -> None:
-    """driver.md 5.3: a quote over a line break, written by a model with blanks, is verified at its place."""
+    """A quote over a line break, written by a model with blanks, is verified at its place."""
     body = make_body(FIRST, SECOND)
     quote = "the kettle whistled\nat seven."
     (citation,) = cite([quote], "", body)
@@ -57,7 +57,7 @@ def test_white_space_is_folded(make_body: MakeBody) -> None:
 
 
 def test_a_quote_that_is_not_there_is_not_verified(make_body: MakeBody) -> None:
-    """driver.md 5.3: shown as such, and without a place."""
+    """Shown as such, and without a place."""
     body = make_body(FIRST, SECOND)
     assert cite(["the kettle sang at seven", " \n"], "", body) == (
         Citation("[¹]", "the kettle sang at seven", None, None, None, None, None, False),
@@ -69,13 +69,12 @@ def test_a_quote_that_is_not_there_is_not_verified(make_body: MakeBody) -> None:
     "span", [Span(5, 5), Span(9, 3), Span(-4, 3), Span(0, 10**9), Span(10**9, 10**9 + 1)]
 )
 def test_a_span_outside_the_body_is_not_verified(make_body: MakeBody, span: Span) -> None:
-    """driver.md 5.3: a cell may claim any numbers as its evidence."""
+    """A cell may claim any numbers as its evidence."""
     (citation,) = cite([span], "", make_body(FIRST))
     assert citation == Citation("[¹]", "", span.start, span.end, None, None, None, False)
 
 
 def test_an_empty_body_verifies_nothing(make_body: MakeBody) -> None:
-    """driver.md 5.3."""
     body = make_body()
     assert [
         item.verified for item in cite([Span(0, 0), "anything at all"], '"some twenty characters"', body)
@@ -87,7 +86,7 @@ def test_an_empty_body_verifies_nothing(make_body: MakeBody) -> None:
 
 
 def test_markers_count_up_and_equal_pieces_are_cited_once(make_body: MakeBody) -> None:
-    """driver.md 5.3: `[¹]` to `[¹⁰]` and on, in the order given."""
+    """`[¹]` to `[¹⁰]` and on, in the order given."""
     body = make_body("abcdefghijklmnopqrstuvwxyz")
     pieces = [Span(number, number + 1) for number in range(11)]
     cited = cite([*pieces, pieces[0]], "", body)
@@ -97,7 +96,7 @@ def test_markers_count_up_and_equal_pieces_are_cited_once(make_body: MakeBody) -
 
 
 def test_a_long_quote_is_shown_by_its_head(make_body: MakeBody) -> None:
-    """driver.md 5.3: at most 600 characters of it, while the span stays whole."""
+    """At most 600 characters of it, while the span stays whole."""
     body = make_body("x" * 5_000)
     by_span, by_text = cite([Span(10, 4_000), "x" * 4_000], "", body)
     assert (by_span.quote, by_span.start, by_span.end) == ("x" * 600, 10, 4_000)
@@ -105,7 +104,7 @@ def test_a_long_quote_is_shown_by_its_head(make_body: MakeBody) -> None:
 
 
 def test_quotes_of_the_answer_are_checked_too(make_body: MakeBody) -> None:
-    """driver.md 5.3: after the evidence, unless a piece of it holds them already."""
+    """After the evidence, unless a piece of it holds them already."""
     body = make_body(FIRST, SECOND)
     answer = (
         'It says "A second document begins," then “The kettle was cold by eight o\'clock.” '
@@ -138,12 +137,12 @@ def test_quotes_of_the_answer_are_checked_too(make_body: MakeBody) -> None:
     ],
 )  # fmt: skip
 def test_which_passages_of_an_answer_are_quotes(answer: str, quotes: list[str]) -> None:
-    """driver.md 5.3: double-quoted, at least 20 characters, within a paragraph."""
+    """Double-quoted, at least 20 characters, within a paragraph."""
     assert quotes_in(answer) == quotes
 
 
 def test_a_citation_says_page_message_and_heading(tmp_path: Path) -> None:
-    """driver.md 5.3: page/line/message, of its document, and who said it when."""
+    """Page/line/message, of its document, and who said it when."""
     with ContextFileWriter(tmp_path / "c") as writer:
         writer.begin_document("a.pdf", "pdf")
         writer.begin_page()
@@ -165,7 +164,7 @@ def test_a_citation_says_page_message_and_heading(tmp_path: Path) -> None:
 
 
 def test_an_answer_that_numbers_its_evidence_keeps_its_numbers(make_body: MakeBody) -> None:
-    """driver.md 5.3: the third piece is `[³]` even where the second was the first once more; quotes of the
+    """The third piece is `[³]` even where the second was the first once more; quotes of the
     answer come after."""
     body = make_body(FIRST, SECOND)
     pieces = [Span(0, 15), Span(0, 15), "Nobody heard it."]
@@ -180,7 +179,7 @@ def test_an_answer_that_numbers_its_evidence_keeps_its_numbers(make_body: MakeBo
 
 
 def test_a_quote_that_stands_twice_is_cited_where_the_evidence_is(make_body: MakeBody) -> None:
-    """driver.md 5.3: near the span that was given with it."""
+    """Near the span that was given with it."""
     text = "the fee is due at noon. " + "x " * 2_000 + "Here the fee is due at noon. "
     body = make_body(text)
     second = text.rindex("the fee")

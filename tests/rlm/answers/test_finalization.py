@@ -29,7 +29,7 @@ def finalizer(tmp_path: Path) -> Iterator[Finalizer]:
 
 
 async def test_marks_that_point_at_nothing_are_refused_once_and_then_reported(finalizer: Finalizer) -> None:
-    """driver.md 3.16, 5.3: told to the root the first time if rounds are left, else said with the answer."""
+    """Told to the root the first time if rounds are left, else said with the answer."""
     final = Finalization("It ends in 2031 [1], says [4].", None, (Span(0, 23),))
     first = await finalizer.judge(final)
     assert not first.accepted
@@ -43,7 +43,7 @@ async def test_marks_that_point_at_nothing_are_refused_once_and_then_reported(fi
 
 
 async def test_marks_that_point_at_evidence_are_accepted_at_once(finalizer: Finalizer) -> None:
-    """driver.md 5.3: [1], [¹] and lists of them."""
+    """[1], [¹] and lists of them."""
     final = Finalization("It ends [1], for 900 [¹, ²].", None, (Span(0, 23), "The rent is 900 a month."))
     assert (await finalizer.judge(final)).accepted
     assert finalizer.answer is not None
@@ -51,7 +51,7 @@ async def test_marks_that_point_at_evidence_are_accepted_at_once(finalizer: Fina
 
 
 async def test_evidence_that_does_not_stand_is_refused_once_and_then_marked(finalizer: Finalizer) -> None:
-    """driver.md 3.16: told the first time, marked the second."""
+    """Told the first time, marked the second."""
     final = Finalization("It ends in 2032.", None, ("The lease ends in 2032.",))
     first = await finalizer.judge(final)
     assert not first.accepted
@@ -62,14 +62,13 @@ async def test_evidence_that_does_not_stand_is_refused_once_and_then_marked(fina
 
 
 async def test_in_the_last_round_nothing_is_refused_for_its_evidence(finalizer: Finalizer) -> None:
-    """driver.md 2.4, 3.16."""
     finalizer.last_round = True
     assert (await finalizer.judge(Finalization("x [9]", None, (Span(0, 5), "y z y z")))).accepted
 
 
 @pytest.mark.parametrize("value", [None, "", " \n"])
 async def test_nothing_is_no_answer(finalizer: Finalizer, value: str | None) -> None:
-    """driver.md 2.4, 3.16: a run without an answer says so; nobody is handed an empty one as found."""
+    """A run without an answer says so; nobody is handed an empty one as found."""
     verdict = await finalizer.judge(Finalization(value))
     assert not verdict.accepted
     assert "begins with `Not in the documents:`" in verdict.reason

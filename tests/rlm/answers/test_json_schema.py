@@ -28,7 +28,7 @@ for _ in range(500):
     ],
 )
 def test_what_could_load_or_never_end_is_refused(schema) -> None:
-    """sandbox.md: whatever a cell does, it must not reach a network or hang the driver."""
+    """Whatever a cell does, it must not reach a network or hang the driver."""
     with pytest.raises(SchemaError):
         AnswerSchema.of(schema)
 

@@ -31,7 +31,7 @@ def numbers(request) -> str:
 
 
 async def test_a_batch_over_chunks_covers_the_whole_input(run, block) -> None:
-    """driver.md 5.2: complete when answered or read is the whole body; chunks processed of chunks total."""
+    """Complete when answered or read is the whole body; chunks processed of chunks total."""
     model = ScriptedModel.of(
         root=[
             block(
@@ -52,7 +52,7 @@ async def test_a_batch_over_chunks_covers_the_whole_input(run, block) -> None:
 
 
 async def test_a_childs_prompt_holds_its_slice_and_is_bounded(run, block) -> None:
-    """driver.md 4.1: built by the child recipe, within child_tokens, the slice with its provenance."""
+    """Built by the child recipe, within child_tokens, the slice with its provenance."""
     model = ScriptedModel.of(
         root=[
             block("finalize(sub_query('What is the value of record 5?', search('Record 5:', context=0)[0]))")
@@ -70,7 +70,7 @@ async def test_a_childs_prompt_holds_its_slice_and_is_bounded(run, block) -> Non
 
 
 async def test_a_slice_that_does_not_fit_is_refused_before_any_spend(run, block) -> None:
-    """driver.md 3.13: SliceTooLarge with the sizes and the advice, never a silent cut."""
+    """SliceTooLarge with the sizes and the advice, never a silent cut."""
     model = ScriptedModel.of(
         root=[block("sub_query('q', (0, 40_000))"), block("peek(0, 1)\nfinalize('no')")], child="never asked"
     )
@@ -88,7 +88,7 @@ async def test_a_slice_that_does_not_fit_is_refused_before_any_spend(run, block)
 
 
 async def test_a_batch_the_limits_cannot_carry_is_refused_before_any_spend(run, block) -> None:
-    """driver.md 3.10: ValueError naming the max_chars that would fit."""
+    """ValueError naming the max_chars that would fit."""
     model = ScriptedModel.of(
         root=[block("sub_query_batch('q', chunk(1_000))"), block("peek(0, 1)\nfinalize('no')")], child="x"
     )
@@ -101,7 +101,7 @@ async def test_a_batch_the_limits_cannot_carry_is_refused_before_any_spend(run, 
 
 
 async def test_identical_calls_are_answered_once(run, block) -> None:
-    """driver.md 4.4, 3.9: the memo of a run; sample=n asks again."""
+    """The memo of a run; sample=n asks again."""
     code = (
         "a = sub_query_batch('q', [(0, 9)] * 5)\n"
         "b = sub_query('q', (0, 9))\n"
@@ -117,7 +117,7 @@ async def test_identical_calls_are_answered_once(run, block) -> None:
 
 
 async def test_a_failed_child_can_be_asked_again_without_paying_the_others(run, block) -> None:
-    """driver.md 3.10: the same call again asks only those that failed."""
+    """The same call again asks only those that failed."""
     failures = iter([True])
 
     def sometimes(request):
@@ -150,7 +150,7 @@ async def test_a_failed_child_can_be_asked_again_without_paying_the_others(run, 
     ],
 )
 async def test_what_is_no_answer_is_a_failure(run, block, reply, error) -> None:
-    """driver.md 4.5: a truncated, refused or empty reply is a failure, not an answer."""
+    """A truncated, refused or empty reply is a failure, not an answer."""
     model = ScriptedModel.of(
         root=[block("b = sub_query_batch('q', [(0, 9)])\nfinalize([b[0].ok, b[0], b[0].error])")],
         child=[reply],
@@ -162,7 +162,7 @@ async def test_what_is_no_answer_is_a_failure(run, block, reply, error) -> None:
 
 
 async def test_a_child_that_finds_nothing_says_so(run, block) -> None:
-    """driver.md 3.9, prompts.md 7.5: .found is false."""
+    """.found is false."""
     model = ScriptedModel.of(
         root=[block("r = sub_query('q', (0, 9))\nfinalize([r.ok, r.found])")], child=NOT_FOUND
     )
@@ -184,7 +184,7 @@ async def test_a_childs_reasoning_is_no_part_of_its_answer(run, block) -> None:
 
 
 async def test_answers_of_a_schema_are_checked_and_asked_once_more(run, block) -> None:
-    """driver.md 3.10: schema= makes children answer JSON, checked and re-asked once, parsed in .value."""
+    """Schema= makes children answer JSON, checked and re-asked once, parsed in .value."""
     model = ScriptedModel.of(
         root=[
             block(
@@ -222,7 +222,7 @@ async def test_answers_of_a_schema_are_checked_and_asked_once_more(run, block) -
 async def test_a_schema_fetches_nothing_and_searches_with_no_pattern(
     run, block, provider_server, schema
 ) -> None:
-    """sandbox.md 2: a schema is applied in the driver; it must not be a way out of the sandbox."""
+    """A schema is applied in the driver; it must not be a way out of the sandbox."""
     given = json.loads(json.dumps(schema).replace("URL", provider_server.url))
     code = f"a = sub_query_batch('q', [(0, 9)], schema={given!r})"
     model = ScriptedModel.of(
@@ -254,7 +254,7 @@ async def test_a_schema_that_is_none_is_a_value_error(run, block) -> None:
 
 
 async def test_children_run_concurrently_up_to_the_limit(run, block) -> None:
-    """driver.md 4.3: one limiter, `concurrency` at a time."""
+    """One limiter, `concurrency` at a time."""
     running, most = 0, 0
 
     async def slow(_request):
@@ -274,7 +274,7 @@ async def test_children_run_concurrently_up_to_the_limit(run, block) -> None:
 
 
 async def test_the_ledger_holds_for_children(run, block) -> None:
-    """driver.md 4.2, 4.7: tokens are reserved before and settled after; a batch stops at the limit."""
+    """Tokens are reserved before and settled after; a batch stops at the limit."""
     usage = TokenUsage(input_tokens=3_000, output_tokens=100)
     model = ScriptedModel.of(
         root=lambda request: (
@@ -292,7 +292,7 @@ async def test_the_ledger_holds_for_children(run, block) -> None:
 
 
 async def test_feedback_accounts_for_children(run, block) -> None:
-    """driver.md 2.2: children made, failed, cached with tokens and cost, and coverage."""
+    """Children made, failed, cached with tokens and cost, and coverage."""
     model = ScriptedModel.of(
         root=[block("b = sub_query_batch('q', [(0, 9), (0, 9), (20, 29)])"), block("finalize(1)")],
         child=lambda request: Reply("x", usage=TokenUsage(10, 2)),
@@ -305,7 +305,7 @@ async def test_feedback_accounts_for_children(run, block) -> None:
 
 
 async def test_the_plan_names_a_chunk_size_that_fits(run, block) -> None:
-    """driver.md 3.1: recommended_chunk is the max_chars at which the whole body fits the calls left."""
+    """Recommended_chunk is the max_chars at which the whole body fits the calls left."""
     model = ScriptedModel.of(
         root=[
             block(
@@ -323,7 +323,7 @@ async def test_the_plan_names_a_chunk_size_that_fits(run, block) -> None:
 
 
 async def test_feedback_tells_what_children_cost(run, block) -> None:
-    """driver.md 2.2: children with seconds and cost, at the price of their model."""
+    """Children with seconds and cost, at the price of their model."""
     root = ScriptedModel.of(
         root=[block("b = sub_query_batch('q', [(0, 9), (20, 29)])"), block("finalize(1)")]
     )
@@ -343,7 +343,7 @@ async def test_feedback_tells_what_children_cost(run, block) -> None:
 
 
 async def test_identical_children_that_fail_do_not_harm_the_kernel(run, block) -> None:
-    """driver.md 3.10: failed slots are data, however many of them asked the same."""
+    """Failed slots are data, however many of them asked the same."""
     model = ScriptedModel.of(
         root=[block("b = sub_query_batch('q', ['same row'] * 4)\npeek(0, 1)\nfinalize(b.failed)")],
         child=lambda request: ModelUnavailable("away"),
@@ -352,7 +352,7 @@ async def test_identical_children_that_fail_do_not_harm_the_kernel(run, block) -
 
 
 async def test_cancelled_calls_are_charged(run, block) -> None:
-    """driver.md 4.2: an interrupted batch does not escape its accounts."""
+    """An interrupted batch does not escape its accounts."""
     started = asyncio.Event()
 
     async def never(_request):
@@ -368,7 +368,7 @@ async def test_cancelled_calls_are_charged(run, block) -> None:
 
 
 async def test_a_slice_is_refused_without_being_read(run, block) -> None:
-    """driver.md 3.13: nobody reads a hundred copies of the body to know that they are too much."""
+    """Nobody reads a hundred copies of the body to know that they are too much."""
     model = ScriptedModel.of(
         root=[
             block(f"n = {len(BODY)}\nsub_query('q', [(0, n)] * 5_000)"),
@@ -381,7 +381,7 @@ async def test_a_slice_is_refused_without_being_read(run, block) -> None:
 
 
 async def test_every_slice_of_a_batch_is_looked_at_before_any_is_sent(run, block) -> None:
-    """driver.md 3.10, 3.13: also a shorter slice may be the larger one, in tokens."""
+    """Also a shorter slice may be the larger one, in tokens."""
     body = "a" * 30_000 + "語" * 25_000
     model = ScriptedModel.of(
         root=[
@@ -415,7 +415,7 @@ class _Priced(ScriptedModel):
 async def test_a_batch_that_money_or_tokens_cannot_carry_is_refused_before_any_spend(
     run, block, limits, said
 ) -> None:
-    """driver.md 3.10: refused before any spend, with how much of it would fit."""
+    """Refused before any spend, with how much of it would fit."""
     root = [block("sub_query_batch('q', chunk(10_000))"), block("peek(0, 1)\nfinalize('no')")]
     child = _Priced.of(child="never")
     model = ScriptedModel.of(root=root)
@@ -427,7 +427,7 @@ async def test_a_batch_that_money_or_tokens_cannot_carry_is_refused_before_any_s
 
 
 async def test_a_batch_that_was_answered_before_is_never_too_dear(run, block) -> None:
-    """driver.md 3.10: the same call again asks only those that failed, also with no call left."""
+    """The same call again asks only those that failed, also with no call left."""
     model = ScriptedModel.of(
         root=[
             block("s = list(chunk(6_000))\na = sub_query_batch('q', s)\nfinalize(sub_query_batch('q', s))")
@@ -440,7 +440,7 @@ async def test_a_batch_that_was_answered_before_is_never_too_dear(run, block) ->
 
 
 async def test_a_batch_is_previewed_with_its_cost(run, block) -> None:
-    """driver.md 4.2: what a batch will cost is told before it starts."""
+    """What a batch will cost is told before it starts."""
     child = _Priced.of(child="x")
     model = ScriptedModel.of(root=[block("finalize(len(sub_query_batch('q', chunk(6_000))))")])
     await run(model, BODY, sub_model=child)

@@ -1,4 +1,4 @@
-"""Children of whole runs against a failing provider: nothing lost or asked twice. driver.md 4, 7.4."""
+"""Children of whole runs against a failing provider: nothing lost or asked twice."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def faults(providers):
 
 
 async def test_faults_lose_nothing_and_ask_nothing_twice(run, block, make_model, provider_server, faults):
-    """driver.md 7.4: 429, 500, dropped, overloaded in mid-stream, silence: all answered, once, in order."""
+    """429, 500, dropped, overloaded in mid-stream, silence: all answered, once, in order."""
     provider_server.always = faults
     model: AnthropicModel | OpenAIModel = make_model(provider_server.url, idle_seconds=0.5)
     result = await _run(run, block, model, 40)
@@ -84,7 +84,7 @@ async def test_faults_lose_nothing_and_ask_nothing_twice(run, block, make_model,
 async def test_a_price_that_is_not_known_is_said_with_what_to_do(
     run, block, make_model, provider_server, providers
 ):
-    """driver.md 4.7: the run says so, names the model, and the token cap holds."""
+    """The run says so, names the model, and the token cap holds."""
     provider_server.always = providers.Answer("part 0")
     model = make_model(provider_server.url)
     result = await _run(run, block, model, 1)
@@ -96,7 +96,7 @@ async def test_a_price_that_is_not_known_is_said_with_what_to_do(
 async def test_a_provider_that_says_slower_is_sent_less_at_a_time(
     run, block, make_model, provider_server, providers
 ):
-    """driver.md 4.3: multiplicative decrease on 429, and all calls wait for its Retry-After."""
+    """Multiplicative decrease on 429, and all calls wait for its Retry-After."""
     times: list[float] = []
 
     def refuse_the_first(received):
@@ -116,7 +116,7 @@ async def test_a_provider_that_says_slower_is_sent_less_at_a_time(
 async def test_the_same_call_again_asks_only_those_that_failed(
     run, block, make_model, provider_server, providers
 ):
-    """driver.md 3.10: after partial success the same call pays for the failed slots alone."""
+    """After partial success the same call pays for the failed slots alone."""
     asked: Counter[int] = Counter()
 
     def refuse_some(received):
@@ -140,7 +140,7 @@ finalize([first.failed, again.failed, sum(answer.cached for answer in again)])
 
 
 async def test_waiting_for_children_is_not_the_cells_time(run, block, make_model, provider_server, providers):
-    """driver.md 4.3: waiting for children is not counted against the cell's compute time."""
+    """Waiting for children is not counted against the cell's compute time."""
     provider_server.always = lambda received: providers.Answer("late", delay=1.5)
     result = await _run(run, block, make_model(provider_server.url), 2, cell_seconds=1.0)
     assert result.answer == ["late", "late"]

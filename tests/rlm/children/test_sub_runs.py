@@ -1,4 +1,4 @@
-"""Sub-RLMs: whole runs one depth down. driver.md 3.11, 3.12, 4.2, 2.8."""
+"""Sub-RLMs: whole runs one depth down."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def by_task(block, **codes: str):
 
 
 async def test_a_sub_rlm_has_a_kernel_and_a_handle_of_its_own(run, block) -> None:
-    """driver.md 3.12: own kernel, own handle over the source, offsets counted from its start."""
+    """Own kernel, own handle over the source, offsets counted from its start."""
     model = ScriptedModel.of(
         root=by_task(
             block,
@@ -55,7 +55,7 @@ async def test_a_sub_rlm_has_a_kernel_and_a_handle_of_its_own(run, block) -> Non
 
 
 async def test_the_root_is_told_how_long_a_sub_rlm_took(run, block) -> None:
-    """driver.md 2.2: children made, failed, cached, with seconds, tokens and cost."""
+    """Children made, failed, cached, with seconds, tokens and cost."""
     model = ScriptedModel.of(
         root=by_task(
             block,
@@ -70,7 +70,7 @@ async def test_the_root_is_told_how_long_a_sub_rlm_took(run, block) -> None:
 
 
 async def test_a_sub_rlm_is_told_the_task_in_full(run, block) -> None:
-    """driver.md 3.12: the child is told the task in full; it never sees the text."""
+    """The child is told the task in full; it never sees the text."""
     long = "inner " + "very " * 500 + "long"
     model = ScriptedModel.of(
         root=lambda request: block(
@@ -84,7 +84,7 @@ async def test_a_sub_rlm_is_told_the_task_in_full(run, block) -> None:
 
 
 async def test_without_a_source_the_handle_is_empty(run, block) -> None:
-    """driver.md 3.12: source=None is an empty handle."""
+    """Source=None is an empty handle."""
     model = ScriptedModel.of(
         root=by_task(
             block,
@@ -96,7 +96,7 @@ async def test_without_a_source_the_handle_is_empty(run, block) -> None:
 
 
 async def test_a_source_may_be_text_or_several_pieces(run, block) -> None:
-    """driver.md 3.13: a str, a list of these; what came from the body is known as such."""
+    """A str, a list of these; what came from the body is known as such."""
     model = ScriptedModel.of(
         root=by_task(
             block,
@@ -113,7 +113,7 @@ async def test_a_source_may_be_text_or_several_pieces(run, block) -> None:
 
 
 async def test_a_result_that_is_no_text_is_a_value(run, block) -> None:
-    """driver.md 3.12: `analysis[:800]` works, also when the child finalised JSON: `.value`."""
+    """`analysis[:800]` works, also when the child finalised JSON: `.value`."""
     model = ScriptedModel.of(
         root=by_task(
             block,
@@ -140,7 +140,7 @@ async def test_evidence_comes_back_in_the_parents_coordinates(run, block) -> Non
 
 
 async def test_what_a_sub_rlm_saw_counts_for_the_whole_input(run, block) -> None:
-    """driver.md 5.2: coverage is kept for the tree, in the root's offsets."""
+    """Coverage is kept for the tree, in the root's offsets."""
     model = ScriptedModel.of(
         root=by_task(
             block,
@@ -157,7 +157,7 @@ async def test_what_a_sub_rlm_saw_counts_for_the_whole_input(run, block) -> None
 
 @pytest.mark.parametrize(("depth", "how"), [(1, ["rlm", "child"]), (2, ["rlm", "rlm"]), (0, ["child"])])
 async def test_depth_is_bounded_and_the_deepest_level_is_a_child(run, block, depth, how) -> None:
-    """driver.md 3.12: the root is 0; max_depth=1 gives its sub-RLMs a kernel, theirs degrade to a child."""
+    """The root is 0; max_depth=1 gives its sub-RLMs a kernel, theirs degrade to a child."""
     inner = "b = sub_rlm('innermost', (0, 20))\nfinalize([b.how, str(b)])"
     model = ScriptedModel.of(
         root=by_task(
@@ -178,7 +178,7 @@ async def test_depth_is_bounded_and_the_deepest_level_is_a_child(run, block, dep
 
 
 async def test_too_deep_and_too_large_is_a_depth_limit(run, block) -> None:
-    """driver.md 3.12: DepthLimit when the source does not fit a child."""
+    """DepthLimit when the source does not fit a child."""
     code = """
 try:
     sub_rlm('q', (0, 300_000))
@@ -194,7 +194,7 @@ except Exception as e:
 
 
 async def test_a_batch_of_sub_rlms_keeps_the_order(run, block) -> None:
-    """driver.md 3.12: sub_rlm_batch."""
+    """Sub_rlm_batch."""
     prompts = [f"inner{n}" for n in range(6)]
     codes = {prompt: f"finalize(peek({n}, {n + 6}))" for n, prompt in enumerate(prompts)}
     spans = [(20 * n, 20 * n + 20) for n in range(6)]
@@ -209,7 +209,7 @@ async def test_a_batch_of_sub_rlms_keeps_the_order(run, block) -> None:
 
 
 async def test_lengths_must_match_before_any_spend(run, block) -> None:
-    """driver.md 3.10: length mismatch is a ValueError."""
+    """Length mismatch is a ValueError."""
     code = "try:\n    sub_rlm_batch(['a', 'b'], [(0, 1)])\nexcept ValueError as e:\n    finalize(str(e))"
     result = await run(ScriptedModel.of(root=[block("peek(0, 1)\n" + code)]), BODY)
     assert "2 prompts but 1 sources" in result.answer
@@ -217,7 +217,7 @@ async def test_lengths_must_match_before_any_spend(run, block) -> None:
 
 
 async def test_a_sub_rlm_that_ends_without_an_answer_is_a_failure(run, block) -> None:
-    """driver.md 3.9: failure raises SubQueryError, a batch keeps going."""
+    """Failure raises SubQueryError, a batch keeps going."""
     code = (
         "try:\n    sub_rlm('inner', (0, 50))\nexcept Exception as e:\n    said = type(e).__name__ + str(e)\n"
         "r = sub_rlm_batch(['inner'], [(0, 50)])\nfinalize([said, r.failed])"
@@ -232,7 +232,7 @@ async def test_a_sub_rlm_that_ends_without_an_answer_is_a_failure(run, block) ->
 
 
 async def test_one_ledger_holds_for_the_tree(run, block) -> None:
-    """driver.md 4.7: a sub-RLM can't outspend what is left."""
+    """A sub-RLM can't outspend what is left."""
     usage = TokenUsage(input_tokens=5_000, output_tokens=100)
     inner = "r = sub_query_batch('q', chunk(1000))\nfinalize(len(r.failed))"
     model = ScriptedModel.of(
@@ -246,7 +246,7 @@ async def test_one_ledger_holds_for_the_tree(run, block) -> None:
 
 
 async def test_identical_sub_rlms_run_once(run, block) -> None:
-    """driver.md 4.4: identical calls of a run are answered once."""
+    """Identical calls of a run are answered once."""
     model = ScriptedModel.of(
         root=by_task(
             block,
@@ -260,7 +260,7 @@ async def test_identical_sub_rlms_run_once(run, block) -> None:
 
 
 async def test_cancelling_reaches_every_leaf(run, block, tmp_path: Path) -> None:
-    """driver.md 2.8: children in flight, kernels and folders of the whole tree are gone."""
+    """Children in flight, kernels and folders of the whole tree are gone."""
     asked = asyncio.Event()
     ended: list[str] = []
 
@@ -293,7 +293,7 @@ async def test_cancelling_reaches_every_leaf(run, block, tmp_path: Path) -> None
 
 
 async def test_a_sequence_feeds_each_step_the_last_result(run, block) -> None:
-    """driver.md 3.11: dependent steps, each fed the last result."""
+    """Dependent steps, each fed the last result."""
     code = """
 r = sub_query_sequence('count', [(0, 7), (7, 14), (14, 21)], carry_prompt='go on')
 finalize(list(r))
@@ -352,7 +352,7 @@ async def test_a_warning_is_given_once_and_says_whence(run, block) -> None:
 
 
 async def test_many_sub_rlms_do_not_flood_the_warnings(run, block) -> None:
-    """driver.md 5.1: of a thousand that fail, each in its own words, a few are enough; `rlm show` has all."""
+    """Of a thousand that fail, each in its own words, a few are enough; `rlm show` has all."""
     model = ScriptedModel.of(
         root=lambda request: (
             ModelUnavailable(f"away for {request.task}")
@@ -401,7 +401,7 @@ class Counted:
 
 
 async def test_a_shared_sub_rlm_goes_on_while_anybody_waits_for_it(tmp_path: Path) -> None:
-    """driver.md 2.8, 4.4: who asked first may be cancelled, the others get the one that runs; it ends with
+    """Who asked first may be cancelled, the others get the one that runs; it ends with
     the last of them, who returns after it."""
     waiters = Waiters()
     answers: list[ChildAnswer] = []
@@ -442,7 +442,7 @@ async def test_a_shared_sub_rlm_goes_on_while_anybody_waits_for_it(tmp_path: Pat
 
 @pytest.mark.parametrize("dollars", [0.1, 0.02])
 async def test_a_tree_does_not_overspend_by_more_than_one_call(run, block, dollars) -> None:
-    """driver.md 4.2, 4.7: two levels of sub-RLMs that never finalize, and all their children."""
+    """Two levels of sub-RLMs that never finalize, and all their children."""
     prices = ModelFacts(input_price=1.0, output_price=4.0)
     paid: list[float] = []
 
@@ -472,7 +472,7 @@ async def test_a_tree_does_not_overspend_by_more_than_one_call(run, block, dolla
 
 
 async def test_a_batch_of_sub_rlms_the_limits_cannot_carry_is_refused_before_any_begins(run, block) -> None:
-    """driver.md 3.10, 4.7: refused before any spend, naming what is left."""
+    """Refused before any spend, naming what is left."""
     code = """
 peek(0, 1)
 try:

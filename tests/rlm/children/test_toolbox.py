@@ -1,4 +1,4 @@
-"""What can be a tool, what crosses to it and back, and what stays in its call. driver.md 3.18."""
+"""What can be a tool, what crosses to it and back, and what stays in its call."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rlm.sandbox.types import ToolCall
 
 
 def test_a_default_that_is_long_or_no_plain_value_is_not_shown() -> None:
-    """driver.md 3.18: a signature is for a prompt, which no object's address belongs in."""
+    """A signature is for a prompt, which no object's address belongs in."""
 
     def look(
         where: Path = Path("/somewhere"), what: str = "x" * 50, times: int = 2, why: str | None = None
@@ -72,7 +72,7 @@ def _odd(what: threading.Lock) -> None:
     ],
 )
 def test_what_cant_be_a_tool_is_refused_at_construction(tools, said) -> None:
-    """driver.md 3.18: a tool never shadows a helper; every refusal names the thing and the remedy."""
+    """A tool never shadows a helper; every refusal names the thing and the remedy."""
     with pytest.raises(ConfigurationError, match=said):
         RLM("extractive", tools=tools)
 
@@ -110,7 +110,7 @@ def _endless():
     ],
 )
 async def test_a_result_crosses_as_json(value, given) -> None:
-    """driver.md 3.18: results JSON-safe."""
+    """Results JSON-safe."""
 
     def give() -> Any:
         """Gives it."""
@@ -131,7 +131,7 @@ async def test_a_result_crosses_as_json(value, given) -> None:
     ],
 )
 async def test_a_result_that_cant_cross_is_a_tool_error(value, said) -> None:
-    """driver.md 3.18: bounded (1 MB), and what is no JSON is said so."""
+    """Bounded (1 MB), and what is no JSON is said so."""
 
     def give() -> Any:
         """Gives it."""

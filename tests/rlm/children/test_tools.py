@@ -1,4 +1,4 @@
-"""Functions of the host, called from cells. driver.md 3.18, 6.1."""
+"""Functions of the host, called from cells."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def ask(run, block, tools, *codes: str, **options: Any):
 
 
 async def test_sync_and_async_functions_are_called_from_cells(run, block) -> None:
-    """driver.md 3.18: typed Python functions callable from cells, run by the driver."""
+    """Typed Python functions callable from cells, run by the driver."""
     code = """
 peek(0, 1)
 finalize([price('nut', count=3), days('2026-01-01', '2026-03-01'), helpers.price('bolt')])"""
@@ -48,7 +48,7 @@ finalize([price('nut', count=3), days('2026-01-01', '2026-03-01'), helpers.price
 
 
 async def test_the_root_is_told_name_signature_and_first_line(run, block) -> None:
-    """driver.md 3.18: told to the root as plain data."""
+    """Told to the root as plain data."""
     _, model = await ask(run, block, [price, days], "peek(0, 1)\nfinalize(price.__doc__)")
     system = model.requests[0].messages[0].content
     assert "- `price(item: str, count: int = 1) -> float`: What so many of an item cost.\n" in system
@@ -59,7 +59,7 @@ async def test_the_root_is_told_name_signature_and_first_line(run, block) -> Non
 
 
 async def test_arguments_are_validated_against_the_annotations(run, block) -> None:
-    """driver.md 3.18: arguments validated; what does not match is told with the signature."""
+    """Arguments validated; what does not match is told with the signature."""
     code = """
 peek(0, 1)
 said = []
@@ -79,7 +79,7 @@ finalize(said)"""
 
 
 async def test_a_failing_tool_is_a_tool_error_in_the_cell(run, block, monkeypatch) -> None:
-    """driver.md 3.18, 6.4: bounded text, secrets redacted, in error and value; the cell goes on."""
+    """Bounded text, secrets redacted, in error and value; the cell goes on."""
     monkeypatch.setenv("SOME_API_KEY", "sk-planted-0123456789")
 
     def leak() -> str:
@@ -106,14 +106,14 @@ finalize([said, leak()])"""
 
 
 async def test_an_uncaught_tool_error_fails_the_cell_only(run, block) -> None:
-    """driver.md 2.3: what the cell had assigned stays."""
+    """What the cell had assigned stays."""
     answer, model = await ask(run, block, [price], "x = 1\nprice('gold')", "peek(0, 1)\nfinalize(x)")
     assert answer == 1
     assert "ToolError: price() failed: KeyError: 'gold'" in model.requests[1].messages[-1].content
 
 
 async def test_a_tool_that_takes_too_long_is_ended_and_its_cell_goes_on(run, block) -> None:
-    """driver.md 3.18: a timeout, of sync and async functions."""
+    """A timeout, of sync and async functions."""
     ended = threading.Event()
 
     def sleep() -> None:
@@ -142,7 +142,7 @@ finalize(said)"""
 
 
 async def test_the_cells_clock_stands_still_while_a_tool_runs(run, block) -> None:
-    """driver.md 3.18, 4.3: waiting for a tool is not the cell's own computing."""
+    """Waiting for a tool is not the cell's own computing."""
 
     async def slow() -> int:
         """Takes longer than a cell may compute."""
@@ -155,7 +155,7 @@ async def test_the_cells_clock_stands_still_while_a_tool_runs(run, block) -> Non
 
 
 async def test_cancelling_a_run_cancels_its_tools(run, block) -> None:
-    """driver.md 2.8: nothing is orphaned."""
+    """Nothing is orphaned."""
     begun, cancelled = asyncio.Event(), asyncio.Event()
 
     async def wait() -> None:
@@ -175,7 +175,6 @@ async def test_cancelling_a_run_cancels_its_tools(run, block) -> None:
 
 
 async def test_tools_are_there_for_sub_rlms(run, block) -> None:
-    """driver.md 3.18 with 3.12."""
     codes = {
         "How many?": "finalize(str(sub_rlm('inner', (0, 3))))",
         "inner": "peek(0, 1)\nfinalize(price('nut'))",
@@ -186,7 +185,7 @@ async def test_tools_are_there_for_sub_rlms(run, block) -> None:
 
 
 async def test_what_a_tool_gave_is_in_the_journal_and_a_replay_does_not_run_it(run, block) -> None:
-    """driver.md 6.1, 6.3: impure results keyed by cell and order; replayed offline, without the function."""
+    """Impure results keyed by cell and order; replayed offline, without the function."""
     counts = iter(range(100))
 
     def tick() -> int:
@@ -214,7 +213,7 @@ async def test_what_a_tool_gave_is_in_the_journal_and_a_replay_does_not_run_it(r
 
 
 async def test_a_tool_is_not_run_again_when_its_kernel_dies(run, block) -> None:
-    """driver.md 2.7, 6.1: what was done is done once, also in the cell that ended its kernel."""
+    """What was done is done once, also in the cell that ended its kernel."""
     calls = []
 
     def send(text: str) -> int:
@@ -229,7 +228,7 @@ async def test_a_tool_is_not_run_again_when_its_kernel_dies(run, block) -> None:
 
 
 async def test_a_resumed_run_needs_its_tools_and_does_not_repeat_them(run, block) -> None:
-    """driver.md 6.2: what was journalled is not run again; without the functions it is refused."""
+    """What was journalled is not run again; without the functions it is refused."""
     calls = []
     reached = asyncio.Event()
 
@@ -260,7 +259,7 @@ async def test_a_resumed_run_needs_its_tools_and_does_not_repeat_them(run, block
 
 
 async def test_calls_in_a_round_and_what_they_give_in_a_run_are_bounded(run, block, monkeypatch) -> None:
-    """driver.md 3.18: the journal keeps it all."""
+    """The journal keeps it all."""
     monkeypatch.setattr("rlm.children.tool_calls.MAX_CALLS", 3)
     monkeypatch.setattr("rlm.children.tool_calls.MAX_BYTES", 2**20)
 
@@ -282,7 +281,7 @@ calls = [attempt(1) for _ in range(4)]"""
 
 
 async def test_a_tool_ends_with_the_time_of_its_run(run, block) -> None:
-    """driver.md 4.7 with 3.18: also where it may take longer itself."""
+    """Also where it may take longer itself."""
 
     async def never() -> None:
         """Never ends."""

@@ -39,7 +39,7 @@ def terminal(monkeypatch):
 
 
 def test_a_yes_is_remembered(only_level, terminal, capsys) -> None:
-    """rlm.sandbox.md level 1: asked for once in a terminal and remembered."""
+    """Asked for once in a terminal and remembered."""
     only_level(1)
     terminal("y")
     assert allowed_level("auto") == 1
@@ -59,7 +59,7 @@ def test_a_no_is_not_a_yes(only_level, terminal) -> None:
 
 
 def test_without_a_terminal_nothing_is_asked_or_probed(monkeypatch) -> None:
-    """rlm.sandbox.md level 1: never asked without a terminal."""
+    """Never asked without a terminal."""
     monkeypatch.setattr(probe, "_probe", lambda _: pytest.fail("probed"))
     monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
     assert allowed_level("auto") == "auto"
@@ -91,7 +91,7 @@ def test_a_named_level_and_our_own_cells_need_no_consent(monkeypatch, terminal) 
 
 
 def test_the_reason_that_is_told_is_not_that_bubblewrap_is_missing(monkeypatch, terminal, capsys) -> None:
-    """rlm.sandbox.md levels: what refuses our own namespaces comes first, whatever was tried after it."""
+    """What refuses our own namespaces comes first, whatever was tried after it."""
     failures = {
         "own": {"namespaces": "the real reason"},
         "bubblewrap": {"bubblewrap": "not installed", "namespaces": "another"},

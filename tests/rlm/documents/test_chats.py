@@ -199,7 +199,7 @@ CARD = {
 
 
 def test_a_card_has_its_messages_and_sections(tmp_path: Path) -> None:
-    """surface.md Files: card: {id, title, state, messages, notes, adrs, …}."""
+    """Card: {id, title, state, messages, notes, adrs, …}."""
     loaded = loaded_from(tmp_path, "card.json", CARD)
     [document] = loaded.context.documents
     assert (document.kind, document.messages) == ("card", 1)
@@ -249,7 +249,7 @@ def test_a_chat_that_breaks_off_keeps_its_rest(tmp_path: Path) -> None:
 
 
 def test_read_records_gives_the_messages_of_a_chat(tmp_path: Path) -> None:
-    """driver.md 3.5: read_records: lazy rows, each with its span."""
+    """Read_records: lazy rows, each with its span."""
     loaded = loaded_from(tmp_path, "chat.json", SIMPLE)
     with loaded.context.open() as body:
         rows = list(Handle(body).read_records())

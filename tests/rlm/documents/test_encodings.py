@@ -35,7 +35,7 @@ def test_other_encodings_are_told(tmp_path: Path, tree: Path, data: bytes, expec
 
 
 def test_damaged_utf8_stays_utf8_and_is_counted(tmp_path: Path, tree: Path) -> None:
-    """sandbox.md 12: invalid bytes replaced, counted, said."""
+    """Invalid bytes replaced, counted, said."""
     (tree / "a.txt").write_bytes((JAPANESE * 20).encode() + b"\xff\xfe cut \xe4\xb8")
     loaded = load([tree / "a.txt"], tmp_path / "c")
     assert text_of(loaded) == JAPANESE * 20 + "\ufffd\ufffd cut \ufffd"
@@ -49,7 +49,7 @@ def test_a_utf16_file_cut_in_a_character_is_counted(tmp_path: Path, tree: Path) 
 
 
 def test_a_guess_at_the_encoding_is_told(tmp_path: Path, tree: Path) -> None:
-    """sandbox.md 12: what was no valid text is said. A byte order mark is no guess, nor is damaged UTF-8."""
+    """What was no valid text is said. A byte order mark is no guess, nor is damaged UTF-8."""
     put(
         tree,
         a_dot_txt=b"Caf\xe9 and more \xff\xfe\x80\n",

@@ -263,7 +263,7 @@ def test_a_file_that_changes_while_it_is_read_is_an_error(tmp_path: Path, tree: 
 
 
 def test_arguments_of_a_command_line(tmp_path: Path, tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """surface.md: files, folders, globs, `-`."""
+    """Files, folders, globs, `-`."""
     put(tree, a_dot_txt="a", b_dot_txt="b", deep__c_dot_txt="c")
     monkeypatch.chdir(tree)
     stdin = io.BytesIO(b"piped")

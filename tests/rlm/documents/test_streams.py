@@ -41,7 +41,7 @@ class Stopped(Exception):
 
 @pytest.mark.parametrize("make", [Path, lambda path: path.read_text(), lambda path: path.read_bytes()])
 def test_progress_can_end_the_loading_within_a_document(tmp_path: Path, tree: Path, make) -> None:
-    """driver.md 2.8: an interrupt does not wait for the end of a gigabyte."""
+    """An interrupt does not wait for the end of a gigabyte."""
     put(tree, a=b"words\n" * 1_000_000)
     last = 0
 

@@ -186,7 +186,7 @@ async def cancelled(loading: asyncio.Task) -> float:
 
 
 async def test_cancelling_ends_the_reading_of_an_endless_file(temp: Path, capfd) -> None:
-    """driver.md 2.8: an interrupt ends a run within its grace, also while it loads."""
+    """An interrupt ends a run within its grace, also while it loads."""
     with Endless() as stream, Workspace() as workspace:
         loading = asyncio.create_task(workspace.load([StreamSource("endless", stream)]))
         await asyncio.to_thread(stream.begun.wait)

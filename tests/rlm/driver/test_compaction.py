@@ -1,4 +1,4 @@
-"""driver.md 2.6: older rounds are folded when the root's messages near its window."""
+"""Older rounds are folded when the root's messages near its window."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ async def events(run, kind: str) -> list[dict]:
 
 
 async def test_older_rounds_are_folded_near_the_window_and_the_last_four_stay_verbatim(run, block) -> None:
-    """2.6: the system prompt, the task and the last 4 rounds verbatim; 80 % of the root's window."""
+    """The system prompt, the task and the last 4 rounds verbatim; 80 % of the root's window."""
     model = scripted(block)
     result = await run(model, "one two three four\n" * 50, settings=SETTINGS)
     assert result.answer == sum(range(1, ROUNDS))  # every variable of every round is still there
@@ -72,7 +72,7 @@ async def test_older_rounds_are_folded_near_the_window_and_the_last_four_stay_ve
 
 
 async def test_where_four_rounds_do_not_fit_fewer_stay(run, block) -> None:
-    """2.6: long outputs in a small window. Notes are never asked for in no tokens, and no request is larger
+    """Long outputs in a small window. Notes are never asked for in no tokens, and no request is larger
     than the window."""
     model = ScriptedModel.of(
         root=[
@@ -94,7 +94,7 @@ async def test_where_four_rounds_do_not_fit_fewer_stay(run, block) -> None:
 
 
 async def test_nothing_is_folded_while_there_is_room(run, block) -> None:
-    """2.6: a window four times as large sees every round, append-only."""
+    """A window four times as large sees every round, append-only."""
     model = ScriptedModel.of(root=blocks(block), window=ModelWindow(context=60_000, output=1_000))
     await run(model, settings=SETTINGS)
     asked = roots(model)
@@ -102,7 +102,7 @@ async def test_nothing_is_folded_while_there_is_room(run, block) -> None:
 
 
 async def test_the_requests_stay_within_the_window(run, block) -> None:
-    """2.6, prompts.md 5.7: the threshold comes from the window of the model that reads it."""
+    """2.6, the threshold comes from the window of the model that reads it."""
     model = ScriptedModel.of(root=blocks(block, 25), summary=NOTES, window=WINDOW)
     result = await run(model, settings=SETTINGS)
     assert result.answer == sum(range(1, 25))
@@ -114,7 +114,7 @@ async def test_the_requests_stay_within_the_window(run, block) -> None:
 
 
 async def test_the_summary_is_asked_of_its_own_model_and_folds_new_rounds_into_the_old(run, block) -> None:
-    """2.6, prompts.md 5.6, driver.md 4.6: `summary_model`; never a summary alone."""
+    """2.6, prompts.md `summary_model`; never a summary alone."""
     root = ScriptedModel.of(root=blocks(block, 25), window=WINDOW)
     notes = ScriptedModel.of(summary=NOTES)
     await run(root, settings=SETTINGS, summary_model=notes)
@@ -129,7 +129,7 @@ async def test_the_summary_is_asked_of_its_own_model_and_folds_new_rounds_into_t
 
 
 async def test_it_is_journalled_and_shown(run, block) -> None:
-    """2.6, 6.1: what was folded, what stands for it, and what the summary cost."""
+    """What was folded, what stands for it, and what the summary cost."""
     model = scripted(block)
     await run(model, settings=SETTINGS)
     first, *_ = await events(run, "compaction")
@@ -142,7 +142,7 @@ async def test_it_is_journalled_and_shown(run, block) -> None:
 
 
 async def test_a_summary_is_no_child_of_the_run(run, block) -> None:
-    """4.7: it takes tokens and money, but none of the child calls a root may make."""
+    """It takes tokens and money, but none of the child calls a root may make."""
     model = scripted(block)
     result = await run(model, settings=SETTINGS, limits=Limits(sub_calls=0))
     assert (result.answer, result.sub_calls) == (sum(range(1, ROUNDS)), 0)
@@ -159,7 +159,7 @@ async def test_a_summary_is_no_child_of_the_run(run, block) -> None:
     ],
 )
 async def test_a_summary_that_fails_gives_way_to_the_telling_lines(run, block, answer, fault) -> None:
-    """2.6, prompts.md 5.1: never an empty note; the run goes on, and the journal says why."""
+    """2.6, never an empty note; the run goes on, and the journal says why."""
     model = scripted(block, answer)
     result = await run(model, settings=SETTINGS)
     assert result.answer == sum(range(1, ROUNDS))
@@ -181,7 +181,7 @@ async def test_without_a_model_the_telling_lines_are_picked(run, block) -> None:
 
 @pytest.mark.parametrize("counted", [0.5, 1.6])
 async def test_the_room_for_notes_is_in_the_providers_tokens(run, block, counted) -> None:
-    """2.6, prompts.md 5.7: where a provider counts fewer tokens than were estimated there is room for notes
+    """2.6, where a provider counts fewer tokens than were estimated there is room for notes
     all the same, and where it counts more the folded messages fit."""
     written = blocks(block, 30)
 
@@ -205,7 +205,7 @@ async def test_the_room_for_notes_is_in_the_providers_tokens(run, block, counted
 
 
 async def test_four_rounds_over_the_threshold_alone_are_left_as_they_are(run, block) -> None:
-    """2.6, prompts.md 5.5: while the window holds them nothing is folded, and no summary is paid for."""
+    """2.6, while the window holds them nothing is folded, and no summary is paid for."""
     cells = [block(f"x{n} = {n}\nprint('word{n} ' * 620)") for n in range(1, 4)]
     model = ScriptedModel.of(
         root=[*cells, block("count('one')\nfinalize(x1 + x2 + x3)")], summary=NOTES, window=WINDOW

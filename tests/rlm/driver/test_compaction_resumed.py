@@ -1,4 +1,4 @@
-"""driver.md 2.6 with 6.2 and 6.3: a run whose rounds were folded, left at any event and gone on with."""
+"""A run whose rounds were folded, left at any event and gone on with."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def telling(events: list[tuple[str, dict[str, Any]]]) -> list[int]:
 
 
 async def test_a_run_that_folds_its_rounds_is_resumed_from_any_event(run, block, tmp_path) -> None:
-    """2.6, 6.2: what is asked after a kill is word for word what would have been asked without it, no reply
+    """What is asked after a kill is word for word what would have been asked without it, no reply
     that was journalled (a summary's neither) is asked again, and nothing is folded twice."""
     result, provider = await undisturbed(run, block)
     events = journalled(run.store)
@@ -120,7 +120,7 @@ async def test_a_run_that_folds_its_rounds_is_resumed_from_any_event(run, block,
 
 
 async def test_a_run_that_folds_its_rounds_is_replayed(run, block) -> None:
-    """2.6, 6.3: byte by byte, and nobody asked."""
+    """Byte by byte, and nobody asked."""
     result, provider = await undisturbed(run, block)
     before = len(provider.model.requests)
     again = await replay(result.run_id, store=run.store, settings=Settings(sandbox=run.level))

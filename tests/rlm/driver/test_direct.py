@@ -13,7 +13,7 @@ GOOD = 'Ninety days.\n\nEvidence:\n- "Either party may end it with ninety days\'
 
 
 async def test_a_short_context_is_answered_by_one_call(run) -> None:
-    """driver.md 2.5: under direct_below_tokens, one direct, cited call without a kernel."""
+    """Under direct_below_tokens, one direct, cited call without a kernel."""
     model = ScriptedModel.of(direct=[GOOD])
     result = await run(model, BODY, settings=Settings())
     assert (result.answer, result.strategy, result.rounds) == ("Ninety days.", "direct", 0)
@@ -40,7 +40,7 @@ async def test_a_small_model_may_be_the_root(run, block) -> None:
 
 
 async def test_the_quotes_do_not_count_against_the_form_that_the_task_fixes(run) -> None:
-    """driver.md 2.5: a task that wants the letter alone gets it, and the quotes prove it all the same."""
+    """A task that wants the letter alone gets it, and the quotes prove it all the same."""
     model = ScriptedModel.of(direct=['B\n\nEvidence:\n"with ninety days\' notice"'])
     result = await run(model, BODY, settings=Settings(), task="A: 60, B: 90? Answer with the letter only.")
     assert (result.answer, result.strategy) == ("B", "direct")
@@ -54,7 +54,7 @@ async def test_the_quotes_do_not_count_against_the_form_that_the_task_fixes(run)
     ["NOT_FOUND", "Ninety days.", 'Sixty.\n\nEvidence:\n"Either party may end it with sixty days\' notice."'],
 )
 async def test_an_answer_whose_quotes_do_not_stand_goes_on_as_an_rlm(run, block, reply) -> None:
-    """driver.md 2.5: when it abstains or its citations don't verify, the run goes on as an RLM."""
+    """When it abstains or its citations don't verify, the run goes on as an RLM."""
     model = ScriptedModel.of(direct=[reply], root=[block("peek(0, 9)\nfinalize('from the rlm')")])
     result = await run(model, BODY, settings=Settings())
     assert (result.answer, result.strategy) == ("from the rlm", "rlm")
@@ -62,7 +62,7 @@ async def test_an_answer_whose_quotes_do_not_stand_goes_on_as_an_rlm(run, block,
 
 
 async def test_direct_can_be_forced_and_then_does_not_go_on(run) -> None:
-    """driver.md 2.5: `rlm` and `direct` force either."""
+    """`rlm` and `direct` force either."""
     result = await run(ScriptedModel.of(direct=["NOT_FOUND"]), BODY, settings=Settings(strategy="direct"))
     assert (result.answer, result.strategy) == (None, "direct")
     assert "--strategy rlm" in result.warnings[-1]

@@ -35,7 +35,7 @@ def bare(function) -> str:
 
 @pytest.mark.parametrize("helper", HELPERS, ids=NAMES)
 def test_a_helper_has_the_signature_it_is_listed_with(helper) -> None:
-    """prompts.md 6.2: every helper in the text exists in the kernel with that signature and default."""
+    """Every helper in the text exists in the kernel with that signature and default."""
     function = getattr(Helpers, helper.name, None) or getattr(Handle, helper.name)
     assert bare(function) == helper.signature
 
@@ -60,7 +60,7 @@ def test_a_helper_is_in_the_roots_prompt(helper) -> None:
 
 
 async def test_the_kernel_holds_exactly_the_listed_helpers(run, block) -> None:
-    """prompts.md 6.2: and the other way round."""
+    """And the other way round."""
     from rlm.testing import ScriptedModel
 
     code = (
@@ -94,7 +94,7 @@ def test_the_prompt_calls_nothing_else() -> None:
     ],
 )
 async def test_a_record_has_the_fields_it_is_listed_with(run, block, name, wanted) -> None:
-    """prompts.md 6.4: shape facts of every returned record are printed, and true."""
+    """Shape facts of every returned record are printed, and true."""
     from rlm.testing import ScriptedModel
 
     code = f"peek(0, 1)\nfinalize(list(({wanted or name + '()'}).keys()))"

@@ -29,7 +29,7 @@ async def kinds(run, run_id: str) -> list[str]:
 
 
 async def test_a_new_kernel_has_the_variables_of_the_old_one(run, block) -> None:
-    """driver.md 2.7: cells replayed; one that kills twice is skipped and told to the root."""
+    """Cells replayed; one that kills twice is skipped and told to the root."""
     model = ScriptedModel.of(
         root=[
             block("import random\nx = random.random()\nprint(x)"),
@@ -47,7 +47,7 @@ async def test_a_new_kernel_has_the_variables_of_the_old_one(run, block) -> None
 
 
 async def test_children_of_replayed_cells_are_served_from_the_journal(run, block) -> None:
-    """driver.md 2.7: no money; failures and repeated samples come out as they did."""
+    """No money; failures and repeated samples come out as they did."""
     answers = iter(["one", "two", RuntimeError])
 
     def child(request):
@@ -68,7 +68,7 @@ async def test_children_of_replayed_cells_are_served_from_the_journal(run, block
 
 
 async def test_a_failed_child_fails_again_in_the_replayed_cell(run, block) -> None:
-    """driver.md 2.7, 6.1: errors are journalled; the next block asks anew and gets its answer."""
+    """Errors are journalled; the next block asks anew and gets its answer."""
     from rlm.errors import ModelUnavailable
 
     answers = iter([ModelUnavailable("no answer"), "fine"])
@@ -86,7 +86,7 @@ async def test_a_failed_child_fails_again_in_the_replayed_cell(run, block) -> No
 
 
 async def test_what_a_cell_was_told_of_the_run_it_is_told_again(run, block) -> None:
-    """driver.md 6.1: progress and refusals, keyed by cell and order."""
+    """Progress and refusals, keyed by cell and order."""
     code = (
         "before = evaluate_progress()['limits']['seconds']['used']\n"
         "after = evaluate_progress()['limits']['seconds']['used']\n"
@@ -109,14 +109,14 @@ async def test_what_a_cell_was_told_of_the_run_it_is_told_again(run, block) -> N
 
 
 async def test_a_cell_that_asks_in_a_loop_does_not_fill_the_journal(run, block) -> None:
-    """driver.md 6.1: helper results are kept by cell and order, a thousand of each at most."""
+    """Helper results are kept by cell and order, a thousand of each at most."""
     code = "for n in range(1_500): last = evaluate_progress()['limits']['seconds']['used']"
     result = await run(ScriptedModel.of(root=[block(code), block("peek(0, 1)\nfinalize(1)")]))
     assert (await kinds(run, result.run_id)).count("helper") == 1_000
 
 
 async def test_a_kernel_that_ends_while_it_starts_is_followed_by_another(run, block, monkeypatch) -> None:
-    """driver.md 2.7: at that moment, too; one that never starts is told after the second."""
+    """At that moment, too; one that never starts is told after the second."""
     attach = KernelProcess.attach
     killed: list[str] = []
 
@@ -132,14 +132,14 @@ async def test_a_kernel_that_ends_while_it_starts_is_followed_by_another(run, bl
 
 
 async def test_three_deaths_end_the_run(run, block) -> None:
-    """driver.md 2.7: three deaths end the run (`kernel`); what was had stays."""
+    """Three deaths end the run (`kernel`); what was had stays."""
     result = await run(ScriptedModel.of(root=[block("x = 1"), *[block(DIE)] * 5]))
     assert (result.answer, result.stop_reason, result.rounds) == (None, "kernel", 3)
     assert "died 3 times" in result.warnings[-1]
 
 
 async def test_a_cell_that_will_not_stop_is_not_tried_again(run, block) -> None:
-    """driver.md 2.7: its time would be spent twice."""
+    """Its time would be spent twice."""
     stubborn = "import signal; signal.signal(2, signal.SIG_IGN)\nwhile True: pass"
     model = ScriptedModel.of(root=[block("x = 1"), block(stubborn), block("peek(0, 1)\nfinalize(x)")])
     result = await run(model, limits=Limits(cell_seconds=0.3))
@@ -150,7 +150,7 @@ async def test_a_cell_that_will_not_stop_is_not_tried_again(run, block) -> None:
 
 @pytest.mark.parametrize("victim", ["kernel", "broker"])
 async def test_a_kill_from_outside_ends_well(run, block, victim) -> None:
-    """driver.md 2.7: `kill -9` of the kernel, or the broker, in mid-cell: that cell is run again."""
+    """`kill -9` of the kernel, or the broker, in mid-cell: that cell is run again."""
     done = []
 
     async def child(request):
@@ -173,7 +173,7 @@ async def test_a_kill_from_outside_ends_well(run, block, victim) -> None:
 
 
 async def test_a_kill_of_the_forkserver_ends_well(run, block) -> None:
-    """driver.md 2.7: what had begun goes on or is begun again, and the next kernel comes from a new one."""
+    """What had begun goes on or is begun again, and the next kernel comes from a new one."""
     gone: list[int] = []
 
     def child(request):

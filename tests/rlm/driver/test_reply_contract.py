@@ -44,7 +44,7 @@ def block(code: str, mark: str = "```", info: str = "repl") -> str:
     ],
 )
 def test_a_reply_that_is_exactly_one_closed_block_is_run(reply: str) -> None:
-    """driver.md 1.1: any case, either fence, any length, after white space and leading reasoning."""
+    """Any case, either fence, any length, after white space and leading reasoning."""
     assert parse(reply) == Cell("print(1)")
 
 
@@ -62,7 +62,7 @@ def test_a_reply_that_is_exactly_one_closed_block_is_run(reply: str) -> None:
     ],
 )
 def test_fences_inside_strings_belong_to_the_code(code: str) -> None:
-    """driver.md 1.2: the first of the candidate closings that makes the code parse."""
+    """The first of the candidate closings that makes the code parse."""
     assert parse(block(code)) == Cell(code)
     assert parse("First:\n" + block(code) + "\nThen more.\n") == Cell(code, "First:\nThen more.")
 
@@ -82,12 +82,12 @@ def test_fences_inside_strings_belong_to_the_code(code: str) -> None:
     ],
 )
 def test_code_that_does_not_parse_is_a_cell_all_the_same(code: str) -> None:
-    """driver.md 1.2: a syntax error is a failed cell, not a violation; any exception is not parsing."""
+    """A syntax error is a failed cell, not a violation; any exception is not parsing."""
     assert parse(block(code)) == Cell(code)
 
 
 def test_of_unparsable_candidates_the_last_one_counts() -> None:
-    """driver.md 1.2: if no candidate parses, the last one; at most 32 are looked at."""
+    """If no candidate parses, the last one; at most 32 are looked at."""
     assert parse('```repl\nx = (\n```\ny\n```\nz"\n```') == Cell('x = (\n```\ny\n```\nz"')
     code = 'x = """\n' + "```\n" * 40 + '"""'
     outcome = parse(block(code))
@@ -96,7 +96,7 @@ def test_of_unparsable_candidates_the_last_one_counts() -> None:
 
 
 def test_ipython_magic_does_not_swallow_what_follows_its_block() -> None:
-    """driver.md 1.2: lines that only IPython understands are no reason to look further."""
+    """Lines that only IPython understands are no reason to look further."""
     reply = "```repl\n%time x = 1\n!ls\n```\nFor example:\n```python\nx\n```"
     assert parse(reply) == Cell("%time x = 1\n!ls", "For example:\n```python\nx\n```")
 
@@ -131,12 +131,12 @@ def test_ipython_magic_does_not_swallow_what_follows_its_block() -> None:
     ],
 )
 def test_violations_are_typed(reply: str, expected: str) -> None:
-    """driver.md 1.3: every reply that is not one closed repl block has one named fault and runs nothing."""
+    """Every reply that is not one closed repl block has one named fault and runs nothing."""
     assert kind(reply) == expected
 
 
 def test_a_mangled_reply_with_two_blocks_is_refused() -> None:
-    """driver.md 1.3: closing fences with text behind them, special tokens, two attempts in one reply."""
+    """Closing fences with text behind them, special tokens, two attempts in one reply."""
     reply = (
         "Let's look first.\n\n```repl\nSHOW-vars()\n```ical output of it.\n```\n<|im_start|>\n"
         "Then print it.\n```repl\nprint(text)\n```ical output of it.\n```\n<|im_start|>"
@@ -145,7 +145,7 @@ def test_a_mangled_reply_with_two_blocks_is_refused() -> None:
 
 
 def test_a_reply_cut_by_the_output_limit_is_not_run() -> None:
-    """driver.md 1.3: truncated_reply, even where a closed block stands in it."""
+    """Truncated_reply, even where a closed block stands in it."""
     assert kind(block("print(1)"), finish_reason="length") == "truncated_reply"
     assert parse(block("print(1)"), finish_reason="other") == Cell("print(1)")
 
@@ -163,14 +163,14 @@ def test_a_reply_cut_by_the_output_limit_is_not_run() -> None:
     ],
 )
 def test_prose_around_one_block_is_a_soft_breach(reply: str, prose: str) -> None:
-    """driver.md 1.5: the block runs and the prose is kept apart; `strict` refuses it."""
+    """The block runs and the prose is kept apart; `strict` refuses it."""
     assert parse(reply) == Cell("print(1)", prose)
     assert kind(reply, contract="strict") == "prose_around"
     assert parse(block("print(1)"), contract="strict") == Cell("print(1)")
 
 
 def test_a_fence_indented_in_a_list_gives_code_without_the_indent() -> None:
-    """driver.md 1.1: up to three spaces before the fence are not part of the code."""
+    """Up to three spaces before the fence are not part of the code."""
     reply = "1. Look:\n   ```repl\n   if x:\n       print(1)\n\n   ```"
     assert parse(reply) == Cell("if x:\n    print(1)\n", "1. Look:")
 
@@ -190,14 +190,14 @@ def test_a_fence_indented_in_a_list_gives_code_without_the_indent() -> None:
     ],
 )
 def test_a_violation_says_what_was_received(reply: str, received: str) -> None:
-    """driver.md 1.4: on one line, in at most 200 characters: the part that is at fault."""
+    """On one line, in at most 200 characters: the part that is at fault."""
     outcome = parse(reply)
     assert isinstance(outcome, Violation)
     assert outcome.received == received
 
 
 def test_no_warning_of_the_reply_s_code_comes_out() -> None:
-    """driver.md 1.7: replies are only looked at; `1 is 1` in one warns nobody here."""
+    """Replies are only looked at; `1 is 1` in one warns nobody here."""
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         assert parse(block("'\\d' is 1")) == Cell("'\\d' is 1")
@@ -223,7 +223,7 @@ MEAN = {
 
 @pytest.mark.parametrize("name", MEAN)
 def test_the_time_taken_stays_near_linear(name: str) -> None:
-    """driver.md 1.7: a megabyte of the worst takes under a second, where the machine has a moment for it."""
+    """A megabyte of the worst takes under a second, where the machine has a moment for it."""
 
     def taken() -> float:
         started = time.process_time()
@@ -258,7 +258,7 @@ pieces = st.sampled_from(
 )
 @example("```repl\n\x00\n```", "strict")
 def test_any_text_has_an_outcome(reply: str, contract: str) -> None:
-    """driver.md 1.7: total on any string; and only code of the reply itself is ever run."""
+    """Total on any string; and only code of the reply itself is ever run."""
     outcome = parse(reply, contract=contract)
     if isinstance(outcome, Cell):
         assert outcome.code.strip()
@@ -279,7 +279,7 @@ lines_of_code = st.lists(
 
 @given(lines_of_code.map("\n".join).filter(str.strip), st.sampled_from(["```", "~~~", "`````"]))
 def test_code_without_fence_lines_comes_back_as_it_was(code: str, mark: str) -> None:
-    """driver.md 1.1: what is put in a fence is what is run, to the character."""
+    """What is put in a fence is what is run, to the character."""
     assert parse(block(code, mark)) == Cell(code)
 
 
@@ -290,6 +290,6 @@ def test_code_without_fence_lines_comes_back_as_it_was(code: str, mark: str) -> 
     st.sampled_from(["```", "~~~"]),
 )
 def test_a_string_full_of_fences_is_recovered_whole(inside: list[str], mark: str) -> None:
-    """driver.md 1.2: up to 31 fences inside a string literal do not end the block."""
+    """Up to 31 fences inside a string literal do not end the block."""
     code = 'doc = """\n' + "\n".join(inside) + '\n"""\nprint(doc)'
     assert parse(block(code, mark)) == Cell(code)

@@ -53,7 +53,7 @@ async def write_run(journal: Journal, run_id: str, events: int = 1, stop: str | 
 
 
 async def test_a_run_is_kept_event_by_event(store: Path) -> None:
-    """driver.md 6.1: run started, model call, cell, child, helper, limit, warning, finished, in order."""
+    """Run started, model call, cell, child, helper, limit, warning, finished, in order."""
     async with Journal.open(store) as journal:
         async with journal.run("r1", "What?", {"model": "extractive"}) as log:
             assert await log.append("model_call", {"reply": "```repl…```", "usage": {"input": 3}}) == 2
@@ -90,7 +90,7 @@ async def test_a_run_is_kept_event_by_event(store: Path) -> None:
 
 
 async def test_what_was_appended_is_there_after_reopening(store: Path) -> None:
-    """driver.md 6.1: append-only; nothing that a reader was shown changes."""
+    """Append-only; nothing that a reader was shown changes."""
     async with Journal.open(store) as journal:
         await write_run(journal, "r1", events=3)
         before = await journal.events("r1")
@@ -103,7 +103,7 @@ async def test_what_was_appended_is_there_after_reopening(store: Path) -> None:
 
 
 async def test_runs_are_listed_newest_first(store: Path) -> None:
-    """driver.md 6.1: as many as asked for."""
+    """As many as asked for."""
     async with Journal.open(store) as journal:
         for name in ("b", "c", "a"):
             await write_run(journal, name)
@@ -119,7 +119,7 @@ def test_the_documents_name_every_kind_of_event() -> None:
 
 
 async def test_a_bad_event_is_refused_before_it_is_written(store: Path) -> None:
-    """driver.md 6.1: the mistakes of a caller, and nothing of them in the store."""
+    """The mistakes of a caller, and nothing of them in the store."""
     async with Journal.open(store) as journal:
         async with journal.run("r1", "t", {}) as log:
             with pytest.raises(ValueError, match="no kind of event"):
@@ -138,7 +138,7 @@ async def test_a_bad_event_is_refused_before_it_is_written(store: Path) -> None:
 
 
 async def test_events_of_concurrent_children_keep_one_order(store: Path) -> None:
-    """driver.md 6.1: seq has no gaps and no doubles, whoever appends, in several runs at once."""
+    """Seq has no gaps and no doubles, whoever appends, in several runs at once."""
     async with Journal.open(store) as journal:
 
         async def write(name: str) -> None:
@@ -154,7 +154,7 @@ async def test_events_of_concurrent_children_keep_one_order(store: Path) -> None
 
 
 async def test_a_cancelled_run_loses_no_event(store: Path) -> None:
-    """driver.md 2.8: cancelling flushes the journal; the run is then marked interrupted."""
+    """Cancelling flushes the journal; the run is then marked interrupted."""
     async with Journal.open(store) as journal:
         reached = asyncio.Event()
 
@@ -181,7 +181,7 @@ async def test_a_cancelled_run_loses_no_event(store: Path) -> None:
 async def test_reading_a_run_waits_for_what_a_cancelled_caller_left_on_its_way(
     store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """driver.md 2.7: a kernel dies while a reply is being written; what is read next holds it."""
+    """A kernel dies while a reply is being written; what is read next holds it."""
     async with Journal.open(store) as journal, journal.run("r1", "t", {}) as log:
         at_once = log._write
 
@@ -198,7 +198,7 @@ async def test_reading_a_run_waits_for_what_a_cancelled_caller_left_on_its_way(
 
 
 async def test_a_failing_run_is_marked_interrupted(store: Path) -> None:
-    """driver.md 6.1: whoever leaves without `finished` was interrupted."""
+    """Whoever leaves without `finished` was interrupted."""
     async with Journal.open(store) as journal:
         with pytest.raises(ZeroDivisionError):
             async with journal.run("r1", "t", {}):
@@ -207,7 +207,7 @@ async def test_a_failing_run_is_marked_interrupted(store: Path) -> None:
 
 
 async def test_a_killed_process_leaves_every_committed_event(store: Path) -> None:
-    """driver.md 6.1, 6.2: kill -9 in mid-run; the run shows as running before and interrupted after."""
+    """Kill -9 in mid-run; the run shows as running before and interrupted after."""
     script = (
         "async with Journal.open(store) as journal:\n"
         "    async with journal.run(name, 'the task', {}) as log:\n"
@@ -236,7 +236,7 @@ async def test_a_killed_process_leaves_every_committed_event(store: Path) -> Non
 
 
 async def test_processes_share_one_store(store: Path) -> None:
-    """driver.md 6.1: three of them make it, and write to it, at the same moment."""
+    """Three of them make it, and write to it, at the same moment."""
     script = (
         "sys.stdin.readline()\n"
         "async with Journal.open(store) as journal:\n"
@@ -261,7 +261,7 @@ async def test_processes_share_one_store(store: Path) -> None:
 
 
 async def test_a_store_that_is_being_made_by_another_process_is_waited_for(tmp_path: Path) -> None:
-    """driver.md 6.1: SQLite itself would not wait when the mode of the file is to be changed."""
+    """SQLite itself would not wait when the mode of the file is to be changed."""
     other = sqlite3.connect(tmp_path / "rlm.db", isolation_level=None)
     other.execute("CREATE TABLE something (it)")
     other.execute("BEGIN IMMEDIATE")
@@ -273,7 +273,7 @@ async def test_a_store_that_is_being_made_by_another_process_is_waited_for(tmp_p
 
 
 async def test_a_run_of_an_earlier_boot_or_a_reused_process_id_is_over(store: Path) -> None:
-    """driver.md 6.1: a process id alone proves nothing; another host can't be judged from here."""
+    """A process id alone proves nothing; another host can't be judged from here."""
     async with Journal.open(store) as journal, journal.run("r1", "t", {}):
 
         async def state_if(**changed: object) -> str:
@@ -295,7 +295,7 @@ async def test_a_run_of_an_earlier_boot_or_a_reused_process_id_is_over(store: Pa
 
 
 async def test_any_text_survives(store: Path) -> None:
-    """driver.md 6.1: NUL, lone surrogates, astral characters, and a megabyte of output."""
+    """NUL, lone surrogates, astral characters, and a megabyte of output."""
     odd = "\0 \ud800 \udfff 🜁 \u2028 \r\n \x1b[0m"
     async with Journal.open(store) as journal:
         async with journal.run("r1", odd, {odd: odd}) as log:
@@ -307,7 +307,7 @@ async def test_any_text_survives(store: Path) -> None:
 
 
 async def test_resolve_finds_the_one_run_that_is_meant(store: Path) -> None:
-    """surface.md: a run is named by any unique beginning; otherwise the candidates are listed."""
+    """A run is named by any unique beginning; otherwise the candidates are listed."""
     async with Journal.open(store) as journal:
         for name in ("2026-aa", "2026-ab", "2026-abc", "2025_x"):
             await write_run(journal, name)
@@ -324,7 +324,7 @@ async def test_resolve_finds_the_one_run_that_is_meant(store: Path) -> None:
 
 
 async def test_a_removed_run_is_gone_from_the_file(store: Path) -> None:
-    """driver.md 6.1: `rlm runs rm`: the document text it held is overwritten and the space given back."""
+    """`rlm runs rm`: the document text it held is overwritten and the space given back."""
     async with Journal.open(store) as journal:
         for name in ("r1", "r2"):
             async with journal.run(name, "t", {}) as log:
@@ -344,7 +344,7 @@ async def test_a_removed_run_is_gone_from_the_file(store: Path) -> None:
 
 
 def test_run_ids_sort_by_time_and_never_meet() -> None:
-    """driver.md 6.1: UTC whatever the local zone, and a batch of one second has no two alike."""
+    """UTC whatever the local zone, and a batch of one second has no two alike."""
     moment = datetime(2026, 1, 31, 14, 25, 1, tzinfo=UTC)
     assert re.fullmatch(r"20260131-142501-[a-z0-9]{6}", new_run_id(moment))
     assert new_run_id(moment.astimezone(timezone(timedelta(hours=9)))).startswith("20260131-142501-")
@@ -364,7 +364,6 @@ def test_run_ids_sort_by_time_and_never_meet() -> None:
     ],
 )
 def test_the_default_store_is_where_state_belongs(env: dict[str, str], expected: str) -> None:
-    """driver.md 6.1."""
     assert default_store(env) == Path(expected).expanduser()
 
 

@@ -1,4 +1,4 @@
-"""What a failure says, and what it never says. driver.md 6.4 and 7.1."""
+"""What a failure says, and what it never says."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ QUICK = RetryPolicy(attempts=2, base=0.001, cap=0.001)
 async def test_a_rejection_is_one_line_with_its_remedy(
     *, make_model, provider_server, providers, code, message, kind, said
 ):
-    """driver.md 7.1: unknown names, refused keys and the like: one line that says what to set."""
+    """Unknown names, refused keys and the like: one line that says what to set."""
     provider_server.play(providers.Status(code, message, kind or "invalid_request_error"))
     with pytest.raises(ModelRejected) as caught:
         await make_model(provider_server.url).generate(REQUEST)
@@ -109,7 +109,7 @@ def _told(error: BaseException) -> str:
 
 
 async def test_the_key_is_in_no_error_no_log_and_no_repr(make_model, provider_server, providers, caplog):
-    """driver.md 6.4: plant a key, make every error there is, grep everything."""
+    """Plant a key, make every error there is, grep everything."""
     caplog.set_level(logging.DEBUG)
     echo = f"you sent Authorization: Bearer {KEY} and x-api-key {KEY}"
     failing = [
@@ -146,7 +146,6 @@ async def test_the_key_is_in_no_error_no_log_and_no_repr(make_model, provider_se
 
 
 async def test_the_key_is_in_no_connection_error(make_model, caplog):
-    """driver.md 6.4, where no server is."""
     caplog.set_level(logging.DEBUG)
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))

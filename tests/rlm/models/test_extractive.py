@@ -28,7 +28,7 @@ def haystack(needles: list[str], size: int, seed: int = 1) -> str:
 
 
 async def test_a_needle_is_found_and_cited(run) -> None:
-    """driver.md 7.2: on a needle question it finds the needle, with a verified citation."""
+    """On a needle question it finds the needle, with a verified citation."""
     needle = "One of the special magic numbers for loving-cockroach is: 5663623."
     result = await run(
         "extractive",
@@ -77,7 +77,7 @@ async def test_what_is_not_there_is_said(run) -> None:
 
 @pytest.mark.parametrize("limits", [Limits(rounds=n) for n in range(1, 5)] + [Limits(seconds=0.01)])
 async def test_a_run_that_a_limit_ends_early_claims_nothing(run, limits) -> None:
-    """driver.md 2.4: no answer rather than an untrue one."""
+    """No answer rather than an untrue one."""
     text = haystack(["The hidden code of Zanzibar is 7788."], 500_000)
     result = await run("extractive", text, task="What is the hidden code of Zanzibar?", limits=limits)
     assert result.answer is None
@@ -111,7 +111,7 @@ async def test_a_short_text_is_answered_directly(run) -> None:
 
 
 async def test_the_same_question_gives_the_same_answer(run) -> None:
-    """driver.md 7.2: deterministic."""
+    """Deterministic."""
     text = haystack(["The zeppelin landed on Tuesday.", "A zeppelin is an airship."], 200_000)
     first, second = [await run("extractive", text, task="When did the zeppelin land?") for _ in range(2)]
     assert (first.answer, first.citations) == (second.answer, second.citations)
@@ -272,7 +272,7 @@ DIARY = "".join(
 
 @pytest.mark.parametrize("copies", [1, 4])
 async def test_what_ranks_best_is_cited_with_the_date_above_it(run, copies) -> None:
-    """driver.md 7.2, issue 4.6: by ranking; a date that stands once above many lines is cited too."""
+    """By ranking; a date that stands once above many lines is cited too."""
     result = await run(
         "extractive", DIARY * copies, task="When was Ann's garden given a prize by the county?"
     )

@@ -25,7 +25,7 @@ def ask(*contents: str, most: int = 100) -> Request:
 
 
 async def test_a_streamed_reply_is_put_together_with_its_usage(make_model, provider_server, providers):
-    """driver.md 7.1: the messages go to the provider; text and tokens come back whole."""
+    """The messages go to the provider; text and tokens come back whole."""
     text = "Ἑλλάς 🙂 " * 50
     provider_server.play(providers.Answer(text, usage=(1000, 42, 600), piece=3))
     model = make_model(provider_server.url)
@@ -47,7 +47,7 @@ async def test_a_streamed_reply_is_put_together_with_its_usage(make_model, provi
     [("stop", "stop"), ("length", "length"), ("content_filter", "refusal"), ("tool_use", "other")],
 )
 async def test_finish_reasons(make_model, provider_server, providers, finish, reason):
-    """driver.md 4.5: a reply cut by the output limit says so; a refusal is an answer, not an error."""
+    """A reply cut by the output limit says so; a refusal is an answer, not an error."""
     provider_server.play(providers.Answer("some", finish=finish))
     reply = await make_model(provider_server.url).generate(ask())
     assert (reply.text, reply.finish_reason) == ("some", reason)
@@ -158,7 +158,7 @@ async def test_other_servers_are_given_max_tokens_and_asked_for_usage(provider_s
 
 
 async def test_nothing_of_openais_goes_to_another_server(provider_server, monkeypatch):
-    """driver.md 6.4: the key, organisation, project and extra headers of OpenAI stay with OpenAI."""
+    """The key, organisation, project and extra headers of OpenAI stay with OpenAI."""
     env = {
         "OPENAI_API_KEY": "sk-planted-key",
         "OPENAI_ADMIN_KEY": "sk-planted-admin",
@@ -213,7 +213,6 @@ def test_encodable_leaves_good_text_alone_and_mends_the_rest(text):
 
 
 def test_a_window_given_in_the_options_wins(make_model):
-    """driver.md 7.3."""
     assert make_model("http://localhost:1", window=ModelWindow(7, 3)).window == ModelWindow(7, 3)
     assert make_model("http://localhost:1").window == ModelWindow(128_000, 8_000, known=False)
 
@@ -240,7 +239,7 @@ def _whole(**fields) -> bytes:
 
 
 async def test_a_server_that_does_not_stream_is_understood(provider_server, providers):
-    """driver.md 7.1: some servers ignore `stream: true` and answer with the whole completion."""
+    """Some servers ignore `stream: true` and answer with the whole completion."""
     provider_server.play(
         providers.Raw(_whole(), "application/json"),
         providers.Raw(_whole(content=None, refusal="I will not"), "application/json; charset=utf-8"),

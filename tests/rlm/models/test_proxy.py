@@ -1,4 +1,4 @@
-"""The way to an endpoint: proxies and certificates, of the options and of the environment. driver.md 7.4."""
+"""The way to an endpoint: proxies and certificates, of the options and of the environment."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def ask(content: str = "hello") -> Request:
 
 
 async def test_a_proxy_is_gone_through(make_model, provider_server):
-    """driver.md 7.4: the proxy is an option."""
+    """The proxy is an option."""
     reply = await make_model("http://no.such.host.invalid:81", proxy=provider_server.url).generate(ask())
     assert reply.text == "ok"
     assert provider_server.requests[0].path.startswith("http://no.such.host.invalid:81/v1/")
@@ -31,7 +31,7 @@ async def test_a_proxy_is_gone_through(make_model, provider_server):
 async def test_the_proxy_of_the_options_goes_before_that_of_the_environment(
     make_model, provider_server, monkeypatch
 ):
-    """driver.md 7.4: also where the environment would go around it."""
+    """Also where the environment would go around it."""
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     monkeypatch.setenv("no_proxy", "no.such.host.invalid")
     reply = await make_model("http://no.such.host.invalid:81", proxy=provider_server.url).generate(ask())
@@ -42,7 +42,7 @@ async def test_the_proxy_of_the_options_goes_before_that_of_the_environment(
 
 
 async def test_a_proxy_is_told_who_asks(make_model, provider_server):
-    """driver.md 7.4: name and password of a proxy stand in its URL; the provider's key is not the proxy's."""
+    """Name and password of a proxy stand in its URL; the provider's key is not the proxy's."""
     proxy = provider_server.url.replace("://", "://user:pass%20word@")
     await make_model("http://no.such.host.invalid:81", key="sk-the-key", proxy=proxy).generate(ask())
     headers = provider_server.requests[0].headers
@@ -86,7 +86,7 @@ def tls_server(providers, certificate):
 
 
 async def test_a_ca_file_is_trusted_beside_the_system(make_model, tls_server, certificate):
-    """driver.md 7.4: CA settings are an option; without it the error says which to set, at once."""
+    """CA settings are an option; without it the error says which to set, at once."""
     reply = await make_model(tls_server.url, ca_file=str(certificate[0])).generate(ask())
     assert reply.text == "ok"
     retried = []
@@ -98,7 +98,7 @@ async def test_a_ca_file_is_trusted_beside_the_system(make_model, tls_server, ce
 async def test_the_certificates_of_the_environment_are_trusted(
     make_model, tls_server, certificate, monkeypatch
 ):
-    """driver.md 7.4: SSL_CERT_FILE holds where no ca_file is given."""
+    """SSL_CERT_FILE holds where no ca_file is given."""
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate[0]))
     assert (await make_model(tls_server.url).generate(ask())).text == "ok"
 
@@ -135,7 +135,7 @@ async def proxy_that(answers: bytes | None) -> AsyncIterator[tuple[str, list[byt
 
 
 async def test_a_proxy_sees_nothing_of_what_goes_to_an_https_endpoint(make_model, tls_server, certificate):
-    """driver.md 7.4, 6.4: a tunnel through the proxy; text and key are for the provider alone."""
+    """A tunnel through the proxy; text and key are for the provider alone."""
     async with proxy_that(None) as (url, told):
         proxy = url.replace("://", "://user:word@")
         model = make_model(tls_server.url, key="sk-the-key", proxy=proxy, ca_file=str(certificate[0]))
@@ -154,7 +154,7 @@ ONCE = RetryPolicy(attempts=1, unreachable_attempts=1)
 
 @pytest.mark.parametrize("answers", [b"HTTP/1.1 407 No\r\ncontent-length: 0\r\n\r\n", b""])
 async def test_a_proxy_that_opens_no_tunnel_is_given_up(make_model, answers):
-    """driver.md 7.4: it refuses, or says nothing for the time that a connection may take to make."""
+    """It refuses, or says nothing for the time that a connection may take to make."""
     async with proxy_that(answers) as (url, told):
         model = make_model("https://localhost:9", proxy=url, connect_seconds=0.3, retry=ONCE)
         async with asyncio.timeout(60):
@@ -165,7 +165,7 @@ async def test_a_proxy_that_opens_no_tunnel_is_given_up(make_model, answers):
 
 @pytest.mark.parametrize("environment", [False, True])
 async def test_a_proxy_that_is_not_there_is_suspected(make_model, monkeypatch, environment):
-    """driver.md 7.4: whoever named it."""
+    """Whoever named it."""
     with socket.socket() as held:  # bound, so that nobody else takes the port, but not listening
         held.bind(("127.0.0.1", 0))
         proxy = f"http://127.0.0.1:{held.getsockname()[1]}"
@@ -177,7 +177,7 @@ async def test_a_proxy_that_is_not_there_is_suspected(make_model, monkeypatch, e
 
 
 async def test_a_host_that_does_not_answer_is_given_up(make_model):
-    """driver.md 7.4: the time that a connection may take is an option."""
+    """The time that a connection may take is an option."""
     with socket.create_server(("127.0.0.1", 0), backlog=0) as deaf:
         port = deaf.getsockname()[1]
         waiting = []
@@ -223,7 +223,7 @@ def test_bad_options_are_refused_before_any_call(make_model, options, said):
     ],
 )
 def test_a_bad_environment_is_refused_before_any_call(make_model, monkeypatch, variable, value, said):
-    """driver.md 7.4: proxies and certificates of the environment hold; a bad one is named, in one line."""
+    """Proxies and certificates of the environment hold; a bad one is named, in one line."""
     monkeypatch.setenv(variable, value)
     with pytest.raises(ConfigurationError, match=rf"^{variable} .*{said}") as caught:
         make_model("http://localhost:1")
@@ -241,7 +241,7 @@ async def test_a_good_environment_is_let_through(make_model, monkeypatch, provid
 
 
 async def test_a_socks_proxy_is_refused_where_it_would_be_gone_through(make_model, monkeypatch):
-    """driver.md 7.4: what the HTTP library can't do is said before any call, and only if it matters."""
+    """What the HTTP library can't do is said before any call, and only if it matters."""
     monkeypatch.setenv("all_proxy", "socks5://localhost:1080")
     with pytest.raises(ConfigurationError, match="over a SOCKS proxy of the environment"):
         make_model("http://provider.example:81")

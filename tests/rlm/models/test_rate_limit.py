@@ -1,4 +1,4 @@
-"""The limiter of a provider. driver.md 4.3."""
+"""The limiter of a provider."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def _most_at_once(limiter: Limiter, wanted: int) -> int:
 
 
 async def test_no_more_than_the_ceiling_are_under_way():
-    """driver.md 4.3: one limiter a provider (default 16)."""
+    """One limiter a provider (default 16)."""
     assert await _most_at_once(Limiter(16), 100) == 16
 
 
@@ -43,7 +43,7 @@ async def test_it_begins_at_its_ceiling():
 
 
 async def test_slower_halves_what_is_under_way():
-    """driver.md 4.3: multiplicative decrease on 429/529."""
+    """Multiplicative decrease on 429/529."""
     limiter = Limiter(16)
     async with limiter.slot() as began, limiter.slot(), limiter.slot(), limiter.slot():
         limiter.slow_down(began)
@@ -73,7 +73,7 @@ async def test_it_never_falls_below_one():
 
 
 async def test_success_adds_one_for_each_round_of_requests():
-    """driver.md 4.3: additive increase, up to the ceiling."""
+    """Additive increase, up to the ceiling."""
     limiter = Limiter(16)
     async with limiter.slot() as began, limiter.slot(), limiter.slot(), limiter.slot():
         limiter.slow_down(began)
@@ -86,7 +86,7 @@ async def test_success_adds_one_for_each_round_of_requests():
 
 
 async def test_a_retry_after_holds_for_those_that_wait_too():
-    """driver.md 4.3: Retry-After honoured, by every call to that provider."""
+    """Retry-After honoured, by every call to that provider."""
     limiter = Limiter(4)
     async with limiter.slot() as began:
         limiter.slow_down(began, retry_after=0.2)
@@ -141,7 +141,7 @@ def test_no_slot_is_ever_lost(steps):
 
 
 async def test_models_of_one_endpoint_share_a_limiter(make_model, provider_server, providers):
-    """driver.md 4.3: one limiter a provider, whatever the model."""
+    """One limiter a provider, whatever the model."""
     provider_server.always = lambda received: (
         providers.Status(429, headers={"retry-after": "0.3"})
         if len(provider_server.requests) == 1

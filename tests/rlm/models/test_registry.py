@@ -1,4 +1,4 @@
-"""Names of models. driver.md 7.1 and 7.3."""
+"""Names of models."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ KEYS = {"ANTHROPIC_API_KEY": "sk-ant-1", "OPENAI_API_KEY": "sk-oai-1"}
     ],
 )
 def test_every_form_of_name(name, provider, model, base_url):
-    """driver.md 7.1: the forms of a name."""
+    """The forms of a name."""
     parsed = parse_name(name)
     assert (parsed.provider, parsed.model, parsed.base_url) == (provider, model, base_url)
     assert parsed.text == name.strip()
@@ -80,7 +80,7 @@ def test_every_form_of_name(name, provider, model, base_url):
     ],
 )
 def test_a_bad_name_is_one_line_that_helps(name, said):
-    """driver.md 7.1: unknown names: one line that says what to set, and no password in it."""
+    """Unknown names: one line that says what to set, and no password in it."""
     with pytest.raises(ConfigurationError) as caught:
         resolve(name, KEYS)
     text = str(caught.value)
@@ -109,7 +109,7 @@ def test_no_name_makes_anything_but_a_configuration_error(name):
 )
 @pytest.mark.parametrize("env", [{}, {"ANTHROPIC_API_KEY": " ", "OPENAI_API_KEY": ""}])
 def test_a_missing_key_says_which_variable_to_set(name, variable, env):
-    """driver.md 7.1: missing keys: one line that says what to set."""
+    """Missing keys: one line that says what to set."""
     with pytest.raises(ConfigurationError, match=f"{name} needs a key: set {variable}"):
         resolve(name, env)
 
@@ -124,7 +124,7 @@ def test_a_missing_key_says_which_variable_to_set(name, variable, env):
     ],
 )
 def test_the_default_follows_the_keys(env, name):
-    """driver.md 7.1: `extractive` is the default when no key is set."""
+    """`extractive` is the default when no key is set."""
     assert default_model(env) == name
     if name != "extractive":
         assert resolve(None, env).name == name
@@ -171,7 +171,7 @@ def test_a_scripted_name_reads_its_file(tmp_path):
 
 
 def test_windows():
-    """driver.md 7.3: a shipped table, else 128,000 and 8,000, marked as not known."""
+    """A shipped table, else 128,000 and 8,000, marked as not known."""
     assert window_of("claude-haiku-4-5-20251001") == ModelWindow(200_000, 64_000)
     assert window_of("gpt-5-2025-08-07") == window_of("gpt-5") == ModelWindow(400_000, 128_000)
     assert window_of("claude-sonnet-5-5").context == 1_000_000
@@ -230,7 +230,7 @@ def test_all_names_are_real():
     ],
 )
 def test_prices(name, dollars):
-    """driver.md 4.7: US dollars, or None where the price is not known; cached input at its own rate."""
+    """US dollars, or None where the price is not known; cached input at its own rate."""
     found = price(name, TokenUsage(input_tokens=1_000_000, output_tokens=500_000, cached_tokens=100_000))
     assert found == (None if dollars is None else pytest.approx(dollars))
 

@@ -1,4 +1,4 @@
-"""Retries, against a real server that fails first and answers later. driver.md 7.4, libraries.md retry."""
+"""Retries, against a real server that fails first and answers later."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def model(make_model, provider_server, told):
 async def test_a_status_that_may_pass_is_tried_again(
     *, model, provider_server, providers, told, code, reason
 ):
-    """driver.md 7.4: 408, 409, 429 and 500 and above are retried, and the driver is told."""
+    """408, 409, 429 and 500 and above are retried, and the driver is told."""
     provider_server.play(providers.Status(code), providers.Status(code))
     assert (await model.generate(REQUEST)).text == "ok"
     assert len(provider_server.requests) == 3
@@ -55,7 +55,7 @@ async def test_a_status_that_may_pass_is_tried_again(
 
 @pytest.mark.parametrize("code", [400, 401, 403, 404, 413, 422])
 async def test_a_status_that_stays_is_not_tried_again(model, provider_server, providers, told, code):
-    """driver.md 7.4: never on 400/401/403/404/413."""
+    """Never on 400/401/403/404/413."""
     provider_server.play(providers.Status(code))
     with pytest.raises(ModelRejected):
         await model.generate(REQUEST)
@@ -63,7 +63,7 @@ async def test_a_status_that_stays_is_not_tried_again(model, provider_server, pr
 
 
 async def test_a_refusal_is_not_tried_again(model, provider_server, providers):
-    """driver.md 7.4: never on a refusal."""
+    """Never on a refusal."""
     provider_server.play(providers.Answer("no", finish="content_filter"))
     assert (await model.generate(REQUEST)).finish_reason == "refusal"
     assert len(provider_server.requests) == 1
@@ -78,7 +78,7 @@ async def test_an_empty_account_is_not_tried_again(model, provider_server, provi
 
 
 async def test_retry_after_in_seconds_is_waited_for(model, provider_server, providers, told):
-    """driver.md 4.3: Retry-After is honoured."""
+    """Retry-After is honoured."""
     provider_server.play(providers.Status(429, headers={"retry-after": "0.3"}))
     await model.generate(REQUEST)
     first, second = provider_server.requests
@@ -145,7 +145,7 @@ async def test_a_reply_cut_short_is_asked_for_again(model, provider_server, prov
 async def test_an_error_within_the_stream_is_tried_again(
     *, model, provider_server, providers, told, kind, reason
 ):
-    """driver.md 7.4: mid-stream overloads are retried, though their HTTP status is 200."""
+    """Mid-stream overloads are retried, though their HTTP status is 200."""
     provider_server.play(providers.StreamError(kind))
     assert (await model.generate(REQUEST)).text == "ok"
     assert [why for _, _, why in told] == [reason]
@@ -159,7 +159,7 @@ async def test_a_rejection_within_the_stream_is_not_tried_again(model, provider_
 
 
 async def test_silence_within_a_reply_is_a_timeout(make_model, provider_server, providers, told):
-    """driver.md 7.4: the request timeout is an option."""
+    """The request timeout is an option."""
     policy = RetryPolicy(base=0.001, cap=0.001)
     notice = {"retry": policy, "on_retry": lambda *notice: told.append(notice)}
     model = make_model(provider_server.url, idle_seconds=0.2, **notice)
@@ -217,7 +217,7 @@ def closed_port():
 
 
 async def test_nobody_listening_is_given_up_early(make_model, closed_port, told):
-    """driver.md 7.4: connection refused before any success: at most 3 attempts and 10 seconds."""
+    """Connection refused before any success: at most 3 attempts and 10 seconds."""
     url = f"http://127.0.0.1:{closed_port}"
     model = make_model(url, on_retry=lambda *notice: told.append(notice))
     with pytest.raises(ModelUnavailable) as caught:
@@ -228,7 +228,6 @@ async def test_nobody_listening_is_given_up_early(make_model, closed_port, told)
 
 
 async def test_default_waits_for_nobody_stay_under_ten_seconds():
-    """driver.md 7.4, with the waits that ship, on a clock of our own."""
     policy = RetryPolicy()
     waits = []
     refused = AttemptFailure(ModelUnavailable, "nothing listens", "start it", "unreachable")
@@ -260,7 +259,7 @@ async def test_a_server_that_goes_away_after_an_answer_is_waited_for(make_model,
 
 
 async def test_a_server_that_went_away_after_a_refusal_is_waited_for(make_model, providers, told):
-    """driver.md 7.4: whatever it answered, the address is right."""
+    """Whatever it answered, the address is right."""
     policy = RetryPolicy(attempts=5, base=0.001, cap=0.001)
     with providers.ProviderServer() as server:
         model = make_model(server.url, retry=policy, on_retry=lambda *notice: told.append(notice))
@@ -335,7 +334,7 @@ async def test_a_reply_is_passed_on_as_it_is():
 
 
 async def test_calls_that_go_well_are_let_out_faster_again():
-    """driver.md 4.3: the limiter is told of each."""
+    """The limiter is told of each."""
     limiter = Limiter(16)
     async with limiter.slot() as began:
         limiter.slow_down(began)

@@ -1,4 +1,4 @@
-"""ScriptedModel: replies written beforehand. driver.md 7.1."""
+"""ScriptedModel: replies written beforehand."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def ask(content: str = "hello") -> Request:
 
 
 def test_no_sdk_is_imported_before_the_first_call():
-    """libraries.md: importing an SDK costs seconds and memory."""
+    """Importing an SDK costs seconds and memory."""
     code = (
         "import sys; from rlm.models import resolve, price, window_of\n"
         "env = {'ANTHROPIC_API_KEY': 'k', 'OPENAI_API_KEY': 'k'}\n"
@@ -33,7 +33,7 @@ def test_no_sdk_is_imported_before_the_first_call():
 
 
 async def test_an_sdk_is_imported_beside_the_event_loop(make_model, provider_server, monkeypatch):
-    """libraries.md: it takes seconds, in which children of other models and the kernel are served."""
+    """It takes seconds, in which children of other models and the kernel are served."""
     threads = []
 
     def importing(name):
@@ -59,7 +59,7 @@ async def test_fifty_calls_share_one_client(make_model, provider_server):
 
 
 async def test_as_many_calls_as_are_allowed_are_under_way_at_once(make_model, provider_server, providers):
-    """driver.md 4.3: nothing beneath the limiter holds them back."""
+    """Nothing beneath the limiter holds them back."""
     provider_server.always = providers.Silence()
     model = make_model(provider_server.url, concurrency=150)
     calls = [asyncio.create_task(model.generate(ask())) for _ in range(150)]
@@ -140,7 +140,7 @@ async def test_an_answer_that_is_not_ended_is_had_all_the_same(make_model, provi
 
 
 async def test_cancelling_a_call_closes_its_connection(make_model, provider_server, providers):
-    """driver.md 2.8: nothing is orphaned."""
+    """Nothing is orphaned."""
     provider_server.play(providers.Silence())
     call = asyncio.create_task(make_model(provider_server.url).generate(ask()))
     while not provider_server.requests:

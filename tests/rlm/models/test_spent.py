@@ -1,4 +1,4 @@
-"""What attempts that failed have cost. driver.md 4.2, 7.4."""
+"""What attempts that failed have cost."""
 
 from __future__ import annotations
 

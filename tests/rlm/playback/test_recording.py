@@ -64,7 +64,7 @@ def recorded(*facts: dict, at: list[float] | None = None) -> Recording:
 
 
 def test_rounds_have_their_cells() -> None:
-    """driver.md 6.2: root replies and cells come back as they were."""
+    """Root replies and cells come back as they were."""
     recording = recorded(mark("run_started"), root(1), cell(1), root(2, final=True))
     assert [(past.number, past.prompt, past.reply.text, past.final) for past in recording.rounds] == [
         (1, "prompt 1", "reply 1", False),
@@ -74,20 +74,20 @@ def test_rounds_have_their_cells() -> None:
 
 
 def test_what_was_spent_is_summed_by_model() -> None:
-    """driver.md 6.2: the budget goes on from it; an answer of another run cost nothing."""
+    """The budget goes on from it; an answer of another run cost nothing."""
     spent = recorded(root(1), child("a"), child("b", cached=True), child("c", cost=None)).spent
     assert (spent.calls, spent.tokens, spent.cost_known) == (2, 11 + 5 + 5, False)
     assert [(one.model, one.calls, one.cost_usd) for one in spent.usage] == [("m", 1, 0.25), ("c", 2, None)]
 
 
 def test_time_in_which_nobody_ran_it_does_not_count() -> None:
-    """driver.md 6.2: a run that is resumed after a night has its seconds left."""
+    """A run that is resumed after a night has its seconds left."""
     facts = (mark("run_started"), root(1), mark("resumed"), cell(1), mark("resumed"))
     assert recorded(*facts, at=[0.0, 4.0, 90_000.0, 90_003.0, 200_000.0]).spent.seconds == 7.0
 
 
 def test_what_an_unfinished_cell_was_told_is_told_anew() -> None:
-    """driver.md 6.2: helpers and failures count where the cell came to its end."""
+    """Helpers and failures count where the cell came to its end."""
     ended = (root(1), helper(1, 0, 1), failure(1, "k"), cell(1))
     begun = (root(2), helper(2, 0, 2), failure(2, "k"))
     before = recorded(*ended, *begun)
@@ -100,7 +100,7 @@ def test_what_an_unfinished_cell_was_told_is_told_anew() -> None:
 
 
 def test_the_events_of_a_run_are_parted_by_its_sub_rlms() -> None:
-    """driver.md 6.2: the journal is read once, however many sub-RLMs there are."""
+    """The journal is read once, however many sub-RLMs there are."""
     whole = recorded(
         mark("run_started"),
         root(1),
@@ -120,7 +120,7 @@ def test_the_events_of_a_run_are_parted_by_its_sub_rlms() -> None:
 
 
 def test_what_ended_above_ended_what_is_below() -> None:
-    """driver.md 2.7: the kernel above died, or the whole run was left: cells below did not come to an end."""
+    """The kernel above died, or the whole run was left: cells below did not come to an end."""
     begun = [
         {**fact, "within": "a.1"} for fact in (root(1), helper(1, 0, 1), cell(1), root(2), helper(2, 0, 2))
     ]
@@ -132,7 +132,7 @@ def test_what_ended_above_ended_what_is_below() -> None:
 
 
 def test_what_followed_a_cell_that_went_another_way_is_void() -> None:
-    """driver.md 6.2: live from there; but a reply that was paid for stays one."""
+    """Live from there; but a reply that was paid for stays one."""
     recording = recorded(root(1), cell(1), child("a"), root(2), cell(2), root(3), mark("diverged", round=2))
     assert [(past.number, past.cell) for past in recording.rounds] == [(1, CELL), (2, None)]
     assert set(recording.replies) == {"a"}
@@ -141,7 +141,7 @@ def test_what_followed_a_cell_that_went_another_way_is_void() -> None:
 
 @given(st.lists(st.sampled_from("abc"), max_size=30), st.lists(st.sampled_from("abcd"), max_size=40))
 def test_a_reply_is_given_as_often_as_it_was_paid_for(paid: list[str], asked: list[str]) -> None:
-    """driver.md 6.2: never more, and never less when it is asked for."""
+    """Never more, and never less when it is asked for."""
     playback = ReplayCursor(recorded(*map(child, paid)))
     assert playback.unserved == len(paid)
     given_ = [key for key in asked if playback.reply(key) is not None]
@@ -165,7 +165,7 @@ FACTS = st.one_of(
 
 @given(st.lists(FACTS, max_size=40))
 def test_nothing_that_was_paid_is_forgotten(facts: list[dict]) -> None:
-    """driver.md 6.2: wherever the run was left, and however often; rounds are in order, each once."""
+    """Wherever the run was left, and however often; rounds are in order, each once."""
     recording = recorded(mark("run_started"), *facts)
     replies = [fact for fact in facts if "reply" in fact]
     assert recording.spent.tokens == sum(
@@ -177,7 +177,7 @@ def test_nothing_that_was_paid_is_forgotten(facts: list[dict]) -> None:
 
 
 def test_a_miss_in_a_cell_whose_end_is_known_is_another_way() -> None:
-    """driver.md 6.2: a replay that diverges is noticed; a new cell may ask what it likes."""
+    """A replay that diverges is noticed; a new cell may ask what it likes."""
     playback = ReplayCursor(recorded(root(1), child("a"), cell(1)))
     playback.begin(1, CELL)
     assert playback.repeating
@@ -193,7 +193,7 @@ def test_a_miss_in_a_cell_whose_end_is_known_is_another_way() -> None:
 
 @pytest.mark.parametrize(("status", "type_"), [("timeout", "cancelled"), ("ok", None)])
 def test_what_an_interrupted_cell_still_waited_for_stays_unanswered(status: str, type_: str | None) -> None:
-    """driver.md 6.2: nothing is paid for what the cell never got."""
+    """Nothing is paid for what the cell never got."""
     playback = ReplayCursor(recorded(root(1), cell(1)))
     playback.begin(1, CellResult(status))  # type: ignore[arg-type]
     failed = playback.failure("never answered")

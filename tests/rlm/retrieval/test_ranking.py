@@ -25,7 +25,7 @@ TEXT = (
 
 
 async def test_a_pack_is_a_slice_and_evidence(run, block) -> None:
-    """driver.md 3.8, 3.13, 3.16: packs by BM25 with span, score, heading path, document, text."""
+    """Packs by BM25 with span, score, heading path, document, text."""
     code = (
         "packs = rank('fishing cats', k=2)\n"
         "answer = sub_query('read', packs[0])\n"
@@ -45,14 +45,14 @@ async def test_a_pack_is_a_slice_and_evidence(run, block) -> None:
 
 
 async def test_what_was_ranked_counts_as_scanned_not_as_read(run, block) -> None:
-    """driver.md 5.2: looked through by machine."""
+    """Looked through by machine."""
     result = await run(ScriptedModel.of(root=[block("packs = rank('heron'); finalize(1)")]), TEXT)
     assert result.coverage.scanned_chars == result.coverage.input_chars
     assert result.coverage.read_chars == 0
 
 
 async def test_an_index_is_kept_for_later_runs_unless_the_cache_is_off(run, block, monkeypatch) -> None:
-    """driver.md 3.8: built once per content, in the user's cache folder."""
+    """Built once per content, in the user's cache folder."""
     monkeypatch.setattr(retriever, "_IN_MEMORY", 0)
     root, folder = [block("packs = rank('heron'); finalize(1)")], default_index_cache(os.environ)
     off = Settings(strategy="rlm", document_cache=False)
@@ -76,7 +76,6 @@ async def test_an_index_is_kept_for_later_runs_unless_the_cache_is_off(run, bloc
     ],
 )
 async def test_a_bad_call_says_what_to_do(run, block, call, said) -> None:
-    """driver.md 3.8"""
     code = (
         f"try:\n    {call}\nexcept Exception as error:\n    peek(0, 1)\n"
         "    finalize(f'{type(error).__name__}: {error}')"

@@ -67,7 +67,7 @@ def long_text(paragraphs: int, seed: int = 1) -> str:
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_packs_say_where_they_stand(body, engine) -> None:
-    """prompts.md 3.9: pack_id, doc_id, score, order, span, heading path, text, hits."""
+    """Pack_id, doc_id, score, order, span, heading path, text, hits."""
     text = long_text(30) + "\n\n# Rules\n\n## Notice\n\nThe quarrelsome zebras were running away.\n"
     with body("Nothing here.\n", text) as context, Retriever(context, engine=engine) as retriever:
         (pack,) = retriever.retrieve("does a zebra run?")
@@ -83,7 +83,7 @@ def test_packs_say_where_they_stand(body, engine) -> None:
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("rank", ["bm25", "tfidf"])
 def test_five_packs_best_first_and_none_twice(body, engine, rank) -> None:
-    """prompts.md 3.9: limit 5; score descending, then by place; dedupe by pack_id; deterministic."""
+    """Limit 5; score descending, then by place; dedupe by pack_id; deterministic."""
     with body(long_text(200), long_text(200)) as context, Retriever(context, engine=engine) as retriever:
         packs = retriever.retrieve("winter bridge", rank=rank)
         assert len(packs) == 5
@@ -111,7 +111,7 @@ def test_both_engines_find_the_same_passages(body) -> None:
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_neighbours_are_added_on_both_sides_and_swallow_hits_beside(body, engine) -> None:
-    """prompts.md 3.9: per_hit_neighbors 1, expand neighbors."""
+    """Per_hit_neighbors 1, expand neighbors."""
     with body(long_text(40)) as context, Retriever(context, engine=engine) as retriever:
         (alone,) = retriever.retrieve("p20q")
         (wider,) = retriever.retrieve("p20q", expand="neighbors")
@@ -135,7 +135,7 @@ def test_neighbours_stay_in_their_document(body) -> None:
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_section_is_what_stands_under_the_heading(body, engine) -> None:
-    """prompts.md 3.9: expand section; a heading path."""
+    """Expand section; a heading path."""
     one, two, three = (long_text(4, seed) for seed in range(3))
     text = f"# One\n\n{one}\n\n# Two\n\nfoo zebra\n\n{two}\n\n# Three\n\n{three}\n"
     with body(text) as context, Retriever(context, engine=engine) as retriever:
@@ -242,7 +242,7 @@ def test_runs_without_spaces_become_pairs(text, wanted) -> None:
 @settings(max_examples=60)
 @given(st.lists(st.text(alphabet=st.sampled_from("ab .\n#。é合\U0001f600"), max_size=4_000), max_size=4))
 def test_passages_tile_the_body_and_are_bounded(tmp_path_factory, texts) -> None:
-    """prompts.md 3.9: never across documents."""
+    """Never across documents."""
     with body_of(tmp_path_factory.mktemp("tile") / "context", *texts) as context:
         at = 0
         starts = {document.start for document in context.documents if document.start < document.end}
@@ -292,7 +292,7 @@ def test_options_out_of_range_are_named(body, options, said) -> None:
 
 
 def test_it_is_usable_alone(tmp_path, monkeypatch) -> None:
-    """prompts.md 3.9: Python; files, folders and texts."""
+    """Python; files, folders and texts."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "a.md").write_text(FRUIT)
     with Retriever.over([tmp_path / "a.md", "Straw is yellow."]) as retriever:

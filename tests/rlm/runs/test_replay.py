@@ -56,7 +56,7 @@ def eventful(block) -> ScriptedModel:
 
 
 async def test_a_run_is_gone_through_again_byte_by_byte(run, eventful) -> None:
-    """driver.md 6.3: the whole run again, offline, from the journal alone, byte-equal answer."""
+    """The whole run again, offline, from the journal alone, byte-equal answer."""
     result = await run(eventful, BODY)
     assert result.answer["failed"]
     before = await everything(run.store)
@@ -78,7 +78,7 @@ async def everything(store: Path) -> list[object]:
 
 
 async def test_a_resumed_run_can_be_replayed(run, block) -> None:
-    """driver.md 6.3: whatever it took to get there."""
+    """Whatever it took to get there."""
     failed = await run(ScriptedModel.of(root=[block("a = sub_query('q', (0, 3))"), ModelUnavailable("down")],
                                         child="yes"))  # fmt: skip
     settings = Settings(sandbox=run.level, store=run.store)
@@ -97,7 +97,7 @@ async def test_a_resumed_run_can_be_replayed(run, block) -> None:
     ],
 )
 async def test_a_run_without_an_answer_has_none_again(run, replies, limits, stop) -> None:
-    """driver.md 6.3: and for the same reason."""
+    """And for the same reason."""
     result = await run(ScriptedModel.of(root=replies), limits=limits)
     again = await replayed(run, result)
     assert again.equal
@@ -105,7 +105,6 @@ async def test_a_run_without_an_answer_has_none_again(run, replies, limits, stop
 
 
 async def test_a_forced_answer_is_forced_again(run, block) -> None:
-    """driver.md 6.3, 2.4."""
     model = ScriptedModel.of(root=[block("x = 1"), block("peek(0, 1)\nfinalize(x)")])
     again = await replayed(run, await run(model, limits=Limits(rounds=2)))
     assert again.equal
@@ -113,7 +112,6 @@ async def test_a_forced_answer_is_forced_again(run, block) -> None:
 
 
 async def test_a_direct_answer_is_replayed(run) -> None:
-    """driver.md 6.3, 2.5."""
     direct = 'Two.\n\nEvidence:\n"one two three"'
     result = await run(ScriptedModel.of(direct=[direct]), settings=Settings(strategy="direct"))
     again = await replayed(run, result)
@@ -122,7 +120,7 @@ async def test_a_direct_answer_is_replayed(run) -> None:
 
 
 async def test_a_journal_that_was_changed_gives_another_answer(run, block) -> None:
-    """driver.md 6.3: a replay compares; it does not repeat what is written at the end."""
+    """A replay compares; it does not repeat what is written at the end."""
     model = ScriptedModel.of(root=[block("finalize(str(sub_query('q', (0, 3))))")], child="yes")
     result = await run(model)
     with closing(sqlite3.connect(run.store)) as database, database:
@@ -134,14 +132,14 @@ async def test_a_journal_that_was_changed_gives_another_answer(run, block) -> No
 
 
 async def test_a_run_that_has_not_ended_is_not_replayed(run, block) -> None:
-    """driver.md 6.3: one line that says what to do."""
+    """One line that says what to do."""
     result = await run(ScriptedModel.of(root=ModelUnavailable("down")))
     with pytest.raises(UsageError, match="rlm resume"):
         await replayed(run, result)
 
 
 async def test_a_run_serves_as_a_model(run, eventful) -> None:
-    """driver.md 7.1: replay:RUN gives the replies of a run to another one."""
+    """Replay:RUN gives the replies of a run to another one."""
     result = await run(eventful, BODY)
     again = await run(f"replay:{result.run_id[:-2]}", BODY)
     assert again.run_id != result.run_id
@@ -152,7 +150,7 @@ async def test_a_run_serves_as_a_model(run, eventful) -> None:
 
 
 async def test_a_run_with_sub_rlms_serves_as_a_model(run, block) -> None:
-    """driver.md 7.1: each root of the tree has its own rounds; those that were asked the same have theirs by
+    """Each root of the tree has its own rounds; those that were asked the same have theirs by
     what they were told."""
     codes = {
         "top": "peek(0, 1)\na = sub_rlm_batch(['inner'] * 3, [(0, 9), (9, 30), (30, 40)])\n"
@@ -182,7 +180,7 @@ async def test_a_run_with_sub_rlms_serves_as_a_model(run, block) -> None:
 
 
 async def test_a_replaying_model_refuses_what_it_does_not_know(run, block) -> None:
-    """driver.md 7.1: another input has other calls: said in one line, never a guess."""
+    """Another input has other calls: said in one line, never a guess."""
     result = await run(ScriptedModel.of(root=[block("finalize(str(sub_query('q', (0, 3))))")], child="yes"))
     other = await run(f"replay:{result.run_id}", "another text")
     assert (other.answer, other.stop_reason) == (None, "model")
@@ -192,7 +190,7 @@ async def test_a_replaying_model_refuses_what_it_does_not_know(run, block) -> No
 
 
 async def test_an_older_journal_is_not_guessed_at(run, block, tmp_path: Path) -> None:
-    """driver.md 6.2: a run that lacks what it takes says so."""
+    """A run that lacks what it takes says so."""
     async with Journal.open(run.store) as journal, journal.run("old", "q", {"model": "extractive"}) as log:
         await log.append("finished", {"stop_reason": "finalized"})
     with pytest.raises(JournalError, match="older rlm"):

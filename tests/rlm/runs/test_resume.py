@@ -69,7 +69,7 @@ def leaver(run) -> Leaver:
 
 
 async def test_an_interrupted_run_goes_on_where_it_was(leaver, block) -> None:
-    """driver.md 6.2: history, variables and children from the journal; only what is missing is asked."""
+    """History, variables and children from the journal; only what is missing is asked."""
     first = ScriptedModel.of(
         root=[block("a = str(sub_query('q', (0, 3)))\nprint(a)"), block("b = a + '!'"), leaver.stop],
         child=["yes"],
@@ -85,7 +85,7 @@ async def test_an_interrupted_run_goes_on_where_it_was(leaver, block) -> None:
 
 
 async def test_what_was_spent_counts_on(leaver, block) -> None:
-    """driver.md 6.2, 4.7: tokens, calls, rounds and seconds go on from what the journal says."""
+    """Tokens, calls, rounds and seconds go on from what the journal says."""
     usage = TokenUsage(1_000, 100)
     first = ScriptedModel.of(
         root=[Reply(block("sub_query('q', (0, 3))\nimport time; time.sleep(0.6)"), usage=usage), leaver.stop],
@@ -104,7 +104,7 @@ async def test_what_was_spent_counts_on(leaver, block) -> None:
 
 
 async def test_what_failed_calls_cost_counts_on(leaver, block) -> None:
-    """driver.md 6.2, 4.2: a provider charges for what it did before it broke off; so does the ledger of a run
+    """A provider charges for what it did before it broke off; so does the ledger of a run
     that is gone on with."""
     usage = TokenUsage(700, 30)
     first = ScriptedModel.of(
@@ -121,7 +121,7 @@ async def test_what_failed_calls_cost_counts_on(leaver, block) -> None:
 
 
 async def test_a_batch_that_was_half_answered_still_fits_its_limit(leaver, block) -> None:
-    """driver.md 6.2, 3.10: the answers that were paid for are not counted twice against the calls left."""
+    """The answers that were paid for are not counted twice against the calls left."""
 
     def child(request):
         return leaver.stop(request) if request.task == "q2" else f"to {request.task}"
@@ -138,7 +138,7 @@ async def test_a_batch_that_was_half_answered_still_fits_its_limit(leaver, block
 
 
 async def test_a_failure_in_an_unfinished_block_is_asked_again(leaver, block) -> None:
-    """driver.md 6.2: a block that had not ended is run anew: what failed in it may answer now."""
+    """A block that had not ended is run anew: what failed in it may answer now."""
 
     def child(request):
         if request.task == "b":
@@ -154,7 +154,7 @@ async def test_a_failure_in_an_unfinished_block_is_asked_again(leaver, block) ->
 
 
 async def test_a_block_that_goes_another_way_is_noted_and_all_is_new_from_there(leaver, block) -> None:
-    """driver.md 6.2: a child asked something else: noted, live from there; what was paid stays usable."""
+    """A child asked something else: noted, live from there; what was paid stays usable."""
     code = "import time\nwhen = str(time.time_ns())\nsaid = str(sub_query('at ' + when, (0, 3)))\nprint(said)"
     first = ScriptedModel.of(
         root=[block("kept = str(sub_query('kept', (0, 3)))"), block(code), block("x = 1"), leaver.stop],
@@ -178,7 +178,7 @@ async def test_a_block_that_goes_another_way_is_noted_and_all_is_new_from_there(
 
 
 async def test_a_run_that_went_another_way_can_be_left_again(leaver, block) -> None:
-    """driver.md 6.2: what came before the other way is not mistaken for what came after it."""
+    """What came before the other way is not mistaken for what came after it."""
     code = block("import time\nsaid = str(sub_query(str(time.time_ns()), (0, 3)))")
     run_id = await leaver.leave(ScriptedModel.of(root=[code, block("x = 'old'"), leaver.stop], child="yes"))
     second = ScriptedModel.of(root=[block("x = 'new'"), leaver.stop], child="yes")
@@ -191,7 +191,7 @@ async def test_a_run_that_went_another_way_can_be_left_again(leaver, block) -> N
 
 
 async def test_a_finished_run_gives_its_result(leaver, block) -> None:
-    """driver.md 6.2: resuming a finished run gives its result, and asks nobody."""
+    """Resuming a finished run gives its result, and asks nobody."""
     done = await leaver.run(ScriptedModel.of(root=[block("peek(0, 1)\nfinalize({'a': [1]})")]))
     silent = ScriptedModel.of()
     assert await leaver.resume(silent, done.run_id) == done
@@ -199,7 +199,7 @@ async def test_a_finished_run_gives_its_result(leaver, block) -> None:
 
 
 async def test_a_run_that_its_provider_failed_can_be_gone_on_with(leaver, block) -> None:
-    """driver.md 6.2: an outage costs nothing that was paid."""
+    """An outage costs nothing that was paid."""
     failed = await leaver.run(ScriptedModel.of(root=[block("x = 7"), ModelUnavailable("down")]))
     assert failed.stop_reason == "model"
     result = await leaver.resume(ScriptedModel.of(root=[block("peek(0, 1)\nfinalize(x)")]), failed.run_id)
@@ -207,7 +207,7 @@ async def test_a_run_that_its_provider_failed_can_be_gone_on_with(leaver, block)
 
 
 async def test_the_last_round_is_not_had_twice(leaver, block) -> None:
-    """driver.md 2.4, 6.2: a run that is left in its last round ends with it."""
+    """A run that is left in its last round ends with it."""
 
     def child(request):
         return leaver.stop(request)
@@ -221,7 +221,7 @@ async def test_the_last_round_is_not_had_twice(leaver, block) -> None:
 
 
 async def test_a_direct_answer_is_not_paid_again(leaver, block) -> None:
-    """driver.md 2.5, 6.2: the direct call before the rounds is taken from the journal, too."""
+    """The direct call before the rounds is taken from the journal, too."""
     first = ScriptedModel.of(direct=["I can't say."], root=[leaver.stop])
     run_id = await leaver.leave(first, settings=Settings(strategy="auto"))
     second = ScriptedModel.of(root=[block("peek(0, 1)\nfinalize(1)")])
@@ -245,7 +245,7 @@ def as_file(folder: Path) -> object:
 
 @pytest.mark.parametrize("source", [as_text, as_stream, as_file])
 async def test_the_input_is_kept_with_the_run(leaver, block, tmp_path, source: Callable) -> None:
-    """driver.md 6.2: strings and standard input are gone with their process, files may be."""
+    """Strings and standard input are gone with their process, files may be."""
     run_id = await leaver.leave(ScriptedModel.of(root=[leaver.stop]), source(tmp_path))
     (tmp_path / "a.txt").unlink(missing_ok=True)
     result = await leaver.resume(ScriptedModel.of(root=[block("finalize(peek(0, 3))")]), run_id)
@@ -255,7 +255,7 @@ async def test_the_input_is_kept_with_the_run(leaver, block, tmp_path, source: C
 async def test_an_input_that_was_not_kept_is_read_again_and_checked(
     leaver, block, tmp_path, monkeypatch
 ) -> None:
-    """driver.md 6.2: the context must be the same: its sha256 is compared; changed or missing is said."""
+    """The context must be the same: its sha256 is compared; changed or missing is said."""
     monkeypatch.setattr("rlm.runs.stored_run.KEPT_FROM_PATHS", 3)
     monkeypatch.setattr("rlm.runs.stored_run.KEPT_FROM_ELSEWHERE", 3)
     folder = tmp_path / "texts"
@@ -279,7 +279,7 @@ async def test_an_input_that_was_not_kept_is_read_again_and_checked(
 
 
 async def test_events_that_another_rlm_wrote_are_refused(leaver, block) -> None:
-    """driver.md 6.2: with one line, before anything is asked."""
+    """With one line, before anything is asked."""
     run_id = await leaver.leave(ScriptedModel.of(root=[block("x = 1"), leaver.stop]))
     with closing(sqlite3.connect(leaver.run.store)) as database, database:
         database.execute(
@@ -293,7 +293,7 @@ async def test_events_that_another_rlm_wrote_are_refused(leaver, block) -> None:
 
 
 async def test_another_model_is_refused(leaver) -> None:
-    """driver.md 6.2: answers of one model are not gone on with by another by mistake."""
+    """Answers of one model are not gone on with by another by mistake."""
     run_id = await leaver.leave(ScriptedModel.of(root=[leaver.stop]))
     with pytest.raises(UsageError, match="begun with model scripted:memory, not extractive"):
         await leaver.resume("extractive", run_id)
@@ -302,7 +302,7 @@ async def test_another_model_is_refused(leaver) -> None:
 
 
 async def test_what_was_said_of_the_input_is_said_again(leaver, block) -> None:
-    """driver.md 6.2: an input that is kept is not decoded again, its warnings stay."""
+    """An input that is kept is not decoded again, its warnings stay."""
     odd = StreamSource("stdin", io.BytesIO("caf\xe9 au lait, déjà vu, garçon\n".encode("latin-1") * 5))
     run_id = await leaver.leave(ScriptedModel.of(root=[leaver.stop]), odd)
     result = await leaver.resume(ScriptedModel.of(root=[block("peek(0, 3)\nfinalize(1)")]), run_id)
@@ -310,7 +310,7 @@ async def test_what_was_said_of_the_input_is_said_again(leaver, block) -> None:
 
 
 async def test_a_run_in_postgresql_goes_on(leaver, block, postgres_url: str) -> None:
-    """driver.md 6.1, 6.2: the other database, the same code."""
+    """The other database, the same code."""
     leaver.run.store = postgres_url
     first = ScriptedModel.of(root=[block("a = str(sub_query('q', (0, 3)))"), leaver.stop], child=["yes"])
     run_id = await leaver.leave(first)
@@ -335,7 +335,7 @@ TREE = {
 
 
 async def test_a_sub_rlm_goes_on_where_it_was(leaver, block) -> None:
-    """driver.md 6.2: in the whole tree no call whose reply was journalled is paid again."""
+    """In the whole tree no call whose reply was journalled is paid again."""
 
     def child(request):
         return leaver.stop(request) if request.task == "q2" else "one;"
@@ -357,7 +357,7 @@ async def test_a_sub_rlm_goes_on_where_it_was(leaver, block) -> None:
 
 
 async def test_a_finished_tree_is_replayed_offline(leaver, block) -> None:
-    """driver.md 6.3: byte-equal, from the journal alone."""
+    """Byte-equal, from the journal alone."""
     from rlm.replay import replay
 
     model = ScriptedModel.of(root=_concurrency(block, **TREE), child=lambda request: f"to {request.task};")
@@ -368,7 +368,7 @@ async def test_a_finished_tree_is_replayed_offline(leaver, block) -> None:
 
 
 async def test_a_kernel_death_above_does_not_pay_a_sub_rlm_again(run, block) -> None:
-    """driver.md 2.7: cells replayed, the tree served from the journal."""
+    """Cells replayed, the tree served from the journal."""
     codes = {
         **TREE,
         "How many?": [
@@ -393,7 +393,7 @@ async def test_a_kernel_death_above_does_not_pay_a_sub_rlm_again(run, block) -> 
 
 
 async def test_a_sub_rlm_that_failed_fails_again_in_the_repeated_cell(leaver, block) -> None:
-    """driver.md 6.2: what the root was told of stays so; nothing is asked for it."""
+    """What the root was told of stays so; nothing is asked for it."""
     codes = {
         "How many?": ["a = sub_rlm_batch(['inner'], [(4, 13)])", "finalize([a.failed, a[0].error])"],
         "inner": ["x = str(sub_query('q1', (0, 3)))"],
@@ -415,7 +415,7 @@ async def test_a_sub_rlm_that_failed_fails_again_in_the_repeated_cell(leaver, bl
 
 
 async def test_a_sub_rlm_counts_once_though_it_is_begun_twice(leaver, block) -> None:
-    """driver.md 4.7: also when the run was left before its root had replied."""
+    """Also when the run was left before its root had replied."""
     codes = {"How many?": ["finalize(str(sub_rlm('inner', (4, 13))))"], "inner": ["finalize(peek(0, 3))"]}
     concurrency = _concurrency(block, **codes)
     first = ScriptedModel.of(

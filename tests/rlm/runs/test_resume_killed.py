@@ -115,7 +115,7 @@ def check_undisturbed(drivers: Drivers, undisturbed: list[Any]) -> Any:
 
 @pytest.mark.parametrize("share", range(20))
 def test_a_killed_run_is_resumed_from_any_event(drivers, provider_server, undisturbed, share) -> None:
-    """driver.md 6.2: 20 moments, from the first event to the last: the answer of the undisturbed run, and no
+    """20 moments, from the first event to the last: the answer of the undisturbed run, and no
     call whose reply was journalled is paid again."""
     answer, length, all_replies = check_undisturbed(drivers, undisturbed)
     chance = random.Random(share)
@@ -151,7 +151,7 @@ def named(reply: str) -> str:
 
 @pytest.mark.parametrize("share", range(3))
 def test_a_killed_tree_is_resumed_from_any_event(drivers, provider_server, undisturbed_tree, share) -> None:
-    """driver.md 6.2: also where sub-RLMs run beside each other, two levels down, and one of them fails."""
+    """Also where sub-RLMs run beside each other, two levels down, and one of them fails."""
     provider_server.always = reply_in_a_tree
     drivers.order["depth"] = 2
     if not undisturbed_tree:
@@ -179,7 +179,7 @@ def test_a_killed_tree_is_resumed_from_any_event(drivers, provider_server, undis
 
 
 def test_a_run_that_is_killed_again_and_again_still_ends(drivers, undisturbed) -> None:
-    """driver.md 6.2: also while it is being resumed."""
+    """Also while it is being resumed."""
     answer, length, _ = check_undisturbed(drivers, undisturbed)
     drivers.kill_at(4)
     for at in (length // 3, length // 2, length * 3 // 4):

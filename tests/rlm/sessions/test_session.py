@@ -60,7 +60,7 @@ def told(model: ScriptedModel, task: str) -> str:
 
 
 async def test_variables_persist_from_question_to_question(asker) -> None:
-    """driver.md 3.19: one kernel, many questions; imports, functions and variables stay."""
+    """One kernel, many questions; imports, functions and variables stay."""
     model = asker.model(
         one="import math\nhits = search('Line 7')\ndef half(n):\n    return n / 2\nfinalize(len(hits))",
         two=["x = half(hits.total)", "finalize([x, math.floor(x), hits[0].line_text])"],
@@ -95,7 +95,6 @@ async def test_the_root_is_told_of_the_questions_before(asker) -> None:
 
 
 async def test_each_question_is_a_run_linked_to_the_session_with_limits_of_its_own(asker) -> None:
-    """driver.md 6.1, 4.7."""
     model = asker.model(
         one="for n in range(3):\n    sub_query(f'q{n}', (0, 9))\nfinalize(1)",
         two="for n in range(3, 6):\n    sub_query(f'q{n}', (0, 9))\nfinalize(2)",
@@ -113,7 +112,7 @@ async def test_each_question_is_a_run_linked_to_the_session_with_limits_of_its_o
 
 
 async def test_the_context_grows_and_old_offsets_stay(asker, tmp_path: Path) -> None:
-    """3.19: append adds documents; what earlier questions hold still points at the same text; their
+    """Append adds documents; what earlier questions hold still points at the same text; their
     blocks are not paid again."""
     more = tmp_path / "more.txt"
     more.write_text("Line 999 is last.\n")
@@ -163,7 +162,7 @@ async def feed(pipe: Path, data: bytes) -> None:
 async def test_what_was_appended_is_there_though_the_question_that_read_it_was_cancelled(
     asker, tmp_path: Path
 ) -> None:
-    """3.19: Ctrl-C while a slow pipe is read, then the next question."""
+    """Ctrl-C while a slow pipe is read, then the next question."""
     slow = tmp_path / "slow"
     os.mkfifo(slow)
     model = asker.model(one="peek(0, 1)\nfinalize([d.name for d in documents()])")
@@ -182,7 +181,7 @@ async def test_what_was_appended_is_there_though_the_question_that_read_it_was_c
 
 
 async def test_a_kernel_that_dies_gets_back_the_variables_of_every_question(asker) -> None:
-    """driver.md 2.7: earlier questions' cells are run again, too; no money."""
+    """Earlier questions' cells are run again, too; no money."""
     model = asker.model(
         one="import random\nx = random.random()\na = str(sub_query('q', (0, 9)))\nfinalize(x)",
         two=["y = random.random()", "import os; os._exit(1)", "finalize([x, a, y])"],
@@ -199,7 +198,7 @@ async def test_a_kernel_that_dies_gets_back_the_variables_of_every_question(aske
 
 
 async def test_a_cancelled_question_leaves_nothing_in_the_kernel(asker) -> None:
-    """driver.md 2.8: the next one finds the kernel as the one before had left it."""
+    """The next one finds the kernel as the one before had left it."""
     reached = asyncio.Event()
 
     async def stop(_request: Request) -> str:
@@ -224,7 +223,7 @@ async def test_a_cancelled_question_leaves_nothing_in_the_kernel(asker) -> None:
 
 
 async def test_what_a_question_left_under_way_ends_with_it(asker) -> None:
-    """2.8: a thread of an earlier cell can't ask children for the next question."""
+    """A thread of an earlier cell can't ask children for the next question."""
     model = asker.model(
         one="""
 import threading
@@ -262,7 +261,7 @@ finalize(1)""",
 
 
 async def test_a_question_goes_on_from_a_run(asker) -> None:
-    """surface.md `ask --continue`: the same context, the kernel's variables; nothing is paid again."""
+    """the same context, the kernel's variables; nothing is paid again."""
     model = asker.model(
         one="a = str(sub_query('q', (0, 9)))\nfinalize(a)",
         two="b = a + '!'\nfinalize([b, context_meta().chars])",
@@ -282,7 +281,7 @@ async def test_a_question_goes_on_from_a_run(asker) -> None:
 
 
 async def test_a_question_of_a_session_is_resumed_and_replayed(asker) -> None:
-    """driver.md 6.2, 6.3: its kernel is that of the questions before."""
+    """Its kernel is that of the questions before."""
     reached = asyncio.Event()
 
     async def stop(_request: Request) -> str:
@@ -323,7 +322,6 @@ async def test_a_question_of_a_session_is_resumed_and_replayed(asker) -> None:
 
 
 async def test_tools_are_there_for_every_question_and_run_once(asker) -> None:
-    """driver.md 3.18."""
     calls = []
 
     def note(text: str) -> int:
@@ -345,7 +343,7 @@ async def test_tools_are_there_for_every_question_and_run_once(asker) -> None:
 
 
 async def test_short_contexts_are_answered_directly_with_the_questions_before(asker) -> None:
-    """driver.md 2.5: strategy auto; the direct prompt holds them, too."""
+    """Strategy auto; the direct prompt holds them, too."""
     answers = iter(['Bern.\nEvidence:\n"It is Bern."', '1848.\nEvidence:\n"Since 1848."'])
     model = ScriptedModel.of(direct=lambda _: next(answers))
     settings = Settings(sandbox=asker.run.level, store=asker.run.store)
@@ -358,7 +356,7 @@ async def test_short_contexts_are_answered_directly_with_the_questions_before(as
 
 
 async def test_many_questions_before_do_not_crowd_out_the_text(asker, block) -> None:
-    """driver.md 2.5, prompts.md: a direct call is made where all fits; else there are rounds, and the oldest
+    """A direct call is made where all fits; else there are rounds, and the oldest
     questions give way."""
     long = "x " * 1_000
     model = ScriptedModel.of(
@@ -385,7 +383,7 @@ async def test_many_questions_before_do_not_crowd_out_the_text(asker, block) -> 
 async def test_what_was_appended_is_there_after_the_question_that_was_to_read_it_is_cancelled(
     asker, seconds: float
 ) -> None:
-    """3.19: cancelled while the context grows, whenever: nothing is lost, nothing is there twice."""
+    """Cancelled while the context grows, whenever: nothing is lost, nothing is there twice."""
     model = asker.model(one="finalize([len(documents()), context_meta().chars])")
     more = "More.\n" * 2_000_000
     async with asker.rlm(model).session(BODY) as session:

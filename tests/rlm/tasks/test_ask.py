@@ -91,7 +91,7 @@ CHOICES = ("one month", "three months", "a year")
 async def test_the_json_has_the_text_with_the_marks_of_its_citations(
     asked: Ask, block: Callable[[str], str]
 ) -> None:
-    """surface.md `--json`: `answer` is what was finalized; a mark in `text` is the marker of a citation."""
+    """`answer` is what was finalized; a mark in `text` is the marker of a citation."""
     code = block("finalize('Three months [1].', evidence=search('notice of three months'))")
     found = await asked("How long is the notice?", ScriptedModel.of(root=[code]), strategy="rlm")
     data = found.to_json()

@@ -102,7 +102,7 @@ EMPTY_BATCH = {"prompts": ["q"], "slices": [None], "sample": 0, "numbered": Fals
     ],
 )
 async def test_a_call_no_honest_kernel_sends_breaks_the_bridge_once(handler, method, params) -> None:
-    """sandbox.md 5: methods on an allow-list, arguments validated against types, spans checked."""
+    """Methods on an allow-list, arguments validated against types, spans checked."""
     async with bridge_to(handler) as (_, peer, broken):
         await peer.send(wire.encode({"id": 1, "method": method, "params": params}))
         await settled(lambda: broken)
@@ -122,7 +122,7 @@ async def test_a_call_no_honest_kernel_sends_breaks_the_bridge_once(handler, met
     ],
 )
 async def test_malformed_frames_break_the_bridge(handler, data) -> None:
-    """sandbox.md 5: malformed frame, kernel killed, run told."""
+    """Malformed frame, kernel killed, run told."""
     async with bridge_to(handler) as (_, peer, broken):
         await peer.send(data)
         await settled(lambda: broken)
@@ -143,7 +143,7 @@ FRAMES = st.binary(max_size=60) | st.dictionaries(
 @given(frames=st.lists(FRAMES, max_size=5))
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 async def test_whatever_a_kernel_sends_the_driver_goes_on(handler, frames) -> None:
-    """sandbox.md 5 (fuzz): any bytes at all end in a broken bridge or an answer, never in an exception."""
+    """Any bytes at all end in a broken bridge or an answer, never in an exception."""
     async with bridge_to(handler) as (_, peer, broken):
         for frame in frames:
             await peer.send(struct.pack("<I", len(frame)) + frame)
@@ -162,7 +162,7 @@ async def test_a_mistake_of_an_honest_cell_is_only_told(handler) -> None:
 
 
 async def test_an_answer_nested_without_end_is_refused(handler) -> None:
-    """sandbox.md 5: what a kernel sends must not recurse in the driver."""
+    """What a kernel sends must not recurse in the driver."""
     value: object = 1
     for _ in range(700):
         value = [value]
@@ -175,7 +175,7 @@ async def test_an_answer_nested_without_end_is_refused(handler) -> None:
 
 
 async def test_calls_in_flight_are_bounded(handler) -> None:
-    """sandbox.md 5: in-flight bounded."""
+    """In-flight bounded."""
     gate = asyncio.Event()
     handler.before_answer = gate.wait
     async with bridge_to(handler) as (_, peer, broken):
@@ -190,7 +190,7 @@ async def test_calls_in_flight_are_bounded(handler) -> None:
 
 
 async def test_large_calls_in_flight_are_bounded_by_their_size(handler) -> None:
-    """sandbox.md 5: in-flight bounded, in bytes of the driver's memory as well."""
+    """In-flight bounded, in bytes of the driver's memory as well."""
     gate = asyncio.Event()
     handler.before_answer = gate.wait
     batch = {**EMPTY_BATCH, "slices": [["x" * 2_000_000]]}
@@ -219,7 +219,7 @@ async def test_a_kernels_frames_are_smaller_than_the_brokers(handler, size) -> N
 
 
 async def test_answers_that_nobody_reads_hold_back_the_children(handler) -> None:
-    """sandbox.md 5: replies never read do not pile up in the driver, cost the cell its time, and do not
+    """Replies never read do not pile up in the driver, cost the cell its time, and do not
     keep the bridge from closing."""
     made = 0
 
@@ -284,7 +284,7 @@ class _Clearing:
 
 
 async def test_a_call_is_cancelled_once_and_clears_up(handler) -> None:
-    """driver.md 2.8: the kernel dies, then the bridge is closed; what the call holds is let go between."""
+    """The kernel dies, then the bridge is closed; what the call holds is let go between."""
     clearing = handler.children = _Clearing()
     async with bridge_to(handler) as (_, peer, _broken):
         await peer.send(wire.encode({"id": 1, "method": "children", "params": EMPTY_BATCH}))
@@ -295,7 +295,7 @@ async def test_a_call_is_cancelled_once_and_clears_up(handler) -> None:
 
 
 async def test_the_next_question_does_not_cut_short_a_call_that_clears_up(handler) -> None:
-    """driver.md 2.8: an interrupt has ended it already, and what it holds is let go."""
+    """An interrupt has ended it already, and what it holds is let go."""
     clearing = handler.children = _Clearing()
     async with bridge_to(handler) as (bridge, peer, broken):
         await peer.send(wire.encode({"id": 1, "method": "children", "params": EMPTY_BATCH}))
@@ -340,7 +340,7 @@ def test_a_compute_clock_stands_still_while_paused(monkeypatch) -> None:
 
 
 async def test_what_a_kernel_claims_to_have_read_takes_a_bounded_room(handler) -> None:
-    """sandbox.md 5: every claim is forgeable; one that is repeated without end must not fill the driver."""
+    """Every claim is forgeable; one that is repeated without end must not fill the driver."""
     ours, theirs = socket.socketpair()
     bridge = Bridge(handler, 10**9, lambda error: pytest.fail(str(error)))
     await bridge.open(ours)
@@ -368,7 +368,7 @@ async def test_what_a_kernel_claims_to_have_read_takes_a_bounded_room(handler) -
 
 
 async def test_ranked_spans_cross_as_numbers(handler) -> None:
-    """driver.md 3.8: spans only, no text."""
+    """Spans only, no text."""
     async with bridge_to(handler) as (_, peer, broken):
         reply = await peer.call("rank", {"query": "a b", "k": 1})
         assert reply["result"] == [[[0, 3], 1.5, ["Top", "Under"]]]
@@ -382,7 +382,7 @@ async def test_ranked_spans_cross_as_numbers(handler) -> None:
     "params", [{}, {"query": 1, "k": 1}, {"query": "x", "k": True}, {"query": "x", "k": "1"}]
 )
 async def test_a_forged_rank_call_ends_the_kernel(handler, params) -> None:
-    """sandbox.md 5: nothing on the channel is trusted."""
+    """Nothing on the channel is trusted."""
     async with bridge_to(handler) as (_, peer, broken):
         await peer.send(wire.encode({"id": 1, "method": "rank", "params": params}))
         await settled(lambda: broken)
@@ -408,7 +408,7 @@ async def test_only_the_first_ranking_is_not_the_cells_own_time(handler) -> None
 
 
 async def test_rankings_that_fail_are_not_free_for_ever(handler) -> None:
-    """sandbox.md: no time is bought with calls that cost nothing."""
+    """No time is bought with calls that cost nothing."""
 
     async def rank(query):
         await asyncio.sleep(0.03)
@@ -424,7 +424,7 @@ async def test_rankings_that_fail_are_not_free_for_ever(handler) -> None:
 
 
 async def test_a_tools_call_and_its_failure_cross(handler) -> None:
-    """driver.md 3.18: the driver runs it; what is wrong with it is told to the cell."""
+    """The driver runs it; what is wrong with it is told to the cell."""
     async with bridge_to(handler) as (_, peer, broken):
         given = {"name": "add", "args": [1, [2]], "kwargs": {"c": None}}
         assert (await peer.call("tool", given))["result"] == given
@@ -441,7 +441,6 @@ async def test_a_tools_call_and_its_failure_cross(handler) -> None:
 
 
 async def test_the_clock_stands_still_while_a_tool_runs(handler) -> None:
-    """driver.md 3.18."""
     seen = []
 
     async def tool(call) -> None:
@@ -459,7 +458,7 @@ async def test_the_clock_stands_still_while_a_tool_runs(handler) -> None:
 
 
 async def test_a_kernel_that_does_not_read_cant_hold_up_the_next_question(handler) -> None:
-    """2.8: what it has under way is ended and told, whether or not it listens."""
+    """What it has under way is ended and told, whether or not it listens."""
     waiting = asyncio.Event()
 
     async def tool(call) -> str:

@@ -1,6 +1,6 @@
 """What the Sandbox protocol promises, held by the fake and by real kernels at every level there is.
 
-sandbox.md 14: one conformance suite runs against FakeSandbox and each real level.
+one conformance suite runs against FakeSandbox and each real level.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ async def make(request, make_context, handler, monkeypatch):
 
 @pytest.mark.parametrize("case", CASES)
 async def test_cells(make: Make, case: str) -> None:
-    """sandbox.md 14: what comes of cells is the same in every sandbox."""
+    """What comes of cells is the same in every sandbox."""
     cells = CASES[case]
     sandbox = make(*cells)
     await sandbox.open()

@@ -17,7 +17,7 @@ async def run(kernel, code, *, round=1, timeout=20.0):
 
 
 async def test_variables_imports_and_functions_persist(open_kernel) -> None:
-    """driver.md 3.19: imports, variables and functions persist across rounds."""
+    """Imports, variables and functions persist across rounds."""
     kernel = await open_kernel()
     await run(kernel, "import math\ndef double(x): return 2 * x\nvalue = 21")
     result = await run(kernel, "print(double(value), math.floor(2.5))", round=2)
@@ -32,7 +32,7 @@ async def test_the_last_expression_is_the_result(open_kernel) -> None:
 
 
 async def test_a_cell_that_raises_keeps_what_it_had_assigned(open_kernel) -> None:
-    """driver.md 2.3: a paid batch must not be lost to a typo."""
+    """A paid batch must not be lost to a typo."""
     kernel = await open_kernel()
     failed = await run(kernel, "paid = [1, 2, 3]\nresult = undefined_name")
     assert (failed.status, failed.ename) == ("error", "NameError")
@@ -49,7 +49,7 @@ async def test_a_failing_cell_costs_no_second_traceback(open_kernel) -> None:
 
 
 async def test_a_traceback_holds_the_cells_own_frames_only(open_kernel) -> None:
-    """driver.md 2.2: the traceback is cut to the model's own frames."""
+    """The traceback is cut to the model's own frames."""
     kernel = await open_kernel()
     result = await run(kernel, "def inner():\n    return peek(0, 10, unit='words')\ninner()")
     assert result.ename == "ValueError"
@@ -73,7 +73,7 @@ async def test_a_traceback_holds_the_cells_own_frames_only(open_kernel) -> None:
     ],
 )
 async def test_what_utf8_cannot_carry_is_replaced(open_kernel, code, where, wanted) -> None:
-    """sandbox.md 12: any JSON may hold a lone surrogate; a message that could not be sent would be waited
+    """Any JSON may hold a lone surrogate; a message that could not be sent would be waited
     for until the deadline."""
     kernel = await open_kernel()
     result = await run(kernel, code, timeout=5.0)
@@ -82,7 +82,7 @@ async def test_what_utf8_cannot_carry_is_replaced(open_kernel, code, where, want
 
 
 async def test_a_block_that_utf8_cannot_carry_is_a_syntax_error(open_kernel) -> None:
-    """driver.md 1.2, sandbox.md 12: a model's reply may hold half a character, as Python text may not."""
+    """A model's reply may hold half a character, as Python text may not."""
     kernel = await open_kernel()
     result = await run(kernel, "x = '\ud83d'", timeout=5.0)
     assert (result.status, result.ename) == ("error", "SyntaxError")
@@ -96,7 +96,7 @@ async def test_top_level_await_works(open_kernel) -> None:
 
 
 async def test_new_and_changed_variables_are_reported_in_words(open_kernel) -> None:
-    """driver.md 2.2: name, type, size; no modules, functions, loop scalars; types a model knows."""
+    """Name, type, size; no modules, functions, loop scalars; types a model knows."""
     kernel = await open_kernel()
     result = await run(
         kernel,
@@ -116,7 +116,7 @@ async def test_new_and_changed_variables_are_reported_in_words(open_kernel) -> N
 
 
 async def test_a_rebound_helper_is_reported_and_still_reachable(open_kernel) -> None:
-    """driver.md 3.19: a cell may rebind a helper's name; helpers.NAME always reaches it."""
+    """A cell may rebind a helper's name; helpers.NAME always reaches it."""
     kernel = await open_kernel()
     result = await run(kernel, "chunk = 5")
     assert result.report.rebound == ("chunk",)
@@ -125,7 +125,7 @@ async def test_a_rebound_helper_is_reported_and_still_reachable(open_kernel) -> 
 
 @pytest.mark.parametrize("gone", ["del chunk, helpers", "chunk = helpers = None", "%reset -f"])
 async def test_helpers_that_were_taken_away_are_back_in_the_next_cell(open_kernel, gone) -> None:
-    """driver.md 3.19: helpers.NAME always reaches the helper, whatever a cell did to the names."""
+    """Helpers.NAME always reaches the helper, whatever a cell did to the names."""
     kernel = await open_kernel()
     await run(kernel, gone)
     assert (await run(kernel, "len(helpers.chunk(5))", round=2)).result == "3"
@@ -133,7 +133,7 @@ async def test_helpers_that_were_taken_away_are_back_in_the_next_cell(open_kerne
 
 
 async def test_only_user_variables_are_shown(open_kernel) -> None:
-    """driver.md 3.14: SHOW_VARS gives user variables and types only, none of ours."""
+    """SHOW_VARS gives user variables and types only, none of ours."""
     kernel = await open_kernel()
     await run(kernel, "repl_set('kept', [1]); count_of = 2")
     assert (
@@ -143,7 +143,7 @@ async def test_only_user_variables_are_shown(open_kernel) -> None:
 
 
 async def test_there_is_no_context_variable(open_kernel) -> None:
-    """driver.md 3: there is no `context` or `ctx` variable."""
+    """There is no `context` or `ctx` variable."""
     kernel = await open_kernel()
     for name in ("context", "ctx"):
         assert (await run(kernel, name)).ename == "NameError"
@@ -153,7 +153,7 @@ async def test_there_is_no_context_variable(open_kernel) -> None:
     "code", ["for i in range(10_000): print('x' * 99_999)", "print('x' * 999_999_999)"], ids=["lines", "one"]
 )
 async def test_printing_a_gigabyte_costs_neither_memory_nor_minutes(open_kernel, code) -> None:
-    """driver.md 3.17, sandbox.md 6: bounded at the source, with head and tail."""
+    """Bounded at the source, with head and tail."""
     kernel = await open_kernel()
     result = await run(kernel, f"{code}\nprint('the end')")
     assert result.status == "ok"
@@ -166,7 +166,7 @@ async def test_printing_a_gigabyte_costs_neither_memory_nor_minutes(open_kernel,
 
 
 async def test_an_earlier_rounds_output_can_be_had_whole(open_kernel) -> None:
-    """driver.md 2.2: output_of(round)."""
+    """Output_of(round)."""
     kernel = await open_kernel()
     await run(kernel, "print('y' * 100_000)", round=4)
     assert (await run(kernel, "len(output_of(4))", round=6)).result == "100001"
@@ -176,7 +176,7 @@ async def test_an_earlier_rounds_output_can_be_had_whole(open_kernel) -> None:
 
 
 async def test_a_cell_over_its_time_is_interrupted_and_variables_stay(open_kernel) -> None:
-    """sandbox.md 7: interrupt."""
+    """Interrupt."""
     kernel = await open_kernel()
     await run(kernel, "kept = 1")
     began = time.monotonic()
@@ -193,7 +193,7 @@ async def test_a_cell_over_its_time_is_interrupted_and_variables_stay(open_kerne
 
 
 async def test_a_cell_that_will_not_stop_is_killed(open_kernel) -> None:
-    """sandbox.md 7: grace, then SIGKILL; the next cell needs a new kernel."""
+    """Grace, then SIGKILL; the next cell needs a new kernel."""
     kernel = await open_kernel()
     began = time.monotonic()
     result = await run(
@@ -207,7 +207,7 @@ async def test_a_cell_that_will_not_stop_is_killed(open_kernel) -> None:
 
 
 async def test_waiting_for_children_does_not_count_as_computing(open_kernel, handler) -> None:
-    """driver.md 4.3: waiting for children is not counted against the cell's compute time."""
+    """Waiting for children is not counted against the cell's compute time."""
 
     async def slow() -> None:
         await asyncio.sleep(1.2)
@@ -228,7 +228,7 @@ async def test_a_kernel_that_dies_is_a_result(open_kernel, code) -> None:
 
 
 async def test_out_of_memory_is_a_failed_cell(open_kernel) -> None:
-    """sandbox.md 9: out of memory is a failed cell or a dead kernel with a clear reason."""
+    """Out of memory is a failed cell or a dead kernel with a clear reason."""
     kernel = await open_kernel(limits=KernelLimits(memory_mb=512))
     result = await run(kernel, "x = bytearray(2 * 2**30)")
     assert (result.status, result.ename) == ("error", "MemoryError")
@@ -236,7 +236,7 @@ async def test_out_of_memory_is_a_failed_cell(open_kernel) -> None:
 
 
 async def test_nothing_is_left_when_it_closes(open_kernel, short_folder, monkeypatch) -> None:
-    """sandbox.md 8: no process and no file is left."""
+    """No process and no file is left."""
     place = short_folder
     monkeypatch.setattr("tempfile.tempdir", str(place))
     kernel = await open_kernel()
@@ -260,7 +260,7 @@ def commands() -> list[bytes]:
 
 
 async def test_the_driver_opens_no_zmq_socket() -> None:
-    """sandbox.md 4: jupyter_client and ZeroMQ live in the broker alone."""
+    """Jupyter_client and ZeroMQ live in the broker alone."""
     import subprocess
     import sys
 
@@ -273,7 +273,7 @@ async def test_the_driver_opens_no_zmq_socket() -> None:
 
 
 async def test_chance_and_the_order_of_sets_come_from_the_seed(open_kernel) -> None:
-    """driver.md 6.2: the kernel's PRNG seeded from run and depth, PYTHONHASHSEED fixed."""
+    """The kernel's PRNG seeded from run and depth, PYTHONHASHSEED fixed."""
     code = "import random\nprint(random.random(), random.sample(range(99), 5), hash('a text'), {*'abcdefgh'})"
     drawn = []
     for seed in ("run:0", "run:0", "run:1"):
@@ -285,7 +285,7 @@ async def test_chance_and_the_order_of_sets_come_from_the_seed(open_kernel) -> N
 
 
 async def test_who_is_cancelled_while_it_closes_leaves_no_kernel(open_kernel) -> None:
-    """sandbox.md 8: the end of a kernel goes on without the one who asked for it."""
+    """The end of a kernel goes on without the one who asked for it."""
     kernel = await open_kernel()
     process = kernel._kernel
     closing = asyncio.ensure_future(kernel.close())

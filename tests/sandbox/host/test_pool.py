@@ -65,7 +65,7 @@ async def printed(kernel: JupyterSandbox, code: str) -> str:
 
 
 async def test_a_spare_kernel_serves_a_context_it_did_not_know(source, over) -> None:
-    """sandbox.md 10: one spare kernel is kept warm; each sees its own text and nobody's variables."""
+    """One spare kernel is kept warm; each sees its own text and nobody's variables."""
     async with KernelPool(3, source=source) as pool:
         for number, text in enumerate(("first text", "second, a longer text")):
             kernel = over(pool, text)
@@ -79,7 +79,7 @@ async def test_a_spare_kernel_serves_a_context_it_did_not_know(source, over) -> 
 
 
 async def test_no_more_than_the_cap_are_alive(source, over) -> None:
-    """sandbox.md 10: the pool has a cap; who asks for more waits, in order."""
+    """The pool has a cap; who asks for more waits, in order."""
     order = []
 
     async def use(pool: KernelPool, number: int) -> None:

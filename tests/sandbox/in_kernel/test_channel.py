@@ -49,7 +49,7 @@ def ends(threads: ThreadPoolExecutor) -> Iterator[tuple[Channel, Driver]]:
 def test_calls_that_take_long_leave_room_for_the_cells_own(
     ends: tuple[Channel, Driver], threads: ThreadPoolExecutor, method: str
 ) -> None:
-    """sandbox.md 5: calls work from threads; more of them than the driver takes hold up no cell's end."""
+    """Calls work from threads; more of them than the driver takes hold up no cell's end."""
     channel, driver = ends
     calls = [threads.submit(channel.call, method, {}) for _ in range(MAX_IN_FLIGHT)]
     waiting = [driver.receive() for _ in range(MAX_WAITING_CALLS)]

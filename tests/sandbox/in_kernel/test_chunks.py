@@ -74,7 +74,6 @@ def check(body: Body, text: str, max_chars: int, overlap: int, by: Any) -> None:
 def test_chunks_cover_everything_and_keep_units_whole_where_they_fit(
     make_body, documents: list[str], max_chars: int, overlap: int, by: str | None
 ) -> None:
-    """driver.md 3.6"""
     with make_body(*documents) as body:
         check(body, body.text(0, body.chars), max_chars, min(overlap, max_chars - 1), by)
 
@@ -82,7 +81,6 @@ def test_chunks_cover_everything_and_keep_units_whole_where_they_fit(
 @pytest.mark.parametrize("by", [None, *UNITS])
 @pytest.mark.parametrize("overlap", [0, 700])
 def test_chunks_of_a_larger_text(make_body, by: str | None, overlap: int) -> None:
-    """driver.md 3.6"""
     part = "# Kapitel\n" + "Слово und 世界, and more of it.\n" * 80 + "\n" + "x" * 30_000 + "\n\n"
     body = make_body(part * 3, "small\n", "tiny", part * 2)
     check(body, body.text(0, body.chars), 20_000, overlap, by)
@@ -113,7 +111,7 @@ def test_overlap_begins_with_a_whole_unit(make_body) -> None:
     ],
 )
 def test_arguments_that_make_no_sense_are_refused(make_body, arguments: dict[str, Any], message: str) -> None:
-    """driver.md 3.6: ValueError for max_chars ≤ 0 or overlap ≥ max_chars."""
+    """ValueError for max_chars ≤ 0 or overlap ≥ max_chars."""
     with pytest.raises(ValueError, match=message):
         Handle(make_body("text")).chunk(**arguments)
 
@@ -146,7 +144,7 @@ def test_chunks_are_a_sequence(make_body) -> None:
 
 @pytest.mark.parametrize("by", [None, "lines"])
 def test_chunks_of_a_large_body_cost_little_memory(make_body, by: Any) -> None:
-    """driver.md 3.6: 1 GB in 20,000-character chunks costs < 50 MB (20 MB by 400 are as many)."""
+    """1 GB in 20,000-character chunks costs < 50 MB (20 MB by 400 are as many)."""
     body = make_body("a line of the text, of which there are many\n" * 450_000)
     tracemalloc.start()
     chunks = Handle(body).chunk(400, by=by)
@@ -162,7 +160,6 @@ def test_chunks_of_a_large_body_cost_little_memory(make_body, by: Any) -> None:
 
 
 def test_chunk_coverage_finds_the_gaps(make_body) -> None:
-    """driver.md 3.7"""
     body = make_body("x" * 100)
     handle = Handle(body)
     full = handle.chunk_coverage(handle.chunk(7, overlap=3))

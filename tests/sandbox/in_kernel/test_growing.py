@@ -81,7 +81,7 @@ async def test_a_shared_kernel_follows_the_question(make_context, handler) -> No
 
 
 async def test_a_shared_kernel_cant_reach_beyond_its_question(make_context, handler) -> None:
-    """sandbox.md 5: spans are checked against what there is of the body now."""
+    """Spans are checked against what there is of the body now."""
     kernel = JupyterSandbox(make_context("one\ntwo\nthree\n"), handler, minimum=0, shared=True)
     await kernel.open()
     try:

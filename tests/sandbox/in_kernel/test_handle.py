@@ -64,7 +64,6 @@ def test_the_helpers_have_the_signatures_of_the_registry() -> None:
 
 
 def test_context_meta_is_bounded_and_says_what_a_full_pass_takes(make_handle) -> None:
-    """driver.md 3.1"""
     text = "word " * 10_000
     plain = make_handle(text).context_meta()
     assert (plain.chars, plain.bytes, plain.lines, plain.documents) == (50_000, 50_000, 1, 1)
@@ -78,7 +77,6 @@ def test_context_meta_is_bounded_and_says_what_a_full_pass_takes(make_handle) ->
 
 
 def test_documents_are_listed(make_handle) -> None:
-    """driver.md 3.2"""
     handle = make_handle(("a.md", "markdown", "one\n"), ("b.py", "code", "two"))
     assert handle.documents() == [
         {"index": 0, "name": "a.md", "kind": "markdown", "start": 0, "end": 4},
@@ -90,7 +88,6 @@ def test_documents_are_listed(make_handle) -> None:
 @pytest.mark.parametrize("start", [0, 3, 17, 40, -1, -20, 10_000, -10_000])
 @pytest.mark.parametrize("end", [0, 9, 18, 50, -3, 10_000, -10_000])
 def test_peek_is_a_clamped_slice_that_knows_its_span(story: Handle, start: int, end: int) -> None:
-    """driver.md 3.3"""
     found = story.peek(start, end)
     assert found == STORY[start:end]
     assert isinstance(found, str)
@@ -103,7 +100,7 @@ def test_peek_is_a_clamped_slice_that_knows_its_span(story: Handle, start: int, 
 
 
 def test_peek_refuses_with_advice(story: Handle, make_handle) -> None:
-    """driver.md 3.3: any other unit is a ValueError; more than max_peek says to use chunk."""
+    """Any other unit is a ValueError; more than max_peek says to use chunk."""
     with pytest.raises(ValueError, match=r"unit='words' is not a unit: use 'chars' or 'lines'"):
         story.peek(0, 5, "words")
     with pytest.raises(TypeError, match="start is a whole number, not float"):
@@ -124,7 +121,7 @@ def fields_of(**fields: object) -> dict[str, object]:
 
 
 def test_records_are_dicts_and_attributes(story: Handle) -> None:
-    """driver.md 3: records are dict-like and attribute-like."""
+    """Records are dict-like and attribute-like."""
     hit = story.search("needle")[0]
     chunk = story.chunk(40)[1]
     for record in (hit, chunk, story.context_meta(), story.documents()[0]):
@@ -166,7 +163,7 @@ def test_a_text_is_an_ordinary_str(story: Handle) -> None:
 
 
 def test_records_print_short(make_handle) -> None:
-    """driver.md 3: everything a model prints of them is short."""
+    """Everything a model prints of them is short."""
     handle = make_handle("word " * 100_000)
     for shown in (
         handle.chunk()[0],
@@ -183,7 +180,7 @@ def test_records_print_short(make_handle) -> None:
 
 
 def test_around_gives_whole_lines(story: Handle, make_handle) -> None:
-    """driver.md 3.4: `around(hit_or_offset, lines=3)` → whole lines."""
+    """`around(hit_or_offset, lines=3)` → whole lines."""
     lines = STORY.splitlines(keepends=True)
     [hit] = story.search("needle")
     assert story.around(hit, lines=0) == lines[3]
@@ -219,7 +216,7 @@ def test_around_gives_whole_lines(story: Handle, make_handle) -> None:
     ],
 )
 def test_section_at_is_what_a_place_stands_under(make_handle, text: str, title: str, kind: str) -> None:
-    """driver.md 3.4: `section_at(hit_or_offset)` → the heading, message or document it stands under."""
+    """`section_at(hit_or_offset)` → the heading, message or document it stands under."""
     handle = make_handle(
         ("guide.md", "markdown", GUIDE),
         ("whale.py", "code", CODE),
@@ -247,7 +244,7 @@ def test_section_at_looks_far_up_and_never_into_another_document(make_handle) ->
 
 
 def test_read_all_is_bounded(story: Handle, make_handle) -> None:
-    """driver.md 3.5: `read_all()` up to 20,000,000 characters, beyond that an error naming the lazy ones."""
+    """`read_all()` up to 20,000,000 characters, beyond that an error naming the lazy ones."""
     assert story.read_all() == STORY
     assert make_handle("").read_all() == ""
     big = make_handle("x" * 20_000_001)
@@ -256,7 +253,6 @@ def test_read_all_is_bounded(story: Handle, make_handle) -> None:
 
 
 def test_a_quote_is_looked_for_in_what_can_be_read_at_once(make_handle) -> None:
-    """driver.md 3.16."""
     handle = make_handle("x" * 20_000_001)
     quote = f'it says "{"x" * 30}"'
     assert handle.quoted(quote, Span(5, 20_000_001)) == (5, 35)
@@ -264,7 +260,6 @@ def test_a_quote_is_looked_for_in_what_can_be_read_at_once(make_handle) -> None:
 
 
 def test_count_is_exact(make_handle) -> None:
-    """driver.md 3.5"""
     handle = make_handle("the cat\nThe dog — the bird\n" * 700)
     assert [handle.count(p) for p in ("the", "(?i)the", r"\bthe\b", "^", "zebra")] == [
         1400,
@@ -276,7 +271,7 @@ def test_count_is_exact(make_handle) -> None:
 
 
 def test_what_was_handed_out_is_logged(make_handle) -> None:
-    """driver.md 5.2: read (text handed to the cell), scanned (looked through by machine)."""
+    """Read (text handed to the cell), scanned (looked through by machine)."""
     handle = make_handle("line\n" * 1000)
     assert handle.drain_access() == ((), ())
     handle.peek(10, 20)
@@ -302,7 +297,7 @@ def test_what_was_handed_out_is_logged(make_handle) -> None:
 
 
 def test_the_log_is_bounded_and_never_tells_too_much() -> None:
-    """driver.md 5.2: what was read on costs no memory; of too many scattered spans the longest are told."""
+    """What was read on costs no memory; of too many scattered spans the longest are told."""
     log = AccessLog()
     for at in range(0, 1_000_000, 10):
         log.read(at, at + 10)
@@ -321,7 +316,7 @@ def test_the_log_is_bounded_and_never_tells_too_much() -> None:
 
 
 def test_a_cell_tells_all_it_read_up_to_many_thousand_spans(make_handle) -> None:
-    """driver.md 5.2: the largest report fits a frame, and the driver takes it."""
+    """The largest report fits a frame, and the driver takes it."""
     handle = make_handle("x" * (4 * MAX_SPANS))
     for at in range(0, 4 * MAX_SPANS, 4):
         handle.peek(at, at + 2)
@@ -333,7 +328,7 @@ def test_a_cell_tells_all_it_read_up_to_many_thousand_spans(make_handle) -> None
 
 
 def test_the_reading_side_runs_without_the_host(make_handle, tmp_path: Path) -> None:
-    """sandbox.md 3: `in_kernel/` is loaded by file path as its own package."""
+    """`in_kernel/` is loaded by file path as its own package."""
     import subprocess
     import sys
 

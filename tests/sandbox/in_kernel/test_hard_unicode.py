@@ -66,7 +66,7 @@ def hard(make: MakeHandle) -> tuple[Handle, str]:
 
 
 def test_five_thousand_offsets_are_those_of_str(hard: tuple[Handle, str]) -> None:
-    """sandbox.md 12, driver.md 3.3: peek by characters and by lines, over many blocks."""
+    """Peek by characters and by lines, over many blocks."""
     handle, text = hard
     chooser = random.Random(1)
     meta = handle.context_meta()
@@ -84,7 +84,7 @@ def test_five_thousand_offsets_are_those_of_str(hard: tuple[Handle, str]) -> Non
 
 
 def test_hits_and_counts_are_those_of_re(hard: tuple[Handle, str]) -> None:
-    """driver.md 3.4, 3.5: thousands of pieces cut from the text, looked for as they stand and in any case."""
+    """Thousands of pieces cut from the text, looked for as they stand and in any case."""
     handle, text = hard
     chooser = random.Random(2)
     starts = [match.start() for match in re.finditer("^", text, re.MULTILINE)]
@@ -111,7 +111,7 @@ def test_hits_and_counts_are_those_of_re(hard: tuple[Handle, str]) -> None:
     "pattern", [r"\w+", r"世.", r"\s+$", r"\ufffd+", r"(?i)ёлка", r"[^\x00-\x7f]{2,}", r"🙂 \w"]
 )
 def test_patterns_find_what_re_finds(hard: tuple[Handle, str], pattern: str) -> None:
-    """sandbox.md 13: regexes over hard text."""
+    """Regexes over hard text."""
     handle, text = hard
     wanted = [Span(*match.span()) for match in re.finditer(pattern, text, re.MULTILINE)]
     assert [Span(hit.start, hit.end) for hit in handle.search(pattern, max_hits=10**6)] == wanted
@@ -119,7 +119,7 @@ def test_patterns_find_what_re_finds(hard: tuple[Handle, str], pattern: str) -> 
 
 
 def test_lines_and_chunks_are_those_of_str(hard: tuple[Handle, str]) -> None:
-    """driver.md 3.5, 3.6: every line and every chunk, with its place."""
+    """Every line and every chunk, with its place."""
     handle, text = hard
     at = 0
     for number, line in enumerate(handle.read_lines()):
@@ -135,7 +135,7 @@ def test_lines_and_chunks_are_those_of_str(hard: tuple[Handle, str]) -> None:
 
 
 def test_sections_are_where_str_has_them(hard: tuple[Handle, str]) -> None:
-    """driver.md 3.4: section_at, for hundreds of places."""
+    """Section_at, for hundreds of places."""
     handle, text = hard
     chooser = random.Random(3)
     headings = [match.start() for match in re.finditer(r"^#{1,6}[ \t]+\S", text, re.MULTILINE)]
@@ -155,7 +155,7 @@ def test_sections_are_where_str_has_them(hard: tuple[Handle, str]) -> None:
 @example([b"\xef\xbb\xbf", b"\xef\xbb\xbf"], None)
 @example([b"\xf0\x9f", b"\x98\x80", b"\xf0\x9f"], None)
 def test_any_mixture_reads_as_python_decodes_it(make: MakeHandle, pieces: list[bytes], data) -> None:
-    """sandbox.md 12: invalid bytes, byte order marks, NUL, cut sequences: offsets, counts and lines agree."""
+    """Invalid bytes, byte order marks, NUL, cut sequences: offsets, counts and lines agree."""
     handle, text = make(b"".join(pieces))
     assert handle.read_all() == text
     assert handle.context_meta().chars == len(text)

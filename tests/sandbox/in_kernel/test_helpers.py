@@ -14,7 +14,7 @@ async def run(kernel, code, *, round=1, timeout=20.0):
 
 
 async def test_a_child_result_is_a_string_that_knows_more(open_kernel) -> None:
-    """driver.md 3.9: ChildResult is a str with .ok .found .error .span .usage .cached."""
+    """ChildResult is a str with .ok .found .error .span .usage .cached."""
     kernel = await open_kernel()
     result = await run(
         kernel,
@@ -29,14 +29,14 @@ async def test_a_child_result_is_a_string_that_knows_more(open_kernel) -> None:
 
 
 async def test_a_failed_child_raises(open_kernel) -> None:
-    """driver.md 3.9: failure raises SubQueryError."""
+    """Failure raises SubQueryError."""
     kernel = await open_kernel()
     result = await run(kernel, "sub_query('fail', (0, 3))")
     assert (result.ename, result.evalue) == ("SubQueryError", "the model is away")
 
 
 async def test_spans_cross_the_channel_not_text(open_kernel, handler) -> None:
-    """driver.md 3.13: chunk, hit, peek, (start, end), a str, a list of these."""
+    """Chunk, hit, peek, (start, end), a str, a list of these."""
     kernel = await open_kernel("one\ntwo\nthree\n")
     await run(
         kernel,
@@ -60,7 +60,7 @@ async def test_spans_cross_the_channel_not_text(open_kernel, handler) -> None:
     [("(5, 99)", Span(5, 14)), ("(-4, 99)", Span(10, 14)), ("{'start': 3, 'end': 9}", Span(3, 9))],
 )
 async def test_offsets_of_a_slice_are_clamped_as_everywhere(open_kernel, handler, slice_, wanted) -> None:
-    """driver.md 3.3 and 3.13: clamped; negative ones count from the end."""
+    """Clamped; negative ones count from the end."""
     kernel = await open_kernel()
     assert (await run(kernel, f"sub_query('q', {slice_})")).status == "ok"
     assert handler.batches[0].slices[0].pieces == (wanted,)
@@ -75,7 +75,7 @@ async def test_a_slice_of_nothing_is_refused(open_kernel, handler, slice_) -> No
 
 
 async def test_a_childs_answer_is_text_to_the_next_child(open_kernel, handler) -> None:
-    """driver.md 3.13: a synthesis reads what children answered, not the text they read."""
+    """A synthesis reads what children answered, not the text they read."""
     kernel = await open_kernel()
     await run(
         kernel, "a = sub_query_batch('q', [(0, 3), (4, 7)])\nsub_query('merge', a)\nfinalize(1, evidence=a)"
@@ -85,7 +85,7 @@ async def test_a_childs_answer_is_text_to_the_next_child(open_kernel, handler) -
 
 
 async def test_a_hit_goes_to_a_child_with_its_lines(open_kernel, handler) -> None:
-    """driver.md 3.13: of the match alone a child could say nothing."""
+    """Of the match alone a child could say nothing."""
     kernel = await open_kernel("one\nthe two of us\nthree\n")
     await run(
         kernel,
@@ -97,7 +97,7 @@ async def test_a_hit_goes_to_a_child_with_its_lines(open_kernel, handler) -> Non
 
 
 async def test_an_answer_as_evidence_is_the_passage_it_quotes(open_kernel, handler) -> None:
-    """driver.md 5.3: the head of a long slice proves nothing; what the child quoted from it does."""
+    """The head of a long slice proves nothing; what the child quoted from it does."""
     kernel = await open_kernel("x" * 500 + " The rent is 1,290 EUR a month. " + "y" * 500)
     await run(
         kernel,
@@ -166,7 +166,7 @@ async def test_a_wrong_call_is_answered_with_the_right_one(open_kernel) -> None:
 
 @pytest.mark.parametrize("evidence", ["[5]", "[{'quote': 'one', 'line': 1}]", "[None]"])
 async def test_a_failing_finalize_loses_no_account_of_what_was_read(open_kernel, handler, evidence) -> None:
-    """driver.md 3.16, 5.2: evidence of no known kind is a TypeError, and what was read stays read."""
+    """Evidence of no known kind is a TypeError, and what was read stays read."""
     kernel = await open_kernel()
     result = await run(kernel, f"peek(0, 3)\ncount('t')\nfinalize('a', evidence={evidence})")
     assert (result.ename, handler.finals) == ("TypeError", [])
@@ -174,7 +174,7 @@ async def test_a_failing_finalize_loses_no_account_of_what_was_read(open_kernel,
 
 
 async def test_evidence_outside_the_input_is_for_the_run_to_judge(open_kernel, handler) -> None:
-    """driver.md 3.16: what can't be verified is told once, then marked; it is no reason to fail."""
+    """What can't be verified is told once, then marked; it is no reason to fail."""
     kernel = await open_kernel()
     assert (await run(kernel, "finalize('a', evidence=[(5, 10**9), 'never said'])")).status == "ok"
     assert handler.finals[0].evidence == (Span(5, 10**9), "never said")
@@ -187,7 +187,7 @@ async def test_an_answer_that_is_too_large_is_a_value_error(open_kernel, handler
 
 
 async def test_a_batch_keeps_its_order_and_its_failures(open_kernel) -> None:
-    """driver.md 3.10: failed slots are empty strings with .ok false, one loud line is printed."""
+    """Failed slots are empty strings with .ok false, one loud line is printed."""
     kernel = await open_kernel()
     result = await run(
         kernel, "b = sub_query_batch('fail odd', [(0, 1), (1, 2), (2, 3), (3, 4)])\nprint(list(b), b.failed)"
@@ -201,7 +201,7 @@ async def test_a_batch_keeps_its_order_and_its_failures(open_kernel) -> None:
 
 
 async def test_joined_findings_can_be_cited(open_kernel) -> None:
-    """driver.md 3.10: .joined() gives the found ones, each under its span and document."""
+    """.joined() gives the found ones, each under its span and document."""
     kernel = await open_kernel()
     result = await run(kernel, "print(sub_query_batch('q', [(0, 3), (4, 7)]).joined())")
     assert result.stdout == "[text, characters 0-3]\nq 0\n\n[text, characters 4-7]\nq 1\n"
@@ -210,7 +210,7 @@ async def test_joined_findings_can_be_cited(open_kernel) -> None:
 
 
 async def test_prompts_pair_with_slices(open_kernel, handler) -> None:
-    """driver.md 3.10: a length mismatch is a ValueError before any spend."""
+    """A length mismatch is a ValueError before any spend."""
     kernel = await open_kernel()
     good = await run(kernel, "list(sub_query_map(['a', 'b'], [(0, 1), (1, 2)])), list(sub_query_map(['c']))")
     assert good.result == "(['a 0', 'b 1'], ['c 0'])"
@@ -236,7 +236,7 @@ async def test_options_reach_the_driver(open_kernel, handler) -> None:
 
 
 async def test_children_can_be_asked_from_threads(open_kernel) -> None:
-    """sandbox.md 5: calls work from threads."""
+    """Calls work from threads."""
     kernel = await open_kernel()
     code = (
         "from concurrent.futures import ThreadPoolExecutor\n"
@@ -269,7 +269,7 @@ async def test_an_interrupt_cancels_children_in_flight(open_kernel, handler) -> 
 
 
 async def test_finalize_ends_the_cell_there(open_kernel, handler) -> None:
-    """driver.md 3.16: finalize ends the cell; spans, hits and quotes are evidence."""
+    """Finalize ends the cell; spans, hits and quotes are evidence."""
     kernel = await open_kernel("one\ntwo\nthree\n")
     result = await run(
         kernel,
@@ -299,7 +299,7 @@ async def test_finalize_ends_the_cell_there(open_kernel, handler) -> None:
     ],
 )
 async def test_what_cannot_be_an_answer_is_named(open_kernel, handler, call, ename, words) -> None:
-    """driver.md 3.16: a value must be JSON-safe, else TypeError naming the path."""
+    """A value must be JSON-safe, else TypeError naming the path."""
     kernel = await open_kernel()
     result = await run(kernel, call)
     assert result.ename == ename
@@ -315,7 +315,7 @@ async def test_a_refused_final_answer_goes_on(open_kernel, handler) -> None:
 
 
 async def test_progress_and_the_plan_come_from_the_driver(open_kernel) -> None:
-    """driver.md 3.15 and 3.1: evaluate_progress, and the chunk size a full pass would take."""
+    """Evaluate_progress, and the chunk size a full pass would take."""
     kernel = await open_kernel()
     result = await run(kernel, "x = 1\np = evaluate_progress(); print(p)\ncontext_meta().recommended_chunk")
     assert result.stdout == (
@@ -326,7 +326,7 @@ async def test_progress_and_the_plan_come_from_the_driver(open_kernel) -> None:
 
 
 async def test_what_was_read_and_scanned_is_reported(open_kernel) -> None:
-    """driver.md 5.2: read and scanned are reported by the kernel once a cell."""
+    """Read and scanned are reported by the kernel once a cell."""
     kernel = await open_kernel("one\ntwo\nthree\n")
     result = await run(kernel, "peek(0, 3); peek(2, 5); count('t')")
     assert result.report.read == (Span(0, 5),)

@@ -19,7 +19,6 @@ def story(make_handle) -> Handle:
 
 
 def test_hits_say_where_and_what(story: Handle) -> None:
-    """driver.md 3.4"""
     [hit] = story.search(r"needle is (\d+)", context=6)
     start = STORY.index("needle")
     assert hit == {
@@ -39,14 +38,14 @@ def test_hits_say_where_and_what(story: Handle) -> None:
 
 
 def test_search_is_multiline_and_folds_case_beyond_ascii(make_handle) -> None:
-    """driver.md 3.4: MULTILINE; sandbox.md 13: case-folding of Russian text is right."""
+    """MULTILINE; case-folding of Russian text is right."""
     handle = make_handle("ЁЛКА\nёлка\nи Ёлка\n")
     assert [hit.match for hit in handle.search("(?i)^ёлка$")] == ["ЁЛКА", "ёлка"]
     assert handle.count(re.compile("ёлка", re.IGNORECASE)) == 3
 
 
 def test_a_cut_list_of_hits_says_so(make_handle) -> None:
-    """driver.md 3.4: `len(hits)` must never be mistaken for a count."""
+    """`len(hits)` must never be mistaken for a count."""
     handle = make_handle("ab\n" * 1000)
     hits = handle.search("ab", max_hits=7)
     assert (len(hits), hits.truncated) == (7, True)
@@ -63,13 +62,13 @@ def test_a_cut_list_of_hits_says_so(make_handle) -> None:
 
 @pytest.mark.parametrize("most", [0, -1])
 def test_no_hits_wanted_none_given(story: Handle, most: int) -> None:
-    """driver.md 3.4: `max_hits<=0` → empty."""
+    """`max_hits<=0` → empty."""
     hits = story.search("e", max_hits=most)
     assert (list(hits), hits.truncated, hits.total) == ([], True, STORY.count("e"))
 
 
 def test_hits_are_bounded_whatever_the_text(make_handle) -> None:
-    """driver.md 3.4: match ≤ 500, line_text ≤ 1,000 around the match, snippet ± context."""
+    """Match ≤ 500, line_text ≤ 1,000 around the match, snippet ± context."""
     text = "a" * 5000 + "NEEDLE" + "é" * 5000
     handle = make_handle(text)
     [hit] = handle.search("NEEDLE", context=10**9)
@@ -100,7 +99,7 @@ def test_hits_that_match_nothing_are_hits(make_handle) -> None:
 
 
 def test_a_list_of_hits_is_bounded_whatever_was_asked_for(make_handle) -> None:
-    """driver.md 3.4: a cut list says so; `.total` is exact."""
+    """A cut list says so; `.total` is exact."""
     handle = make_handle("ab" * (MAX_HITS // 2 + 5))
     hits = handle.search("[ab]", max_hits=10**9)
     assert (len(hits), hits.truncated, hits.total) == (MAX_HITS, True, MAX_HITS + 10)
@@ -117,7 +116,7 @@ def test_many_hits_are_cheap_in_memory(make_handle) -> None:
 
 
 def test_a_list_of_hits_prints_a_line_each(make_handle) -> None:
-    """driver.md 3: what a model prints of records is short, and tells it where each stands."""
+    """What a model prints of records is short, and tells it where each stands."""
     text = "a cat and a cat\n" + "x" * 300 + "cat" + "y" * 300 + "\n" + "cat\n" * 30
     shown = repr(make_handle(text).search("cat")).splitlines()
     assert shown[:4] == [
@@ -132,7 +131,7 @@ def test_a_list_of_hits_prints_a_line_each(make_handle) -> None:
 
 
 def test_a_list_of_hits_prints_what_a_cell_made_of_it(make_handle) -> None:
-    """driver.md 3: hits are dicts in a list, which a cell may change."""
+    """Hits are dicts in a list, which a cell may change."""
     hits = make_handle("a cat\nb cat\nc cat\nd cat").search("cat")
     hits[0]["line_text"] = "changed"
     hits[1].pop("line_text")
@@ -146,7 +145,7 @@ def test_a_list_of_hits_prints_what_a_cell_made_of_it(make_handle) -> None:
 
 
 def test_a_hit_stands_for_the_text_around_it(make_handle) -> None:
-    """driver.md 3.13 and 3.16: as a slice a hit is its lines, with its context; as evidence its line."""
+    """As a slice a hit is its lines, with its context; as evidence its line."""
     before, line, after = "b" * 200, "Ivo Kral takes over all she led.", "a" * 200
     handle = make_handle(f"{before}\n{line}\n{after}\nthe end", "other")
     [hit] = handle.search("takes over")

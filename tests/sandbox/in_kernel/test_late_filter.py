@@ -46,7 +46,7 @@ print({status: statuses.count(status) for status in statuses})
     reason="filters of system calls are Linux's, on machines whose calls are known",
 )
 def test_libzmqs_threads_outlive_the_filter_that_forbids_what_they_begin_with() -> None:
-    """sandbox.md level 1: other processes can't be slowed down, and the kernel does not abort for it."""
+    """Other processes can't be slowed down, and the kernel does not abort for it."""
     code = [sys.executable, "-c", _KERNELS, str(Path(__file__).parents[3])]
     done = subprocess.run(code, capture_output=True, text=True, timeout=60, check=False)
     assert (done.stdout, done.stderr) == ("{0: 40}\n", "")

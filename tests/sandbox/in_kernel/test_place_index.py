@@ -68,7 +68,7 @@ def test_a_place_is_document_line_page_message_and_headings(body: Body) -> None:
 
 
 def test_documents_say_how_many_pages_and_messages_they_have(body: Body) -> None:
-    """driver.md 3.2: pages/messages where known."""
+    """Pages/messages where known."""
     shown = {
         document.name: (document.get("pages"), document.get("messages"))
         for document in Handle(body).documents()
@@ -82,7 +82,7 @@ def test_documents_say_how_many_pages_and_messages_they_have(body: Body) -> None
 
 
 def test_section_at_names_message_page_and_heading(body: Body) -> None:
-    """driver.md 3.4: `section_at(hit_or_offset)` → the heading, message or document it stands under."""
+    """`section_at(hit_or_offset)` → the heading, message or document it stands under."""
     handle = Handle(body)
     section = handle.section_at(at(body, "Hällo"))
     assert (section.kind, section.title, section.message) == (
@@ -99,7 +99,7 @@ def test_section_at_names_message_page_and_heading(body: Body) -> None:
 
 
 def test_chunks_by_messages_keep_messages_whole(body: Body) -> None:
-    """driver.md 3.6: `by` messages: boundaries are respected where a unit fits."""
+    """`by` messages: boundaries are respected where a unit fits."""
     handle = Handle(body)
     chunks = handle.chunk(70, by="messages")
     assert handle.chunk_coverage(chunks).complete

@@ -34,7 +34,7 @@ VALUES = st.recursive(
 def test_json_rows_come_back_with_exact_spans(
     make_handle, values: list[Any], as_lines: bool, indent: Any
 ) -> None:
-    """driver.md 3.5: lazy rows of JSONL and JSON arrays, each with its span."""
+    """Lazy rows of JSONL and JSON arrays, each with its span."""
     if as_lines:
         text = "".join(json.dumps(value, ensure_ascii=False) + "\n" for value in values)
     else:
@@ -81,7 +81,7 @@ def test_a_large_element_is_read_whole(make_handle) -> None:
 
 
 def test_csv_rows_by_their_header(make_handle) -> None:
-    """driver.md 3.5: CSV, each row with its span."""
+    """CSV, each row with its span."""
     text = 'name,note\r\nAda,"says ""hi""\nand, leaves"\r\n\r\nБоб,世界\r\nshort\r\nlong,1,2\r\n'
     handle = make_handle(("markdown", "# x\n"), ("csv", text))
     rows = list(handle.read_records())
@@ -227,7 +227,7 @@ def test_rows_are_logged_as_read_while_they_are_handed_out(make_handle) -> None:
     ],
 )
 def test_who_goes_through_all_rows_of_data_has_read_all(make_handle, kind: str, text: str) -> None:
-    """driver.md 5.2: coverage is exact, whatever stands between two rows and however many there are."""
+    """Coverage is exact, whatever stands between two rows and however many there are."""
     handle = make_handle((kind, text), ("text", "prose"))
     assert sum(1 for _ in handle.read_records()) > 1
     assert handle.drain_access() == ((Span(0, len(text)),), ())

@@ -1,4 +1,4 @@
-"""A window of a body is a body: everything in it is as in a str of its own. driver.md 3.12: zero copies."""
+"""A window of a body is a body: everything in it is as in a str of its own. zero copies."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_window_reads_as_its_own_text(make, data) -> None:
 
 @given(data=st.data())
 def test_the_helpers_work_in_a_window_as_in_its_text(make, data) -> None:
-    """driver.md 3: search, count, lines and chunks over a window are those over the text alone."""
+    """Search, count, lines and chunks over a window are those over the text alone."""
     text = "".join(data.draw(st.lists(st.sampled_from(PIECES), max_size=60)))
     start, end = sorted(data.draw(st.tuples(*[st.integers(0, len(text))] * 2)))
     body, part = make(text), text[start:end]
@@ -120,7 +120,7 @@ def test_messages_and_headings_are_those_that_begin_in_it(tmp_path: Path) -> Non
 
 
 def test_a_window_shares_the_bytes_of_its_body(make) -> None:
-    """driver.md 3.12: a source that is a span shares the files, zero copies."""
+    """A source that is a span shares the files, zero copies."""
     body = make("x" * 1_000_000)
     window = body.window(10, 999_990)
     assert isinstance(window.buffer, memoryview)

@@ -37,7 +37,7 @@ def test_lone_surrogates_can_cross() -> None:
 
 @given(st.binary(max_size=200))
 def test_no_bytes_raise_anything_but_a_wire_error(data: bytes) -> None:
-    """sandbox.md 5: malformed frames are an error of the wire, never a crash."""
+    """Malformed frames are an error of the wire, never a crash."""
     with suppress(wire.WireError):
         assert isinstance(wire.decode(data), dict)
 
@@ -51,7 +51,7 @@ def test_nested_and_endless_json_is_refused(bomb: bytes) -> None:
 
 
 def test_a_size_is_checked_before_anything_is_allocated() -> None:
-    """sandbox.md 5: size checked before allocation."""
+    """Size checked before allocation."""
     with pytest.raises(wire.WireError, match="limit"):
         wire.body_size(struct.pack("<I", 2**32 - 1))
 
@@ -69,7 +69,7 @@ def test_what_does_not_fit_a_frame_is_refused() -> None:
 
 @pytest.mark.parametrize("piece", [b"[],", b"{},", b'{"a":1},', b'"ab",', b"[1],", b'["",1],'])
 def test_many_small_pieces_are_refused_before_they_are_made(piece: bytes) -> None:
-    """sandbox.md 5: what a frame takes once decoded is bounded, too."""
+    """What a frame takes once decoded is bounded, too."""
     body = b'{"x":[' + piece * (wire.MAX_CALL // len(piece) - 10) + b"0]}"
     with pytest.raises(wire.WireError, match="pieces"):
         wire.decode(body)

@@ -32,7 +32,7 @@ def put(machine: Path, files: Mapping[str, str]) -> None:
 
 @pytest.mark.parametrize(("setting", "value", "command"), SETTINGS)
 def test_advice_is_one_command(tmp_path, setting, value, command) -> None:
-    """rlm.sandbox.md levels: says which layer is missing and the one command that would help."""
+    """Says which layer is missing and the one command that would help."""
     put(tmp_path, {setting: value})
     assert advice(NO_NAMESPACES, machine=tmp_path) == command
     assert advice(NO_ROOT, machine=tmp_path) == command

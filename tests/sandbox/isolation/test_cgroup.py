@@ -33,7 +33,7 @@ def cgroups(tmp_path, monkeypatch) -> Callable[..., Path]:
 
 
 def test_the_nearest_group_that_delegates_is_taken(cgroups) -> None:
-    """sandbox.md level 3: where a cgroup is writable."""
+    """Where a cgroup is writable."""
     top = cgroups(
         "cpu memory pids", ("", "memory pids"), ("user", "memory pids"), ("user/app", "cpu"), own="/user/app"
     )
@@ -55,7 +55,7 @@ def test_no_cgroup_is_refused_in_words(tmp_path, monkeypatch) -> None:
 
 
 def test_groups_of_launchers_that_were_killed_are_removed(cgroups, monkeypatch) -> None:
-    """sandbox.md level 3: a group is removed afterwards, at the latest by the next one."""
+    """A group is removed afterwards, at the latest by the next one."""
     top = cgroups("memory pids", ("", "memory pids"))
     (top / "rlm-4194305-0").mkdir()
     (top / "rlm-1-0").mkdir()

@@ -56,14 +56,14 @@ ATTACKS = {
 
 @pytest.mark.parametrize("attack", ATTACKS)
 async def test_level_2_refuses(confined, attack) -> None:
-    """sandbox.md 1, 2, 9: no file but its own, no network, nothing raised, nothing escaped."""
+    """No file but its own, no network, nothing raised, nothing escaped."""
     result = await attempt(confined, ATTACKS[attack])
     assert result.status == "error"
     assert issubclass(getattr(builtins, result.ename), (OSError, ValueError)), result.ename
 
 
 async def test_the_environment_is_not_the_drivers(open_kernel, monkeypatch) -> None:
-    """sandbox.md 1: no environment of the driver's."""
+    """No environment of the driver's."""
     monkeypatch.setenv("SOME_API_KEY", "sk-planted-0123456789")
     kernel = await open_kernel()
     result = await attempt(
@@ -74,7 +74,7 @@ async def test_the_environment_is_not_the_drivers(open_kernel, monkeypatch) -> N
 
 
 async def test_other_processes_cannot_be_seen(confined) -> None:
-    """sandbox.md level 2: a process namespace of its own."""
+    """A process namespace of its own."""
     result = await attempt(confined, "import os; print([p for p in os.listdir('/proc') if p.isdigit()])")
     assert result.stdout == "['1', '2']\n"
     assert (await attempt(confined, f"import os; os.kill({os.getpid()}, 0)")).ename == "ProcessLookupError"
@@ -88,7 +88,7 @@ async def test_no_capability_is_left(confined) -> None:
 
 
 async def test_our_packages_are_not_importable(open_kernel) -> None:
-    """sandbox.md 3: rlm, sandbox and prompts are not importable in the kernel."""
+    """rlm, sandbox and prompts are not importable in the kernel."""
     for level in (0, 2):
         kernel = await open_kernel(level=level)
         for name in ("rlm", "rlm.sandbox", "rlm.prompts", "rlm.sandbox.host.jupyter_sandbox"):
@@ -96,7 +96,7 @@ async def test_our_packages_are_not_importable(open_kernel) -> None:
 
 
 async def test_a_planted_server_cannot_be_reached(confined) -> None:
-    """sandbox.md 2: no host unix socket is reachable, not even an abstract one."""
+    """No host unix socket is reachable, not even an abstract one."""
     server = socket.socket(socket.AF_UNIX)
     server.bind("\0rlm-planted")
     server.listen()
@@ -112,7 +112,7 @@ async def test_what_is_active_is_reported(confined) -> None:
 
 @pytest.mark.parametrize("home", ["", "elsewhere", "project", "project/of/mine"])
 def test_an_interpreter_shows_no_more_than_itself(tmp_path, monkeypatch, home) -> None:
-    """sandbox.md 1: no home, no project files, though an interpreter be installed right in such a folder."""
+    """No home, no project files, though an interpreter be installed right in such a folder."""
     prefix = tmp_path / "project"
     for name in ("bin/python3", "bin/mine", "lib/mine/secret", "lib/libpython3.so.1", "pyvenv.cfg", "secret"):
         (prefix / name).parent.mkdir(parents=True, exist_ok=True)
@@ -137,7 +137,7 @@ def test_an_interpreter_shows_no_more_than_itself(tmp_path, monkeypatch, home) -
 async def test_a_kernel_runs_from_an_interpreter_in_a_home_that_it_does_not_see(
     open_kernel, monkeypatch, of
 ) -> None:
-    """sandbox.md 1: `python -m venv ~` is no reason to show the home."""
+    """`python -m venv ~` is no reason to show the home."""
     home = Path(getattr(sys, of))
     if home.is_relative_to("/usr"):
         pytest.skip("what lies in /usr is shown anyhow")
@@ -150,7 +150,7 @@ async def test_a_kernel_runs_from_an_interpreter_in_a_home_that_it_does_not_see(
 
 
 async def test_a_layer_that_fails_refuses_the_level(make_context, handler, monkeypatch) -> None:
-    """sandbox.md: below 2 model-written code does not run unasked; the missing layer is named."""
+    """Below 2 model-written code does not run unasked; the missing layer is named."""
     context = make_context("x")
     monkeypatch.setattr(
         "rlm.sandbox.launch.kernel_view.interpreter_paths", lambda: ["/nowhere-at-all"]

@@ -54,13 +54,13 @@ async def attempt(kernel, code: str, timeout: float = 30.0):
 
 @pytest.mark.parametrize("way", WAYS, ids=str)
 def test_a_level_is_proved_by_the_attacks_it_stops(way) -> None:
-    """rlm.sandbox.md levels: a probe tries the attack; it does not look for a binary."""
+    """A probe tries the attack; it does not look for a binary."""
     found = proved(way)
     assert set(found.layers) == set(LEVELS[way.level])
 
 
 def test_a_probe_notices_an_attack_that_gets_through(monkeypatch) -> None:
-    """rlm.sandbox.md levels: what does not stop an attack does not count, whatever its layers say."""
+    """What does not stop an attack does not count, whatever its layers say."""
     proved(Candidate(1))
     monkeypatch.setattr(probe, "late_program", lambda level: b"")
     found = probe._probe(Candidate(1))
@@ -69,7 +69,7 @@ def test_a_probe_notices_an_attack_that_gets_through(monkeypatch) -> None:
 
 
 def test_probing_happens_once(monkeypatch) -> None:
-    """rlm.sandbox.md levels: probes are cached for the life of the process."""
+    """Probes are cached for the life of the process."""
     asked: list[Candidate] = []
 
     def counted(candidate: Candidate) -> Probed:
@@ -111,7 +111,7 @@ def test_bubblewrap_can_be_switched_off(monkeypatch) -> None:
 
 
 def test_a_named_level_is_not_probed(monkeypatch) -> None:
-    """rlm.sandbox.md levels: an explicit level costs no probe."""
+    """An explicit level costs no probe."""
     monkeypatch.setattr(probe, "_probe", lambda _: pytest.fail("probed"))
     for level in LEVELS:
         ways, _ = probe.candidates(level)
@@ -119,7 +119,7 @@ def test_a_named_level_is_not_probed(monkeypatch) -> None:
 
 
 def test_auto_takes_bubblewrap_where_only_it_may(monkeypatch) -> None:
-    """rlm.sandbox.md levels: bubblewrap is the fallback for level 2."""
+    """Bubblewrap is the fallback for level 2."""
 
     def refused(candidate: Candidate) -> Probed:
         return Probed(
@@ -139,7 +139,7 @@ def test_level_2_stands_in_where_level_3_holds(monkeypatch) -> None:
 
 
 async def test_nothing_runs_unasked_below_level_2(make_context, handler, monkeypatch) -> None:
-    """rlm.sandbox.md levels: the refusal names the missing layer and the command that would help."""
+    """The refusal names the missing layer and the command that would help."""
 
     def only_level_1(candidate: Candidate) -> Probed:
         return Probed(candidate, failed={} if candidate.level == 1 else {"namespaces": "not permitted here"})
@@ -173,7 +173,7 @@ STOPPED = {
 
 @pytest.mark.parametrize("way", WAYS, ids=str)
 async def test_a_confined_kernel_stops(open_way, way) -> None:
-    """rlm.sandbox.md levels 1 to 3, rows 1 and 2: no file, socket, server or device of the host's."""
+    """No file, socket, server or device of the host's."""
     with (
         tempfile.TemporaryDirectory(prefix="t", dir="/tmp") as place,
         socket.socket(socket.AF_UNIX) as server,
@@ -236,7 +236,7 @@ except OSError as error:
 
 @pytest.mark.parametrize("way", [*WAYS, Candidate(0)], ids=str)
 async def test_a_fork_bomb_is_bounded_and_gone(open_way, way) -> None:
-    """rlm.sandbox.md 8, 9: processes are bounded, for root's kernels too at level 2; none outlives the kernel."""
+    """Processes are bounded, for root's kernels too at level 2; none outlives the kernel."""
     if way.level < 2 and os.getuid() == 0:
         pytest.skip("root is held to no number of processes below level 2")
     if way.launcher == "bubblewrap" and os.getuid() == 0:
@@ -256,7 +256,7 @@ async def test_a_fork_bomb_is_bounded_and_gone(open_way, way) -> None:
 @pytest.mark.parametrize("way", [*WAYS, Candidate(0)], ids=str)
 @pytest.mark.parametrize("end", ["close", "cell", "broker"])
 async def test_orphans_are_gone_at_every_level(open_way, way, end) -> None:
-    """rlm.sandbox.md levels, row 8: setsid and double forks do not escape; at levels 0 and 1 a subreaper has
+    """Setsid and double forks do not escape; at levels 0 and 1 a subreaper has
     them, also when the broker is killed with -9."""
     kernel = await open_way(way)
     mark = f"{os.getpid()}.{WAYS.index(way) if way in WAYS else 9}{len(end)}"
@@ -319,7 +319,7 @@ def still_there(process: Path) -> bool:
 
 
 async def test_root_s_kernel_has_a_user_of_its_own(open_way) -> None:
-    """rlm.sandbox.md 9: NPROC is not enforced for root, so at level 2 its kernel is another user."""
+    """NPROC is not enforced for root, so at level 2 its kernel is another user."""
     if os.getuid() != 0:
         pytest.skip("only root's kernels get a user of their own")
     kernel = await open_way(Candidate(2))
@@ -346,7 +346,7 @@ for _ in range(6):
 
 
 async def test_a_cgroup_bounds_all_processes_together(open_way) -> None:
-    """rlm.sandbox.md level 3: total memory is bounded, where rlimits only hold for each process; the group is
+    """Total memory is bounded, where rlimits only hold for each process; the group is
     removed afterwards."""
     kernel = await open_way(Candidate(3), limits=KernelLimits(memory_mb=256, scratch_mb=32))
     code = HOGS + "print(sorted({os.waitpid(child, 0)[1] for child in children})[-1])"
@@ -358,7 +358,7 @@ async def test_a_cgroup_bounds_all_processes_together(open_way) -> None:
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can mask parts of /proc")
 async def test_a_masked_proc_is_done_without(tmp_path) -> None:
-    """rlm.sandbox.md levels: containers mask parts of /proc, and a fresh one may not be mounted there."""
+    """Containers mask parts of /proc, and a fresh one may not be mounted there."""
     unshare = shutil.which("unshare")
     if unshare is None:
         pytest.skip("needs unshare, of util-linux")
@@ -386,7 +386,7 @@ async def test_a_masked_proc_is_done_without(tmp_path) -> None:
 
 
 def test_a_machine_that_refuses_namespaces(tmp_path) -> None:
-    """rlm.sandbox.md levels: there nothing runs unasked, level 1 does when asked for, and the doctor says what
+    """There nothing runs unasked, level 1 does when asked for, and the doctor says what
     was tried and which command would help. A user namespace that may hold no other is such a machine."""
     unshare = shutil.which("unshare")
     if unshare is None:
@@ -416,7 +416,7 @@ def test_a_machine_that_refuses_namespaces(tmp_path) -> None:
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("level", [1, 2, 3])
 def test_the_late_filter_jumps_nowhere_else(machine, level) -> None:
-    """rlm.sandbox.md level 1: socket() and connect() are denied; every jump lands."""
+    """Socket() and connect() are denied; every jump lands."""
     import struct
 
     steps = list(struct.iter_unpack("=HBBI", late_program(level, machine)))

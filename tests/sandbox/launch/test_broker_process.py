@@ -43,7 +43,7 @@ async def test_a_result_is_kept_for_whoever_waits(process) -> None:
     [{"id": "1"}, {"ok": 1}, {"seconds": "soon"}, {"stdout": None}, {"result": 5}, {"evalue": ["x"]}],
 )
 def test_a_result_that_is_none_breaks_the_protocol(process, change) -> None:
-    """sandbox.md 4: a hostile broker ends its kernel, nothing else."""
+    """A hostile broker ends its kernel, nothing else."""
     with pytest.raises(WireError):
         process._take({**RESULT, **change})
 
@@ -56,7 +56,7 @@ def test_words_that_nobody_asked_for_do_not_pile_up(process) -> None:
 
 
 async def test_a_broker_that_was_stopped_is_not_waited_for(process, monkeypatch) -> None:
-    """sandbox.md 10: whoever stops a broker delays a start, and does not hold it for ever."""
+    """Whoever stops a broker delays a start, and does not hold it for ever."""
     monkeypatch.setattr(
         "rlm.sandbox.host.kernel_process._ANSWER_SECONDS", -KernelLimits().start_seconds + 0.2
     )

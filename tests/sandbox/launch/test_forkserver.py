@@ -86,7 +86,7 @@ def children_of(pid: int) -> list[int]:
 
 
 async def test_kernels_are_forked_and_many_at_once(open_forked) -> None:
-    """sandbox.md 10: a forkserver makes them, in parallel too."""
+    """A forkserver makes them, in parallel too."""
     kernels = await asyncio.gather(*[open_forked() for _ in range(6)])
     answers = await asyncio.gather(*[printed(kernel, f"print({n})") for n, kernel in enumerate(kernels)])
     assert answers == [f"{n}\n" for n in range(6)]
@@ -94,7 +94,7 @@ async def test_kernels_are_forked_and_many_at_once(open_forked) -> None:
 
 
 async def test_two_kernels_draw_different_numbers(open_forked) -> None:
-    """sandbox.md 10: PRNGs reseeded."""
+    """PRNGs reseeded."""
     code = (
         "import random, uuid, os, ssl, secrets, tempfile\n"
         "drawn = [random.random(), random.Random().random(), uuid.uuid4(), uuid.uuid1(), os.urandom(8),\n"
@@ -111,7 +111,7 @@ async def test_two_kernels_draw_different_numbers(open_forked) -> None:
 
 @pytest.mark.parametrize("level", [0, 2])
 async def test_no_descriptor_leaks_into_a_kernel(open_forked, level) -> None:
-    """sandbox.md 1, 10: a kernel has its own sockets, files and pipes, and none of anyone else's."""
+    """A kernel has its own sockets, files and pipes, and none of anyone else's."""
     reading, writing = os.pipe()
     os.set_inheritable(reading, True)
     planted = os.open(__file__, os.O_RDONLY)
@@ -144,7 +144,7 @@ async def test_no_descriptor_leaks_into_a_kernel(open_forked, level) -> None:
 
 
 async def test_the_environment_is_the_kernels_own(open_forked, monkeypatch) -> None:
-    """sandbox.md 1: no environment of the driver's, and none of the forkserver's."""
+    """No environment of the driver's, and none of the forkserver's."""
     monkeypatch.setenv("SOME_API_KEY", "sk-planted-0123456789")
     kernel = await open_forked()
     said = await printed(
@@ -160,7 +160,7 @@ async def test_the_environment_is_the_kernels_own(open_forked, monkeypatch) -> N
 
 
 async def test_a_shell_made_before_the_fork_is_as_one_made_after(open_forked, make_context, handler) -> None:
-    """sandbox.md 10: what the forkserver has made ready holds no folder, no cell and no name of its own."""
+    """What the forkserver has made ready holds no folder, no cell and no name of its own."""
     code = (
         "import json, linecache, os, sys\n"
         "shell = get_ipython()\n"
@@ -189,7 +189,7 @@ async def test_a_shell_made_before_the_fork_is_as_one_made_after(open_forked, ma
 
 
 async def test_the_layers_are_those_of_a_plain_launch(open_forked, make_context, handler) -> None:
-    """sandbox.md 10: how a kernel is started changes nothing of what holds it."""
+    """How a kernel is started changes nothing of what holds it."""
     code = (
         "import os, resource, signal\n"
         "status = dict(l.split(':', 1) for l in open('/proc/self/status'))\n"
@@ -226,7 +226,7 @@ async def test_the_layers_are_those_of_a_plain_launch(open_forked, make_context,
 
 
 async def test_a_killed_forkserver_takes_nothing_with_it(open_forked, forkserver) -> None:
-    """sandbox.md 10: running kernels go on, and the next one comes from a new forkserver."""
+    """Running kernels go on, and the next one comes from a new forkserver."""
     kernel = await open_forked()
     before = forkserver.pid
     os.kill(before, signal.SIGKILL)
@@ -238,7 +238,7 @@ async def test_a_killed_forkserver_takes_nothing_with_it(open_forked, forkserver
 
 
 async def test_a_forkserver_that_dies_over_a_request_is_replaced(open_forked, forkserver) -> None:
-    """sandbox.md 10: plain launch is the fallback."""
+    """Plain launch is the fallback."""
     await open_forked()
     os.kill(forkserver.pid, signal.SIGSTOP)
     async with asyncio.timeout(5):
@@ -274,7 +274,7 @@ async def test_one_that_never_works_is_not_tried_for_ever(monkeypatch, tmp_path,
 
 
 async def test_a_broker_that_is_killed_takes_its_kernel_only(open_forked, forkserver) -> None:
-    """sandbox.md 4: if it dies the kernel is dead, nothing else."""
+    """If it dies the kernel is dead, nothing else."""
     first, second = [await open_forked() for _ in range(2)]
     broker = int(Path(f"/proc/{forkserver.pid}/task/{forkserver.pid}/children").read_text().split()[0])
     kernels = children_of(broker)
@@ -337,7 +337,7 @@ def _driver(tmp_path: Path, launch: str, then: str, temp: Path | None = None) ->
 async def test_a_driver_killed_outright_leaves_no_process_and_no_file(
     tmp_path, short_folder, launch, busy
 ) -> None:
-    """sandbox.md 8: zero orphans, also when the driver is killed with -9; nothing is left on the disk."""
+    """Zero orphans, also when the driver is killed with -9; nothing is left on the disk."""
     then = (
         f"sys.stdin.readline(); await kernel.execute({busy!r}, round=1, timeout=60)"
         if busy
@@ -369,7 +369,7 @@ async def test_a_driver_killed_outright_leaves_no_process_and_no_file(
 async def test_what_no_process_was_left_to_remove_is_removed_by_the_next_kernel(
     tmp_path, short_folder, launch, make_context, handler, monkeypatch
 ) -> None:
-    """sandbox.md 8: nothing is left for good, though driver, forkserver and broker are all killed with -9."""
+    """Nothing is left for good, though driver, forkserver and broker are all killed with -9."""
     with _driver(tmp_path, launch, "await asyncio.sleep(60)", short_folder) as driver:
         driver.stdout.readline()
         pids = children_of(driver.pid)
