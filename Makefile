@@ -17,6 +17,7 @@ check: setup
 	$(PY) -m ruff check .
 	$(PY) -m mypy
 	.venv/bin/lint-imports
+	$(PY) tests/house_rules.py
 
 test: setup
 	$(PY) -m pytest -n auto -m "not ray"

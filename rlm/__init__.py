@@ -1,4 +1,4 @@
-"""rlm-runtime: ask questions of texts far larger than any model's window.
+"""rlm-kernel: ask questions of texts far larger than any model's window.
 
 from rlm import RLM
 

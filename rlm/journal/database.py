@@ -207,7 +207,7 @@ class Database:
     def _remedy(self, reason: str) -> str:
         reason = reason.casefold()
         if not self._is_sqlite and "no module named" in reason:
-            return "install rlm-runtime[postgres]"
+            return "install rlm-kernel[postgres]"
         if not self._is_sqlite:
             return "check its URL, its password and that its server runs"
         if any(sign in reason for sign in ("not a database", "malformed", "already exists", "no such table")):

@@ -28,7 +28,7 @@ class TantivyEngine:
             import tantivy
         except ImportError as error:
             raise ConfigurationError(
-                "the engine tantivy is not installed: pip install 'rlm-runtime[tantivy]', or use fts5"
+                "the engine tantivy is not installed: pip install 'rlm-kernel[tantivy]', or use fts5"
             ) from error
         self._tantivy = tantivy
         self._schema = (

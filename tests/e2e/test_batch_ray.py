@@ -375,7 +375,7 @@ def test_nodes_with_another_rlm_or_none_are_named_and_the_others_work(
 
     def wait(_: int) -> None:
         folder.wait_until_said("is 0.0.1 there and ")
-        folder.wait_until_said("is rlm-runtime[ray] installed on every node? (ModuleNotFoundError: no rlm")
+        folder.wait_until_said("is rlm-kernel[ray] installed on every node? (ModuleNotFoundError: no rlm")
 
     asked.also = wait
     try:

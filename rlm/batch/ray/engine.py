@@ -89,7 +89,7 @@ def ray_engine(
         import ray
     except ModuleNotFoundError:
         raise ConfigurationError(
-            "--engine ray needs Ray: install rlm-runtime[ray], or use --engine local"
+            "--engine ray needs Ray: install rlm-kernel[ray], or use --engine local"
         ) from None
     terminating = signal.getsignal(signal.SIGTERM)
     try:
@@ -284,7 +284,7 @@ class RayEngine:
             except TimeoutError:
                 raise ConfigurationError(
                     f"no worker was ready within {_READY_SECONDS:g} s: the cluster has no free CPU, or "
-                    "rlm-runtime is not installed on its nodes"
+                    "rlm-kernel is not installed on its nodes"
                 ) from None
             undo.pop_all()
         for task in opening:
@@ -305,7 +305,7 @@ class RayEngine:
             except self._ray.exceptions.RayError as error:
                 if isinstance(error, self._ray.exceptions.RayTaskError) or "creation task" in str(error):
                     raise ConfigurationError(
-                        "it can't be started: is rlm-runtime[ray] installed on every node? "
+                        "it can't be started: is rlm-kernel[ray] installed on every node? "
                         f"({str(error).strip().splitlines()[-1]})"
                     ) from error
             await asyncio.sleep(_PAUSE_SECONDS)

@@ -42,7 +42,7 @@ class Worker:
         try:
             if version != __version__:
                 raise ConfigurationError(
-                    f"rlm-runtime is {__version__} there and {version} here: install the same on every node"
+                    f"rlm-kernel is {__version__} there and {version} here: install the same on every node"
                 )
             await self._entered()
         except tuple(FATAL.values()) as error:

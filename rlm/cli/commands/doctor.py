@@ -76,7 +76,7 @@ def _python() -> Finding:
 
 def _shadows() -> Finding:
     owners = set(importlib.metadata.packages_distributions().get("rlm", ()))
-    others = owners - {"rlm-runtime"}
+    others = owners - {"rlm-kernel"}
     if others:
         return Finding(
             "fail",

@@ -189,7 +189,7 @@ class Database:
     def _remedy(self, reason: str, error: Exception) -> str:
         reason = reason.casefold()
         if isinstance(error, ModuleNotFoundError):
-            return "install PostgreSQL's driver with `pip install 'rlm-runtime[postgres]'`"
+            return "install PostgreSQL's driver with `pip install 'rlm-kernel[postgres]'`"
         if isinstance(error, IntegrityError):
             return "what was written contradicts the rules of its table: correct it"
         if not self._is_sqlite:

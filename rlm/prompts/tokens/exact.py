@@ -31,7 +31,7 @@ def openai() -> Count:
             import bpe_openai
     except ImportError:
         raise UnknownCounter(
-            "the counter 'openai' needs the extra `tokens`: pip install 'rlm-runtime[tokens]'"
+            "the counter 'openai' needs the extra `tokens`: pip install 'rlm-kernel[tokens]'"
         ) from None
     encoding = bpe_openai.get_encoding(_VOCABULARY)
 
@@ -66,7 +66,7 @@ def huggingface(file: str) -> Count:
         from tokenizers import Tokenizer
     except ImportError:
         raise UnknownCounter(
-            f"the counter 'hf:{file}' needs the extra `hf`: pip install 'rlm-runtime[hf]'"
+            f"the counter 'hf:{file}' needs the extra `hf`: pip install 'rlm-kernel[hf]'"
         ) from None
     try:
         data = Path(file).read_bytes()

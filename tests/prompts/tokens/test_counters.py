@@ -123,9 +123,7 @@ def test_a_counter_whose_extra_is_missing_says_which(monkeypatch: pytest.MonkeyP
     exact.openai.cache_clear()
     monkeypatch.setitem(sys.modules, "bpe_openai", None)
     monkeypatch.setitem(sys.modules, "tokenizers", None)
-    with pytest.raises(
-        UnknownCounter, match=r"needs the extra `tokens`: pip install 'rlm-runtime\[tokens\]'"
-    ):
+    with pytest.raises(UnknownCounter, match=r"needs the extra `tokens`: pip install 'rlm-kernel\[tokens\]'"):
         get_counter("openai")
     with pytest.raises(UnknownCounter, match=r"'hf:t.json' needs the extra `hf`: pip install"):
         get_counter("hf:t.json")

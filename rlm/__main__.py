@@ -1,0 +1,5 @@
+"""`python -m rlm.cli` is `rlm`."""
+
+from rlm.cli import main
+
+main()

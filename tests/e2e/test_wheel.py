@@ -1,0 +1,135 @@
+"""The wheel, installed where nothing else is, beside a user's own `prompts.py` and `sandbox/`."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from importlib.metadata import Distribution, distribution
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+ROOT = Path(__file__).parents[2]
+PARTS_OF_A_BUILD = ("rlm", "pyproject.toml", "README.md", "LICENSE")
+
+APP = """
+from pathlib import Path
+import prompts, sandbox
+from rlm import RLM, Settings
+rlm = RLM("extractive", settings=Settings(sandbox={sandbox!r}))
+result = rlm.run_sync("What is the code word?", Path("notes.txt"))
+print(prompts.MINE, sandbox.MINE, result.answer)
+"""
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the wheel from a copy of the tree, links at its top included."""
+    tree = tmp_path_factory.mktemp("tree")
+    for name in PARTS_OF_A_BUILD:
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(source, tree / name)
+    for name in ("sandbox", "prompts"):
+        (tree / name).symlink_to(f"rlm/{name}")
+    subprocess.run([sys.executable, "-m", "hatchling", "build", "-t", "wheel"], cwd=tree, check=True)
+    return next((tree / "dist").glob("*.whl"))
+
+
+@pytest.fixture(scope="module")
+def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Install the wheel, and what its metadata requires, into an empty environment; return its Python."""
+    folder = tmp_path_factory.mktemp("env")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+    site = next((folder / "lib").glob("python*")) / "site-packages"
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(site)
+    metadata = next(site.glob("rlm_kernel-*.dist-info"))
+    for one in required(Distribution.at(metadata), frozenset(), set()):
+        link_files(one, site)
+    return folder / "bin" / "python"
+
+
+def required(one: Distribution, extras: frozenset[str], seen: set[str]) -> Iterator[Distribution]:
+    """Yield the distributions that `one` with these extras requires on this machine, each once."""
+    for line in one.requires or ():
+        wanted = Requirement(line)
+        contexts = [{"extra": extra} for extra in (extras or {""})]
+        if wanted.marker is not None and not any(map(wanted.marker.evaluate, contexts)):
+            continue
+        key = str(wanted.name).lower() + str(sorted(wanted.extras))
+        if key not in seen:
+            seen.add(key)
+            found = distribution(wanted.name)
+            yield found
+            yield from required(found, frozenset(wanted.extras), seen)
+
+
+def link_files(one: Distribution, site: Path) -> None:
+    """Put the files of an installed distribution into `site`, by hard links where that is possible."""
+    for file in one.files or ():
+        source, target = Path(str(one.locate_file(file))), site / file
+        if ".." in file.parts or not source.is_file() or target.exists():
+            continue
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            os.link(source, target)
+        except OSError:
+            shutil.copy(source, target)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A user's folder whose modules have the names that this package once took."""
+    (tmp_path / "prompts.py").write_text("MINE = 'my prompts'\n")
+    (tmp_path / "sandbox").mkdir()
+    (tmp_path / "sandbox" / "__init__.py").write_text("MINE = 'my sandbox'\n")
+    (tmp_path / "notes.txt").write_text("The meeting was long.\nThe code word is Zebra-99.\nThen we left.\n")
+    return tmp_path
+
+
+def test_the_wheel_installs_one_package(wheel: Path) -> None:
+    """Nothing but `rlm` comes into a user's environment, its texts and migrations with it."""
+    names = zipfile.ZipFile(wheel).namelist()
+    tops = {name.split("/")[0] for name in names if ".dist-info/" not in name}
+    assert tops == {"rlm"}
+    assert {"rlm/sandbox/in_kernel/launch.py", "rlm/prompts/text/root.md", "rlm/py.typed"} <= set(names)
+    assert any(name.startswith("rlm/journal/migrations/versions/v0001") for name in names)
+
+
+def test_a_question_is_asked_from_python_beside_modules_of_these_names(
+    python: Path, folder: Path, sandbox_flag: str
+) -> None:
+    level = sandbox_flag if sandbox_flag == "auto" else int(sandbox_flag)
+    (folder / "app.py").write_text(APP.format(sandbox=level))
+    done = subprocess.run([python, "app.py"], cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("my prompts my sandbox")
+    assert "Zebra-99" in done.stdout
+
+
+@pytest.mark.parametrize("command", [["-m", "rlm"], ["RLM"]], ids=["python -m rlm", "rlm"])
+def test_a_question_is_asked_from_the_command_line_there(
+    command: list[str], python: Path, folder: Path, sandbox_flag: str
+) -> None:
+    script = python.with_name("rlm")
+    script.write_text(f"#!{python}\nfrom rlm.cli import main\nmain()\n")
+    script.chmod(0o755)
+    program = [script] if command == ["RLM"] else [python, *command]
+    done = subprocess.run(
+        [*program, "ask", "What is the code word?", "notes.txt", "--json", "--sandbox", sandbox_flag],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Zebra-99" in json.loads(done.stdout)["answer"]

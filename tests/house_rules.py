@@ -1,0 +1,36 @@
+"""Check the sizes that keep the house readable: `make check` runs this.
+
+A folder of the package holds at most 16 Python files, and no Python file passes 500 lines.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+MAX_FILES = 16
+MAX_LINES = 500
+ONE_MECHANISM_A_FILE = {"rlm/sandbox/isolation": 20}
+"""Folders that may hold more: each file is one mechanism of the kernel's confinement."""
+
+
+def violations(root: Path) -> Iterator[str]:
+    """Yield one line for each folder with too many files and each file with too many lines."""
+    for folder in sorted({file.parent for file in (root / "rlm").rglob("*.py")}):
+        name = folder.relative_to(root).as_posix()
+        count, limit = len(list(folder.glob("*.py"))), ONE_MECHANISM_A_FILE.get(name, MAX_FILES)
+        if count > limit:
+            yield f"{name}/ holds {count} Python files, at most {limit} are allowed: split it by noun"
+    for top in ("rlm", "tests", "benchmarks", "examples"):
+        for file in sorted((root / top).rglob("*.py")):
+            count = len(file.read_text(encoding="utf-8").splitlines())
+            if count > MAX_LINES:
+                name = file.relative_to(root).as_posix()
+                yield f"{name} has {count} lines, at most {MAX_LINES} are allowed: split it by noun"
+
+
+if __name__ == "__main__":
+    found = list(violations(Path(__file__).parents[1]))
+    print("\n".join(found) or "House rules: kept.")
+    sys.exit(bool(found))
