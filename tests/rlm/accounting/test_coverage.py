@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlm.accounting import coverage
+from rlm.accounting import coverage, intervals
 from rlm.accounting.coverage import CoverageLedger
 from rlm.accounting.intervals import IntervalSet
 from rlm.results import Coverage, Span
@@ -36,7 +36,7 @@ def test_an_interval_set_is_a_set_of_integers(block: int, some: list[Span], with
     """Spans are disjoint, sorted and apart; total, gaps, contains as for sets, however many
     blocks they stand in."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(coverage, "_BLOCK", block)
+        patch.setattr(intervals, "_BLOCK", block)
         held = IntervalSet(some)
     assert list(held) == runs_of(positions(some))
     assert (len(held), held.total()) == (len(list(held)), len(positions(some)))

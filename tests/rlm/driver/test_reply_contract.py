@@ -223,14 +223,10 @@ MEAN = {
 
 @pytest.mark.parametrize("name", MEAN)
 def test_the_time_taken_stays_near_linear(name: str) -> None:
-    """A megabyte of the worst takes under a second, where the machine has a moment for it."""
-
-    def taken() -> float:
-        started = time.process_time()
-        parse(MEAN[name])
-        return time.process_time() - started
-
-    assert any(taken() < 1.0 for _ in range(3))
+    """Parse a megabyte of the worst in seconds, on a busy machine too: quadratic work would take hours."""
+    started = time.process_time()
+    parse(MEAN[name])
+    assert time.process_time() - started < 10.0
 
 
 pieces = st.sampled_from(

@@ -7,10 +7,12 @@ import os
 import pickle
 import socket
 import traceback
+from pathlib import Path
 
 import httpx2
 import pytest
 
+from rlm import models
 from rlm.errors import ConfigurationError, ModelError, ModelRejected
 from rlm.models.base import Message, Request, TokenUsage
 from rlm.models.http.endpoint import Endpoint
@@ -96,13 +98,16 @@ async def test_a_server_that_wants_a_key_says_which_to_set(provider_server, prov
     await keyed.aclose()
 
 
+MODELS = str(Path(models.__file__).parent)
+
+
 def _told(error: BaseException) -> str:
     """Everything that a log, a crash report or a debugger would show of `error`, locals included."""
     frames = []
     trace = error.__traceback__
     while trace is not None:
         frames.append(
-            repr(trace.tb_frame.f_locals) if "/rlm/models/" in trace.tb_frame.f_code.co_filename else ""
+            repr(trace.tb_frame.f_locals) if trace.tb_frame.f_code.co_filename.startswith(MODELS) else ""
         )
         trace = trace.tb_next
     return "\n".join([repr(error), str(error), *traceback.format_exception(error), *frames])

@@ -16,7 +16,7 @@ _KERNELS = """
 import ctypes, os, signal, sys, time
 import zmq
 sys.path.insert(0, sys.argv[1])
-from rlm.sandbox.in_kernel import late_filter
+from rlm.sandbox.in_kernel.shell import late_filter
 from rlm.sandbox.isolation.late_seccomp import late_program
 
 late_filter._BEGIN_SECONDS = 1_000.0  # names that it does not know would take so long
