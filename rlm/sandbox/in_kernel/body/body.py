@@ -335,7 +335,8 @@ def _documents(facts: dict[str, Any]) -> Iterator[Document]:
     if indexed is None:
         indexed = [kind in _INDEXED_BEFORE for _, kind, *_ in documents]
     for index, (fields, flag) in enumerate(zip(documents, indexed, strict=True)):
-        yield Document(index, *fields, headings_indexed=flag)
+        name, kind, start, end, messages, pages = fields
+        yield Document(index, name, kind, start, end, messages, pages, flag)
 
 
 def _start_of(document: Document) -> int:
