@@ -20,6 +20,7 @@ __all__ = [
     "Confidence",
     "Coverage",
     "RunResult",
+    "RunTotals",
     "Span",
     "StopReason",
     "Strategy",
@@ -154,6 +155,18 @@ class Usage:
             self.cached_tokens + tokens.cached_tokens,
             None if self.cost_usd is None or cost_usd is None else self.cost_usd + cost_usd,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class RunTotals:
+    """What a run has used so far, as the list of runs shows it. `cost_usd` is None if a price is unknown.
+
+    The fields are columns of the journal's table `runs` and keys of the events that end a run.
+    """
+
+    rounds: int = 0
+    sub_calls: int = 0
+    cost_usd: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

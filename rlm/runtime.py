@@ -231,7 +231,7 @@ class RLM:
             body = stack.enter_context(loaded.context.open())
             resources = resources_for(config, workspace, kernels)
             if earlier:
-                kernel = kernel_after(earlier, journal, config, loaded.context, body, resources)
+                kernel = kernel_after(earlier, config, loaded.context, body, resources)
                 stack.push_async_callback(kernel.close)
                 resources = replace(resources, kernel=kernel)
             known = [PreviousQuestion.of(one) for one in earlier]

@@ -151,7 +151,7 @@ class MeteredModel:
         if key is not None and (known := await self._known(key, model, request, facts)) is not None:
             sent()
             return known
-        await self._log.check_mine()
+        await self._log.check_ownership()
         async with room or nullcontext():
             reply, paid, seconds = await self._asked(model, request, prompt_tokens, last_round, sent)
         await self._log.append(
@@ -236,7 +236,7 @@ class MeteredModel:
             return MeteredReply(past.reply, past.cost_usd, past.cached)
         if not self._remember or request.role != "child":
             return None
-        found = await self._log.remembered(key)
+        found = await self._log.find_reply(key)
         if found is None:
             return None
         await self._log.append(

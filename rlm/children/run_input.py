@@ -88,7 +88,11 @@ def _written(pieces: Sequence[Span | str], body: Body, folder: Path) -> tuple[Co
             else:
                 document = body.document_at(piece.start)
                 name, kind = (document.name, document.kind) if document else ("input", "text")
-                writer.begin_document(f"{name} [{piece.start}-{piece.end}]", kind)
+                writer.begin_document(
+                    f"{name} [{piece.start}-{piece.end}]",
+                    kind,
+                    headings_indexed=document is not None and document.headings_indexed,
+                )
                 for start in range(piece.start, piece.end, _STEP):
                     writer.write(body.text(start, min(start + _STEP, piece.end)))
             writer.end_document()

@@ -51,7 +51,7 @@ class ToolCalls:
         if told is None:
             self._playback.miss()
             began = time.monotonic()
-            told = self._log.redacted(await self._outcome(call))
+            told = self._log.redact(await self._outcome(call))
             self._observe(ToolEnded(call.name, "value" in told, round(time.monotonic() - began, 3)))
             facts = {"round": self._playback.round, "helper": name, "order": order, "result": told}
             await self._log.append(
@@ -77,7 +77,7 @@ class ToolCalls:
             return _failure("tool", str(error))
         except BadCall as error:
             # Blanked before it is cut: half a key is a secret, too.
-            message = str(self._log.redacted(str(error)))
+            message = str(self._log.redact(str(error)))
             cut = message if len(message) <= _ERROR_CHARS else f"{message[:_ERROR_CHARS]}…"
             return _failure(error.type, cut)
 

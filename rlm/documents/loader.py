@@ -8,6 +8,7 @@ import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from enum import Enum, auto
 from pathlib import Path
 from typing import BinaryIO
 
@@ -17,18 +18,16 @@ from rlm.documents.encoding import HEAD, looks_binary
 from rlm.documents.folder import files_of
 from rlm.documents.formats.converter import Converter
 from rlm.documents.formats.piece import Unreadable
+from rlm.documents.formats.registry import format_of
 from rlm.documents.kind import kind_of, unsupported_format
 from rlm.documents.loaded import Guessed, Loaded, Skipped
-from rlm.documents.rendering import CONVERTED, Given, Rendering
+from rlm.documents.rendering import Given, Rendering
 from rlm.documents.source import PathSource, Source, StreamSource, TextSource, as_source
 from rlm.errors import DocumentError
 from rlm.sandbox.context.writer import ContextFileWriter
 from rlm.sandbox.errors import ContextFileError
 
 __all__ = ["Progress", "load"]
-
-_EMPTY = "empty"
-_TWICE = "given twice"
 
 Progress = Callable[[str, int], None]
 """Takes the name of what is being read, and the bytes read so far, of all documents. It is called on the
@@ -104,18 +103,33 @@ def _load(wanted: Sequence[Source], folder: Path, progress: Progress | None) -> 
     )
 
 
+class SkipReason(Enum):
+    """Why a file is skipped."""
+
+    EMPTY = auto()
+    REPEATED = auto()
+    """It was read under another name."""
+    BROKEN = auto()
+    """It is a document of a supported format, and its reader failed."""
+    UNFIT = auto()
+    """It is not a readable text."""
+
+
 class _Skip(Exception):
-    """Why one file is left out, and what helps if it was named. `told`: also if it was not."""
+    """Skips one file. The message follows "is"; the remedy is for a file that was named."""
 
     def __init__(
-        self, reason: str, remedy: str = "name a file that holds text", *, told: bool = False
+        self,
+        message: str,
+        remedy: str = "name a file that holds text",
+        reason: SkipReason = SkipReason.UNFIT,
     ) -> None:
-        super().__init__(reason)
+        super().__init__(message)
         self.remedy = remedy
-        self.told = told
+        self.reason = reason
 
-    def skipped(self, path: str) -> Skipped:
-        return Skipped(path, str(self), self.remedy if self.told else "")
+    def to_skipped(self, path: str) -> Skipped:
+        return Skipped(path, str(self), self.remedy if self.reason is SkipReason.BROKEN else "")
 
 
 class _Loading:
@@ -185,13 +199,14 @@ class _Loading:
             try:
                 self._add_file(path, path.name)
             except _Skip as unfit:
-                # One empty or broken file among many (a glob's) is not worth an end; alone it is.
-                if not self._several or not (unfit.told or str(unfit) in (_EMPTY, _TWICE)):
+                # An empty or broken file among several (from a glob) is skipped. Alone it is an error.
+                if not self._several or unfit.reason is SkipReason.UNFIT:
                     raise DocumentError(f"{path} is {unfit}: {unfit.remedy}") from None
-                self.skipped.append(unfit.skipped(str(path)))
+                self.skipped.append(unfit.to_skipped(str(path)))
 
     def _add_folder(self, folder: Path, exclude: Sequence[str]) -> None:
-        before, skipped, twice = self._documents, len(self.skipped), False
+        before, skipped = self._documents, len(self.skipped)
+        repeated: _Skip | None = None
         prefix = f"{folder.resolve().name}/" if self._several else ""
         for found in files_of(folder, exclude, self._tick):
             try:
@@ -199,13 +214,13 @@ class _Loading:
                     raise _Skip(found.unfit)
                 self._add_file(found.path, prefix + found.name)
             except _Skip as unfit:
-                if str(unfit) == _TWICE:
-                    twice = True  # a link beside its file: nothing of the folder is missing
+                if unfit.reason is SkipReason.REPEATED:
+                    repeated = unfit  # a link next to its file: no text is missing
                 else:
-                    self.skipped.append(unfit.skipped(str(found.path)))
+                    self.skipped.append(unfit.to_skipped(str(found.path)))
         if self._documents == before:
-            if twice:
-                self.skipped.append(Skipped(str(folder), _TWICE))
+            if repeated is not None:
+                self.skipped.append(repeated.to_skipped(str(folder)))
                 return
             left_out = self.skipped[skipped:]
             if self._several and any(one.remedy for one in left_out):
@@ -217,7 +232,7 @@ class _Loading:
         """Stream one regular file in. Raises _Unfit before anything of it is written."""
         real = path.resolve()
         if real in self._seen:
-            raise _Skip(_TWICE)
+            raise _Skip("given twice", reason=SkipReason.REPEATED)
         try:
             stream = opened(path)
         except FileNotFoundError:
@@ -232,15 +247,15 @@ class _Loading:
             rest = blocks(stream, path, self._tick)
             first = next(rest, b"")
             if not first:
-                raise _Skip(_EMPTY)
+                raise _Skip("empty", reason=SkipReason.EMPTY)
             kind = _kind(name, first)
             self._seen.add(real)
             given = _unchanged(rest, stream, before, path)
             try:
                 self._write(name, kind, itertools.chain((first,), given), stream)
             except Unreadable as unreadable:
-                raise _Skip(str(unreadable), unreadable.remedy, told=True) from None
-            if kind in CONVERTED:
+                raise _Skip(str(unreadable), unreadable.remedy, SkipReason.BROKEN) from None
+            if format_of(kind).is_converted:
                 next(given, b"")  # looks whether it changed
 
     def _add_stream(self, name: str, stream: BinaryIO) -> None:
@@ -265,7 +280,7 @@ class _Loading:
                 found = _kind(name, text)
             except _Skip as unfit:
                 raise DocumentError(f"{name} is {unfit}: give a text") from None
-            kind = found if kind == "text" and found in CONVERTED - {"html"} else kind
+            kind = found if kind == "text" and format_of(found).is_binary else kind
         pieces = (text[at : at + BLOCK] for at in range(0, len(text), BLOCK))
         self._write_named(name, kind, pieces, search_chats=kind in ("json", "jsonl"))
 
@@ -286,7 +301,7 @@ class _Loading:
         if search_chats is None:
             search_chats = kind in ("json", "jsonl")
         rendered = self._rendering.render(kind, self._counted(given), file, search_chats=search_chats)
-        if kind in CONVERTED and file is not None:
+        if format_of(kind).is_converted and file is not None:
             self._count(os.fstat(file.fileno()).st_size)
         self.replaced += rendered.replaced
         if rendered.guessed is not None:
@@ -298,7 +313,7 @@ class _Loading:
     def _begin(self, kind: str) -> None:
         self._name = self._free(os.fsencode(self._wanted).decode("utf-8", "replace"))
         self._names.add(self._name)
-        self._writer.begin_document(self._name, kind)
+        self._writer.begin_document(self._name, kind, headings_indexed=format_of(kind).headings_indexed)
 
     def _counted(self, given: Given) -> Given:
         for block in given:
@@ -325,7 +340,7 @@ class _Loading:
 def _kind(name: str, first: bytes) -> str:
     """The kind of what begins with `first`. Raises _Unfit for what is no document that can be read."""
     kind = kind_of(name, first)
-    if kind in CONVERTED - {"html"} or not looks_binary(first[:HEAD]):
+    if format_of(kind).is_binary or not looks_binary(first[:HEAD]):
         return kind
     what, remedy = unsupported_format(name) or ("", "")
     raise _Skip(f"binary ({what})", remedy) if what else _Skip("binary")

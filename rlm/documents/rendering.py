@@ -15,13 +15,11 @@ from rlm.documents.chat import form_of, render
 from rlm.documents.encoding import Decoder
 from rlm.documents.formats.converter import Converter
 from rlm.documents.formats.piece import Ended, Heading, Note, Page, Text, Unreadable
+from rlm.documents.formats.registry import format_of
 from rlm.documents.markdown import MarkdownWriter
 from rlm.sandbox.context.writer import ContextFileWriter
 
-__all__ = ["CONVERTED", "Given", "Rendered", "Rendering"]
-
-CONVERTED = frozenset(("pdf", "docx", "epub", "html"))
-"""Kinds that are read in a process of their own."""
+__all__ = ["Given", "Rendered", "Rendering"]
 
 Given = Iterator[bytes | str]
 """A document's content in blocks."""
@@ -57,7 +55,7 @@ class Rendering:
     def render(self, kind: str, given: Given, file: BinaryIO | None, *, search_chats: bool) -> Rendered:
         """Write the document whose blocks `given` has; `file` is the same content, if it is a file's.
         `search_chats`: JSON may be a chat. Raises Unreadable, with nothing begun."""
-        if kind in CONVERTED:
+        if format_of(kind).is_converted:
             if file is not None:
                 return self._convert(kind, file)
             with self._spooled(given) as spooled:

@@ -1,15 +1,18 @@
 """The journal: append-only events of every run, in one private store.
 
-It holds document text, so its file is readable by its owner only; it never holds a key (`Journal.redact`).
+It holds document text, so its file is readable by its owner only. It never holds an API key
+(`Journal.redact`).
 """
 
 from __future__ import annotations
 
 from rlm.journal.events import EventKind, JournalEvent, RunState, RunSummary
-from rlm.journal.part import PartLog
-from rlm.journal.past import ReadOnlyLog
+from rlm.journal.journal import Journal
+from rlm.journal.part_log import PartLog
+from rlm.journal.read_only_log import ReadOnlyLog
 from rlm.journal.run_id import new_run_id
-from rlm.journal.store import Journal, RunLog
+from rlm.journal.run_log import RunLog
+from rlm.journal.stored_log import StoredLog
 from rlm.prompts.segments.location import default_store
 
 __all__ = [
@@ -21,6 +24,7 @@ __all__ = [
     "RunLog",
     "RunState",
     "RunSummary",
+    "StoredLog",
     "default_store",
     "new_run_id",
 ]

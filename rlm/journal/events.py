@@ -1,10 +1,12 @@
-"""What the journal gives back: events and summaries of runs, frozen."""
+"""Events and summaries of runs, as the journal returns them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
+
+from rlm.results import RunTotals
 
 __all__ = ["EVENT_KINDS", "EventKind", "JournalEvent", "RunState", "RunSummary"]
 
@@ -35,8 +37,8 @@ RunState = Literal["running", "finished", "interrupted"]
 
 @dataclass(frozen=True, slots=True)
 class JournalEvent:
-    """One thing that happened in a run. `seq` counts from 1 without gaps; `at` is Unix time in seconds;
-    `data` is JSON as it was appended, tuples turned to lists and secrets blanked."""
+    """One event of a run. `seq` counts from 1 without gaps; `at` is Unix time in seconds. `data` is the
+    appended payload as JSON: tuples are lists, and secrets are blanked."""
 
     run_id: str
     seq: int
@@ -47,9 +49,11 @@ class JournalEvent:
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
-    """A run without its events. Times are Unix seconds. `interrupted` is a run that ended without a
-    `finished` event: its process is gone, or left it; it can be resumed. `cost_usd` is None while it is not
-    known. `input` names the kept input, if there was one to keep."""
+    """A run without its events. Times are Unix seconds.
+
+    An `interrupted` run has no `finished` event, and its process has ended or left it: it can be resumed.
+    `input` is the name of the stored input, if the input was stored.
+    """
 
     run_id: str
     task: str
@@ -57,8 +61,6 @@ class RunSummary:
     stop_reason: str | None
     started_at: float
     finished_at: float | None
-    rounds: int
-    sub_calls: int
-    cost_usd: float | None
+    totals: RunTotals
     settings: Mapping[str, Any]
     input: str | None = None

@@ -1,51 +1,56 @@
-"""Writes to a store that are under way, each carried through to its end: half of one is not to be had."""
+"""Writes to a store that are in flight. They are shielded from cancellation."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
 from rlm.errors import JournalError
 from rlm.journal.events import EventKind
+from rlm.results import RunTotals
 
-__all__ = ["PendingEvent", "WriteQueue"]
+__all__ = ["LAST_KINDS", "PendingEvent", "WriteQueue"]
+
+LAST_KINDS = frozenset({"finished", "interrupted"})
+"""Kinds of events that update the state of their run."""
 
 _T = TypeVar("_T")
 
 
 class WriteQueue:
-    """Those of one open store. Whoever waits for one may be cancelled; the write is not."""
+    """The writes of one open store. Cancelling a task that waits for a write does not cancel the write."""
 
     def __init__(self) -> None:
         self._pending: set[asyncio.Task[Any]] = set()
 
     async def finish(self, writing: Coroutine[Any, Any, _T]) -> _T:
-        """What the write gives, once it is done."""
-        return await asyncio.shield(self.begin(writing))
+        """Run a write to its end and return its result."""
+        return await asyncio.shield(self.start(writing))
 
-    def begin(self, writing: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
-        """A write that `done` waits for, too."""
+    def start(self, writing: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
+        """Start a write that `drain` waits for."""
         task = asyncio.ensure_future(writing)
         self._pending.add(task)
-        task.add_done_callback(self._carried_through)
+        task.add_done_callback(self._discard)
         return task
 
-    async def done(self) -> None:
-        """Until all that was begun has ended."""
+    async def drain(self) -> None:
+        """Wait until every write started so far has ended."""
         await asyncio.gather(*self._pending, return_exceptions=True)
 
-    def _carried_through(self, task: asyncio.Task[Any]) -> None:
+    def _discard(self, task: asyncio.Task[Any]) -> None:
         self._pending.discard(task)
         if not task.cancelled():
-            # Looked at: its caller may be gone, and whoever writes next is told the same.
+            # Retrieve the exception, or asyncio logs it: a cancelled caller never will. The next write of the
+            # store fails for the same reason and reports it.
             task.exception()
 
 
 @dataclass(slots=True)
 class PendingEvent:
-    """An event on its way into the store. `seq` is set when it is there, else `fault`."""
+    """An event that is not committed yet. `seq` is set by the commit, `fault` by its failure."""
 
     kind: EventKind
     payload: Mapping[str, Any]
@@ -54,7 +59,8 @@ class PendingEvent:
     seq: int = 0
     fault: JournalError | None = None
 
-    def row(self, run_id: str) -> dict[str, Any]:
+    def to_row(self, run_id: str) -> dict[str, Any]:
+        """Return the row of the table `events`."""
         return {
             "run_id": run_id,
             "seq": self.seq,
@@ -64,11 +70,11 @@ class PendingEvent:
             "key": self.payload.get("key"),
         }
 
-    def end(self) -> dict[str, Any]:
-        """What the run's own row says after it."""
-        totals = ("stop_reason", "rounds", "sub_calls", "cost_usd")
+    def run_changes(self) -> dict[str, Any]:
+        """Return what an event of LAST_KINDS changes in the run's row."""
+        names = ("stop_reason", *(field.name for field in fields(RunTotals)))
         return {
             "state": self.kind,
             "finished_at": self.at,
-            **{name: self.payload[name] for name in totals if name in self.payload},
+            **{name: self.payload[name] for name in names if name in self.payload},
         }

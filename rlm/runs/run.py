@@ -6,8 +6,8 @@ import asyncio
 import shutil
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING
 
 from rlm.accounting.budget import STOP_REASONS, Budget
 from rlm.accounting.concurrency import ConcurrencyLimits
@@ -29,7 +29,7 @@ from rlm.playback.cursor import ReplayCursor
 from rlm.playback.recording import Recording
 from rlm.prompts import Budget as PromptBudget
 from rlm.prompts import EarlierQuestion, HandleFacts, HelperDoc, RootInput
-from rlm.results import RunResult, Strategy
+from rlm.results import RunResult, RunTotals, Strategy
 from rlm.runs.config import FROM_BELOW, RunConfig
 from rlm.runs.replayed_run import ReplayedRun
 from rlm.runs.resources import RunResources
@@ -91,7 +91,7 @@ class Run:
         self._variables = tuple(variables)
         # A default value of a signature may be a key.
         self._tools = [
-            Helper(*log.redacted((tool.name, tool.signature, tool.summary))) for tool in config.tools.docs
+            Helper(*log.redact((tool.name, tool.signature, tool.summary))) for tool in config.tools.docs
         ]
         self._depth = 0 if parent is None else parent.depth + 1
         self._playback = playback = ReplayCursor(recording)
@@ -136,7 +136,7 @@ class Run:
             return await self._run_strategy()
         except asyncio.CancelledError:
             self._config.tell(RunEnded("cancelled", time.monotonic() - self._began))
-            await self._log.append("interrupted", {"stop_reason": "cancelled", **self._totals()})
+            await self._log.append("interrupted", {"stop_reason": "cancelled", **asdict(self._totals())})
             raise
         finally:
             await self._ranking.aclose()
@@ -394,7 +394,7 @@ class Run:
 
     async def log_result(self, result: RunResult) -> None:
         """The last entry of the run. Raises JournalError."""
-        await self._log.append("finished", {**result.to_json(), **self._totals()})
+        await self._log.append("finished", {**result.to_json(), **asdict(self._totals())})
 
     def warn(self, message: str) -> None:
         self._observe(Warned(message))
@@ -411,9 +411,5 @@ class Run:
             self.warnings.append(event.message)
         self._config.tell(event)
 
-    def _totals(self) -> dict[str, Any]:
-        return {
-            "rounds": self._budget.rounds,
-            "sub_calls": self._child_calls.calls,
-            "cost_usd": self._metered.cost_usd,
-        }
+    def _totals(self) -> RunTotals:
+        return RunTotals(self._budget.rounds, self._child_calls.calls, self._metered.cost_usd)

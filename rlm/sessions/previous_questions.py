@@ -76,7 +76,6 @@ async def before(journal: Journal, left: StoredRun) -> tuple[StoredRun, ...]:
 
 def past_question(
     read: Callable[[], Awaitable[StoredRun]],
-    journal: Journal,
     config: RunConfig,
     context: Callable[[], tuple[ContextFile, Body]],
     resources: RunResources,
@@ -98,7 +97,7 @@ def past_question(
             _silent(config, left),
             left.task,
             source,
-            ReadOnlyLog(journal, left.run_id, left.events),
+            ReadOnlyLog(left.events),
             replace(resources, kernel=None),
             left.recording(),
             answer_type=left.answer_type,
@@ -115,7 +114,6 @@ def past_question(
 
 def kernel_after(
     earlier: Sequence[StoredRun],
-    journal: Journal,
     config: RunConfig,
     context: ContextFile,
     body: Body,
@@ -128,8 +126,7 @@ def kernel_after(
 
     kernel = SharedKernel(context, resources.kernels, seed=f"{earlier[0].run_id}:0", tools=config.tools.docs)
     kernel.past = [
-        past_question(partial(known, left), journal, config, lambda: (context, body), resources)
-        for left in earlier
+        past_question(partial(known, left), config, lambda: (context, body), resources) for left in earlier
     ]
     return kernel
 

@@ -201,7 +201,6 @@ class Session:
         self._kernel.past.append(
             past_question(
                 lambda: StoredRun.read(self._journal, one.run_id),
-                self._journal,
                 config,
                 lambda: (self._context, self._body),
                 self._resources,

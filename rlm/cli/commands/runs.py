@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +13,7 @@ import typer
 from rlm.cli.console.render_result import dollars, json_bytes, plural, printable
 from rlm.cli.store import StoreOption, with_journal
 from rlm.errors import UsageError
+from rlm.results import RunTotals
 
 if TYPE_CHECKING:
     from rlm.journal import Journal
@@ -20,7 +21,14 @@ if TYPE_CHECKING:
 __all__ = ["runs_app"]
 
 _TASK_SHOWN = 60
-_LISTED = ("run_id", "task", "state", "stop_reason", "started_at", "rounds", "sub_calls", "cost_usd")
+_LISTED = (
+    "run_id",
+    "task",
+    "state",
+    "stop_reason",
+    "started_at",
+    *(field.name for field in fields(RunTotals)),
+)
 
 runs_app = typer.Typer(invoke_without_command=True)
 
@@ -45,7 +53,7 @@ def runs(
 
     async def read(journal: Journal) -> list[dict[str, Any]]:
         return [
-            {key: value for key, value in asdict(run).items() if key in _LISTED}
+            {key: value for key, value in {**asdict(run), **asdict(run.totals)}.items() if key in _LISTED}
             for run in await journal.runs(limit)
         ]
 

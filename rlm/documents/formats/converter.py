@@ -14,6 +14,7 @@ from typing import Self
 
 from rlm.documents.formats.frames import FrameError, read_piece
 from rlm.documents.formats.piece import Ended, Piece, Text, Unreadable
+from rlm.documents.formats.registry import format_of
 
 __all__ = ["Converter"]
 
@@ -44,11 +45,12 @@ class Converter:
     def pieces(self, file: int, size: int, kind: str, tick: Callable[[], None]) -> Iterator[Piece]:
         """The pieces of the document open at descriptor `file`, the last one Ended. `tick` is called every
         0.1 s of waiting, and may raise. Raises Unreadable, perhaps after some pieces have been given."""
+        row = format_of(kind)
         room = max(_MIN_TEXT, _MAX_GROWTH * size)
         finished = False
         try:
             channel = self._started()
-            socket.send_fds(channel, [kind.encode()], [file])
+            socket.send_fds(channel, [row.reader.encode()], [file])
             while not finished:
                 piece = read_piece(lambda count: self._exactly(channel, count, tick))
                 if isinstance(piece, Unreadable):
@@ -58,14 +60,14 @@ class Converter:
                     room -= len(piece.text)
                     if room < 0:
                         raise Unreadable(
-                            f"{_article(kind)} that grows beyond {_MAX_GROWTH} times its size (a bomb?)",
+                            f"{row.article} that grows beyond {_MAX_GROWTH} times its size (a bomb?)",
                             "save it as text yourself if you trust it",
                         )
                 finished = isinstance(piece, Ended)
                 yield piece
         except (FrameError, EOFError, OSError) as error:
             raise Unreadable(
-                f"{_article(kind)} on which its reader broke down (damaged, or made to do so)",
+                f"{row.article} on which its reader broke down (damaged, or made to do so)",
                 "open it in its program and save it anew, or as text",
             ) from error
         finally:
@@ -137,7 +139,3 @@ class Converter:
             data += piece
             until = time.monotonic() + self._silence
         return bytes(data)
-
-
-def _article(kind: str) -> str:
-    return {"pdf": "a PDF", "docx": "a DOCX", "epub": "an EPUB", "html": "an HTML page"}[kind]

@@ -27,69 +27,23 @@ _NESTING = re.compile(
     re.I,
 )
 _SPACE = re.compile(r"[ \t\r\n\f]+")
-_SILENT = frozenset(
-    (
-        "script",
-        "style",
-        "noscript",
-        "template",
-        "svg",
-        "math",
-        "head",
-        "iframe",
-        "object",
-        "canvas",
-        "audio",
-        "video",
-        "select",
-        "datalist",
-        "textarea",
-    )
+
+
+def _words(names: str) -> frozenset[str]:
+    return frozenset(names.split())
+
+
+_SILENT = _words(
+    "script style noscript template svg math head iframe object canvas audio video select datalist textarea"
 )
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
-_BLOCKS = frozenset(
-    (
-        "address",
-        "article",
-        "aside",
-        "blockquote",
-        "body",
-        "center",
-        "dd",
-        "details",
-        "dialog",
-        "dir",
-        "div",
-        "dl",
-        "dt",
-        "fieldset",
-        "figcaption",
-        "figure",
-        "footer",
-        "form",
-        "header",
-        "hr",
-        "html",
-        "li",
-        "main",
-        "menu",
-        "nav",
-        "ol",
-        "p",
-        "pre",
-        "section",
-        "summary",
-        "table",
-        "tbody",
-        "tfoot",
-        "thead",
-        "tr",
-        "ul",
-        "caption",
-    )
+_BLOCKS = _words(
+    "address article aside blockquote body center dd details dialog dir div dl dt fieldset figcaption figure "
+    "footer form header hr html li main menu nav ol p pre section summary table tbody tfoot thead tr ul "
+    "caption"
 )
-_APART = frozenset(("p", "ul", "ol", "dl", "table", "pre", "blockquote", "article", "section", "figure"))
-_PREFORMATTED = frozenset(("pre", "xmp", "listing", "plaintext"))
+_APART = _words("p ul ol dl table pre blockquote article section figure")
+_PREFORMATTED = _words("pre xmp listing plaintext")
 
 
 def read_html(file: BinaryIO, size: int) -> Iterator[Piece]:

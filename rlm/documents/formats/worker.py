@@ -3,6 +3,7 @@ ends. Parsers written in C see bytes of strangers here: there is no key, little 
 
 from __future__ import annotations
 
+import importlib
 import os
 import resource
 import socket
@@ -11,33 +12,26 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import BinaryIO
 
-from rlm.documents.formats.docx import read_docx
-from rlm.documents.formats.epub import read_epub
 from rlm.documents.formats.frames import packed
-from rlm.documents.formats.html import read_html
-from rlm.documents.formats.pdf import read_pdf
 from rlm.documents.formats.piece import Piece, Unreadable
 from rlm.sandbox.isolation import capabilities, landlock, seccomp
 from rlm.sandbox.isolation.interpreter import interpreter_paths
 
-__all__ = ["READERS", "serve"]
-
-READERS: dict[str, Callable[[BinaryIO, int], Iterator[Piece]]] = {
-    "pdf": read_pdf,
-    "docx": read_docx,
-    "epub": read_epub,
-    "html": read_html,
-}
+__all__ = ["serve"]
 
 _LIBRARIES = ("/usr/lib", "/usr/lib64", "/usr/local/lib", "/lib", "/lib64", "/etc/ld.so.cache", "/dev/null")
 _BUFFER = 256 * 1024
+_LONGEST_NAME = 256
 
 
 def serve(channel: socket.socket, cpu_seconds: int) -> None:
-    """Answer each request (a kind, with an open file) with the pieces of that file."""
+    """Answer each request (a reader, with an open file) with the pieces of that file.
+
+    The reader, `module:function`, is imported here, within the confinement. `cpu_seconds` is per file.
+    """
     while True:
-        kind, descriptors, _, _ = socket.recv_fds(channel, 16, 1)
-        if not kind or not descriptors:
+        reader, descriptors, _, _ = socket.recv_fds(channel, _LONGEST_NAME, 1)
+        if not reader or not descriptors:
             return
         used = resource.getrusage(resource.RUSAGE_SELF)
         limit = int(used.ru_utime + used.ru_stime) + cpu_seconds
@@ -45,15 +39,19 @@ def serve(channel: socket.socket, cpu_seconds: int) -> None:
         with os.fdopen(descriptors[0], "rb") as file:
             size = file.seek(0, 2)
             file.seek(0)
-            _answer(channel, READERS[kind.decode()], file, size)
+            _answer(channel, reader.decode(), file, size)
 
 
-def _answer(
-    channel: socket.socket, reader: Callable[[BinaryIO, int], Iterator[Piece]], file: BinaryIO, size: int
-) -> None:
+def _load(reader: str) -> Callable[[BinaryIO, int], Iterator[Piece]]:
+    module, _, function = reader.partition(":")
+    loaded: Callable[[BinaryIO, int], Iterator[Piece]] = getattr(importlib.import_module(module), function)
+    return loaded
+
+
+def _answer(channel: socket.socket, reader: str, file: BinaryIO, size: int) -> None:
     waiting = bytearray()
     try:
-        for piece in reader(file, size):
+        for piece in _load(reader)(file, size):
             waiting += packed(piece)
             if len(waiting) >= _BUFFER:
                 channel.sendall(waiting)

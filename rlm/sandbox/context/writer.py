@@ -87,7 +87,7 @@ class ContextFileWriter:
         self._documents: list[Document] = []
         self._open: tuple[str, str, int] | None = None
         self._pending = b""
-        self._fresh = self._apart = False
+        self._fresh = self._apart = self._headings_indexed = False
         self._first_page = self._first_message = 0
         self._last = b"\n"
         self._bytes = self._chars = self._newlines = 0
@@ -107,11 +107,12 @@ class ContextFileWriter:
                 raise ContextFileError(f"{folder} already holds a context: choose another folder")
             self._body = BodyFile(self._create(BODY_NAME))
 
-    def begin_document(self, name: str, kind: str = "text") -> None:
-        """Start the next document, ending the one before it."""
+    def begin_document(self, name: str, kind: str = "text", *, headings_indexed: bool = False) -> None:
+        """Start the next document, ending the one before it. `headings_indexed` is as in Document."""
         if self._open is not None:
             self.end_document()
         self._open = (name, kind, self._chars)
+        self._headings_indexed = headings_indexed
         self._fresh = self._apart = True
         self._above = []
         self._first_page, self._first_message = len(self._pages), len(self._messages)
@@ -175,7 +176,9 @@ class ContextFileWriter:
         tables = (body.marks.pages, body.marks.messages, body.marks.headings)
         above = len(self._headings)
         for document in body.documents:
-            self.begin_document(named(document.name), document.kind)
+            self.begin_document(
+                named(document.name), document.kind, headings_indexed=document.headings_indexed
+            )
             if document.start == document.end:
                 continue
             # The mark of byte order was dropped when it was read: what looks like one now is text.
@@ -212,6 +215,7 @@ class ContextFileWriter:
                 self._chars,
                 messages=len(self._messages) - self._first_message or None,
                 pages=len(self._pages) - self._first_page or None,
+                headings_indexed=self._headings_indexed,
             )
         )
         self._open = None
@@ -278,6 +282,7 @@ class ContextFileWriter:
             "messages": len(self._messages),
             "headings": len(self._headings),
             "documents": [[d.name, d.kind, d.start, d.end, d.messages, d.pages] for d in done.documents],
+            "headings_indexed": [d.headings_indexed for d in done.documents],
         }
 
     def _spools(self) -> tuple[Spool, ...]:

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -25,7 +25,7 @@ from rlm.models.base import Message, Model, Request
 from rlm.playback.cursor import ReplayCursor
 from rlm.playback.recording import RecordedReply, Recording
 from rlm.playback.replay_only_model import ReplayOnlyModel
-from rlm.results import Citation, RunResult, StopReason
+from rlm.results import Citation, RunResult, RunTotals, StopReason
 from rlm.runs.config import RunConfig
 from rlm.runs.load_warnings import warnings_of
 from rlm.runs.setup import JobResources, facts_of, make_room, resources_for
@@ -198,14 +198,15 @@ class Job:
             warnings=tuple(self.warnings),
         )
         self.config.tell(RunEnded(result.stop_reason, result.seconds))
-        totals = {"rounds": result.rounds, "sub_calls": result.sub_calls, "cost_usd": self._metered.cost_usd}
-        await self.log.append("finished", {**result.to_json(), **totals})
+        totals = RunTotals(result.rounds, result.sub_calls, self._metered.cost_usd)
+        await self.log.append("finished", {**result.to_json(), **asdict(totals)})
         return result
 
     async def interrupted(self) -> None:
         """Write down that it was cancelled; it can be gone on with."""
         self.config.tell(RunEnded("cancelled", time.monotonic() - self._began))
-        totals = {"sub_calls": self._children.calls, "cost_usd": self._metered.cost_usd}
+        totals = asdict(RunTotals(sub_calls=self._children.calls, cost_usd=self._metered.cost_usd))
+        del totals["rounds"]  # only the parts count rounds: the last tally stays
         await self.log.append("interrupted", {"stop_reason": "cancelled", **totals})
 
     def _observe(self, event: Event) -> None:
@@ -272,7 +273,7 @@ async def resumed_job(rlm: RLM, kind: JobKind, run: str) -> AsyncIterator[tuple[
         if left.result is not None:
             from rlm.journal import ReadOnlyLog
 
-            log: RunLog = ReadOnlyLog(job_resources.journal, left.run_id, left.events)
+            log: RunLog = ReadOnlyLog(left.events)
             job_resources = replace(job_resources, config=_silent(job_resources.config, left.run_id))
         else:
             log = await stack.enter_async_context(job_resources.journal.resume(left.run_id))

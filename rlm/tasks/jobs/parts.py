@@ -31,7 +31,7 @@ from rlm.events import (
 )
 from rlm.playback.cursor import ReplayCursor
 from rlm.playback.recording import Recording
-from rlm.results import RunResult
+from rlm.results import RunResult, RunTotals
 from rlm.runs.config import RunConfig
 from rlm.runs.resources import RunResources
 from rlm.runs.run import Parent, Run
@@ -173,9 +173,11 @@ class Parts:
         ended = _past_part(facts, limits)
         done = [*self._done, *([ended.result] if ended.result else [])]
         await run_context.log.tally(
-            rounds=sum(one.rounds for one in done),
-            sub_calls=sum(one.sub_calls for one in done),
-            cost_usd=run_context.metered.cost_usd,
+            RunTotals(
+                rounds=sum(one.rounds for one in done),
+                sub_calls=sum(one.sub_calls for one in done),
+                cost_usd=run_context.metered.cost_usd,
+            )
         )
         return ended
 

@@ -11,7 +11,7 @@ from rlm import Limits
 from rlm.accounting.budget import Budget
 from rlm.accounting.metered_model import MeteredModel
 from rlm.errors import BudgetExhausted, JournalError
-from rlm.journal import Journal, RunLog, store
+from rlm.journal import Journal, StoredLog, stored_log
 from rlm.models.base import Message, Reply, Request, TokenUsage
 from rlm.models.catalog.prices import Prices
 from rlm.playback.cursor import ReplayCursor
@@ -36,7 +36,7 @@ async def test_reserves_are_calibrated_with_the_providers_usage(tmp_path: Path) 
     assert len(model.requests) == 1
 
 
-class _SlowLog(RunLog):
+class _SlowLog(StoredLog):
     """A log that writes nothing until it may."""
 
     may: asyncio.Event
@@ -50,7 +50,9 @@ async def test_a_place_is_free_again_while_the_reply_is_written_down(tmp_path: P
     """The next call goes out meanwhile; no reply is given before it is journalled."""
     model, room = ScriptedModel.of(child="!"), asyncio.Semaphore(1)
     async with Journal.open(tmp_path / "rlm.db") as journal, journal.run("r", "?", {}) as log:
-        slow = _SlowLog(journal, "r", log._owner, after=1)
+        slow = _SlowLog(
+            journal._database, log._writes, log._redaction, run_id="r", owner=log._owner, last_seq=1
+        )
         slow.may = asyncio.Event()
         metered = MeteredModel(Budget(Limits()), slow, ReplayCursor(), lambda _: None, Prices())
         calls = [
@@ -82,7 +84,7 @@ async def test_who_waits_for_a_place_has_reserved_nothing(tmp_path: Path) -> Non
 
 async def test_who_lost_a_run_pays_for_nothing_more(tmp_path: Path, monkeypatch) -> None:
     """docs/architecture.md: a worker that was only cut off looks before it begins a call."""
-    monkeypatch.setattr(store, "_CONFIRMED_SECONDS", 0.0)
+    monkeypatch.setattr(stored_log, "_CONFIRMED_SECONDS", 0.0)
     model, budget = ScriptedModel.of(child="!"), Budget(Limits())
     async with Journal.open(tmp_path / "rlm.db") as journal, journal.run("r", "?", {}) as log:
         metered = MeteredModel(budget, log, ReplayCursor(), lambda _: None, Prices())

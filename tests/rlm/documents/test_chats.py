@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from rlm.documents import Loaded, load
 from rlm.documents.chat import form_of
-from rlm.documents.json_stream import BadJson, JsonStream
 from rlm.documents.message import message_of, plain_text
 from rlm.sandbox.in_kernel.context_handle.handle import Handle
+from rlm.sandbox.in_kernel.context_handle.json_stream import BadJson, JsonStream
 
 
 def loaded_from(folder: Path, name: str, value: Any) -> Loaded:

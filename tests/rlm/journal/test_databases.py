@@ -45,7 +45,7 @@ async def test_a_run_is_kept_event_by_event(store: str) -> None:
     async with Journal.open(store) as journal:
         (run,) = await journal.runs()
         events = await journal.events("r1")
-        assert (run.task, run.settings, run.state, run.rounds) == (odd, {"model": odd}, "finished", 2)
+        assert (run.task, run.settings, run.state, run.totals.rounds) == (odd, {"model": odd}, "finished", 2)
         assert [event.seq for event in events] == list(range(1, 23))
         assert {event.data["text"] for event in events[1:-1]} == {odd}
         assert await journal.resolve("r") == "r1"
@@ -231,7 +231,7 @@ async def test_a_run_is_resumed_by_one_process_alone(store: str) -> None:
             assert await log.append("cell", {}) == 4
             await log.append("interrupted", {"stop_reason": "cancelled", "rounds": 7})
         run = await journal.get("r1")
-        assert (run.state, run.stop_reason, run.rounds) == ("interrupted", "cancelled", 7)
+        assert (run.state, run.stop_reason, run.totals.rounds) == ("interrupted", "cancelled", 7)
         both = [journal.resume("r1") for _ in range(2)]
         outcomes = await asyncio.gather(*(one.__aenter__() for one in both), return_exceptions=True)
         refused = [isinstance(outcome, JournalError) for outcome in outcomes]
@@ -248,8 +248,8 @@ async def test_an_answer_is_remembered_by_what_was_asked(store: str) -> None:
             async with journal.run(name, "t", {}) as log:
                 await log.append("child", {"key": "k" * 64, "reply": reply, "finish_reason": "stop"})
                 await log.append("child", {"key": "k" * 64, "reply": "cu", "finish_reason": "length"})
-                assert (await log.remembered("k" * 64) or {})["reply"] == reply
+                assert (await log.find_reply("k" * 64) or {})["reply"] == reply
         await journal.remove("r2")
         async with journal.run("r3", "t", {}) as log:
-            assert (await log.remembered("k" * 64) or {})["reply"] == "first"
-            assert await log.remembered("j" * 64) is None
+            assert (await log.find_reply("k" * 64) or {})["reply"] == "first"
+            assert await log.find_reply("j" * 64) is None

@@ -17,9 +17,9 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.event import listen
 
 from rlm.errors import JournalError
-from rlm.journal import Journal
+from rlm.journal import Journal, stored_log
 from rlm.journal import database as journal_database
-from rlm.journal import store as journal_store
+from rlm.results import RunTotals
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -51,15 +51,15 @@ async def test_who_lost_a_run_writes_nothing_more_however_fast_it_writes(store: 
             await asyncio.gather(*(write(mine, "new", 20) for _ in range(4)))
             for task in writing:
                 await refused_to(task)
-            await refused_to(lost.check_mine())
-            await mine.check_mine()
+            await refused_to(lost.check_ownership())
+            await mine.check_ownership()
             await mine.append("finished", {"stop_reason": "finalized", "rounds": 3})
-        await lost.tally(rounds=99, sub_calls=99, cost_usd=99.0)
+        await lost.tally(RunTotals(99, 99, 99.0))
         await refused_to(lost.append("finished", {"stop_reason": "rounds"}))
         (run,) = await new.runs()
         events = await new.events("r")
     assert len(refused) == 6
-    assert (run.state, run.stop_reason, run.rounds) == ("finished", "finalized", 3)
+    assert (run.state, run.stop_reason, run.totals.rounds) == ("finished", "finalized", 3)
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
     assert {event.data["from"] for event in events[seen:-1]} == {"new"}
     assert len(events) == seen + 80 + 1
@@ -190,29 +190,29 @@ async def test_a_run_just_confirmed_is_not_looked_at_again_yet_its_next_write_is
 ) -> None:
     """The children of a batch do not all ask whose the run is; what they would write after it was lost is
     refused all the same, and then so is the next to ask."""
-    monkeypatch.setattr(journal_store, "_CONFIRMED_SECONDS", 3_600.0)
+    monkeypatch.setattr(stored_log, "_CONFIRMED_SECONDS", 3_600.0)
     async with Journal.open(store) as old, Journal.open(store) as new, old.run("r", "task", {}) as lost:
         asked: list[str] = []
         engine = old._database._engine
         assert engine is not None
         listen(engine.sync_engine, "before_cursor_execute", lambda *told: asked.append(told[2]))
-        await asyncio.gather(*(lost.check_mine() for _ in range(50)))
+        await asyncio.gather(*(lost.check_ownership() for _ in range(50)))
         assert asked == []
         async with new.resume("r", take_over=True):
-            await lost.check_mine()
+            await lost.check_ownership()
             with pytest.raises(JournalError, match="is written by another process"):
                 await lost.append("child", {})
             with pytest.raises(JournalError, match="is written by another process"):
-                await lost.check_mine()
+                await lost.check_ownership()
             assert [event.kind for event in await new.events("r")] == ["run_started", "resumed"]
 
 
 async def test_a_run_confirmed_a_while_ago_is_looked_at_before_money_is_spent(
     store: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(journal_store, "_CONFIRMED_SECONDS", 0.0)
+    monkeypatch.setattr(stored_log, "_CONFIRMED_SECONDS", 0.0)
     async with Journal.open(store) as old, Journal.open(store) as new, old.run("r", "task", {}) as lost:
-        await lost.check_mine()
+        await lost.check_ownership()
         async with new.resume("r", take_over=True):
             with pytest.raises(JournalError, match="is written by another process"):
-                await lost.check_mine()
+                await lost.check_ownership()

@@ -16,9 +16,9 @@ import pytest
 from sqlalchemy.event import listen
 
 from rlm.errors import JournalError
-from rlm.journal import Journal, JournalEvent, RunSummary, default_store, new_run_id
-from rlm.journal import store as journal_store
+from rlm.journal import Journal, JournalEvent, RunSummary, default_store, new_run_id, stored_log
 from rlm.journal.events import EVENT_KINDS
+from rlm.results import RunTotals
 
 
 @pytest.fixture
@@ -59,14 +59,14 @@ async def test_a_run_is_kept_event_by_event(store: Path) -> None:
             assert await log.append("model_call", {"reply": "```repl…```", "usage": {"input": 3}}) == 2
             for kind in ("cell", "child", "helper", "limit", "warning"):
                 await log.append(kind, {"spans": ((1, 2), (3, 4))})
-            await log.tally(rounds=1, sub_calls=2, cost_usd=None)
+            await log.tally(RunTotals(rounds=1, sub_calls=2))
             (running,) = await journal.runs()
             await log.append(
                 "finished", {"stop_reason": "rounds", "rounds": 2, "sub_calls": 3, "cost_usd": 0.5}
             )
         (summary,) = await journal.runs()
         events = await journal.events("r1")
-    assert (running.state, running.rounds, running.sub_calls, running.cost_usd) == ("running", 1, 2, None)
+    assert (running.state, running.totals) == ("running", RunTotals(1, 2, None))
     assert running.finished_at is None
     assert summary == RunSummary(
         run_id="r1",
@@ -75,9 +75,7 @@ async def test_a_run_is_kept_event_by_event(store: Path) -> None:
         stop_reason="rounds",
         started_at=running.started_at,
         finished_at=summary.finished_at,
-        rounds=2,
-        sub_calls=3,
-        cost_usd=0.5,
+        totals=RunTotals(rounds=2, sub_calls=3, cost_usd=0.5),
         settings={"model": "extractive"},
     )
     assert [event.kind for event in events] == [
@@ -122,7 +120,7 @@ async def test_a_bad_event_is_refused_before_it_is_written(store: Path) -> None:
     """The mistakes of a caller, and nothing of them in the store."""
     async with Journal.open(store) as journal:
         async with journal.run("r1", "t", {}) as log:
-            with pytest.raises(ValueError, match="no kind of event"):
+            with pytest.raises(ValueError, match="is not a kind of event"):
                 await log.append("celll", {})
             with pytest.raises(ValueError, match="stop_reason"):
                 await log.append("finished", {})
@@ -407,8 +405,8 @@ async def test_what_comes_with_the_last_event_is_refused_alone(store) -> None:
 
 async def test_children_that_end_soon_after_one_another_are_written_together(store, monkeypatch) -> None:
     """Once two came together the next few milliseconds are waited for, as in a batch of fifty at a time."""
-    monkeypatch.setattr(journal_store, "_CROWDED_SECONDS", 60.0)
-    monkeypatch.setattr(journal_store, "_GATHERED_SECONDS", 0.3)
+    monkeypatch.setattr(stored_log, "_CROWDED_SECONDS", 60.0)
+    monkeypatch.setattr(stored_log, "_GATHERED_SECONDS", 0.3)
     commits = []
     async with Journal.open(store) as journal, journal.run("r1", "task", {}) as log:
         await asyncio.gather(log.append("child", {}), log.append("child", {}))
@@ -425,10 +423,10 @@ async def test_children_that_end_soon_after_one_another_are_written_together(sto
 @pytest.mark.parametrize("kind", ["child", "model_call"])
 async def test_an_event_that_comes_alone_waits_for_no_other(store, monkeypatch, kind) -> None:
     """Children one after another, of a model that answers at once; the root's own replies amid a crowd."""
-    monkeypatch.setattr(journal_store, "_CROWDED_SECONDS", 60.0)
-    monkeypatch.setattr(journal_store, "_GATHERED_SECONDS", 30.0)
+    monkeypatch.setattr(stored_log, "_CROWDED_SECONDS", 60.0)
+    monkeypatch.setattr(stored_log, "_GATHERED_SECONDS", 30.0)
     async with Journal.open(store) as journal, journal.run("r1", "task", {}) as log, asyncio.timeout(25):
-        await log.check_mine()
+        await log.check_ownership()
         for _ in range(5):
             await log.append(kind, {})
         if kind != "child":

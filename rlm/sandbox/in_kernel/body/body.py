@@ -42,6 +42,7 @@ BODY_NAME = "body"
 INDEX_NAME = "index"
 MANIFEST_NAME = "manifest.json"
 
+_INDEXED_BEFORE = frozenset({"html", "pdf", "docx", "epub", "chat", "card"})
 _HEADER = 1_000  # characters: more than the longest header line of a message
 
 
@@ -62,7 +63,8 @@ class Document:
 
     Documents stand in the body's order, without gaps: each starts where the one before it ends.
     `kind` is text, markdown, code, csv, json, jsonl, html, pdf, docx, epub, chat or card; `messages` and
-    `pages` are how many it has, where it has such.
+    `pages` are how many it has, where it has such. With `headings_indexed` the index holds every heading: a
+    line that looks like one is not.
     """
 
     index: int
@@ -72,6 +74,7 @@ class Document:
     end: int
     messages: int | None = None
     pages: int | None = None
+    headings_indexed: bool = False
 
 
 class Body:
@@ -165,7 +168,7 @@ class Body:
             if len(raw) != facts["bytes"]:
                 raise BodyError(f"{name}: the body has {len(raw)} bytes, its manifest says {facts['bytes']}")
             points = Checkpoints(raw, char_marks, line_marks, chars=facts["chars"], lines=facts["lines"])
-            documents = tuple(Document(index, *fields) for index, fields in enumerate(facts["documents"]))
+            documents = tuple(_documents(facts))
             return cls(points, marks, documents, facts["sha256"])
         except (ValueError, KeyError, TypeError) as error:
             raise BodyError(
@@ -322,6 +325,18 @@ class Body:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _documents(facts: dict[str, Any]) -> Iterator[Document]:
+    """Yield the documents of a manifest. One written before `headings_indexed` existed has no list of them;
+    then the kinds decide that were indexed at that time."""
+    documents = facts["documents"]
+    indexed = facts.get("headings_indexed")
+    if indexed is None:
+        indexed = [kind in _INDEXED_BEFORE for _, kind, *_ in documents]
+    for index, (fields, flag) in enumerate(zip(documents, indexed, strict=True)):
+        name, kind, start, end, messages, pages = fields
+        yield Document(index, name, kind, start, end, messages, pages, flag)
 
 
 def _start_of(document: Document) -> int:

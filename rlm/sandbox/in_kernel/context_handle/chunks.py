@@ -24,8 +24,6 @@ _UNITS = {
 # What a heading's mark takes, and a blank line that a chunk may begin within.
 _LOOK_AROUND = 64
 _MAX_GAPS = 20
-_MARKED = ("html", "pdf", "docx", "epub", "chat", "card")
-"""Kinds whose headings are all in the index: a line that looks like one there is none."""
 
 
 class Chunks(Sequence[Record]):
@@ -216,7 +214,7 @@ def _heading_borders(body: Body) -> _Borders:
         places = {table[row] for row in table.between(start + 1, limit + 1)}
         for place in by_text(start, limit)[0]:
             document = body.document_at(min(place, body.chars - 1))
-            if document is None or document.kind not in _MARKED:
+            if document is None or not document.headings_indexed:
                 places.add(place)
         return sorted(places), False
 

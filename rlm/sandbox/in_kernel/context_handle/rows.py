@@ -11,6 +11,7 @@ from typing import Any
 
 from ..body.body import Body, Document
 from .access_log import AccessLog
+from .json_stream import BadJson, JsonStream
 from .lines import iterate_lines
 from .records import Record
 
@@ -19,7 +20,6 @@ __all__ = ["Rows"]
 _HEAD = 64 * 1024
 _WINDOW = 1 << 20
 _LARGEST = 64_000_000
-_NUMBER_TAIL = 3
 _SPACE = " \t\r\n"
 _DATA = ("jsonl", "json", "csv")
 _FORMATS = (*_DATA, "chat", "card")
@@ -160,96 +160,25 @@ def _parsed(text: str) -> tuple[Any, str | None]:
 
 
 def _json(body: Body, document: Document) -> Iterator[_Row]:
-    """The elements of a top-level array; of any other document the values, one after another."""
-    window = _JsonWindow(body, document)
-    if not window.take("["):
-        while not window.at_end():
-            row = window.element()
-            yield row
-            if row[3] is not None:
-                return
-        return
-    ended = window.take("]")
-    while not ended:
-        row = window.element()
-        yield row
-        if row[3] is not None:
-            return
-        ended = window.take("]")
-        if not ended and not window.take(","):
-            yield window.rest("',' or ']' has to come next")
-            return
-    if not window.at_end():
-        yield window.rest("nothing may come after the array")
+    """Yield the elements of a top-level array; for any other document, its values one after another. An
+    error is one row over all the rest."""
+    end = document.end
+    windows = (body.text(at, min(end, at + _WINDOW)) for at in range(document.start, end, _WINDOW))
+    stream = JsonStream(windows, start=document.start, largest=_LARGEST)
+    is_array = stream.next_mark() == "["
+    try:
+        for value in stream.elements() if is_array else _values(stream):
+            yield stream.value_start, stream.position, value, None
+        if stream.next_mark():
+            raise BadJson("nothing may come after the array", stream.position)
+    except BadJson as bad:
+        stream.next_mark()
+        yield stream.position, end, None, f"not JSON at character {bad.position}: {bad}"
 
 
-class _JsonWindow:
-    """The text of one document, decoded piece by piece from where reading stands."""
-
-    def __init__(self, body: Body, document: Document) -> None:
-        self._body = body
-        self._end = document.end
-        self._base = document.start
-        self._text = ""
-        self._at = 0
-
-    def take(self, mark: str) -> bool:
-        """Go past `mark` if it comes next."""
-        if self.at_end() or self._text[self._at] != mark:
-            return False
-        self._at += 1
-        return True
-
-    def at_end(self) -> bool:
-        """Go past white space; whether nothing follows it."""
-        while True:
-            while self._at < len(self._text) and self._text[self._at] in _SPACE:
-                self._at += 1
-            if self._at < len(self._text):
-                return False
-            if not self._more(_WINDOW):
-                return True
-
-    def element(self) -> _Row:
-        """The value that comes next; one that can't be read is an error over all that is left."""
-        decoder = json.JSONDecoder()
-        self.at_end()
-        wanted = _WINDOW
-        while True:
-            start = self._base + self._at
-            try:
-                value, stop = decoder.raw_decode(self._text, self._at)
-            except RecursionError:
-                return start, self._end, None, "not readable: nested too deeply"
-            except json.JSONDecodeError as error:
-                # Was it cut by the window, or is it wrong?
-                cut = error.msg.startswith("Unterminated") or error.pos >= len(self._text) - 12
-                too_large = len(self._text) - self._at > _LARGEST
-                if too_large or not cut or not self._more(wanted):
-                    place = self._base + error.pos
-                    return start, self._end, None, f"not JSON at character {place}: {error.msg}"
-            else:
-                # A number may go on beyond the window: `1`, `1.` and `1.5e` all give a value.
-                open_end = isinstance(value, int | float) and len(self._text) - stop < _NUMBER_TAIL
-                if (stop < len(self._text) and not open_end) or not self._more(wanted):
-                    self._at = stop
-                    return start, self._base + stop, value, None
-            wanted *= 2
-
-    def rest(self, wrong: str) -> _Row:
-        """All that is left, as an error."""
-        start = self._base + self._at
-        return start, self._end, None, f"not JSON at character {start}: {wrong}"
-
-    def _more(self, chars: int) -> bool:
-        """Add the next `chars` characters, dropping those already read; False at the document's end."""
-        loaded = self._base + len(self._text)
-        if loaded >= self._end:
-            return False
-        self._base += self._at
-        self._text = self._text[self._at :] + self._body.text(loaded, min(self._end, loaded + chars))
-        self._at = 0
-        return True
+def _values(stream: JsonStream) -> Iterator[Any]:
+    while stream.next_mark():
+        yield stream.value()
 
 
 def _csv(body: Body, document: Document) -> Iterator[_Row]:

@@ -1,0 +1,105 @@
+"""The table of document formats. A new format is one row here and one reader module."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+__all__ = ["FORMATS", "DocumentFormat", "format_of"]
+
+_ZIP = rb"PK\x03\x04"
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentFormat:
+    """One kind of document, as `Document.kind` names it.
+
+    `magic` is matched at the first byte of a file. For a binary format it wins over the file's suffix; for a
+    text format it counts only if the file has no suffix.
+    `reader` is a `module:function` that is imported and called in the worker process; without one the
+    loader decodes the text itself. `article` names a document of a format with a reader in messages.
+    With `headings_indexed` the index holds every heading, so a line of text is never taken for one.
+    """
+
+    kind: str
+    suffixes: frozenset[str] = frozenset()
+    article: str = ""
+    magic: re.Pattern[bytes] | None = None
+    reader: str = ""
+    is_binary: bool = False
+    headings_indexed: bool = False
+
+    @property
+    def is_converted(self) -> bool:
+        """Whether the worker process reads it."""
+        return bool(self.reader)
+
+
+def _suffixes(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+FORMATS = (
+    DocumentFormat("text"),
+    DocumentFormat("markdown", _suffixes(".md .markdown .mdown .mkd .mdx .qmd .rmd")),
+    DocumentFormat("csv", _suffixes(".csv .tsv .tab")),
+    DocumentFormat("json", _suffixes(".json .geojson .ipynb .webmanifest")),
+    DocumentFormat("jsonl", _suffixes(".jsonl .ndjson .jsonlines")),
+    DocumentFormat(
+        "html",
+        _suffixes(".html .htm .xhtml"),
+        article="an HTML page",
+        magic=re.compile(
+            rb"(?:\xef\xbb\xbf)?\s{0,4000}(?:<!--.{0,1000}?-->\s{0,4000})?(?:<!doctype html|<html[\s>])",
+            re.I | re.S,
+        ),
+        reader="rlm.documents.formats.html:read_html",
+        headings_indexed=True,
+    ),
+    DocumentFormat(
+        "pdf",
+        _suffixes(".pdf"),
+        article="a PDF",
+        magic=re.compile(rb"\s{0,4000}%PDF-"),
+        reader="rlm.documents.formats.pdf:read_pdf",
+        is_binary=True,
+        headings_indexed=True,
+    ),
+    DocumentFormat(
+        "epub",
+        _suffixes(".epub"),
+        article="an EPUB",
+        magic=re.compile(_ZIP + rb".{26}mimetypeapplication/epub\+zip", re.S),
+        reader="rlm.documents.formats.epub:read_epub",
+        is_binary=True,
+        headings_indexed=True,
+    ),
+    DocumentFormat(
+        "docx",
+        _suffixes(".docx .docm .dotx"),
+        article="a DOCX",
+        magic=re.compile(
+            _ZIP + rb"(?:(?=.*word/)|(?=.{0,4000}\[Content_Types\]\.xml)(?=.{0,4000}docProps/))", re.S
+        ),
+        reader="rlm.documents.formats.docx:read_docx",
+        is_binary=True,
+        headings_indexed=True,
+    ),
+    DocumentFormat(
+        "code",
+        _suffixes(
+            ".py .pyi .pyx .js .mjs .cjs .jsx .ts .mts .cts .tsx .c .h .cc .cpp .cxx .hh .hpp .hxx .rs .go "
+            ".java .kt .kts .scala .swift .m .mm .cs .fs .vb .rb .php .pl .pm .lua .r .jl .hs .ml .mli .ex "
+            ".exs .erl .clj .lisp .el .scm .sh .bash .zsh .fish .ps1 .bat .sql .zig .nim .d .dart .groovy "
+            ".gradle .proto .cu .asm .s .vim .tf .vue .svelte"
+        ),
+    ),
+    # Rendered from JSON, whatever the file's name.
+    DocumentFormat("chat", headings_indexed=True),
+    DocumentFormat("card", headings_indexed=True),
+)
+
+
+def format_of(kind: str) -> DocumentFormat:
+    """Return the row of `kind`. A kind without a row is read like text."""
+    return next((row for row in FORMATS if row.kind == kind), FORMATS[0])

@@ -1,0 +1,313 @@
+"""One store of runs: start, resume, list, read and remove them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import secrets
+import time
+from collections.abc import AsyncIterator, Iterable, Mapping
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Row, delete, insert, select, update
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from rlm.errors import JournalError
+from rlm.journal import inputs
+from rlm.journal.database import Database
+from rlm.journal.events import JournalEvent, RunState, RunSummary
+from rlm.journal.location import store_url
+from rlm.journal.redaction import Redaction
+from rlm.journal.stored_events import encode, event_bytes, read_events
+from rlm.journal.stored_log import StoredLog
+from rlm.journal.tables import events, runs
+from rlm.journal.writes import WriteQueue
+from rlm.results import RESUMABLE, RunTotals
+from rlm.sandbox.folders.owner_process import OwnerProcess
+
+__all__ = ["Journal"]
+
+_LISTED = 5
+
+
+class Journal:
+    """One store. Any number of runs, in any number of processes, may write to it concurrently."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._redaction = Redaction()
+        self._writes = WriteQueue()
+
+    @classmethod
+    @contextlib.asynccontextmanager
+    async def open(cls, path_or_url: str | Path) -> AsyncIterator[Journal]:
+        """Open the store in a file or at a database URL. A missing file is created, with private folders.
+
+        Leaving the context waits for writes in flight. Raises JournalError if the store cannot be opened.
+        """
+        database = Database(store_url(path_or_url))
+        await database.open()
+        journal = cls(database)
+        try:
+            yield journal
+        finally:
+            await journal._close()
+
+    def redact(self, values: Iterable[str]) -> None:
+        """Blank each of `values` (keys, tokens) in every task, settings and event written from now on.
+
+        Values under 8 characters are ignored.
+        """
+        self._redaction.add(values)
+
+    @contextlib.asynccontextmanager
+    async def run(
+        self, run_id: str, task: str, settings: Mapping[str, Any], *, input: Path | None = None
+    ) -> AsyncIterator[StoredLog]:
+        """Start a run and yield its log. The first event is `run_started`, which holds `settings`.
+
+        A run that is left without a `finished` event is marked interrupted. `input` is the context folder to
+        store with the run. Raises JournalError if the store has a run of that name.
+        """
+        log = self._log(run_id, owner := _new_claim())
+        name = None if input is None else await asyncio.to_thread(inputs.identify, input)
+        await self._writes.finish(self._insert_run(run_id, task, settings, name, owner))
+        try:
+            if input is not None and name is not None:
+                await self._writes.finish(inputs.keep(self._database, name, input))
+            await log.append("run_started", {"task": task, "settings": settings})
+            yield log
+        finally:
+            await log.close()
+
+    @contextlib.asynccontextmanager
+    async def resume(self, run_id: str, *, take_over: bool = False) -> AsyncIterator[StoredLog]:
+        """Resume an interrupted run: append `resumed` and yield its log.
+
+        Raises JournalError if the run is not found, still runs, or is being resumed by another process.
+        With `take_over` the run is taken from its present owner, whose next append fails.
+        """
+        await self.get(run_id)
+        await self._writes.finish(self._claim(run_id, take_over, owner := _new_claim()))
+        found = await self.events(run_id)
+        log = self._log(run_id, owner, found[-1].seq if found else 0)
+        try:
+            await log.append("resumed", {})
+            yield log
+        finally:
+            await log.close()
+
+    async def restore_input(self, run_id: str, folder: Path) -> bool:
+        """Write the stored context of a run to `folder`, which must not exist. Return False if the context
+        was not stored."""
+        summary = await self.get(run_id)
+        return summary.input is not None and await inputs.restore(self._database, summary.input, folder)
+
+    async def size(self) -> int:
+        """Return the size of the store in bytes."""
+        return await self._database.size()
+
+    def may_keep(self, folder: Path, most: int) -> bool:
+        """Return whether a context has at most `most` bytes and holds no secret."""
+        return inputs.may_be_kept(folder, most, self._redaction)
+
+    async def runs(self, limit: int | None = 20) -> tuple[RunSummary, ...]:
+        """Return the newest runs, newest first; `limit` None returns all."""
+        query = select(runs).order_by(runs.c.started_at.desc(), runs.c.run_id.desc()).limit(limit)
+        return tuple(map(_summarize, await self._database.rows(query)))
+
+    async def get(self, run_id: str) -> RunSummary:
+        """Return one run by its full name. Raises JournalError if it is not found."""
+        found = await self._database.rows(select(runs).where(runs.c.run_id == run_id))
+        if not found:
+            raise JournalError(
+                f"there is no run {run_id!r} in {self._database.name}; list the runs to see their names"
+            )
+        return _summarize(found[0])
+
+    async def holds(self, run_id: str) -> bool:
+        """Return whether there is a run of that name."""
+        return bool(await self._database.rows(select(runs.c.run_id).where(runs.c.run_id == run_id)))
+
+    async def unfinished(self, prefix: str) -> tuple[str, ...]:
+        """Return the names that begin with `prefix` of runs that are running or can be resumed."""
+        has_ended = (runs.c.state == "finished") & runs.c.stop_reason.not_in(RESUMABLE)
+        query = select(runs.c.run_id).where(runs.c.run_id.startswith(prefix, autoescape=True), ~has_ended)
+        return tuple(row.run_id for row in await self._database.rows(query))
+
+    async def events(self, run_id: str) -> tuple[JournalEvent, ...]:
+        """Return the committed events of a run, in order. Raises JournalError if the run is not found."""
+        await self.get(run_id)
+        return await read_events(self._database, run_id)
+
+    async def resolve(self, prefix: str) -> str:
+        """Return the full name of the one run whose name is or starts with `prefix`.
+
+        Raises JournalError if no run matches, or several do; the message lists the candidates.
+        """
+        query = (
+            select(runs.c.run_id)
+            .where(runs.c.run_id.startswith(prefix, autoescape=True))
+            .order_by(runs.c.started_at.desc(), runs.c.run_id.desc())
+            .limit(_LISTED + 1)
+        )
+        exact = await self._database.rows(select(runs.c.run_id).where(runs.c.run_id == prefix))
+        names = [row.run_id for row in exact or await self._database.rows(query)]
+        if len(names) == 1:
+            return str(names[0])
+        if not names:
+            raise JournalError(
+                f"no run in {self._database.name} starts with {prefix!r}; list the runs to see their names"
+            )
+        listed = ", ".join(names[:_LISTED]) + (", …" if len(names) > _LISTED else "")
+        raise JournalError(f"several runs start with {prefix!r}: {listed}; give more of the name")
+
+    async def remove(self, run_id: str) -> None:
+        """Delete a run with its events and overwrite their text in the file.
+
+        Raises JournalError if the run is not found or still running.
+        """
+        summary = await self.get(run_id)
+        if summary.state == "running":
+            raise JournalError(f"run {run_id} is still running; stop it first")
+        await self._writes.finish(self._delete(run_id))
+        await self._writes.finish(self._database.shrink())
+
+    async def prune(
+        self, *, keep: int | None = None, older_than: float | None = None, most_bytes: int | None = None
+    ) -> tuple[str, ...]:
+        """Remove ended runs and return their names, oldest first.
+
+        `keep` keeps the newest runs; `older_than` (Unix seconds) keeps runs started later. If the store takes
+        more than `most_bytes`, runs are removed one by one until it fits. Interrupted runs, which can be
+        resumed, are removed last.
+        """
+        if keep is None and older_than is None and (most_bytes is None or await self.size() <= most_bytes):
+            return ()
+        ended = [run for run in await self.runs(limit=None) if run.state != "running"]
+        chosen: list[str] = []
+        if keep is not None or older_than is not None:
+            chosen = [
+                run.run_id
+                for place, run in enumerate(ended)
+                if (keep is None or place >= keep) and (older_than is None or run.started_at < older_than)
+            ][::-1]
+            for run_id in chosen:
+                await self._writes.finish(self._delete(run_id))
+        if most_bytes is not None:
+            oldest = sorted(ended, key=lambda run: (run.state == "interrupted", run.started_at))
+            # The size of a run is cheap to query. The size of the store needs a scan, so it is checked again
+            # only when the runs removed so far should be enough.
+            excess = await self._database.size() - most_bytes
+            for run in oldest:
+                if excess <= 0 and (excess := await self._database.size() - most_bytes) <= 0:
+                    break
+                if run.run_id not in chosen:
+                    excess -= await event_bytes(self._database, run.run_id)
+                    await self._writes.finish(self._delete(run.run_id))
+                    chosen.append(run.run_id)
+        if chosen:
+            await self._writes.finish(self._database.shrink())
+        return tuple(chosen)
+
+    def _log(self, run_id: str, owner: str, last_seq: int = 0) -> StoredLog:
+        return StoredLog(
+            self._database, self._writes, self._redaction, run_id=run_id, owner=owner, last_seq=last_seq
+        )
+
+    async def _claim(self, run_id: str, take_over: bool, owner: str) -> None:
+        """Make this process the owner of the run."""
+        query = select(runs).where(runs.c.run_id == run_id)
+        (row,) = await self._database.rows(query)
+        taken = JournalError(f"run {run_id} is still running; stop it first, or wait for it")
+        if _summarize(row).state == "running" and not take_over:
+            raise taken
+        unchanged = runs.c.run_id == run_id
+        if not take_over:
+            # Two processes may resume at once. The second finds another owner than the one it read, and
+            # updates no row.
+            unchanged &= (runs.c.process == row.process) & (runs.c.state == row.state)
+        claim = (
+            update(runs)
+            .where(unchanged)
+            .values(state="running", process=owner, stop_reason=None, finished_at=None)
+        )
+        present_owner = select(runs.c.process).where(runs.c.run_id == run_id)
+
+        async def put(connection: AsyncConnection) -> None:
+            if (await connection.execute(claim)).rowcount == 1:
+                return
+            # A server that went away may have committed a first attempt: then the claim is ours already.
+            if await connection.scalar(present_owner) != owner:
+                raise taken
+
+        await self._database.write(put)
+
+    async def _insert_run(
+        self, run_id: str, task: str, settings: Mapping[str, Any], input: str | None, owner: str
+    ) -> None:
+        row = {
+            "run_id": run_id,
+            "task": encode(self._redaction.blank(task)),
+            "state": "running",
+            "started_at": time.time(),
+            **asdict(RunTotals()),
+            "settings": encode(self._redaction.blank(settings)),
+            "process": owner,
+            "input": input,
+        }
+
+        async def put(connection: AsyncConnection) -> None:
+            await connection.execute(insert(runs).values(**row))
+
+        try:
+            await self._database.write(put)
+        except IntegrityError as error:
+            # The server may have gone away just after it committed a first attempt.
+            found = await self._database.rows(select(runs.c.process).where(runs.c.run_id == run_id))
+            if found and found[0].process == owner:
+                return
+            raise JournalError(f"there is a run {run_id!r} already; give the new one another name") from error
+
+    async def _delete(self, run_id: str) -> None:
+        async def put(connection: AsyncConnection) -> None:
+            await connection.execute(delete(events).where(events.c.run_id == run_id))
+            await connection.execute(delete(runs).where(runs.c.run_id == run_id))
+            await inputs.drop_unused(connection)
+
+        await self._database.write(put)
+
+    async def _close(self) -> None:
+        try:
+            await self._writes.drain()
+        finally:
+            await self._database.close()
+
+
+def _new_claim() -> str:
+    """Return an owner: this process and a random token, so that two resumes in one process differ."""
+    return encode({**asdict(OwnerProcess.here()), "claim": secrets.token_hex(8)})
+
+
+def _summarize(row: Row[Any]) -> RunSummary:
+    state: RunState = row.state
+    if state == "running":
+        owner = json.loads(row.process)
+        owner.pop("claim", None)
+        if OwnerProcess(**owner).is_gone():
+            state = "interrupted"
+    return RunSummary(
+        run_id=row.run_id,
+        task=json.loads(row.task),
+        state=state,
+        stop_reason=row.stop_reason,
+        started_at=row.started_at,
+        finished_at=row.finished_at,
+        totals=RunTotals(**{field.name: getattr(row, field.name) for field in fields(RunTotals)}),
+        settings=json.loads(row.settings),
+        input=row.input,
+    )

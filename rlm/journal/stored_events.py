@@ -1,0 +1,57 @@
+"""Events as rows of a store: their JSON, and the queries that read them back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import Row, func, select
+
+from rlm.errors import JournalError
+from rlm.journal.database import Database
+from rlm.journal.events import JournalEvent
+from rlm.journal.tables import events
+
+__all__ = ["encode", "event_bytes", "find_reply", "read_events"]
+
+
+def encode(value: Any) -> str:
+    """Return `value` as JSON in ASCII, which any database can store."""
+    return json.dumps(value, ensure_ascii=True, separators=(",", ":"))
+
+
+async def read_events(database: Database, run_id: str) -> tuple[JournalEvent, ...]:
+    """Return the committed events of a run, in order; () if the run is not in the store. Raises
+    JournalError for a damaged event."""
+    query = select(events).where(events.c.run_id == run_id).order_by(events.c.seq)
+    return tuple(_decode(database.name, row) for row in await database.rows(query))
+
+
+async def find_reply(database: Database, key: str) -> Mapping[str, Any] | None:
+    """Return the newest complete, nonempty reply of a child to the call `key`, from any run."""
+    query = select(events.c.data).where(events.c.key == key, events.c.kind == "child")
+    for row in await database.rows(query.order_by(events.c.at.desc())):
+        data: Mapping[str, Any] = json.loads(row.data)
+        if data.get("finish_reason") == "stop" and data.get("reply"):
+            return data
+    return None
+
+
+async def event_bytes(database: Database, run_id: str) -> int:
+    """Return the approximate size of a run's events in the store."""
+    query = select(func.sum(func.length(events.c.data)).label("bytes"))
+    return int((await database.rows(query.where(events.c.run_id == run_id)))[0].bytes or 0)
+
+
+def _decode(store: str, row: Row[Any]) -> JournalEvent:
+    try:
+        data = json.loads(row.data)
+    except ValueError:
+        data = None
+    if not isinstance(data, dict):
+        raise JournalError(
+            f"event {row.seq} of run {row.run_id} is damaged in {store}: "
+            f"remove the run (rlm runs rm {row.run_id}) and ask again"
+        )
+    return JournalEvent(row.run_id, row.seq, row.at, row.kind, data)

@@ -1,0 +1,212 @@
+"""The log of a run that is being written: its events, committed in order by one owner."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from sqlalchemy import insert, select, update
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from rlm.errors import JournalError
+from rlm.journal.database import Database
+from rlm.journal.events import EVENT_KINDS, EventKind, JournalEvent
+from rlm.journal.redaction import Redaction
+from rlm.journal.stored_events import encode, find_reply, read_events
+from rlm.journal.tables import events, runs
+from rlm.journal.writes import LAST_KINDS, PendingEvent, WriteQueue
+from rlm.results import RunTotals
+
+__all__ = ["StoredLog"]
+
+_CONFIRMED_SECONDS = 0.25
+"""How long `check_ownership` trusts its last answer: the children of a batch do not all ask the store."""
+_CROWDED_SECONDS = 0.02
+_GATHERED_SECONDS = 0.005
+"""If several events shared a transaction less than `_CROWDED_SECONDS` ago, a child's event waits this long
+for others: it is one of many, and the transaction is the expensive part of a write."""
+
+
+class StoredLog:
+    """Appends events in order, whatever tasks append them. An event that was appended is committed, and
+    survives a kill of the process.
+
+    `owner` is the claim stored in the run's row. `last_seq` is the number of events already stored.
+    """
+
+    within = ""
+
+    def __init__(
+        self,
+        database: Database,
+        writes: WriteQueue,
+        redaction: Redaction,
+        *,
+        run_id: str,
+        owner: str,
+        last_seq: int = 0,
+    ) -> None:
+        self.run_id = run_id
+        self._database = database
+        self._writes = writes
+        self._redaction = redaction
+        self._owner = owner
+        self._last_seq = last_seq
+        self._order = asyncio.Lock()
+        self._pending: list[PendingEvent] = []
+        self._next_write: asyncio.Task[None] | None = None
+        self._is_finished = False
+        self._confirmed_at = -math.inf
+        self._crowded_at = -math.inf
+
+    async def append(self, kind: EventKind, payload: Mapping[str, Any]) -> int:
+        if kind not in EVENT_KINDS:
+            raise ValueError(f"{kind!r} is not a kind of event; use one of {', '.join(sorted(EVENT_KINDS))}")
+        if kind in LAST_KINDS and "stop_reason" not in payload:
+            raise ValueError(f"the payload of a {kind} event must hold stop_reason")
+        data = encode(payload)
+        if self._redaction.may_occur_in(data):
+            payload = self._redaction.blank(payload)
+            data = encode(payload)
+        pending = PendingEvent(kind, payload, data, time.time())
+        self._pending.append(pending)
+        # Events that arrive during a write share the next transaction.
+        if self._next_write is None:
+            is_crowded = kind == "child" and time.monotonic() - self._crowded_at < _CROWDED_SECONDS
+            self._next_write = self._writes.start(
+                self._write_pending(_GATHERED_SECONDS if is_crowded else 0.0)
+            )
+        await asyncio.shield(self._next_write)
+        if pending.fault is not None:
+            raise pending.fault
+        return pending.seq
+
+    def redact(self, value: Any) -> Any:
+        return self._redaction.blank(value)
+
+    async def events(self) -> tuple[JournalEvent, ...]:
+        await self._writes.drain()
+        found = await read_events(self._database, self.run_id)
+        if not found:
+            raise self._lost()
+        return found
+
+    async def find_reply(self, key: str) -> Mapping[str, Any] | None:
+        return await find_reply(self._database, key)
+
+    async def check_ownership(self) -> None:
+        if time.monotonic() - self._confirmed_at < _CONFIRMED_SECONDS:
+            return
+        query = select(runs.c.process).where(runs.c.run_id == self.run_id)
+        rows = await self._database.rows(query)
+        self._check_owner(rows[0].process if rows else None)
+        self._confirmed_at = time.monotonic()
+
+    async def tally(self, totals: RunTotals) -> None:
+        await self._writes.finish(self._update_run(asdict(totals)))
+
+    async def close(self) -> None:
+        """Mark the run as interrupted unless its `finished` event is written."""
+        if not self._is_finished:
+            await self._writes.finish(self._update_run({"state": "interrupted", "finished_at": time.time()}))
+
+    async def _write_pending(self, delay: float) -> None:
+        if delay:
+            await asyncio.sleep(delay)
+        async with self._order:
+            batch, self._pending, self._next_write = self._pending, [], None
+            await self._write(batch)
+
+    async def _write(self, batch: Sequence[PendingEvent]) -> None:
+        """Commit the events of a batch together, or set the fault of each.
+
+        `seq` is assigned here and not by the database, so that a run has no gaps and two writers of one run
+        collide on the primary key. A collision has two causes that look alike. Another process may have
+        taken the run over and written first: then the run is lost. Or the server went away just after it
+        had committed this very batch, and `Database.write` tried it again: then the store already holds our
+        rows, byte for byte, and the batch counts as written.
+
+        The insert comes before the check of the owner, because a transaction that begins with a read cannot
+        be turned into a write while another process writes (SQLite). The check holds the run's row until the
+        commit: a process that takes the run over either waits for this batch and sees it, or comes first and
+        makes the check fail, which rolls the insert back.
+
+        `_is_finished` is set while the batch is assembled, because events behind a `finished` in the same
+        batch must be refused. A failed commit clears it again.
+        """
+        rows: list[dict[str, Any]] = []
+        for pending in batch:
+            if self._is_finished:
+                pending.fault = JournalError(f"run {self.run_id} is finished; start a new run")
+                continue
+            pending.seq = self._last_seq + len(rows) + 1
+            rows.append(pending.to_row(self.run_id))
+            self._is_finished = pending.kind == "finished"
+        accepted = [pending for pending in batch if pending.fault is None]
+        if not rows:
+            return
+
+        async def put(connection: AsyncConnection) -> None:
+            await connection.execute(insert(events), rows)
+            await self._hold_run(connection)
+            for pending in accepted:
+                if pending.kind in LAST_KINDS:
+                    changed = update(runs).where(runs.c.run_id == self.run_id)
+                    await connection.execute(changed.values(**pending.run_changes()))
+
+        fault: JournalError
+        try:
+            try:
+                await self._database.write(put)
+            except IntegrityError:
+                if not await self._has(rows):
+                    raise
+        except IntegrityError:
+            fault = self._lost()
+        except JournalError as error:
+            fault = error
+        else:
+            self._last_seq += len(rows)
+            self._confirmed_at = time.monotonic()
+            if len(rows) > 1:
+                self._crowded_at = self._confirmed_at
+            return
+        self._is_finished = False
+        self._confirmed_at = -math.inf
+        for pending in accepted:
+            pending.fault = fault
+
+    async def _has(self, rows: Sequence[Mapping[str, Any]]) -> bool:
+        """Return whether the store holds exactly these events from the first one on."""
+        mine = (events.c.run_id == self.run_id) & (events.c.seq >= rows[0]["seq"])
+        found = await self._database.rows(select(events).where(mine).order_by(events.c.seq))
+        return [dict(row._mapping) for row in found] == list(rows)
+
+    async def _hold_run(self, connection: AsyncConnection) -> None:
+        """Lock the run's row until the end of the transaction. Raises JournalError if another process owns
+        it."""
+        query = select(runs.c.process).where(runs.c.run_id == self.run_id).with_for_update(read=True)
+        self._check_owner(await connection.scalar(query))
+
+    def _check_owner(self, owner: str | None) -> None:
+        if owner != self._owner:
+            raise self._lost()
+
+    def _lost(self) -> JournalError:
+        return JournalError(
+            f"run {self.run_id} was removed or is written by another process; start a new run"
+        )
+
+    async def _update_run(self, values: Mapping[str, Any]) -> None:
+        """Change the run's row if this process still owns it."""
+        mine = (runs.c.run_id == self.run_id) & (runs.c.process == self._owner)
+
+        async def put(connection: AsyncConnection) -> None:
+            await connection.execute(update(runs).where(mine).values(**values))
+
+        await self._database.write(put)

@@ -1,0 +1,131 @@
+"""A document format is one row of the table and one reader module."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from document_tree import text_of
+
+from rlm.documents import load
+from rlm.documents.formats import registry
+from rlm.documents.formats.registry import FORMATS, DocumentFormat
+from rlm.documents.kind import kind_of
+from rlm.errors import DocumentError
+from rlm.sandbox.in_kernel.body.body import MANIFEST_NAME, Body, BodyError
+from rlm.sandbox.in_kernel.context_handle.handle import Handle
+
+READER = """
+import os
+from rlm.documents.formats.piece import Ended, Heading, Text
+
+def read_notes(file, size):
+    text = file.read().removeprefix(b"NOTES\\0").decode()
+    if "crash" in text:
+        os._exit(1)
+    yield Heading(1, "Notes")
+    yield Text(text)
+    yield Ended()
+"""
+NOTES = DocumentFormat(
+    "notes",
+    frozenset({".notes"}),
+    article="a notebook",
+    magic=re.compile(rb"NOTES\0"),
+    reader="notes_reader:read_notes",
+    is_binary=True,
+    headings_indexed=True,
+)
+
+
+@pytest.fixture
+def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder for notebooks, a format that this test adds: its reader, and its row."""
+    library = tmp_path / "library"
+    library.mkdir()
+    (library / "notes_reader.py").write_text(READER)
+    monkeypatch.syspath_prepend(str(library))
+    monkeypatch.setattr(registry, "FORMATS", (*FORMATS, NOTES))
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    return folder
+
+
+def test_a_row_and_a_reader_add_a_format(notes: Path, tmp_path: Path) -> None:
+    (notes / "a.notes").write_bytes(b"NOTES\0first\n# not a heading\n")
+    (notes / "b.txt").write_bytes(b"NOTES\0second\n")
+    loaded = load([notes], tmp_path / "c")
+    assert [(one.name, one.kind) for one in loaded.context.documents] == [
+        ("a.notes", "notes"),
+        ("b.txt", "notes"),
+    ]
+    assert text_of(loaded) == "# Notes\nfirst\n# not a heading\n# Notes\nsecond\n"
+    with loaded.context.open() as body:
+        assert body.heading_path(10) == ("Notes",)
+        # Only the headings of the index are borders of chunks.
+        text = body.text(0, body.chars)
+        starts = {chunk.start for chunk in Handle(body).chunk(40, by="headings")}
+        assert starts == {0, text.index("# Notes\nsecond")}
+
+
+def test_a_reader_that_crashes_is_named_by_the_row(notes: Path, tmp_path: Path) -> None:
+    (notes / "a.notes").write_bytes(b"NOTES\0crash")
+    with pytest.raises(DocumentError, match="is a notebook"):
+        load([notes / "a.notes"], tmp_path / "c")
+
+
+def test_a_reader_that_is_missing_is_an_unreadable_document(
+    notes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = DocumentFormat("lost", frozenset({".lost"}), article="a loss", reader="no_such_reader:read")
+    monkeypatch.setattr(registry, "FORMATS", (*FORMATS, row))
+    (notes / "a.lost").write_text("text")
+    with pytest.raises(DocumentError, match=r"a\.lost is not readable \(ModuleNotFoundError\)"):
+        load([notes / "a.lost"], tmp_path / "c")
+
+
+def test_no_two_formats_share_a_kind_or_a_suffix() -> None:
+    kinds = [row.kind for row in FORMATS]
+    suffixes = [suffix for row in FORMATS for suffix in row.suffixes]
+    assert len(set(kinds)) == len(kinds)
+    assert len(set(suffixes)) == len(suffixes)
+    assert all(row.article and row.reader for row in FORMATS if row.is_converted or row.is_binary)
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "kind"),
+    [
+        ("a.txt", b" \n%PDF-1.7", "pdf"),
+        ("a.pdf", b"no magic", "pdf"),
+        ("a.txt", b"PK\x03\x04" + b"." * 26 + b"mimetypeapplication/epub+zip", "epub"),
+        ("a", b"PK\x03\x04" + b"." * 9_000 + b"word/document.xml", "docx"),
+        ("a.zip", b"PK\x03\x04 docProps/app.xml \n [Content_Types].xml", "docx"),
+        ("a.zip", b"PK\x03\x04 docProps/app.xml", "text"),
+        ("page", b"\xef\xbb\xbf <!-- a comment -->\n<!DOCTYPE html>", "html"),
+        ("page.txt", b"<html>", "text"),
+        ("A.HTM", b"text", "html"),
+        ("a.py", b"%PDF-", "pdf"),
+    ],
+)
+def test_the_kind_follows_from_suffix_and_magic(name: str, first: bytes, kind: str) -> None:
+    assert kind_of(name, first) == kind
+
+
+def test_a_context_from_before_the_flag_opens_with_the_kinds_of_that_time(tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_text("<h1>Title</h1><p># no heading</p>")
+    (tmp_path / "b.md").write_text("# Title\n")
+    folder = load([tmp_path / "a.html", tmp_path / "b.md"], tmp_path / "c").context.folder
+    manifest = folder / MANIFEST_NAME
+    facts = json.loads(manifest.read_text())
+    assert facts.pop("headings_indexed") == [True, False]
+    with Body.open(folder) as body:
+        written = body.documents
+    manifest.write_text(json.dumps(facts))
+    with Body.open(folder) as body:
+        assert body.documents == written
+        assert [one.headings_indexed for one in body.documents] == [True, False]
+    manifest.write_text(json.dumps({**facts, "headings_indexed": [True]}))
+    with pytest.raises(BodyError, match="damaged"):
+        Body.open(folder)
