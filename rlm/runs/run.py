@@ -30,7 +30,7 @@ from rlm.playback.recording import Recording
 from rlm.prompts import Budget as PromptBudget
 from rlm.prompts import EarlierQuestion, HandleFacts, HelperDoc, RootInput
 from rlm.results import RunResult, Strategy
-from rlm.runs.config import FROM_BELOW, RunConfig
+from rlm.runs.config import RunConfig
 from rlm.runs.replayed_run import ReplayedRun
 from rlm.runs.resources import RunResources
 from rlm.sandbox.host.jupyter_sandbox import JupyterSandbox
@@ -216,7 +216,7 @@ class Run:
         except ModelError as error:
             stop = Outcome(None, "model", detail=str(error))
         except BudgetExhausted as error:
-            stop = Outcome(None, STOP_REASONS[error.limit], detail=str(error))
+            stop = Outcome(None, STOP_REASONS[error.limit], detail=error.cause)
         else:
             if answer is not None:
                 return self._finished(Outcome(answer, "finalized"), "direct")
@@ -404,7 +404,7 @@ class Run:
         if isinstance(event, Warned):
             if event.message in self.warnings:
                 return
-            if event.message.startswith(FROM_BELOW):
+            if event.depth:
                 self._from_below += 1
                 if self._from_below > _MAX_FROM_BELOW:
                     return

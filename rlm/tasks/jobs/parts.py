@@ -15,7 +15,7 @@ from rlm.accounting.coverage import Above, CoverageLedger, Noted
 from rlm.accounting.intervals import IntervalSet
 from rlm.accounting.run_context import RunContext
 from rlm.children.run_input import RunInput
-from rlm.errors import JournalError, ModelError, RLMError, UsageError
+from rlm.errors import JournalError, ModelError, RLMError, UsageError, cause_of
 from rlm.events import (
     ChildEnded,
     ChildrenStarted,
@@ -163,7 +163,7 @@ class Parts:
         except (SandboxRefused, JournalError, UsageError):
             raise
         except (RLMError, SandboxError) as failure:
-            error, again = str(failure), isinstance(failure, ModelError | SandboxError)
+            error, again = cause_of(failure), isinstance(failure, ModelError | SandboxError)
         else:
             again = result.stop_reason in ("model", "cancelled")
         # What goes into the report is what can be read back: both ways must make the same.
