@@ -33,8 +33,9 @@ from rlm.playback.cursor import ReplayCursor
 from rlm.playback.recording import Recording
 from rlm.results import RunResult
 from rlm.runs.config import RunConfig
+from rlm.runs.options import Parent, RunOptions
 from rlm.runs.resources import RunResources
-from rlm.runs.run import Parent, Run
+from rlm.runs.run import Run
 from rlm.sandbox.errors import SandboxError, SandboxRefused
 from rlm.sandbox.host.pool import KernelPool
 from rlm.sandbox.types import Span
@@ -98,8 +99,10 @@ class Part:
                 self.part_resources.source,
                 self.run_context.log,
                 replace(self.part_resources.resources, kernels=kernels),
-                self.recording,
-                parent=Parent(self.run_context, self.coverage, _UNDER_A_JOB),
+                RunOptions(
+                    recording=self.recording,
+                    parent=Parent(self.run_context, self.coverage, _UNDER_A_JOB),
+                ),
             )
             return await run.run_as_part()
         finally:
