@@ -42,13 +42,13 @@ _HOMES = {
     "RLM": "rlm.runtime",
     "Citation": "rlm.results",
     "Coverage": "rlm.results",
-    "Limits": "rlm.accounting.budget",
+    "Limits": "rlm.settings",
     "Pack": "rlm.retrieval",
     "RLMError": "rlm.errors",
     "Retriever": "rlm.retrieval",
     "RunResult": "rlm.results",
     "Session": "rlm.sessions.session",
-    "Settings": "rlm.runs.config",
+    "Settings": "rlm.settings",
     "Usage": "rlm.results",
 }
 

@@ -1,17 +1,19 @@
-"""What a run, or the wish for one, can fail with.
+"""Every error that a run raises, or that refuses one before it starts.
 
     RLMError
-    ├── UsageError              the request can't be carried out as given: what, and the remedy
+    ├── UsageError              the request is not valid; names the setting, where one is at fault
     │   ├── DocumentError       a path that is missing, unreadable, binary or empty
     │   └── ConfigurationError  a setting, a model's name or a missing key
-    ├── ModelError              a provider could not be made to answer
+    ├── ModelError              a provider gave no answer
     │   ├── ModelUnavailable    nothing listens, or no answer within all retries
     │   ├── ModelRejected       the provider refused the request (key, name, size, policy)
     │   └── ModelProtocolError  the provider's reply is not what its protocol says
     ├── BudgetExhausted         a limit does not leave room for what was asked; names the limit
     └── JournalError            the store can't be opened, or a run is not in it
 
-A failing child is data (`ChildAnswer.error`), a failing cell too (`CellResult.status`).
+A failing child is data (`ChildAnswer.error`), and so is a failing cell (`CellResult.status`).
+An error that names a setting or a limit holds that name as data. `str(error)` spells it as Python does
+(`limits.seconds`); the command line builds its own sentence from the same data (`--max-seconds`).
 """
 
 from __future__ import annotations
@@ -32,15 +34,25 @@ __all__ = [
     "ModelUnavailable",
     "RLMError",
     "UsageError",
+    "cause_of",
 ]
 
 
 class RLMError(Exception):
-    """Base of everything this package raises on purpose. The message is one line and ends in the remedy."""
+    """Base of every error that this package raises. The message is one line and ends in the remedy."""
 
 
 class UsageError(RLMError):
-    """The request can't be carried out as given."""
+    """The request is not valid as given.
+
+    `option` is the setting at fault (`limits.rounds`), or None; `problem` says what is wrong with it. The
+    message is `problem`, after the option's name where there is one.
+    """
+
+    def __init__(self, problem: str, *, option: str | None = None) -> None:
+        super().__init__(problem if option is None else f"{option} {problem}")
+        self.problem = problem
+        self.option = option
 
 
 class DocumentError(UsageError):
@@ -52,7 +64,7 @@ class ConfigurationError(UsageError):
 
 
 class ModelError(RLMError):
-    """A provider could not be made to answer. `spent` is what it will charge all the same."""
+    """A provider gave no answer. `spent` is what it charges for the attempt."""
 
     def __init__(self, message: str, *, spent: TokenUsage | None = None) -> None:
         super().__init__(message)
@@ -74,13 +86,21 @@ class ModelProtocolError(ModelError):
 class BudgetExhausted(RLMError):
     """A limit of the run does not leave room for what was asked.
 
-    `limit` is the name of the field of `Limits` that ran out.
+    `limit` is the field of `Limits` that ran out, and `cause` says how. `remedy_limit` is the field to raise,
+    or None where raising one does not help.
     """
 
-    def __init__(self, limit: str, message: str) -> None:
-        super().__init__(message)
+    def __init__(self, limit: str, cause: str, *, remedy_limit: str | None = None) -> None:
+        super().__init__(cause if remedy_limit is None else f"{cause}; raise limits.{remedy_limit}")
         self.limit = limit
+        self.cause = cause
+        self.remedy_limit = remedy_limit
 
 
 class JournalError(RLMError):
     """The store can't be opened, or a run is not in it."""
+
+
+def cause_of(error: Exception) -> str:
+    """Return the error's message without the limit to raise, for a reader who cannot raise one."""
+    return error.cause if isinstance(error, BudgetExhausted) else str(error)

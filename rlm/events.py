@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from rlm.results import RunResult, Strategy
 
@@ -33,6 +34,7 @@ __all__ = [
     "ToolEnded",
     "Violated",
     "Warned",
+    "describe_violation",
 ]
 
 
@@ -129,10 +131,28 @@ class RoundsFolded:
 
 @dataclass(frozen=True, slots=True)
 class Violated:
-    """A reply broke the contract; nothing of it was run."""
+    """A reply broke the contract; nothing of it was run. `kind` is a ViolationKind."""
 
     round: int
     kind: str
+
+
+_VIOLATIONS: Mapping[str, str] = MappingProxyType(
+    {
+        "no_block": "held no repl block",
+        "several_blocks": "held several blocks",
+        "unclosed_block": "did not close its block",
+        "wrong_language": "held a block that is not marked repl",
+        "empty_block": "held an empty block",
+        "truncated_reply": "was cut by the output limit",
+        "prose_around": "held prose around its block",
+    }
+)
+
+
+def describe_violation(kind: str) -> str:
+    """Return what a reply of that ViolationKind did: `held several blocks`."""
+    return _VIOLATIONS.get(kind, f"broke the contract ({kind})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +239,10 @@ class Retrying:
 
 @dataclass(frozen=True, slots=True)
 class Warned:
+    """`depth` counts the sub-RLMs between the run and the one that warned: 0 is the run itself."""
+
     message: str
+    depth: int = 0
 
 
 @dataclass(frozen=True, slots=True)

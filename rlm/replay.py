@@ -10,8 +10,6 @@ from typing import Any
 from rlm.documents.workspace import Workspace
 from rlm.errors import UsageError
 from rlm.events import Observer
-from rlm.models.base import ModelWindow
-from rlm.playback.replay_only_model import ReplayOnlyModel
 from rlm.results import RunResult
 from rlm.runs.stored_run import StoredRun
 from rlm.runtime import RLM
@@ -52,12 +50,9 @@ async def replay(
                 raise UsageError(f"run {left.run_id} has not ended: go on with it first (rlm resume)")
             earlier = await before(journal, left)
             loaded = await left.load(journal, workspace)
-        names = (left.facts["model"], left.facts["sub_model"])
-        root, child = (
-            ReplayOnlyModel(left.run_id, name, ModelWindow(**left.facts["windows"][kind]))
-            for name, kind in zip(names, ("model", "sub_model"), strict=True)
-        )
-        rlm = RLM(root, sub_model=child, settings=settings, observe=observe or ()).as_of(left)
+        root, child, summary = left.replay_only_models()
+        rlm = RLM(root, sub_model=child, summary_model=summary, settings=settings, observe=observe or ())
+        rlm = rlm.as_of(left)
         async with (
             Journal.open(workspace.folder / "replay.db") as own,
             own.run(left.run_id, left.task, left.facts) as log,

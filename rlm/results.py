@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from html import escape
+from types import MappingProxyType
 from typing import Any, Literal
 
 from rlm.citation_markers import marked, marker
 from rlm.sandbox.types import Span
 
 __all__ = [
+    "LIMITS_OF",
     "RESUMABLE",
     "Citation",
     "Confidence",
@@ -45,7 +48,11 @@ StopReason = Literal[
     "cancelled",
 ]
 RESUMABLE: frozenset[StopReason] = frozenset({"model", "cancelled"})
-"""Ends that are none: a run that stopped so is gone on with."""
+"""Stop reasons after which a run can be resumed."""
+LIMITS_OF: Mapping[StopReason, str] = MappingProxyType(
+    {"rounds": "rounds", "sub_calls": "sub_calls", "tokens": "tokens", "cost": "cost_usd", "time": "seconds"}
+)
+"""The field of `Limits` behind each stop reason that a limit causes."""
 Strategy = Literal["rlm", "direct"]
 Confidence = Literal["low", "medium", "high"] | float
 
@@ -197,6 +204,18 @@ class RunResult:
         del data["parsed"]
         data["coverage"]["gaps"] = [list(gap) for gap in self.coverage.gaps]
         return data
+
+    @property
+    def exhausted_limit(self) -> str | None:
+        """The field of `Limits` that ended the run, or None. Raise that one to get further."""
+        return LIMITS_OF.get(self.stop_reason)
+
+    @property
+    def cause(self) -> str | None:
+        """Why there is no answer; None when there is one."""
+        if self.answer is not None:
+            return None
+        return self.warnings[-1] if self.warnings else "no answer was found within the limits"
 
     @property
     def text(self) -> str:

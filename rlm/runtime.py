@@ -23,6 +23,7 @@ from rlm.models import Model, resolve
 from rlm.results import RunResult
 from rlm.runs.config import RunConfig
 from rlm.runs.load_warnings import warnings_of
+from rlm.runs.options import RunOptions
 from rlm.runs.run import Run
 from rlm.runs.setup import (
     JobResources,
@@ -146,8 +147,7 @@ class RLM:
             RunInput(loaded.context, body),
             log,
             resources_for(config, workspace, kernels),
-            answer_type=answer_type,
-            warnings=warnings,
+            RunOptions(answer_type=answer_type, warnings=warnings),
         )
         for warning in removed:
             run.warn(warning)
@@ -241,11 +241,13 @@ class RLM:
                 RunInput(loaded.context, body),
                 log,
                 resources,
-                recording,
-                answer_type=left.answer_type,
-                warnings=left.facts["warnings"],
-                earlier=[one.told for one in known],
-                variables=variables_of(known),
+                RunOptions(
+                    recording=recording,
+                    answer_type=left.answer_type,
+                    warnings=left.facts["warnings"],
+                    earlier=[one.told for one in known],
+                    variables=variables_of(known),
+                ),
             )
             replies = sum(map(len, recording.replies.values()))
             self._tell(Resumed(left.run_id, len(recording.rounds), replies))

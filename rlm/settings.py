@@ -53,7 +53,7 @@ class Limits:
                 or not math.isfinite(value)
                 or (value <= 0 if least is None else value < least)
             ):
-                raise ConfigurationError(f"limits.{item.name} is {value!r}; give {wanted}")
+                raise ConfigurationError(f"is {value!r}; give {wanted}", option=f"limits.{item.name}")
 
 
 @dataclass(frozen=True, slots=True)

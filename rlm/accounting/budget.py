@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from rlm.errors import BudgetExhausted
-from rlm.results import StopReason
+from rlm.results import LIMITS_OF, StopReason
 from rlm.settings import Limits
 
 __all__ = ["STOP_REASONS", "Budget", "Reservation", "seconds_left"]
@@ -27,9 +27,13 @@ _LOW = 0.25
 
 _Kind = Literal["sub_calls", "tokens", "cost_usd"]
 _KINDS: tuple[_Kind, ...] = ("sub_calls", "tokens", "cost_usd")
+_NAMES: Mapping[_Kind, str] = MappingProxyType(
+    {"sub_calls": "child calls", "tokens": "tokens", "cost_usd": "money"}
+)
+"""What a message calls them."""
 
 STOP_REASONS: Mapping[str, StopReason] = MappingProxyType(
-    {"rounds": "rounds", "sub_calls": "sub_calls", "tokens": "tokens", "cost_usd": "cost", "seconds": "time"}
+    {limit: reason for reason, limit in LIMITS_OF.items()}
 )
 """Which stop reason a run gets when the limit of that name (`BudgetExhausted.limit`) ends it."""
 
@@ -168,7 +172,7 @@ class Budget:
         self._check_time()
         if self._last_taken or self._rounds >= self.limits.rounds - 1:
             raise BudgetExhausted(
-                "rounds", f"the limit of {self.limits.rounds} rounds is reached; raise limits.rounds"
+                "rounds", f"the limit of {self.limits.rounds} rounds is reached", remedy_limit="rounds"
             )
         self._rounds += 1
         return self._rounds
@@ -300,9 +304,7 @@ class Budget:
 
     def _check_time(self) -> None:
         if self.seconds_left <= 0:
-            raise BudgetExhausted(
-                "seconds", f"the run's {self.limits.seconds:g} seconds are used up; raise limits.seconds"
-            )
+            raise _time_is_up(self.limits)
 
     def _exhausted(self, kind: _Kind, wanted: int, room: int) -> BudgetExhausted:
         if kind == "cost_usd":
@@ -311,7 +313,7 @@ class Budget:
             )
         else:
             amounts = f"{wanted:,} wanted, {max(room, 0):,} of {self._ledger.limits[kind]:,}"
-        return BudgetExhausted(kind, f"not enough {kind} left ({amounts}); raise limits.{kind}")
+        return BudgetExhausted(kind, f"not enough {_NAMES[kind]} left ({amounts})", remedy_limit=kind)
 
     @staticmethod
     def _amounts(calls: int, tokens: int, cost_usd: float | None) -> dict[_Kind, int]:
@@ -336,7 +338,10 @@ async def seconds_left(budget: Budget) -> AsyncIterator[None]:
         async with asyncio.timeout(budget.seconds_left):
             yield
     except TimeoutError as error:
-        limit = budget.limits.seconds
-        raise BudgetExhausted(
-            "seconds", f"the run's {limit:g} seconds are used up; raise limits.seconds"
-        ) from error
+        raise _time_is_up(budget.limits) from error
+
+
+def _time_is_up(limits: Limits) -> BudgetExhausted:
+    return BudgetExhausted(
+        "seconds", f"the run's {limits.seconds:g} seconds are used up", remedy_limit="seconds"
+    )

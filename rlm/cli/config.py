@@ -87,10 +87,8 @@ def _checked(key: str, setting: Setting, options: dict[str, KnownOption]) -> Any
         wanted = error.errors()[0]["msg"]
         raise ConfigurationError(f"{setting.file}: {key} is {value!r}: {wanted}") from None
     except ConfigurationError as error:
-        said = str(error).replace(f"limits.{limit_of(key)}", key)
-        raise ConfigurationError(
-            f"{setting.file}: {said if said.startswith(key) else f'{key}: {said}'}"
-        ) from None
+        fault = f"{key}: {error}" if error.option is None else f"{key} {error.problem}"
+        raise ConfigurationError(f"{setting.file}: {fault}") from None
     return value
 
 

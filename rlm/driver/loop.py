@@ -23,7 +23,7 @@ from rlm.driver.feedback import Feedback, render, said
 from rlm.driver.reply_contract import Violation, fenced, parse
 from rlm.driver.rerun import DIED, repeated
 from rlm.errors import BudgetExhausted, ModelError
-from rlm.events import CellEnded, CellStarted, RoundStarted, Violated, Warned
+from rlm.events import CellEnded, CellStarted, RoundStarted, Violated, Warned, describe_violation
 from rlm.models.base import FinishReason, Message, Model, Reply, Request
 from rlm.playback.recording import RecordedCompaction, RecordedRound, Recording
 from rlm.prompts import RootInput, RootPrompt
@@ -304,16 +304,17 @@ class Driver:
         if self._violations >= self._budget.limits.violations:
             raise _Over(
                 "contract_violation",
-                f"{self._violations} replies in a row were not one repl block (the last: {violation.kind})",
+                f"{self._violations} replies in a row were not one repl block "
+                f"(the last {describe_violation(violation.kind)})",
             )
         self._add(Message("user", correction(violation.kind, violation.received), stable=True))
 
     async def _last_round(self, exhausted: BudgetExhausted) -> Outcome:
         """The round that was held back: whatever was reached, the root may finalize from what it has."""
-        self._limit = (exhausted.limit, str(exhausted))
-        await self._log.append("limit", {"limit": exhausted.limit, "message": str(exhausted)})
+        self._limit = (exhausted.limit, exhausted.cause)
+        await self._log.append("limit", {"limit": exhausted.limit, "message": exhausted.cause})
         self._finalizer.last_round = True
-        self._add(Message("user", last_round_notice(_cause(exhausted)), stable=True))
+        self._add(Message("user", last_round_notice(exhausted.cause), stable=True))
         with suppress(BudgetExhausted, TimeoutError):
             await self._round(self._budget.rounds + 1, final=True)
         return self._forced()
@@ -463,11 +464,6 @@ class Driver:
     def _add(self, message: Message) -> None:
         self._messages.append(message)
         self._tokens += estimate(message.content)
-
-
-def _cause(exhausted: BudgetExhausted) -> str:
-    """Why the last round has come. The remedy is left out: the root can't raise a limit."""
-    return str(exhausted).partition("; raise ")[0]
 
 
 def _skipped(twice: bool) -> str:

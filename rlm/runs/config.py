@@ -29,12 +29,9 @@ from rlm.sandbox.in_kernel.body.body import Body
 from rlm.settings import Limits, Settings
 
 __all__ = [
-    "FROM_BELOW",
     "RunConfig",
 ]
 
-FROM_BELOW = "in a sub-RLM: "
-"""Begins what a sub-RLM warns of."""
 _TOLD_FROM_BELOW = (
     ChildrenStarted,
     ChildEnded,
@@ -96,8 +93,9 @@ class RunConfig:
         """The engine of a sub-RLM: whoever watches the run is told of its children, not of its rounds."""
 
         def told(event: Event) -> None:
-            if isinstance(event, Warned) and not event.message.startswith(FROM_BELOW):
-                event = Warned(FROM_BELOW + event.message)
+            if isinstance(event, Warned):
+                message = event.message if event.depth else f"in a sub-RLM: {event.message}"
+                event = Warned(message, event.depth + 1)
             if isinstance(event, _TOLD_FROM_BELOW):
                 tell(event)
 

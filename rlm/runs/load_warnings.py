@@ -61,6 +61,6 @@ def _guesses(guessed: Sequence[Guessed]) -> str:
 
 
 def pruned(removed: Sequence[str], most_mb: int) -> str:
-    """That the oldest runs had to go."""
+    """Return the warning that the journal lost its oldest runs."""
     runs = "the oldest run was" if len(removed) == 1 else f"the {len(removed):,} oldest runs were"
-    return f"the journal had passed {most_mb:,} MB (store_mb): {runs} removed from it"
+    return f"the journal was over its limit of {most_mb:,} MB (the setting store_mb): {runs} removed from it"

@@ -1,41 +1,39 @@
-"""A run that has ended, gone through again in a kernel that another one is given."""
+"""A run that has ended, whose cells are run again in the kernel of a later run."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from rlm.accounting.run_context import RunContext
 from rlm.driver.rerun import DIED, repeated
-from rlm.prompts.recipes.root import Contract
+from rlm.runs.run import Run
 from rlm.sandbox.protocol import KernelHandler, Sandbox
 from rlm.sandbox.types import CellResult
 
 __all__ = ["ReplayedRun"]
 
 
-@dataclass(frozen=True, slots=True)
 class ReplayedRun:
-    """Implements Again. `chars` is how much of the body there was, `accounts` are its books: nothing is
-    spent."""
+    """Implements ReplayableRun. Nothing is spent: the handler answers from the journal."""
 
-    handler: KernelHandler
-    chars: int
-    run_context: RunContext
-    contract: Contract
-    cell_seconds: float
+    def __init__(self, run: Run) -> None:
+        # Whatever was refused is in the journal, so everything else was accepted.
+        run.finalizer.last_round = run.finalizer.looked_before = True
+        self.handler: KernelHandler = run.handler
+        self.chars = run.input.body.chars
+        self._run_context = run.run_context
+        self._contract = run.config.settings.root.contract
+        self._cell_seconds = run.config.limits.cell_seconds
 
     async def cells(self, sandbox: Sandbox) -> tuple[CellResult | None, list[int]]:
-        """See Again."""
+        """See ReplayableRun."""
 
         async def execute(code: str, round_: int) -> CellResult:
-            return await sandbox.execute(code, round=round_, timeout=self.cell_seconds)
+            return await sandbox.execute(code, round=round_, timeout=self._cell_seconds)
 
         changed: list[int] = []
-        async for past, result, same in repeated(self.run_context.playback, self.contract, execute):
+        async for past, result, same in repeated(self._run_context.playback, self._contract, execute):
             if result.ename == DIED:
                 return result, changed
             if not same:
                 changed.append(past.number)
-            self.run_context.coverage.note_read(result.report.read)
-            self.run_context.coverage.note_scanned(result.report.scanned)
+            self._run_context.coverage.note_read(result.report.read)
+            self._run_context.coverage.note_scanned(result.report.scanned)
         return None, changed

@@ -1,20 +1,18 @@
-"""One run, from its input to its result: its parts, put together for it alone."""
+"""One run, from its input to its result."""
 
 from __future__ import annotations
 
 import asyncio
 import shutil
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 from rlm.accounting.budget import STOP_REASONS, Budget
 from rlm.accounting.concurrency import ConcurrencyLimits
-from rlm.accounting.coverage import Above, CoverageLedger
+from rlm.accounting.coverage import CoverageLedger
 from rlm.accounting.metered_model import MeteredModel
 from rlm.accounting.run_context import RunContext
-from rlm.answers.answer_type import AnswerType
 from rlm.answers.finalization import Finalizer
 from rlm.children.child_calls import ChildCalls
 from rlm.children.run_input import ParentCoverage, RunInput
@@ -23,18 +21,18 @@ from rlm.children.tool_calls import ToolCalls
 from rlm.driver.direct import answer_directly
 from rlm.driver.kernel_handler import RunHandler
 from rlm.driver.loop import Driver, Outcome
+from rlm.driver.root_input import RootQuestion, root_input
 from rlm.errors import BudgetExhausted, ModelError
 from rlm.events import Event, KernelOpened, QuestionsRepeated, RunEnded, RunStarted, Warned
 from rlm.playback.cursor import ReplayCursor
-from rlm.playback.recording import Recording
-from rlm.prompts import Budget as PromptBudget
-from rlm.prompts import EarlierQuestion, HandleFacts, HelperDoc, RootInput
-from rlm.results import RunResult, RunTotals, Strategy
-from rlm.runs.config import FROM_BELOW, RunConfig
-from rlm.runs.replayed_run import ReplayedRun
+from rlm.results import RunResult, Strategy
+from rlm.runs.config import RunConfig
+from rlm.runs.options import Parent, RunOptions
 from rlm.runs.resources import RunResources
+from rlm.runs.result_builder import ResultBuilder
+from rlm.runs.run_warnings import RunWarnings
 from rlm.sandbox.host.jupyter_sandbox import JupyterSandbox
-from rlm.sandbox.in_kernel.helper_api.registry import HELPERS, Helper
+from rlm.sandbox.in_kernel.helper_api.registry import Helper
 from rlm.sandbox.isolation.policy import IsolationReport
 from rlm.sandbox.protocol import Sandbox
 from rlm.sandbox.types import ChildSlice, Span
@@ -42,150 +40,147 @@ from rlm.sandbox.types import ChildSlice, Span
 if TYPE_CHECKING:
     from rlm.journal import RunLog
 
-__all__ = ["Parent", "Run"]
+__all__ = ["Run"]
 
-_PREVIEW = 500
-_MAX_FROM_BELOW = 5
-"""Warnings of sub-RLMs: there may be a thousand of them, each with numbers of its own."""
-
-
-@dataclass(frozen=True, slots=True)
-class Parent:
-    """What is above a sub-RLM: a run, its books, and its ledger of coverage as seen from below. Above the
-    parts of a job is the job, at depth -1."""
-
-    run_context: RunContext
-    coverage: Above
-    depth: int
+_DEFAULTS = RunOptions()
 
 
 class Run:
-    """One run: its parts, made for it alone. `recording` is what was had of it before. With a `parent` it is
-    a sub-RLM: it spends from the same ledger, writes to the same log, and its strategy is always rlm.
-    `earlier` are the questions before it in the same kernel, and `variables` what they left there."""
+    """One run and its parts, made for it alone. See RunOptions for what else it can be."""
 
     def __init__(
         self,
         config: RunConfig,
         task: str,
-        source: RunInput,
+        input_: RunInput,
         log: RunLog,
         resources: RunResources,
-        recording: Recording | None = None,
-        *,
-        answer_type: AnswerType | None = None,
-        warnings: Sequence[str] = (),
-        parent: Parent | None = None,
-        earlier: Sequence[EarlierQuestion] = (),
-        variables: Sequence[str] = (),
+        options: RunOptions = _DEFAULTS,
     ) -> None:
-        self._config = config
+        self.config = config
+        self.input = input_
         self._task = task
-        self._source = source
-        self._body = body = source.body
         self._log = log
         self._resources = resources
-        self._ranking = resources.ranking(body)
-        self._answer_type = answer_type
-        self._earlier = tuple(earlier)
-        self._variables = tuple(variables)
-        # A default value of a signature may be a key.
+        self._options = options
+        self._depth = 0 if options.parent is None else options.parent.depth + 1
+        self._ranking = resources.ranking(input_.body)
+        # A default value in a signature may be a key.
         self._tools = [
             Helper(*log.redact((tool.name, tool.signature, tool.summary))) for tool in config.tools.docs
         ]
-        self._depth = 0 if parent is None else parent.depth + 1
-        self._playback = playback = ReplayCursor(recording)
-        self._began = time.monotonic()
-        self.warnings = list(warnings)
-        self._from_below = 0
-        if parent is None:
-            self._began -= playback.recording.spent.seconds
-            self._budget = Budget(config.limits)
-            self._metered = MeteredModel(
-                self._budget, log, playback, config.tell, config.prices, remember=config.settings.cache
-            )
-            self._coverage = CoverageLedger(body.chars)
-            concurrency = ConcurrencyLimits(config.limits.concurrency)
-        else:
-            self._budget = parent.run_context.budget.branch()
-            self._metered = parent.run_context.metered.branch(self._budget, log, playback)
-            self._coverage = CoverageLedger(body.chars, parent.coverage)
-            concurrency = parent.run_context.concurrency
-        self._run_context = RunContext(
-            self._budget, self._metered, self._coverage, log, playback, concurrency, self._observe
-        )
-        self._finalizer = Finalizer(body, self._coverage, answer_type)
-        self._finalizer.looked_before = bool(earlier)
+        self._warnings = RunWarnings(options.warnings)
+        self.run_context = self._new_context()
+        self.finalizer = Finalizer(input_.body, self.run_context.coverage, options.answer_type)
+        self.finalizer.looked_before = bool(options.earlier)
         self._child_calls = ChildCalls(
             config.sub_model,
-            body,
-            run_context=self._run_context,
+            input_.body,
+            run_context=self.run_context,
             settings=replace(config.settings.child, concurrency=config.limits.concurrency),
         )
         self._sub_runs = SubRuns(
-            self._descend,
+            self._run_sub_rlm,
             self._child_calls,
-            self._run_context,
+            self.run_context,
             depth=self._depth,
             deepest=config.limits.depth,
         )
+        self.handler = RunHandler(
+            self._child_calls,
+            self._sub_runs,
+            ToolCalls(config.tools, self.run_context),
+            self.finalizer,
+            self._ranking,
+            self.run_context,
+        )
+        began = time.monotonic()
+        if options.parent is None:
+            began -= self.run_context.playback.recording.spent.seconds
+        self._results = ResultBuilder(
+            self.run_context,
+            self._child_calls,
+            self._warnings,
+            self.warn,
+            began,
+            is_root=self._depth == 0,
+            answer_type=options.answer_type,
+        )
+
+    def _new_context(self) -> RunContext:
+        """Return ledgers of its own, or branches of the parent's."""
+        config, log, parent = self.config, self._log, self._options.parent
+        chars = self.input.body.chars
+        playback = ReplayCursor(self._options.recording)
+        if parent is not None:
+            above = parent.run_context
+            budget = above.budget.branch()
+            metered = above.metered.branch(budget, log, playback)
+            coverage = CoverageLedger(chars, parent.coverage)
+            return RunContext(budget, metered, coverage, log, playback, above.concurrency, self._observe)
+        budget = Budget(config.limits)
+        metered = MeteredModel(
+            budget, log, playback, config.tell, config.prices, remember=config.settings.cache
+        )
+        concurrency = ConcurrencyLimits(config.limits.concurrency)
+        return RunContext(budget, metered, CoverageLedger(chars), log, playback, concurrency, self._observe)
 
     async def run(self) -> RunResult:
-        """Direct first where that suits, then rounds."""
+        """Answer the task, in one direct call where that suits, else in rounds."""
         try:
-            return await self._run_strategy()
+            return await self._answer()
         except asyncio.CancelledError:
-            self._config.tell(RunEnded("cancelled", time.monotonic() - self._began))
+            self.config.tell(RunEnded("cancelled", self._results.seconds))
             await self._log.append("interrupted", {"stop_reason": "cancelled", **asdict(self._totals())})
             raise
         finally:
-            await self._ranking.aclose()
+            await self.aclose()
 
     async def run_as_part(self) -> RunResult:
-        """As a part of a job, which writes down its end."""
+        """Answer the task as a part of a job. The job records the end."""
         try:
-            return await self._run_strategy()
+            return await self._answer()
         finally:
-            self._budget.close()
-            await self._ranking.aclose()
-
-    async def _run_strategy(self) -> RunResult:
-        if self._config.first_strategy(self._body, self._earlier) == "direct":
-            result = await self._direct()
-            if result is not None:
-                return result
-        return await self._recursive()
+            self.run_context.budget.close()
+            await self.aclose()
 
     async def run_as_child(self) -> RunResult:
-        """As a sub-RLM: rounds alone, and nothing told of its end but its result."""
+        """Answer the task as a sub-RLM: in rounds, never in a direct call."""
         try:
-            return await self._recursive()
+            return await self._answer_in_rounds()
         finally:
-            self._budget.close()
-            await self._ranking.aclose()
+            self.run_context.budget.close()
+            await self.aclose()
 
-    async def _descend(self, prompt: str, source: ChildSlice | None, name: str) -> SubRunResult:
+    async def _answer(self) -> RunResult:
+        if self.config.first_strategy(self.input.body, self._options.earlier) == "direct":
+            result = await self._answer_directly()
+            if result is not None:
+                return result
+        return await self._answer_in_rounds()
+
+    async def _run_sub_rlm(self, prompt: str, source: ChildSlice | None, name: str) -> SubRunResult:
         """Run a sub-RLM over a source in this body."""
         from rlm.journal import PartLog
 
         log = PartLog(self._log, name)
-        recording = self._playback.part(name)
-        if name not in self._playback.recording.below:
-            # It counts as one child call; what it asks itself is counted apart.
-            self._budget.settle(self._budget.reserve(tokens=0, cost_usd=0.0), tokens=0, cost_usd=0.0)
+        playback, budget = self.run_context.playback, self.run_context.budget
+        if name not in playback.recording.below:
+            # It counts as one child call. Its own calls are counted apart.
+            budget.settle(budget.reserve(tokens=0, cost_usd=0.0), tokens=0, cost_usd=0.0)
             await log.append("sub_rlm", {"depth": self._depth + 1, "prompt": prompt})
         folder = self._resources.folder / f"sub-{name}-{time.monotonic_ns()}"
-        inner = await self._source.part(source, folder)
+        inner = await self.input.part(source, folder)
+        coverage = ParentCoverage(self.run_context.coverage, inner.stretches)
         try:
             run = Run(
-                self._config.below(self._observe),
+                self.config.below(self._observe),
                 prompt,
                 inner,
                 log,
-                replace(self._resources, kernels=self._config.fresh_kernels(), kernel=None),
-                recording,
-                parent=Parent(
-                    self._run_context, ParentCoverage(self._coverage, inner.stretches), self._depth
+                replace(self._resources, kernels=self.config.fresh_kernels(), kernel=None),
+                RunOptions(
+                    recording=playback.part(name), parent=Parent(self.run_context, coverage, self._depth)
                 ),
             )
             result = await run.run_as_child()
@@ -197,219 +192,123 @@ class Run:
             for one in result.citations
             if one.verified and one.start is not None and one.end is not None
         ]
-        return SubRunResult(result, tuple(inner.stretches.above(cited)), *run.tokens)
+        return SubRunResult(
+            result, tuple(inner.stretches.above(cited)), *run.run_context.metered.branch_tokens
+        )
 
-    async def _direct(self) -> RunResult | None:
-        """None when the run goes on as an RLM."""
-        self._config.tell(RunStarted(self._log.run_id, "direct", self._config.model.name))
+    async def _answer_directly(self) -> RunResult | None:
+        """Ask once. Return None when the run continues as an RLM."""
+        self.config.tell(RunStarted(self._log.run_id, "direct", self.config.model.name))
         stop: Outcome
         try:
             answer = await answer_directly(
-                self._config.model,
+                self.config.model,
                 self._task,
-                self._body,
-                run_context=self._run_context,
-                settings=self._config.settings.direct,
-                answer_type=self._answer_type,
-                earlier=self._earlier,
+                self.input.body,
+                run_context=self.run_context,
+                settings=self.config.settings.direct,
+                answer_type=self._options.answer_type,
+                earlier=self._options.earlier,
             )
         except ModelError as error:
             stop = Outcome(None, "model", detail=str(error))
         except BudgetExhausted as error:
-            stop = Outcome(None, STOP_REASONS[error.limit], detail=str(error))
+            stop = Outcome(None, STOP_REASONS[error.limit], detail=error.cause)
         else:
             if answer is not None:
-                return self._finished(Outcome(answer, "finalized"), "direct")
-            if self._config.settings.strategy == "auto":
-                abstained = "the direct answer abstained or its quotes did not stand: went on as an RLM"
+                return self._end(Outcome(answer, "finalized"), "direct")
+            if self.config.settings.strategy == "auto":
+                abstained = "the direct answer abstained or its quotes were not found: continued as an RLM"
                 self.warn(abstained)
                 await self._log.append("warning", {"message": abstained})
                 return None
             stop = Outcome(
                 None,
                 "finalized",
-                detail="the direct call gave no answer whose quotes stand in the input; try --strategy rlm",
+                detail="the direct call gave no answer whose quotes are in the input; try --strategy rlm",
             )
-        return self._finished(stop, "direct")
+        return self._end(stop, "direct")
 
-    async def _recursive(self) -> RunResult:
-        config = self._config
+    async def _answer_in_rounds(self) -> RunResult:
+        config, options = self.config, self._options
         config.tell(RunStarted(self._log.run_id, "rlm", config.model.name))
-        handler = self._handler()
-
-        def new_sandbox() -> Sandbox:
-            if self._resources.kernel is not None:
-                return self._resources.kernel.seat(
-                    handler,
-                    self._body.chars,
-                    opened=self._kernel_opened,
-                    repeating=lambda questions: self._config.tell(QuestionsRepeated(questions)),
-                    changed=self._past_changed,
-                )
-            return JupyterSandbox(
-                self._source.context,
-                handler,
-                opened=self._kernel_opened,
-                seed=f"{self._log.run_id}:{self._depth}{self._log.within}",
-                kernels=self._resources.kernels,
-                window=self._source.window,
-                tools=self._tools,
-            )
-
         driver = Driver(
             config.model,
             self._task,
-            new_sandbox=new_sandbox,
+            new_sandbox=self._new_sandbox,
             child_calls=self._child_calls,
-            finalizer=self._finalizer,
-            run_context=self._run_context,
+            finalizer=self.finalizer,
+            run_context=self.run_context,
             settings=config.settings.root,
             summary_model=config.summary_model,
             rewind=self._rewind,
         )
-        return self._finished(await driver.run(self._root_input()), "rlm")
-
-    def again(self) -> ReplayedRun:
-        """This run, which has ended, to be gone through in a kernel that a later one is given."""
-        # What was refused is in the journal: everything else was accepted.
-        self._finalizer.last_round = self._finalizer.looked_before = True
-        return ReplayedRun(
-            self._handler(),
-            self._body.chars,
-            self._run_context,
-            self._config.settings.root.contract,
-            self._config.limits.cell_seconds,
+        question = RootQuestion(
+            self._task, options.answer_type, options.earlier, options.variables, self._tools
         )
+        prompt = root_input(question, self.input.body, config.model, config.limits, config.settings)
+        return self._end(await driver.run(prompt), "rlm")
+
+    def _new_sandbox(self) -> Sandbox:
+        if self._resources.kernel is not None:
+            return self._resources.kernel.seat(
+                self.handler,
+                self.input.body.chars,
+                opened=self._note_kernel,
+                repeating=lambda questions: self.config.tell(QuestionsRepeated(questions)),
+                changed=self._warn_of_changes,
+            )
+        return JupyterSandbox(
+            self.input.context,
+            self.handler,
+            opened=self._note_kernel,
+            seed=f"{self._log.run_id}:{self._depth}{self._log.within}",
+            kernels=self._resources.kernels,
+            window=self.input.window,
+            tools=self._tools,
+        )
+
+    def _end(self, outcome: Outcome, strategy: Strategy) -> RunResult:
+        result = self._results.build(outcome, strategy)
+        self.config.tell(RunEnded(result.stop_reason, result.seconds))
+        return result
 
     async def aclose(self) -> None:
-        """Give up what it holds, when it is not `go` that ends it."""
+        """Release what the run holds. Only for a run that is never started: the others do it themselves."""
         await self._ranking.aclose()
 
-    def _handler(self) -> RunHandler:
-        return RunHandler(
-            self._child_calls,
-            self._sub_runs,
-            ToolCalls(self._config.tools, self._run_context),
-            self._finalizer,
-            self._ranking,
-            self._run_context,
-        )
+    async def log_result(self, result: RunResult) -> None:
+        """Write the last entry of the run. Raises JournalError."""
+        await self._log.append("finished", {**result.to_json(), **asdict(self._totals())})
 
-    @property
-    def tokens(self) -> tuple[int, int]:
-        """Of a sub-RLM: tokens in and out, those below it included."""
-        return self._metered.branch_tokens
+    def warn(self, message: str) -> None:
+        """Add a warning to the result, and tell the observers of it."""
+        self._observe(Warned(message))
+
+    def _observe(self, event: Event) -> None:
+        """Pass an event of any part to the observers, each warning once."""
+        if not isinstance(event, Warned) or self._warnings.keep(event):
+            self.config.tell(event)
 
     def _rewind(self) -> None:
         self._child_calls.rewind()
         self._sub_runs.rewind()
 
-    def _past_changed(self, question: int, rounds: list[int]) -> None:
+    def _warn_of_changes(self, question: int, rounds: list[int]) -> None:
         self.warn(
             f"when the blocks of question {question} were run again in a new kernel, not all came out "
             f"as before: rounds {', '.join(map(str, rounds))}"
         )
 
-    def _kernel_opened(self, isolation: IsolationReport) -> None:
+    def _note_kernel(self, isolation: IsolationReport) -> None:
         missing = "; ".join(f"{layer} ({reason})" for layer, reason in isolation.failed.items())
-        self._config.tell(KernelOpened(isolation.level, missing))
+        self.config.tell(KernelOpened(isolation.level, missing))
         if isolation.level < 2:
             why = f": this machine refuses {missing}" if missing else ""
             held = "not isolated" if isolation.level == 0 else "only partly isolated"
-            said = f"the code of this run was {held} (level {isolation.level}){why}"
-            if said not in self.warnings:  # a kernel after one that died says the same
-                self.warnings.append(said)
-
-    def _root_input(self) -> RootInput:
-        body = self._body
-        limits = self._config.limits
-        settings, window = self._config.settings.root, self._config.model.window
-        child_tokens = self._config.settings.child.prompt_tokens
-        return RootInput(
-            task=self._task,
-            helpers=tuple(HelperDoc(helper.call, helper.summary, helper.fields) for helper in HELPERS),
-            earlier=self._earlier,
-            variables=self._variables,
-            tools=tuple(HelperDoc(tool.call, tool.summary) for tool in self._tools),
-            handle=HandleFacts(
-                chars=body.chars,
-                lines=body.lines,
-                documents=len(body.documents),
-                document_names=tuple(document.name for document in body.documents[:20]),
-                preview=body.text(0, _PREVIEW),
-                tail_preview=body.text(max(0, body.chars - _PREVIEW), body.chars),
-            ),
-            limits=(
-                ("rounds", f"{limits.rounds} rounds, the last for finalize"),
-                (
-                    "children",
-                    f"{limits.sub_calls:,} child calls of {child_tokens:,} tokens",
-                ),
-                ("cell", f"{limits.cell_seconds:g} s of computing a block"),
-                ("time", f"{limits.seconds:g} s in all"),
-            ),
-            output_limit=settings.output_limit,
-            contract=settings.contract,
-            answer_schema=None if self._answer_type is None else self._answer_type.text,
-            model=self._config.model.name,
-            budget=PromptBudget(window.context - min(settings.output_tokens, window.output)),
-        )
-
-    def _finished(self, outcome: Outcome, strategy: Strategy) -> RunResult:
-        if not self._budget.cost_known and not self._depth:
-            unknown = [one.model for one in self._metered.usage() if one.cost_usd is None]
-            self.warn(
-                f"the price of {' and '.join(unknown) or 'a model'} is not known: the cost limit was not "
-                "held, the token limit was (rlm.toml takes prices of your own, also 0)"
-            )
-        if self._from_below > _MAX_FROM_BELOW and not self._depth:
-            more = self._from_below - _MAX_FROM_BELOW
-            self.warn(f"{more:,} more warnings of sub-RLMs: rlm show {self._log.run_id}")
-        if outcome.answer is None and outcome.detail:
-            self.warn(outcome.detail)
-        answer = outcome.answer
-        for warning in () if answer is None else answer.warnings:
-            self.warn(warning)
-        result = RunResult(
-            run_id=self._log.run_id,
-            answer=None if answer is None else answer.value,
-            confidence=None if answer is None else answer.confidence,
-            stop_reason=outcome.stop_reason,
-            forced=outcome.forced,
-            strategy=strategy,
-            citations=() if answer is None else answer.citations,
-            coverage=self._coverage.report(),
-            usage=self._metered.usage(),
-            rounds=self._budget.rounds,
-            sub_calls=self._child_calls.calls,
-            seconds=round(time.monotonic() - self._began, 3),
-            warnings=tuple(self.warnings),
-            variables=outcome.variables,
-            parsed=None
-            if answer is None or self._answer_type is None
-            else self._answer_type.parsed(answer.value),
-        )
-        self._config.tell(RunEnded(result.stop_reason, result.seconds))
-        return result
-
-    async def log_result(self, result: RunResult) -> None:
-        """The last entry of the run. Raises JournalError."""
-        await self._log.append("finished", {**result.to_json(), **asdict(self._totals())})
-
-    def warn(self, message: str) -> None:
-        self._observe(Warned(message))
-
-    def _observe(self, event: Event) -> None:
-        """What any part says goes to whoever watches; a warning into the result, too, and once."""
-        if isinstance(event, Warned):
-            if event.message in self.warnings:
-                return
-            if event.message.startswith(FROM_BELOW):
-                self._from_below += 1
-                if self._from_below > _MAX_FROM_BELOW:
-                    return
-            self.warnings.append(event.message)
-        self._config.tell(event)
+            # The observers have KernelOpened. A kernel that follows one that died says the same again.
+            self._warnings.keep(Warned(f"the code of this run was {held} (level {isolation.level}){why}"))
 
     def _totals(self) -> RunTotals:
-        return RunTotals(self._budget.rounds, self._child_calls.calls, self._metered.cost_usd)
+        budget = self.run_context.budget
+        return RunTotals(budget.rounds, self._child_calls.calls, self.run_context.metered.cost_usd)

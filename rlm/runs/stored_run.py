@@ -13,8 +13,10 @@ from rlm.answers.answer_type import AnswerType
 from rlm.documents import Loaded, PathSource, Source, as_source
 from rlm.documents.workspace import Workspace
 from rlm.errors import DocumentError, JournalError, UsageError
+from rlm.models.base import ModelWindow
 from rlm.models.catalog.overrides import ModelFacts
 from rlm.playback.recording import Recording
+from rlm.playback.replay_only_model import ReplayOnlyModel
 from rlm.results import RESUMABLE, RunResult
 from rlm.sandbox.context.writer import ContextFile
 from rlm.sandbox.in_kernel.body.body import Body
@@ -90,6 +92,14 @@ class StoredRun:
             )
             for kind, window in self.facts["windows"].items()
         }
+
+    def replay_only_models(self) -> tuple[ReplayOnlyModel, ReplayOnlyModel, ReplayOnlyModel]:
+        """Return stubs of its root, sub and summary model, with their names and windows."""
+        root, child, summary = (
+            ReplayOnlyModel(self.run_id, self.facts[kind], ModelWindow(**self.facts["windows"][kind]))
+            for kind in ("model", "sub_model", "summary_model")
+        )
+        return root, child, summary
 
     async def load(
         self, journal: Journal, workspace: Workspace, given: Sequence[str | Path | Source] = ()

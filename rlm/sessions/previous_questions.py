@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Self
 from rlm.children.run_input import RunInput
 from rlm.children.tools import Toolbox
 from rlm.errors import JournalError, UsageError
-from rlm.models.base import ModelWindow
-from rlm.playback.replay_only_model import ReplayOnlyModel
 from rlm.prompts import EarlierQuestion
 from rlm.runs.config import RunConfig
+from rlm.runs.options import RunOptions
+from rlm.runs.replayed_run import ReplayedRun
 from rlm.runs.resources import RunResources
 from rlm.runs.run import Run
 from rlm.runs.shared_kernel import PastQuestion, ReplayableRun, SharedKernel
@@ -94,16 +94,15 @@ def past_question(
         if chars != body.chars:
             source = RunInput(file, body.window(0, chars), Span(0, chars))
         run = Run(
-            _silent(config, left),
+            _replay_config(config, left),
             left.task,
             source,
             ReadOnlyLog(left.events),
             replace(resources, kernel=None),
-            left.recording(),
-            answer_type=left.answer_type,
+            RunOptions(recording=left.recording(), answer_type=left.answer_type),
         )
         try:
-            yield run.again()
+            yield ReplayedRun(run)
         finally:
             await run.aclose()
             if source.body is not body:
@@ -131,16 +130,10 @@ def kernel_after(
     return kernel
 
 
-def _silent(config: RunConfig, left: StoredRun) -> RunConfig:
-    """The engine of a run that is gone through again."""
-    root, child = (
-        ReplayOnlyModel(left.run_id, left.facts[kind], ModelWindow(**left.facts["windows"][kind]))
-        for kind in ("model", "sub_model")
-    )
+def _replay_config(config: RunConfig, left: StoredRun) -> RunConfig:
+    """Return the config under which `left` is replayed: its limits and settings, no model, no observer."""
     return RunConfig(
-        root,
-        child,
-        child,
+        *left.replay_only_models(),
         limits_of(left.facts),
         settings_of(config.settings, left.facts),
         lambda _: None,

@@ -20,6 +20,7 @@ from rlm.errors import DocumentError, JournalError, UsageError
 from rlm.results import RunResult
 from rlm.runs.config import RunConfig
 from rlm.runs.load_warnings import warnings_of
+from rlm.runs.options import RunOptions
 from rlm.runs.resources import RunResources
 from rlm.runs.run import Run
 from rlm.runs.setup import (
@@ -180,10 +181,12 @@ class Session:
                         RunInput(self._context, self._body),
                         log,
                         replace(self._resources, kernel=self._kernel),
-                        answer_type=answer_type,
-                        warnings=self._warnings,
-                        earlier=[one.told for one in self._earlier],
-                        variables=variables_of(self._earlier),
+                        RunOptions(
+                            answer_type=answer_type,
+                            warnings=self._warnings,
+                            earlier=[one.told for one in self._earlier],
+                            variables=variables_of(self._earlier),
+                        ),
                     )
                     result = await run.run()
                     await run.log_result(result)

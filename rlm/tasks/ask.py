@@ -14,7 +14,7 @@ from typing import Any
 from rlm.documents import Source
 from rlm.errors import UsageError
 from rlm.models.base import is_extractive
-from rlm.models.offline.extractive.said import EXTRACTS, NO_WORDS, NOTHING
+from rlm.models.offline.extractive.answer_texts import is_extracts
 from rlm.models.offline.extractive.words import peculiar, telling
 from rlm.prompts import NOT_FOUND, is_not_found
 from rlm.prompts.templates import table
@@ -99,9 +99,10 @@ def answered(question: str, result: RunResult) -> Answered:
         return Answered(result, found=answer is not None)
     if answer.casefold().startswith(_SAID):
         return Answered(result, found=False)
-    if is_not_found(answer) or answer in (NOTHING, NO_WORDS):
+    extracts = is_extracts(question, result)
+    if is_not_found(answer) or (extracts and not result.citations):
         return _not_there(result)
-    if answer.startswith(EXTRACTS) and not _spoken_of(question, result):
+    if extracts and not _spoken_of(question, result):
         # What was found may still be of use, and its citations stand.
         return Answered(replace(result, answer=f"{NOT_IN_DOCUMENTS} {_NEAREST}\n{answer}"), found=False)
     return Answered(result)

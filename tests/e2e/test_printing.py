@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from rlm import events
 from rlm.cli.console.live import LiveLine
-from rlm.cli.console.option_names import in_words, violation
+from rlm.cli.console.option_names import error_text, option_of
 from rlm.cli.console.progress import Progress
 from rlm.cli.console.render_result import account, answer_text, json_bytes, no_answer, printable
+from rlm.errors import BudgetExhausted, ConfigurationError, UsageError
 from rlm.results import Citation, Coverage, RunResult, Usage
 from rlm.settings import Limits
 
@@ -49,26 +50,35 @@ def test_a_document_s_name_stays_on_its_line() -> None:
 
 
 def test_the_account_says_nothing_twice_and_counts_no_nothing() -> None:
-    why = "the run's 3 seconds are used up; raise limits.seconds"
-    failed = _result(answer=None, stop_reason="time", warnings=("2 passed over", why))
-    assert no_answer(failed) == why
-    assert "note: 2 passed over" in account(failed)
+    why = "the run's 3 seconds are used up"
+    failed = _result(answer=None, stop_reason="time", warnings=("skipped 2", why))
+    assert no_answer(failed) == f"{why}; raise --max-seconds"
+    assert "note: skipped 2" in account(failed)
     assert "3 seconds" not in account(failed)
+    assert "--max" not in account(failed)
     assert "citation" not in account(failed)
     citation = Citation("[1]", "q", 0, 1, "a", None, 3, True)
     assert "; 1 of 1 citation verified" in account(_result(citations=(citation,)))
 
 
-def test_limits_are_called_by_their_options() -> None:
-    shown = in_words("29 of 30 rounds are used; raise limits.rounds")
-    assert shown == "29 of 30 rounds are used; raise --max-rounds"
-    assert in_words("not enough cost_usd left ($1); raise limits.cost_usd") == (
-        "not enough money left ($1); raise --max-cost"
-    )
-    assert in_words("no block (the last: several_blocks)") == "no block (the last held several blocks)"
-    for field in set(Limits.__dataclass_fields__) - {"depth", "violations"}:
-        assert in_words(f"raise limits.{field}").startswith("raise --")
-    assert violation("several_blocks") == "the reply held several blocks"
+def test_an_answer_that_a_limit_cut_short_names_the_option_to_raise() -> None:
+    assert "note: a limit ended it; raise --max-cost" in account(_result(stop_reason="cost")).splitlines()
+    assert "raise" not in account(_result())
+
+
+def test_errors_name_limits_by_their_options() -> None:
+    spent = BudgetExhausted("rounds", "the limit of 30 rounds is reached", remedy_limit="rounds")
+    assert str(spent) == "the limit of 30 rounds is reached; raise limits.rounds"
+    assert error_text(spent) == "the limit of 30 rounds is reached; raise --max-rounds"
+    assert error_text(BudgetExhausted("rounds", "nothing helps")) == "nothing helps"
+    assert error_text(UsageError("the question is empty: ask one")) == "the question is empty: ask one"
+    with pytest.raises(ConfigurationError) as caught:
+        Limits(cost_usd=-1)
+    assert str(caught.value) == "limits.cost_usd is -1; give a number of at least 0"
+    assert error_text(caught.value) == "--max-cost is -1; give a number of at least 0"
+    for field in set(Limits.__dataclass_fields__) - {"violations"}:
+        assert option_of(field).startswith("--")
+    assert option_of("violations") == "limits.violations"
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from enum import IntEnum
 from pathlib import Path
 
 from rlm.cli.console import interrupts
-from rlm.cli.console.option_names import in_words
+from rlm.cli.console.option_names import error_text
 from rlm.cli.console.render_result import printable
 from rlm.cli.console.streams import discard_stdout
 from rlm.errors import ModelError, RLMError
@@ -47,7 +47,7 @@ def exit_for(error: Exception) -> int:
     )
     for kind, code in say_and_leave:
         if isinstance(error, kind):
-            say(in_words(str(error)))
+            say(error_text(error))
             return code
     raise error
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from rlm.cli.console.exits import Exit, say
-from rlm.cli.console.option_names import in_words
 from rlm.cli.console.render_result import account, answer_text, json_bytes, no_answer, plan_text, styled
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ def leave_with(
             typer.echo(text)
     why = no_answer(result)
     if why is not None:
-        say(f"no answer ({result.stop_reason}): {in_words(why)}")
+        say(f"no answer ({result.stop_reason}): {why}")
     # Where no model was reached there is nothing to account for.
     if not quiet and (why is None or result.usage):
         typer.echo(account(result), err=True)

@@ -8,7 +8,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from rlm import events
-from rlm.cli.console.option_names import violation
 from rlm.cli.console.render_result import dollars, plural, printable, share
 
 if TYPE_CHECKING:
@@ -80,7 +79,7 @@ class Progress:
                 self._line(f"{self._round}: {_headline(code)}")
                 self._show("running its block")
             case events.Violated(_, kind):
-                self._line(f"{self._round}: {violation(kind)}; asking again")
+                self._line(f"{self._round}: the reply {events.describe_violation(kind)}; asking again")
             case events.RoundsFolded(last, before, after, fault):
                 why = f" (without the summary model: {fault})" if fault else ""
                 self._line(f"rounds 1 to {last} folded: {before:,} tokens are {after:,} now{why}")

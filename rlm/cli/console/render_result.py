@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from rlm.cli.console.option_names import in_words
+from rlm.cli.console.option_names import option_of
 from rlm.models.http.wire_messages import encodable
 from rlm.results import Citation, RunResult
 
@@ -82,7 +82,7 @@ def _source(citation: Citation) -> str:
 def account(result: RunResult) -> str:
     """What was read and what it took, in a few lines."""
     coverage = result.coverage
-    why = no_answer(result)
+    cause, limit = result.cause, result.exhausted_limit
     lines = [
         f"{result.strategy}, {plural(result.rounds, 'round')}, {plural(result.sub_calls, 'child call')}, "
         f"{result.seconds:.1f} s, {_cost(result)}"
@@ -92,7 +92,8 @@ def account(result: RunResult) -> str:
         f"searched, {share(coverage.read_chars, coverage.input_chars)} read by code, "
         f"{share(coverage.answered_chars, coverage.input_chars)} answered for by children"
         + _verified(result.citations),
-        *(f"note: {_line(warning)}" for warning in result.warnings if warning != why),
+        *(f"note: {_line(warning)}" for warning in result.warnings if warning != cause),
+        *([f"note: a limit ended it; raise {option_of(limit)}"] if limit and cause is None else []),
         f"run {result.run_id} (rlm show {result.run_id})",
     ]
     return "\n".join(lines)
@@ -114,14 +115,13 @@ def plan_text(plan: RunPlan) -> str:
 
 
 def no_answer(result: RunResult) -> str | None:
-    """Why there is no answer, as the last warning says it; None when there is one."""
-    if result.answer is not None:
-        return None
-    return result.warnings[-1] if result.warnings else "no answer was found within the limits"
+    """Return why there is no answer, and the option to raise if a limit is why; None when there is one."""
+    limit = result.exhausted_limit
+    return result.cause and result.cause + (f"; raise {option_of(limit)}" if limit else "")
 
 
 def _line(warning: str) -> str:
-    return printable(" ".join(in_words(warning).split()))
+    return printable(" ".join(warning.split()))
 
 
 def _verified(citations: tuple[Citation, ...]) -> str:

@@ -204,7 +204,7 @@ def _by(work: Callable[[_Way], Awaitable[_Asked]], task: str) -> Work:
         try:
             reply, note = await work(way)
         except BudgetExhausted as error:
-            reason, note = STOP_REASONS[error.limit], str(error)
+            reason, note = STOP_REASONS[error.limit], error.cause
         except ModelError as error:
             reason, note = "model", str(error)
         except BadCall as error:

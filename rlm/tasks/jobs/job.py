@@ -24,9 +24,7 @@ from rlm.events import ChildEnded, Event, Resumed, RunEnded, RunStarted, Warned
 from rlm.models.base import Message, Model, Request
 from rlm.playback.cursor import ReplayCursor
 from rlm.playback.recording import RecordedReply, Recording
-from rlm.playback.replay_only_model import ReplayOnlyModel
 from rlm.results import Citation, RunResult, RunTotals, StopReason
-from rlm.runs.config import RunConfig
 from rlm.runs.load_warnings import warnings_of
 from rlm.runs.setup import JobResources, facts_of, make_room, resources_for
 from rlm.runs.stored_run import StoredRun, input_to_keep, source_facts
@@ -267,14 +265,16 @@ async def resumed_job(rlm: RLM, kind: JobKind, run: str) -> AsyncIterator[tuple[
         raise UsageError(
             f"run {left.run_id} was begun with summary_model {asked}, not {rlm.summary_model.name}: give that"
         )
-    async with rlm.as_of(left).job_resources(left) as part_resources, AsyncExitStack() as stack:
-        job_resources = part_resources
+    async with rlm.as_of(left).job_resources(left) as opened, AsyncExitStack() as stack:
+        job_resources = opened
         body = stack.enter_context(job_resources.loaded.context.open())
         if left.result is not None:
             from rlm.journal import ReadOnlyLog
 
             log: RunLog = ReadOnlyLog(left.events)
-            job_resources = replace(job_resources, config=_silent(job_resources.config, left.run_id))
+            root, child, summary = left.replay_only_models()
+            config = replace(job_resources.config, model=root, sub_model=child, summary_model=summary)
+            job_resources = replace(job_resources, config=config)
         else:
             log = await stack.enter_async_context(job_resources.journal.resume(left.run_id))
             # Read after it has become ours: another process may have gone on with it meanwhile.
@@ -295,15 +295,6 @@ async def _interruptible(job: Job) -> AsyncIterator[None]:
     except asyncio.CancelledError:
         await job.interrupted()
         raise
-
-
-def _silent(config: RunConfig, run_id: str) -> RunConfig:
-    """With models that say nothing: all that an ended job asked is in the journal."""
-    root, child, summary = (
-        ReplayOnlyModel(run_id, model.name, model.window)
-        for model in (config.model, config.sub_model, config.summary_model)
-    )
-    return replace(config, model=root, sub_model=child, summary_model=summary)
 
 
 async def past_of(journal: Journal, run: str, kind: JobKind) -> PreviousJob:

@@ -15,7 +15,7 @@ from rlm.accounting.coverage import Above, CoverageLedger, Noted
 from rlm.accounting.intervals import IntervalSet
 from rlm.accounting.run_context import RunContext
 from rlm.children.run_input import RunInput
-from rlm.errors import JournalError, ModelError, RLMError, UsageError
+from rlm.errors import JournalError, ModelError, RLMError, UsageError, cause_of
 from rlm.events import (
     ChildEnded,
     ChildrenStarted,
@@ -33,8 +33,9 @@ from rlm.playback.cursor import ReplayCursor
 from rlm.playback.recording import Recording
 from rlm.results import RunResult, RunTotals
 from rlm.runs.config import RunConfig
+from rlm.runs.options import Parent, RunOptions
 from rlm.runs.resources import RunResources
-from rlm.runs.run import Parent, Run
+from rlm.runs.run import Run
 from rlm.sandbox.errors import SandboxError, SandboxRefused
 from rlm.sandbox.host.pool import KernelPool
 from rlm.sandbox.types import Span
@@ -98,8 +99,10 @@ class Part:
                 self.part_resources.source,
                 self.run_context.log,
                 replace(self.part_resources.resources, kernels=kernels),
-                self.recording,
-                parent=Parent(self.run_context, self.coverage, _UNDER_A_JOB),
+                RunOptions(
+                    recording=self.recording,
+                    parent=Parent(self.run_context, self.coverage, _UNDER_A_JOB),
+                ),
             )
             return await run.run_as_part()
         finally:
@@ -163,7 +166,7 @@ class Parts:
         except (SandboxRefused, JournalError, UsageError):
             raise
         except (RLMError, SandboxError) as failure:
-            error, again = str(failure), isinstance(failure, ModelError | SandboxError)
+            error, again = cause_of(failure), isinstance(failure, ModelError | SandboxError)
         else:
             again = result.stop_reason in ("model", "cancelled")
         # What goes into the report is what can be read back: both ways must make the same.

@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 
 from rlm.citation_markers import marks_in
-from rlm.models.offline.extractive.said import EXTRACTS
+from rlm.models.offline.extractive.answer_texts import is_extracts
 from rlm.models.offline.extractive.sentences import sentences
 from rlm.models.offline.extractive.words import telling
 from rlm.results import Citation, RunResult
@@ -61,7 +61,7 @@ class EvidenceTable:
     def add(self, question: Question, answer: Answered) -> bool:
         """Take an answer's claims; False when nothing verified stands behind any of them."""
         result = answer.result
-        if result.text.startswith(EXTRACTS):
+        if is_extracts(question.text, result):
             result = _best_extracts(question.text, result)
             claims = _extracted(question.text, result, self._numbers(result))
         else:

@@ -12,7 +12,7 @@ from typing import Any
 from rlm.accounting.run_plan import RunPlan
 from rlm.citation_markers import sourced
 from rlm.documents import Source
-from rlm.errors import BudgetExhausted, ModelError, UsageError
+from rlm.errors import BudgetExhausted, ModelError, UsageError, cause_of
 from rlm.models.base import is_extractive
 from rlm.prompts import NOT_FOUND
 from rlm.prompts.templates import table as words_table
@@ -274,7 +274,7 @@ async def _conflicts(job: Job, table: EvidenceTable) -> list[Conflict]:
             reply = await job.ask(model, ask.format(passages=passages(table.sources)), _PLAN_TOKENS)
             return read_conflicts(reply, len(table.sources))
         except (ModelError, BudgetExhausted, ValueError) as error:
-            job.warn(f"contradictions were looked for without a model: {error}")
+            job.warn(f"contradictions were looked for without a model: {cause_of(error)}")
     return seen_conflicts(table.sources)
 
 
@@ -288,6 +288,6 @@ async def _summary(job: Job, plan: Plan, table: EvidenceTable, gaps: Sequence[tu
     try:
         reply = await job.ask(model, prompt, 4 * _REPORT_WORDS)
     except (ModelError, BudgetExhausted) as error:
-        job.warn(f"the report has no summary: {error}")
+        job.warn(f"the report has no summary: {cause_of(error)}")
         return ""
     return " ".join(sourced(reply, len(table.sources)))

@@ -11,7 +11,7 @@ from typing import Any
 from rlm.answers.citations import cite
 from rlm.answers.quote_search import locate_all
 from rlm.citation_markers import marked, marker, sourced
-from rlm.errors import BudgetExhausted, ModelError, UsageError
+from rlm.errors import BudgetExhausted, ModelError, UsageError, cause_of
 from rlm.models.base import is_extractive
 from rlm.prompts.templates import table
 from rlm.prompts.tokens.counters import get_counter
@@ -186,7 +186,7 @@ async def _overview(
     try:
         said = await job.ask(job.config.summary_model, f"{ask}\n\n---\n\n{listed}", 2 * room)
     except (ModelError, BudgetExhausted) as error:
-        job.warn(f"there is no overview: {error}")
+        job.warn(f"there is no overview: {cause_of(error)}")
         job.stopped(error)
         return ""
     kept: list[str] = []

@@ -130,6 +130,9 @@ async def _folded(job: Job, messages: Sequence[Message], names: Sequence[str], t
             return await job.ask(model, prompt, output)
         except (ModelError, BudgetExhausted) as error:
             failure.append(error)
+            if isinstance(error, BudgetExhausted):
+                # The fault is quoted in a warning, which does not name limits by their Python names.
+                raise BudgetExhausted(error.limit, error.cause) from error
             raise
 
     summary = await drive_async(
@@ -186,7 +189,7 @@ def _within(job: Job, lines: list[Line], tokens: int) -> list[Line]:
         lines = lines[:last] + lines[last + 1 :]
         dropped += 1
     if dropped:
-        job.warn(f"{dropped:,} lines were left out: {tokens:,} tokens do not hold them; raise --tokens")
+        job.warn(f"{dropped:,} lines were left out: {tokens:,} tokens do not hold them; allow more tokens")
     return lines
 
 

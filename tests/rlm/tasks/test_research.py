@@ -17,9 +17,8 @@ from rlm.documents import StreamSource, TextSource
 from rlm.errors import JournalError, ModelUnavailable, UsageError
 from rlm.events import Event, PartEnded, PartStarted
 from rlm.journal import Journal
-from rlm.models.base import Request
-from rlm.models.offline.extractive.said import EXTRACTS
-from rlm.results import Citation, Coverage, RunResult
+from rlm.models.base import EXTRACTIVE, Request
+from rlm.results import Citation, Coverage, RunResult, Usage
 from rlm.tasks.ask import Answered
 from rlm.tasks.comparison.compare import resume_comparison
 from rlm.tasks.research.conflicts import Conflict
@@ -215,7 +214,7 @@ async def test_nothing_to_research_is_refused(researched: Run) -> None:
 
 
 def findings_of(
-    answer: str, *quotes: str, question: str = "What is it?"
+    answer: str, *quotes: str, question: str = "What is it?", model: str = "m"
 ) -> list[tuple[str, tuple[int, ...]]]:
     """The claims of `answer` to a question, whose evidence are `quotes`, with their sources."""
     places = [0]
@@ -233,7 +232,7 @@ def findings_of(
             for number, (quote, start) in enumerate(zip(quotes, places, strict=False), 1)
         ),
         coverage=Coverage(input_chars=places[-1]),
-        usage=(),
+        usage=(Usage(model, calls=1),),
         rounds=1,
         sub_calls=0,
         seconds=0.0,
@@ -270,7 +269,7 @@ def test_without_a_model_a_question_has_its_eight_best_passages() -> None:
     """Those that hold less than half of what the best one holds are left out."""
     question = "What does the red crane of the northern yard cost?"
     best = [f"The red crane of the northern yard costs {n}00 euros in week {n}." for n in range(10)]
-    found = findings_of(EXTRACTS, "The crane rests.", *best, question=question)
+    found = findings_of("Found:", "The crane rests.", *best, question=question, model=EXTRACTIVE)
     assert [text for text, _ in found] == best[:8]
     assert [sources for _, sources in found] == [(n,) for n in range(1, 9)]
 
@@ -278,7 +277,9 @@ def test_without_a_model_a_question_has_its_eight_best_passages() -> None:
 def test_of_a_long_passage_a_finding_holds_the_sentences_that_say_most() -> None:
     filler = "Nothing of that was ever written down by anybody. " * 4
     quote = f"{filler}The red crane costs 900 euros. {filler}The yard is paid for the crane in May."
-    ((text, _),) = findings_of(EXTRACTS, quote, question="What does the red crane of the yard cost?")
+    ((text, _),) = findings_of(
+        "Found:", quote, question="What does the red crane of the yard cost?", model=EXTRACTIVE
+    )
     assert "The red crane costs 900 euros." in text
     assert "The yard is paid for the crane in May." in text
     assert len(text) < len(quote) / 2

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from rlm.citation_markers import marker
 from rlm.models.base import Request
-from rlm.models.offline.extractive.said import EXTRACTS
+from rlm.models.offline.extractive.answer_texts import HEADING
 from rlm.models.offline.extractive.sentences import sentences
 from rlm.models.offline.extractive.words import (
     asks_for_all,
@@ -80,7 +80,7 @@ def read(request: Request) -> str:
     if request.role == "direct":
         quotes = "\n".join(f'"{line}"' for line in lines)
         cited = "\n\n".join(f"{line} {marker(number)}" for number, line in enumerate(lines, 1))
-        return f"{EXTRACTS}\n{cited}\n\nEvidence:\n{quotes}"
+        return f"{HEADING}\n{cited}\n\nEvidence:\n{quotes}"
     return "\n".join(lines)
 
 

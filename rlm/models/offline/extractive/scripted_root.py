@@ -9,8 +9,8 @@ from __future__ import annotations
 from rlm.errors import ModelRejected
 from rlm.models.base import Request
 from rlm.models.offline.extractive import cells
+from rlm.models.offline.extractive.answer_texts import HEADING, NO_WORDS, NOTHING
 from rlm.models.offline.extractive.computing import computing_block
-from rlm.models.offline.extractive.said import EXTRACTS, NO_WORDS, NOTHING
 from rlm.models.offline.extractive.words import asks_when, is_overview, parts, peculiar, telling, terms
 
 __all__ = ["next_block"]
@@ -58,7 +58,7 @@ def _filled(request: Request) -> str:
         most_bytes=_MAX_BYTES,
         most_pieces=_MAX_PIECES,
         piece=_PIECE,
-        extracts=repr(f"{EXTRACTS}\n"),
+        extracts=repr(f"{HEADING}\n"),
         not_found=repr(NOTHING if words else NO_WORDS),
     )
 

@@ -1,0 +1,65 @@
+"""The input of the root's first prompt, gathered from the run's question, body, model and limits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rlm.answers.answer_type import AnswerType
+from rlm.models.base import Model
+from rlm.prompts import Budget as PromptBudget
+from rlm.prompts import EarlierQuestion, HandleFacts, HelperDoc, RootInput
+from rlm.sandbox.in_kernel.body.body import Body
+from rlm.sandbox.in_kernel.helper_api.registry import HELPERS, Helper
+from rlm.settings import Limits, Settings
+
+__all__ = ["RootQuestion", "root_input"]
+
+_PREVIEW = 500
+_MAX_NAMES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class RootQuestion:
+    """The task with what shapes its answer. `earlier` and `variables` come from the questions before it in
+    the same kernel; `tools` are the host's functions."""
+
+    task: str
+    answer_type: AnswerType | None = None
+    earlier: Sequence[EarlierQuestion] = ()
+    variables: Sequence[str] = ()
+    tools: Sequence[Helper] = ()
+
+
+def root_input(
+    question: RootQuestion, body: Body, model: Model, limits: Limits, settings: Settings
+) -> RootInput:
+    """Return the input of the root's first prompt, with a preview of both ends of the body."""
+    root, window = settings.root, model.window
+    answer_type = question.answer_type
+    return RootInput(
+        task=question.task,
+        helpers=tuple(HelperDoc(helper.call, helper.summary, helper.fields) for helper in HELPERS),
+        earlier=tuple(question.earlier),
+        variables=tuple(question.variables),
+        tools=tuple(HelperDoc(tool.call, tool.summary) for tool in question.tools),
+        handle=HandleFacts(
+            chars=body.chars,
+            lines=body.lines,
+            documents=len(body.documents),
+            document_names=tuple(document.name for document in body.documents[:_MAX_NAMES]),
+            preview=body.text(0, _PREVIEW),
+            tail_preview=body.text(max(0, body.chars - _PREVIEW), body.chars),
+        ),
+        limits=(
+            ("rounds", f"{limits.rounds} rounds, the last for finalize"),
+            ("children", f"{limits.sub_calls:,} child calls of {settings.child.prompt_tokens:,} tokens"),
+            ("cell", f"{limits.cell_seconds:g} s of computing a block"),
+            ("time", f"{limits.seconds:g} s in all"),
+        ),
+        output_limit=root.output_limit,
+        contract=root.contract,
+        answer_schema=None if answer_type is None else answer_type.text,
+        model=model.name,
+        budget=PromptBudget(window.context - min(root.output_tokens, window.output)),
+    )

@@ -1,0 +1,76 @@
+"""Builds the result of a run from how its rounds ended."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from rlm.accounting.run_context import RunContext
+from rlm.answers.answer_type import AnswerType
+from rlm.children.child_calls import ChildCalls
+from rlm.driver.loop import Outcome
+from rlm.results import RunResult, Strategy
+from rlm.runs.run_warnings import RunWarnings
+
+__all__ = ["ResultBuilder"]
+
+
+@dataclass(frozen=True, slots=True)
+class ResultBuilder:
+    """Reads the totals from the run's own ledgers. `began` is when the run began, on the monotonic clock;
+    `warn` takes a warning as the run itself does. `is_root` is False for sub-RLMs, which leave warnings about
+    the whole to the run above."""
+
+    run_context: RunContext
+    child_calls: ChildCalls
+    warnings: RunWarnings
+    warn: Callable[[str], None]
+    began: float
+    is_root: bool
+    answer_type: AnswerType | None = None
+
+    @property
+    def seconds(self) -> float:
+        """Return the seconds that the run has taken so far."""
+        return time.monotonic() - self.began
+
+    def build(self, outcome: Outcome, strategy: Strategy) -> RunResult:
+        """Return the result. Adds the warnings of its last moment first, the reason for no answer last."""
+        context, answer = self.run_context, outcome.answer
+        if self.is_root:
+            self._warn_of_the_whole()
+        if answer is None and outcome.detail:
+            self.warn(outcome.detail)
+        for warning in () if answer is None else answer.warnings:
+            self.warn(warning)
+        return RunResult(
+            run_id=context.log.run_id,
+            answer=None if answer is None else answer.value,
+            confidence=None if answer is None else answer.confidence,
+            stop_reason=outcome.stop_reason,
+            forced=outcome.forced,
+            strategy=strategy,
+            citations=() if answer is None else answer.citations,
+            coverage=context.coverage.report(),
+            usage=context.metered.usage(),
+            rounds=context.budget.rounds,
+            sub_calls=self.child_calls.calls,
+            seconds=round(self.seconds, 3),
+            warnings=tuple(self.warnings.messages),
+            variables=outcome.variables,
+            parsed=None
+            if answer is None or self.answer_type is None
+            else self.answer_type.parsed(answer.value),
+        )
+
+    def _warn_of_the_whole(self) -> None:
+        context = self.run_context
+        if not context.budget.cost_known:
+            unknown = [one.model for one in context.metered.usage() if one.cost_usd is None]
+            self.warn(
+                f"the price of {' and '.join(unknown) or 'a model'} is not known: the cost limit was not "
+                "held, the token limit was (rlm.toml takes prices of your own, also 0)"
+            )
+        if self.warnings.dropped:
+            self.warn(f"{self.warnings.dropped:,} more warnings of sub-RLMs: rlm show {context.log.run_id}")
