@@ -15,7 +15,7 @@ from rlm.accounting.coverage import Above, CoverageLedger
 from rlm.accounting.metered_model import MeteredModel
 from rlm.accounting.run_context import RunContext
 from rlm.answers.answer_type import AnswerType
-from rlm.answers.finalization import Finalizer
+from rlm.answers.finalization import FinalizePolicy, Finalizer
 from rlm.children.child_calls import ChildCalls
 from rlm.children.run_input import ParentCoverage, RunInput
 from rlm.children.sub_runs import SubRunResult, SubRuns
@@ -29,6 +29,8 @@ from rlm.playback.cursor import ReplayCursor
 from rlm.playback.recording import Recording
 from rlm.prompts import Budget as PromptBudget
 from rlm.prompts import EarlierQuestion, HandleFacts, HelperDoc, RootInput
+from rlm.prompts.recipes.root import PREVIEW_CHARS
+from rlm.prompts.templates import table
 from rlm.results import RunResult, Strategy
 from rlm.runs.config import FROM_BELOW, RunConfig
 from rlm.runs.replayed_run import ReplayedRun
@@ -44,7 +46,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Parent", "Run"]
 
-_PREVIEW = 500
 _MAX_FROM_BELOW = 5
 """Warnings of sub-RLMs: there may be a thousand of them, each with numbers of its own."""
 
@@ -114,8 +115,6 @@ class Run:
         self._run_context = RunContext(
             self._budget, self._metered, self._coverage, log, playback, concurrency, self._observe
         )
-        self._finalizer = Finalizer(body, self._coverage, answer_type)
-        self._finalizer.looked_before = bool(earlier)
         self._child_calls = ChildCalls(
             config.sub_model,
             body,
@@ -235,7 +234,7 @@ class Run:
     async def _recursive(self) -> RunResult:
         config = self._config
         config.tell(RunStarted(self._log.run_id, "rlm", config.model.name))
-        handler = self._handler()
+        handler = self._handler(FinalizePolicy(looked_before=bool(self._earlier)))
 
         def new_sandbox() -> Sandbox:
             if self._resources.kernel is not None:
@@ -261,7 +260,7 @@ class Run:
             self._task,
             new_sandbox=new_sandbox,
             child_calls=self._child_calls,
-            finalizer=self._finalizer,
+            handler=handler,
             run_context=self._run_context,
             settings=config.settings.root,
             summary_model=config.summary_model,
@@ -271,10 +270,9 @@ class Run:
 
     def again(self) -> ReplayedRun:
         """This run, which has ended, to be gone through in a kernel that a later one is given."""
-        # What was refused is in the journal: everything else was accepted.
-        self._finalizer.last_round = self._finalizer.looked_before = True
+        # Refusals come from the journal: every other `finalize` was accepted.
         return ReplayedRun(
-            self._handler(),
+            self._handler(FinalizePolicy(last_round=True, looked_before=True)),
             self._body.chars,
             self._run_context,
             self._config.settings.root.contract,
@@ -285,14 +283,15 @@ class Run:
         """Give up what it holds, when it is not `go` that ends it."""
         await self._ranking.aclose()
 
-    def _handler(self) -> RunHandler:
+    def _handler(self, policy: FinalizePolicy) -> RunHandler:
         return RunHandler(
             self._child_calls,
             self._sub_runs,
             ToolCalls(self._config.tools, self._run_context),
-            self._finalizer,
+            Finalizer(self._body, self._coverage, self._answer_type),
             self._ranking,
             self._run_context,
+            policy,
         )
 
     @property
@@ -336,17 +335,21 @@ class Run:
                 lines=body.lines,
                 documents=len(body.documents),
                 document_names=tuple(document.name for document in body.documents[:20]),
-                preview=body.text(0, _PREVIEW),
-                tail_preview=body.text(max(0, body.chars - _PREVIEW), body.chars),
+                preview=body.text(0, PREVIEW_CHARS),
+                tail_preview=body.text(max(0, body.chars - PREVIEW_CHARS), body.chars),
             ),
-            limits=(
-                ("rounds", f"{limits.rounds} rounds, the last for finalize"),
+            limits=tuple(
                 (
-                    "children",
-                    f"{limits.sub_calls:,} child calls of {child_tokens:,} tokens",
-                ),
-                ("cell", f"{limits.cell_seconds:g} s of computing a block"),
-                ("time", f"{limits.seconds:g} s in all"),
+                    name,
+                    words.format(
+                        rounds=limits.rounds,
+                        sub_calls=f"{limits.sub_calls:,}",
+                        child_tokens=f"{child_tokens:,}",
+                        cell_seconds=f"{limits.cell_seconds:g}",
+                        seconds=f"{limits.seconds:g}",
+                    ),
+                )
+                for name, words in table("root.toml")["limits"].items()
             ),
             output_limit=settings.output_limit,
             contract=settings.contract,
