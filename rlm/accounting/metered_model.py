@@ -1,4 +1,4 @@
-"""One call of a model, accounted for: reserved before, settled and journalled after."""
+"""Meters the calls of a run: each is reserved before it is sent, settled and journalled after."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from rlm.events import ModelAnswered, Observer
 from rlm.models.base import Message, Model, Reply, Request, TokenUsage
 from rlm.models.cache_key import call_key
 from rlm.models.catalog.prices import Prices
-from rlm.playback.cursor import ReplayCursor
+from rlm.playback.asked import Asked
+from rlm.playback.cursor import NOTHING, ReplayCursor
 from rlm.prompts.tokens.calibration import Calibration
 from rlm.prompts.tokens.counters import get_counter
 from rlm.results import Usage
@@ -30,13 +31,13 @@ _COUNTER = get_counter("estimate")
 
 
 def estimate(text: str) -> int:
-    """Tokens of `text`, never too few: what reserves are made with."""
+    """Estimate the tokens of `text`, never too few. Reservations are made with it."""
     return _COUNTER.count(text)
 
 
 @dataclass(frozen=True, slots=True)
 class MeteredReply:
-    """A reply and what it cost; None when the price is not known. `cached`: another run paid for it."""
+    """A reply and its cost, None when the price is not known. `cached`: another run paid for it."""
 
     reply: Reply
     cost_usd: float | None
@@ -46,8 +47,9 @@ class MeteredReply:
 class MeteredModel:
     """Sends requests within a run's budget, and keeps the run's usage by model.
 
-    What `playback` has a reply to is not asked (rounds of a root are their driver's affair). With `remember`,
-    nor is a child of which the store has an answer, from whichever run. `observe` is told of every reply.
+    A call with a reply in `playback` is not sent; the driver looks up the rounds of the root itself. With
+    `remember`, a child whose answer is in the store, from any run, is not sent either. Every reply is
+    reported to `observe`.
     """
 
     def __init__(
@@ -76,14 +78,15 @@ class MeteredModel:
         budget.restore_seconds(spent.seconds)
 
     def branch(self, budget: Budget, log: RunLog, playback: ReplayCursor) -> MeteredModel:
-        """The same for a sub-RLM: what it spends counts here, too."""
+        """Return one for a sub-RLM, whose spending counts here, too."""
         other = copy(self)
         other._budget, other._log, other._playback = budget, log, playback
         other._branches = (*self._branches, {})
         return other
 
     def part(self, budget: Budget, log: RunLog, playback: ReplayCursor) -> MeteredModel:
-        """The same for a part of a job, whose own usage is told apart, also what an earlier process paid."""
+        """Return one for a part of a job, with a usage of its own that includes what an earlier process
+        paid."""
         other = self.branch(budget, log, playback)
         spent = playback.recording.spent
         other._branches[-1].update((one.model, one) for one in spent.usage)
@@ -94,34 +97,34 @@ class MeteredModel:
 
     @property
     def branch_tokens(self) -> tuple[int, int]:
-        """Tokens in and out of this branch's calls, and of those below it."""
+        """Return the input and output tokens of this branch and those below it."""
         mine = self._branches[-1].values()
         return sum(one.input_tokens for one in mine), sum(one.output_tokens for one in mine)
 
     @property
     def tokens(self) -> int:
-        """Tokens of all calls so far."""
+        """Return the tokens of all calls so far."""
         return sum(one.input_tokens + one.output_tokens for one in self._sums.values())
 
     @property
     def cost_usd(self) -> float | None:
-        """Dollars of all calls so far; None once a price was not known."""
+        """Return the dollars of all calls so far, None once a price was not known."""
         costs = [one.cost_usd for one in self._sums.values()]
         return (
             None if any(cost is None for cost in costs) else sum(cost for cost in costs if cost is not None)
         )
 
     def usage(self) -> tuple[Usage, ...]:
-        """What every model was asked for, by all of the tree."""
+        """Return the usage of every model, by the whole tree of runs."""
         return tuple(self._sums.values())
 
     @property
     def branch_usage(self) -> tuple[Usage, ...]:
-        """What every model was asked for in this branch, and below it."""
+        """Return the usage of every model in this branch and those below it."""
         return tuple(self._branches[-1].values())
 
     def calibrated(self, model: Model, estimated: int) -> int:
-        """An estimate in the model's own tokens, as far as its usage has told."""
+        """Convert an estimate to the model's own tokens, as far as its usage allows."""
         return self._calibrations.get(model.name, Calibration()).tokens(estimated)
 
     async def ask(
@@ -131,6 +134,7 @@ class MeteredModel:
         *,
         prompt_tokens: int,
         key: str | None = None,
+        asked: Asked = NOTHING,
         last_round: bool = False,
         room: AbstractAsyncContextManager[object] | None = None,
         sent: Callable[[], None] = lambda: None,
@@ -139,21 +143,24 @@ class MeteredModel:
         """One reply. Raises BudgetExhausted before anything is sent, ModelError when the provider fails,
         JournalError before anything is sent when the run has become another process's.
 
-        `facts` go into the journal's event beside the reply (the prompt's report, the slice's spans).
-        `key` is the request's `call_key`, where the caller has it already.
-        `last_round` takes what the budget holds back for it. `room` is held while the call is under way: not
-        while its reply is written down, when the next may go out. `sent` is called once the request goes out.
-        A call that is cancelled under way is charged its prompt: the provider will. `prompt_tokens` is the
-        estimate; what the model's usage has said of earlier ones corrects it.
+        `facts` go into the journal's event next to the reply (the prompt's report, the slice's spans).
+        `key` is the request's `call_key`, where the caller has it already. `asked` identifies the question in
+        a run that is resumed or replayed after the words of our prompts have changed.
+        `last_round` takes what the budget holds back for it. `room` is held while the call is in flight, and
+        released before its reply is journalled, so that the next call can start. `sent` is called when the
+        request goes out. A call that is cancelled in flight is charged its prompt, as the provider will.
+        `prompt_tokens` is the estimate, which the usage of earlier calls corrects.
         """
         if key is None and request.role != "root":
             key = call_key(model.name, request)
-        if key is not None and (known := await self._known(key, model, request, facts)) is not None:
+        if asked.digest:
+            facts = {**facts, "asked": asked.digest}
+        if key is not None and (known := await self._lookup(key, asked, model, request, facts)) is not None:
             sent()
             return known
         await self._log.check_ownership()
         async with room or nullcontext():
-            reply, paid, seconds = await self._asked(model, request, prompt_tokens, last_round, sent)
+            reply, paid, seconds = await self._send(model, request, prompt_tokens, last_round, sent)
         await self._log.append(
             "child" if request.role == "child" else "model_call",
             {
@@ -173,10 +180,10 @@ class MeteredModel:
         )
         return MeteredReply(reply, paid)
 
-    async def _asked(
+    async def _send(
         self, model: Model, request: Request, estimated: int, last_round: bool, sent: Callable[[], None]
     ) -> tuple[Reply, float | None, float]:
-        """The model's reply, what was paid for it, and the seconds it took."""
+        """Return the model's reply, its cost, and the seconds it took."""
         prompt_tokens = self.calibrated(model, estimated)
         most = prompt_tokens + request.max_output_tokens
         cost = self.prices.at_most(model, prompt_tokens, request.max_output_tokens)
@@ -227,11 +234,11 @@ class MeteredModel:
         self._calibrations[model.name] = calibration.observe(estimated, reply.usage.input_tokens)
         return reply, paid, seconds
 
-    async def _known(
-        self, key: str, model: Model, request: Request, facts: dict[str, Any]
+    async def _lookup(
+        self, key: str, asked: Asked, model: Model, request: Request, facts: dict[str, Any]
     ) -> MeteredReply | None:
-        """The reply to a call that this run has paid for before, or that the store remembers."""
-        past = self._playback.reply(key)
+        """Return the reply to a call that this run has paid for before, or that the store remembers."""
+        past = self._playback.reply(key, asked)
         if past is not None:
             return MeteredReply(past.reply, past.cost_usd, past.cached)
         if not self._remember or request.role != "child":
@@ -267,5 +274,5 @@ class MeteredModel:
 
 
 def messages_of(system: str, user: str) -> tuple[Message, ...]:
-    """The two messages of a prompt that has a system part."""
+    """Return a system message and a user message."""
     return (Message("system", system, stable=True), Message("user", user))

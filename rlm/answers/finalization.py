@@ -1,4 +1,4 @@
-"""Whether a claimed answer ends the run, and what is checked of it."""
+"""Decides whether an answer that a cell gives to `finalize` ends the run."""
 
 from __future__ import annotations
 
@@ -11,21 +11,22 @@ from rlm.answers.answer_type import AnswerType
 from rlm.answers.citations import cite
 from rlm.answers.json_schema import SchemaError
 from rlm.citation_markers import unknown_marks
+from rlm.prompts.templates import table
 from rlm.results import Citation, Confidence
 from rlm.sandbox.in_kernel.body.body import Body
 from rlm.sandbox.types import Finalization, FinalizeVerdict
 
-__all__ = ["Answer", "Finalizer"]
+__all__ = ["Answer", "FinalizePolicy", "Finalizer", "Judgement"]
 
 _SHOWN = 3
 MAX_ATTEMPTS = 200
 MAX_QUOTES = 50
-"""Each may have to be looked for in the whole body."""
+"""Each may need a search of the whole body."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An accepted answer, its citations, and what is to be said of them."""
+    """An accepted answer, its citations, and warnings about them."""
 
     value: Any
     confidence: Confidence | None
@@ -33,75 +34,84 @@ class Answer:
     warnings: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class FinalizePolicy:
+    """What a `finalize` is judged by, besides the answer. `last_round`: no round is left to correct it.
+    `warned`: an earlier one was refused for its evidence, which happens once. `looked_before`: earlier
+    questions in the same kernel have looked at the input."""
+
+    last_round: bool = False
+    warned: bool = False
+    looked_before: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """A verdict. `warns` is True when the answer was refused for its evidence."""
+
+    verdict: FinalizeVerdict
+    warns: bool = False
+
+
 class Finalizer:
-    """Judges every `finalize` of a run. The first accepted one stands. `told_of_evidence`: whether one was
-    refused because its evidence does not stand, which happens once. `looked_before`: earlier questions in the
-    same kernel have looked at the input."""
+    """Judges every `finalize` of a run. `answer` is the first one that it accepted."""
 
     def __init__(self, body: Body, coverage: CoverageLedger, answer_type: AnswerType | None = None) -> None:
         self._body = body
         self._coverage = coverage
         self._answer_type = answer_type
-        self.told_of_evidence = False
-        self.last_round = False
-        self.looked_before = False
         self.answer: Answer | None = None
-        self._judged = 0
+        self._attempts = 0
 
-    async def judge(self, final: Finalization) -> FinalizeVerdict:
-        """Accept or refuse, saying what to do about it. In the last round nothing is refused for evidence
-        that does not stand; what was never looked at, or has the wrong type, is refused to the end."""
-        self._coverage.note_read(final.access.read)
-        self._coverage.note_scanned(final.access.scanned)
-        if self._done():
-            return FinalizeVerdict(accepted=True)
-        self._judged += 1
-        if self._judged > MAX_ATTEMPTS:
-            return FinalizeVerdict(accepted=False, reason="too many attempts to finalize in this run")
-        if self._body.chars and not self._coverage.looked and not self.looked_before:
-            return FinalizeVerdict(
-                accepted=False,
-                reason="nothing of the input was read, searched or given to a child yet; look at it first",
-            )
-        if self._answer_type is None and _blank(final.value):
-            return FinalizeVerdict(
-                accepted=False,
-                reason="there is no answer in it: finalize what you found out, or, where the text does not "
-                "hold it, a text that begins with `Not in the documents:`",
-            )
+    async def judge(self, final: Finalization, policy: FinalizePolicy) -> Judgement:
+        """Accept or refuse an answer, and say what to do about it.
+
+        In the last round unverified evidence is no reason to refuse. An answer of the wrong type, or to an
+        input that was never looked at, is always refused.
+        """
+        if self._answered():
+            return _ACCEPTED
+        self._attempts += 1
+        words = table("feedback.toml")["finalize"]
+        if self._attempts > MAX_ATTEMPTS:
+            return _refuse(words["too_many"])
+        if self._body.chars and not self._coverage.looked and not policy.looked_before:
+            return _refuse(words["not_looked"])
+        if self._answer_type is None and _is_blank(final.value):
+            return _refuse(words["blank"])
         if self._answer_type is not None:
             try:
                 self._answer_type.check(final.value)
             except SchemaError as error:
-                return FinalizeVerdict(accepted=False, reason=str(error))
+                return _refuse(str(error))
         quotes = sum(isinstance(piece, str) for piece in final.evidence)
         if quotes > MAX_QUOTES:
-            return FinalizeVerdict(
-                accepted=False,
-                reason=f"{quotes} quotes are given as evidence; give spans or hits instead, or the "
-                f"{MAX_QUOTES} that matter",
-            )
+            return _refuse(words["too_many_quotes"].format(quotes=quotes, most=MAX_QUOTES))
         text = final.value if isinstance(final.value, str) else ""
         # Locating quotes may search the whole body.
         citations = await asyncio.to_thread(cite, final.evidence, text, self._body)
-        if self._done():
-            # Another call of the same cell was faster: the first accepted answer stands.
-            return FinalizeVerdict(accepted=True)
+        if self._answered():
+            # Lost a race with another call of the same cell: the first accepted answer wins.
+            return _ACCEPTED
         dangling = _dangling(text, len(final.evidence))
         faults = [*_unverified(citations), *dangling]
-        if faults and not self.told_of_evidence and not self.last_round:
-            self.told_of_evidence = True
-            return FinalizeVerdict(
-                accepted=False, reason=f"{'; '.join(faults)}. Mend it, or finalize again and it is marked so"
-            )
+        if faults and not policy.warned and not policy.last_round:
+            return _refuse(words["evidence"].format(faults="; ".join(faults)), warns=True)
         self.answer = Answer(final.value, final.confidence, citations, tuple(dangling))
-        return FinalizeVerdict(accepted=True)
+        return _ACCEPTED
 
-    def _done(self) -> bool:
+    def _answered(self) -> bool:
         return self.answer is not None
 
 
-def _blank(value: Any) -> bool:
+_ACCEPTED = Judgement(FinalizeVerdict(accepted=True))
+
+
+def _refuse(reason: str, *, warns: bool = False) -> Judgement:
+    return Judgement(FinalizeVerdict(accepted=False, reason=reason), warns)
+
+
+def _is_blank(value: Any) -> bool:
     return value is None or (isinstance(value, str) and not value.strip())
 
 
@@ -110,17 +120,16 @@ def _unverified(citations: tuple[Citation, ...]) -> list[str]:
     if not quotes:
         return []
     shown = "; ".join(f"{quote[:80]!r}" for quote in quotes[:_SHOWN])
-    return [
-        f"{len(quotes)} of {len(citations)} pieces of evidence do not stand in the input as given: {shown} "
-        "(give spans or verbatim quotes)"
-    ]
+    words = table("feedback.toml")["finalize"]["unverified"]
+    return [words.format(count=len(quotes), pieces=len(citations), shown=shown)]
 
 
 def _dangling(text: str, pieces: int) -> list[str]:
-    """A line about marks of the answer that point at no piece of evidence."""
+    """Describe the marks of the answer that point at no piece of evidence, in one line at most."""
     numbers = unknown_marks(text, pieces)
     if not numbers:
         return []
     shown = ", ".join(f"[{number}]" for number in numbers[:_SHOWN]) + (", …" if numbers[_SHOWN:] else "")
-    given = "no evidence was given" if not pieces else f"evidence has {pieces} of them"
-    return [f"the answer points with {shown} at no piece of evidence ({given})"]
+    words = table("feedback.toml")["finalize"]
+    given = words["some_evidence"].format(pieces=pieces) if pieces else words["no_evidence"]
+    return [words["dangling"].format(shown=shown, given=given)]

@@ -1,6 +1,6 @@
-"""Serves a kernel's children: slice, assemble, reserve, send, check, record; answers in any order.
+"""Serves the children that a kernel asks for: slices, assembles, reserves, sends, checks and records them.
 
-Every child's prompt comes out of `rlm.prompts.recipes.child`. Identical calls of a run are sent once.
+Answers come in any order. Identical calls of a run are sent once.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from rlm.accounting.budget import seconds_left
@@ -17,12 +17,14 @@ from rlm.accounting.metered_model import messages_of
 from rlm.accounting.run_context import RunContext
 from rlm.answers.json_schema import AnswerSchema, SchemaError
 from rlm.answers.thinking import without_reasoning
+from rlm.children.child_spec import ChildSpec, PreparedChild, batch_specs
 from rlm.children.in_flight_cache import InFlightCache
 from rlm.children.tally import ChildTally
 from rlm.errors import BudgetExhausted, ModelError
 from rlm.events import ChildEnded, ChildrenStarted
 from rlm.models.base import Model, Request, SliceText
 from rlm.models.cache_key import call_key
+from rlm.playback.asked import asked_child
 from rlm.prompts import (
     AssembledPrompt,
     BudgetExceeded,
@@ -32,6 +34,7 @@ from rlm.prompts import (
     SliceTooLarge,
     is_not_found,
 )
+from rlm.prompts.templates import table
 from rlm.sandbox.host.requests import BadCall
 from rlm.sandbox.in_kernel.body.body import Body
 from rlm.sandbox.protocol import AnswerSink
@@ -43,24 +46,11 @@ __all__ = ["ChildCalls"]
 
 _WITHOUT_REPLY = frozenset({"model", "limit"})
 _CHARS_A_TOKEN = 20
-"""No text that is worth reading packs more characters into a token."""
+"""No readable text packs more characters into a token."""
 _TOKENS_A_CHAR = 4
-"""Nor more tokens into a character, which outside ASCII may be as many."""
+"""No text packs more tokens into a character. ASCII has at most one."""
 _AHEAD = 4
-"""One child for so many under way is made ready, or written down, beside them."""
-
-
-@dataclass(frozen=True, slots=True)
-class _ChildSpec:
-    """One child before it is asked."""
-
-    prompt: str
-    pieces: tuple[SliceText, ...]
-    spans: tuple[Span, ...]
-    numbered: bool
-    part: tuple[int, int] | None
-    sample: int
-    schema: AnswerSchema | None
+"""For so many children in flight, one more is prepared or journalled."""
 
 
 class ChildCalls:
@@ -98,49 +88,49 @@ class ChildCalls:
         self._tally = ChildTally()
         self._spent: float | None = 0.0
         self.exhausted: BudgetExhausted | None = None
-        """The limit that left no room for a child, the last time one did."""
+        """The last limit that left no budget for a child."""
 
     @property
     def calls(self) -> int:
-        """Children really sent so far."""
+        """Return how many children were sent so far."""
         return int(self._budget.used()["sub_calls"]["used"])
 
     def take_tally(self) -> ChildTally:
-        """What the children since the last call of this came to."""
+        """Return the counts of the children since the last call of this method."""
         tally, self._tally = replace(self._tally, cost_usd=self._spent), ChildTally()
         self._spent = 0.0
         return tally
 
     def took(self, seconds: float) -> None:
-        """A batch of this cell, of children or of sub-RLMs, took so long."""
+        """Add the seconds of a batch of children or sub-RLMs."""
         self._tally = replace(self._tally, seconds=self._tally.seconds + seconds)
 
     def rewind(self) -> None:
-        """The cells of this run are run again: what they ask is looked up in the journal, not here."""
+        """Forget all answers. The cells of the run are re-run, and find them in the journal."""
         self._in_flight.clear()
 
     async def serve(self, batch: ChildBatch, answered: AnswerSink) -> None:
-        """Ask every child of `batch`. Raises BadCall, before anything is spent, when that can't be done."""
+        """Ask every child of `batch`. Raises BadCall, before anything is spent, if one cannot be asked."""
         schema = self._schema(batch)
-        sizes = [len(prompt) + _length(one) for prompt, one in zip(batch.prompts, batch.slices, strict=True)]
-        await self._refuse_what_cannot_be_done(batch, sizes)
-        count = len(batch.prompts)
+        specs = batch_specs(batch, schema)
+        await self._refuse_impossible(specs)
+        count = len(specs)
         self.expect(count)
         if batch.chunked:
-            self._coverage.note_chunks(_hull(one) for one in batch.slices if one is not None)
+            self._coverage.note_chunks(spec.hull for spec in specs if spec.source is not None)
+        sizes = [spec.size for spec in specs]
         self._observe(ChildrenStarted(count, self._forecaster.batch(sizes).cost_usd))
         positions = iter(range(count))
         began = time.monotonic()
 
         async def work() -> None:
             # Each worker takes the next position: a batch of any size holds no more than these in memory.
-            # More than may be under way at a time: some prepare while others write down what they were told.
+            # More workers than calls in flight: some prepare or journal while others wait for the model.
             for position in positions:
-                wanted = self._wanted(batch, position, schema)
-                answer = await self._answer(wanted)
+                answer = await self._answer(specs[position])
                 self.record(answer)
                 await answered(position, answer)
-                # An answer from memory takes no time at all: a long row of them must let others run.
+                # An answer from memory takes no time: a long row of them must let others run.
                 await asyncio.sleep(0)
 
         most = self._settings.concurrency + max(1, self._settings.concurrency // _AHEAD)
@@ -148,7 +138,7 @@ class ChildCalls:
         try:
             for _ in range(min(count, most)):
                 workers.append(asyncio.ensure_future(work()))
-                await asyncio.sleep(0)  # the first request is on its way before the last one is put together
+                await asyncio.sleep(0)  # send the first request before the last one is assembled
             await asyncio.gather(*workers)
         finally:
             for worker in workers:
@@ -157,13 +147,13 @@ class ChildCalls:
             self.took(time.monotonic() - began)
 
     async def single(self, prompt: str, source: ChildSlice | None) -> ChildAnswer:
-        """One child where a sub-RLM was asked for. Raises BadCall as `serve` does."""
-        batch = ChildBatch((prompt,), (source,))
-        await self._refuse_what_cannot_be_done(batch, [len(prompt) + _length(source)])
-        return await self._answer(self._wanted(batch, 0, None))
+        """Ask one child in place of a sub-RLM. Raises BadCall as `serve` does."""
+        specs = batch_specs(ChildBatch((prompt,), (source,)), None)
+        await self._refuse_impossible(specs)
+        return await self._answer(specs[0])
 
     async def answers(self, batch: ChildBatch) -> list[ChildAnswer]:
-        """What `serve` gives, once all have answered, in order."""
+        """Ask every child of `batch` and return all answers, in order."""
         found: dict[int, ChildAnswer] = {}
 
         async def answered(position: int, answer: ChildAnswer) -> None:
@@ -173,7 +163,7 @@ class ChildCalls:
         return [found[position] for position in range(len(batch.prompts))]
 
     def plan(self) -> dict[str, float | None]:
-        """What a full pass would take: `recommended_chunk` (characters a chunk), calls, cost_usd."""
+        """Estimate a full pass: `recommended_chunk` (characters a chunk), calls, cost_usd."""
         return self._forecaster.full_pass()
 
     def _schema(self, batch: ChildBatch) -> AnswerSchema | None:
@@ -184,52 +174,44 @@ class ChildCalls:
         except SchemaError as error:
             raise BadCall("value", f"schema: {error}") from error
 
-    async def _refuse_what_cannot_be_done(self, batch: ChildBatch, sizes: Sequence[int]) -> None:
-        """BadCall unless every child of the batch can be asked. Only slices that could be too large are
-        measured."""
+    async def _refuse_impossible(self, specs: Sequence[ChildSpec]) -> None:
+        """Raise BadCall unless every child can be asked. Only slices that could be too large are measured."""
         most = self._settings.prompt_tokens * _CHARS_A_TOKEN
+        words = table("feedback.toml")["forecast"]
+        sizes = [spec.size for spec in specs]
         for position, size in enumerate(sizes):
             if size > most:
-                # Nobody needs to read that much to know.
                 fits = self._forecaster.fitting_chars
                 raise BadCall(
                     "slice_too_large",
-                    f"slice {position}: {size:,} characters can't fit a child's prompt of "
-                    f"{self._settings.prompt_tokens:,} tokens; nothing was sent: give slices of at most "
-                    f"{fits:,} characters, chunk(max_chars={fits})",
+                    words["too_large"].format(
+                        position=position,
+                        size=f"{size:,}",
+                        tokens=f"{self._settings.prompt_tokens:,}",
+                        fits=f"{fits:,}",
+                        max_chars=fits,
+                    ),
                 )
         refusal = None if self._playback.repeating else self._forecaster.refusal(sizes)
         if refusal is not None and (self._in_flight or self._playback.unserved):
-            # What was answered before costs nothing: only now is it worth finding out.
-            refusal = self._forecaster.refusal([sizes[new] for new in await self._unanswered(batch)])
+            # Known answers cost nothing. Finding them takes time, so it is done only before a refusal.
+            refusal = self._forecaster.refusal([spec.size for spec in await self._unanswered(specs)])
         if refusal is not None:
             raise BadCall("value", refusal)
-        for position, size in enumerate(sizes):
-            if size > self._settings.prompt_tokens // (1 if self._body.ascii else _TOKENS_A_CHAR):
-                self._refuse_if_too_large(batch, position)
+        for position, spec in enumerate(specs):
+            if spec.size > self._settings.prompt_tokens // (1 if self._body.ascii else _TOKENS_A_CHAR):
+                try:
+                    self._assemble(spec, self._texts(spec))
+                except SliceTooLarge as error:
+                    raise BadCall("slice_too_large", f"slice {position}: {error}") from error
+                except BudgetExceeded as error:
+                    reason = words["too_long"].format(position=position, error=error)
+                    raise BadCall("value", reason) from error
             if position % 50 == 49:
                 await asyncio.sleep(0)
 
-    def _refuse_if_too_large(self, batch: ChildBatch, position: int) -> None:
-        try:
-            self._assembled(self._wanted(batch, position, None))
-        except SliceTooLarge as error:
-            raise BadCall("slice_too_large", f"slice {position}: {error}") from error
-        except BudgetExceeded as error:
-            raise BadCall("value", f"the prompt of child {position} is too long: {error}") from error
-
-    def _wanted(self, batch: ChildBatch, position: int, schema: AnswerSchema | None) -> _ChildSpec:
-        wanted = batch.slices[position]
-        pieces = () if wanted is None else tuple(self._text(piece) for piece in wanted.pieces)
-        return _ChildSpec(
-            prompt=batch.prompts[position],
-            pieces=pieces,
-            spans=tuple(piece.span for piece in pieces if piece.span is not None),
-            numbered=wanted is not None and wanted.numbered,
-            part=(position + 1, len(batch.prompts)) if batch.chunked else None,
-            sample=batch.sample,
-            schema=schema,
-        )
+    def _texts(self, spec: ChildSpec) -> tuple[SliceText, ...]:
+        return tuple(self._text(piece) for piece in spec.pieces)
 
     def _text(self, piece: Span | str) -> SliceText:
         if isinstance(piece, str):
@@ -237,11 +219,13 @@ class ChildCalls:
         document = self._body.document_at(piece.start)
         return SliceText(self._body.text(*piece), piece, document.name if document else None)
 
-    def _assembled(self, wanted: _ChildSpec, *, complaint: str = "") -> AssembledPrompt:
-        """A child's prompt. Raises SliceTooLarge or BudgetExceeded."""
+    def _assemble(
+        self, spec: ChildSpec, texts: Sequence[SliceText], complaint: str | None = None
+    ) -> AssembledPrompt:
+        """Make a child's prompt. Raises SliceTooLarge or BudgetExceeded."""
         return ChildPrompt().assemble(
             ChildInput(
-                prompt=wanted.prompt + complaint,
+                prompt=spec.prompt if complaint is None else f"{spec.prompt}\n\n{complaint}",
                 slices=tuple(
                     ChildSliceText(
                         piece.text,
@@ -250,58 +234,78 @@ class ChildCalls:
                         piece.document,
                         first_line=self._body.line_of(piece.span.start) if piece.span else 0,
                     )
-                    for piece in wanted.pieces
+                    for piece in texts
                 ),
-                part=wanted.part,
-                numbered=wanted.numbered,
-                schema=wanted.schema.text if wanted.schema else None,
+                part=spec.part,
+                numbered=spec.numbered,
+                schema=spec.schema.text if spec.schema else None,
                 window=self._model.window.context,
                 output_reserve=self._output,
                 child_tokens=self._settings.prompt_tokens,
             )
         )
 
-    async def _unanswered(self, batch: ChildBatch) -> list[int]:
-        """The positions of a batch that no earlier call has answered."""
+    def _prepare(self, spec: ChildSpec, complaint: str | None = None) -> PreparedChild:
+        """Make a child ready to be sent. `complaint` says what was wrong with its first answer. Raises
+        SliceTooLarge or BudgetExceeded."""
+        texts = self._texts(spec)
+        prompt = self._assemble(spec, texts, complaint)
+        request = Request(
+            role="child",
+            messages=messages_of(prompt.system, prompt.user),
+            max_output_tokens=self._output,
+            task=spec.prompt,
+            slices=texts,
+            sample=spec.sample,
+        )
+        asked = asked_child(
+            self._model.name,
+            spec.prompt,
+            texts,
+            numbered=spec.numbered,
+            part=spec.part,
+            sample=spec.sample,
+            schema=spec.schema.text if spec.schema else None,
+            retry=complaint is not None,
+        )
+        return PreparedChild(spec, prompt, request, call_key(self._model.name, request), asked)
+
+    async def _unanswered(self, specs: Sequence[ChildSpec]) -> list[ChildSpec]:
+        """Return the children that no earlier call has answered."""
         new = []
-        for position in range(len(batch.prompts)):
-            wanted = self._wanted(batch, position, self._schema(batch))
+        for position, spec in enumerate(specs):
             try:
-                key = call_key(self._model.name, self._request(wanted, self._assembled(wanted)))
-                known = key in self._in_flight or self._playback.has_reply(key)
+                child = self._prepare(spec)
+                known = child.key in self._in_flight or self._playback.has_reply(child.key, child.asked)
             except (SliceTooLarge, BudgetExceeded):
                 known = False
             if not known:
-                new.append(position)
+                new.append(spec)
             if position % 50 == 49:
                 await asyncio.sleep(0)
         return new
 
-    async def _answer(self, wanted: _ChildSpec) -> ChildAnswer:
-        """From memory, from the same call in flight, or from the model."""
+    async def _answer(self, spec: ChildSpec) -> ChildAnswer:
+        """Answer from memory, from the same call in flight, or by the model."""
         try:
-            prompt = self._assembled(wanted)
+            child = self._prepare(spec)
         except (SliceTooLarge, BudgetExceeded) as error:
             return _failure("slice_too_large", str(error))
-        request = self._request(wanted, prompt)
-        key = call_key(self._model.name, request)
-        return await self._in_flight.answer(key, lambda: self._ask(wanted, prompt, request, key))
+        return await self._in_flight.answer(child.key, lambda: self._ask(child))
 
-    async def _ask(
-        self, wanted: _ChildSpec, prompt: AssembledPrompt, request: Request, key: str
-    ) -> ChildAnswer:
-        past = self._playback.failure(key)
+    async def _ask(self, child: PreparedChild) -> ChildAnswer:
+        spans = child.spec.spans
+        past = self._playback.failure(child.key, child.asked)
         if past is not None:
             if past.type == "model":
-                self._coverage.note_sent(wanted.spans)
-            self._coverage.note_failed(wanted.spans)
+                self._coverage.note_sent(spans)
+            self._coverage.note_failed(spans)
             return _failure(past.type, past.message)
         try:
-            answer = await self._send(wanted, prompt, request, key)
-            if answer.error_type == "schema" and wanted.schema is not None:
-                # Asked once more, told what was wrong.
-                again = self._assembled(wanted, complaint=f"\n\n{answer.error}")
-                second = await self._send(wanted, again, self._request(wanted, again))
+            answer = await self._send(child)
+            if answer.error_type == "schema" and child.spec.schema is not None:
+                # Ask once more, with the reason why the first answer was rejected.
+                second = await self._send(self._prepare(child.spec, answer.error))
                 answer = replace(
                     second,
                     input_tokens=second.input_tokens + answer.input_tokens,
@@ -315,46 +319,37 @@ class ChildCalls:
         except (SliceTooLarge, BudgetExceeded) as error:
             answer = _failure("slice_too_large", str(error))
         if answer.error is None:
-            self._coverage.note_answered(wanted.spans)
+            self._coverage.note_answered(spans)
         else:
-            self._coverage.note_failed(wanted.spans)
+            self._coverage.note_failed(spans)
             if not self._playback.repeating:
-                await self._log.append("child", self._failed(wanted, answer, key))
+                await self._log.append("child", self._failure_event(child, answer))
         return answer
 
-    def _failed(self, wanted: _ChildSpec, answer: ChildAnswer, key: str) -> dict[str, Any]:
-        """What the journal keeps of a failure. Where no reply says why it failed, a cell that is run again
-        finds that by its key."""
+    def _failure_event(self, child: PreparedChild, answer: ChildAnswer) -> dict[str, Any]:
+        """Make the journal's data of a failure. It has a key if no reply says why the child failed: a cell
+        that is re-run then finds the failure by it."""
         return {
             "round": self._playback.round,
-            "key": key if answer.error_type in _WITHOUT_REPLY else None,
-            "spans": wanted.spans,
+            "key": child.key if answer.error_type in _WITHOUT_REPLY else None,
+            "asked": child.asked.digest,
+            "spans": child.spec.spans,
             "error": answer.error,
             "error_type": answer.error_type,
         }
 
-    def _request(self, wanted: _ChildSpec, prompt: AssembledPrompt) -> Request:
-        return Request(
-            role="child",
-            messages=messages_of(prompt.system, prompt.user),
-            max_output_tokens=self._output,
-            task=wanted.prompt,
-            slices=wanted.pieces,
-            sample=wanted.sample,
-        )
-
-    async def _send(
-        self, wanted: _ChildSpec, prompt: AssembledPrompt, request: Request, key: str | None = None
-    ) -> ChildAnswer:
+    async def _send(self, child: PreparedChild) -> ChildAnswer:
+        spec, report = child.spec, child.prompt.report
         async with seconds_left(self._budget):
             call = await self._metered.ask(
                 self._model,
-                request,
-                key=key,
+                child.request,
+                key=child.key,
+                asked=child.asked,
                 room=self._room,
-                sent=lambda: self._coverage.note_sent(wanted.spans),
-                prompt_tokens=prompt.report.totals.prompt,
-                facts={"prompt": wanted.prompt, "spans": wanted.spans, "report": prompt.report.to_json()},
+                sent=lambda: self._coverage.note_sent(spec.spans),
+                prompt_tokens=report.totals.prompt,
+                facts={"prompt": spec.prompt, "spans": spec.spans, "report": report.to_json()},
             )
         reply = call.reply
         self._spent = None if self._spent is None or call.cost_usd is None else self._spent + call.cost_usd
@@ -374,19 +369,19 @@ class ChildCalls:
             return replace(answer, text="", error="the model refused to answer", error_type="refused")
         if not answer.text:
             return replace(answer, error="the reply was empty", error_type="empty")
-        if wanted.schema is None or not answer.found:
+        if spec.schema is None or not answer.found:
             return answer
         try:
-            return replace(answer, value=wanted.schema.read(answer.text))
+            return replace(answer, value=spec.schema.read(answer.text))
         except SchemaError as error:
             return replace(answer, text="", error=str(error), error_type="schema")
 
     def expect(self, count: int) -> None:
-        """So many more answers are asked for, of children or of sub-RLMs."""
+        """Count answers that were asked for, of children or of sub-RLMs."""
         self._asked += count
 
     def record(self, answer: ChildAnswer) -> None:
-        """Count one more answer, of a child or of a sub-RLM, and tell of it."""
+        """Count one more answer, of a child or of a sub-RLM, and report it."""
         self._done += 1
         tally = self._tally
         self._tally = replace(
@@ -413,14 +408,3 @@ class ChildCalls:
 
 def _failure(type_: str, message: str) -> ChildAnswer:
     return ChildAnswer(text="", error=message, error_type=type_, found=False)
-
-
-def _length(wanted: ChildSlice | None) -> int:
-    if wanted is None:
-        return 0
-    return sum(len(piece) if isinstance(piece, str) else piece.end - piece.start for piece in wanted.pieces)
-
-
-def _hull(wanted: ChildSlice) -> Span:
-    spans: Sequence[Span] = [piece for piece in wanted.pieces if not isinstance(piece, str)]
-    return Span(min(span.start for span in spans), max(span.end for span in spans)) if spans else Span(0, 0)

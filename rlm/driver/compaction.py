@@ -12,6 +12,8 @@ from rlm.answers.thinking import without_reasoning
 from rlm.errors import BudgetExhausted, ModelError
 from rlm.events import RoundsFolded
 from rlm.models.base import Message, Model, ModelWindow, Request, is_extractive
+from rlm.playback.asked import asked_notes
+from rlm.playback.cursor import NOTHING
 from rlm.playback.recording import RecordedCompaction
 from rlm.prompts.history import Folding, Summary, drive_async, extract, summarizing
 from rlm.prompts.history import Message as Said
@@ -112,7 +114,7 @@ class Compactor:
         last = old[-1].number
         said, names = _said(messages[old[0].start : kept[0].start], old)
         self._folded += old
-        fault = await self._note(said, names, room, last)
+        fault = await self._note(said, names, room, last, resumed=begun is not None)
         folded = _folded(messages, kept, folded_rounds(last, self._notes, variables))
         after = _tokens(folded.messages)
         self._run_context.observe(RoundsFolded(last, before, after, fault))
@@ -139,15 +141,17 @@ class Compactor:
         self._notes = past.notes
         return _folded(messages, kept, past.message or "")
 
-    async def _note(self, said: Sequence[Said], names: Sequence[str], room: int, last: int) -> str:
-        """Make the notes; why the model's are not used ("" when they are, or none was asked)."""
+    async def _note(
+        self, said: Sequence[Said], names: Sequence[str], room: int, last: int, *, resumed: bool
+    ) -> str:
+        """Make the notes. Return why the model's are not used, "" when they are or no model was asked."""
         fault = ""
         if not is_extractive(self._model) and room >= _MIN_NOTES:
             window = self._model.window
             folding = Folding(_COUNTER, room, min(window.context - self._output_tokens(room), _PROMPT_TOKENS))
             summary: Summary = await drive_async(
                 summarizing(said, names, folding, so_far=self._notes),
-                lambda prompt: self._ask(prompt, room, last),
+                lambda prompt: self._ask(prompt, room, last, resumed=resumed),
                 failures=(ModelError, BudgetExhausted),
             )
             if summary.text is not None:
@@ -160,7 +164,7 @@ class Compactor:
         self._notes = extract(outputs, [_name(one) for one in self._folded], room, _COUNTER)
         return fault
 
-    async def _ask(self, prompt: str, room: int, last: int) -> str:
+    async def _ask(self, prompt: str, room: int, last: int, *, resumed: bool) -> str:
         request = Request(
             role="summary",
             messages=(Message("user", prompt),),
@@ -172,6 +176,8 @@ class Compactor:
                 self._model,
                 request,
                 prompt_tokens=estimate(prompt),
+                # Only a compaction that was begun before asks for the same notes again.
+                asked=asked_notes(self._model.name, last, room) if resumed else NOTHING,
                 facts={"prompt": prompt, "last_round": last, "room": room},
             )
         if call.reply.finish_reason != "stop":

@@ -19,6 +19,7 @@ from rlm.answers.json_schema import SchemaError
 from rlm.answers.thinking import without_reasoning
 from rlm.errors import UsageError
 from rlm.models.base import Model, Request, SliceText
+from rlm.playback.asked import asked_direct
 from rlm.prompts import (
     BudgetExceeded,
     ChildInput,
@@ -29,6 +30,7 @@ from rlm.prompts import (
     earlier_words,
     is_not_found,
 )
+from rlm.prompts.templates import table
 from rlm.results import Citation
 from rlm.sandbox.in_kernel.body.body import Body
 from rlm.sandbox.types import Span
@@ -42,23 +44,14 @@ _FRAMING = 1_500
 _EVIDENCE = re.compile(r"^\s*(?:\*\*|#+\s*)?evidence:?(?:\*\*)?:?\s*$", re.IGNORECASE | re.MULTILINE)
 _QUOTE = re.compile(r"^[\s*\-•\d.)]*[\"“«](.+?)[\"”»]\s*[.,;]?\s*$")
 
-_ASK = """{task}
-
-Answer from the text alone, in exactly the form that the task asks for, with no code fence around it unless
-the task wants one. Whatever that form is, write a line `Evidence:` below the answer and under it one to five
-short passages of the text that prove the answer, each copied word for word, in double quotes, on a line of
-its own. These lines are checked and taken off: the answer is what stands above them."""
-
-
-_TYPED = "The answer is one JSON value that matches this JSON Schema, and nothing else: {schema}"
-
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """The task, and how it is put to a model: with the form that its answer is to have."""
+    """A task, its text for a model, which names the form of the answer, and the schema of that form."""
 
     task: str
     text: str
+    schema: str | None = None
 
 
 def fits(model: Model, body: Body, settings: DirectSettings, earlier: Sequence[EarlierQuestion] = ()) -> bool:
@@ -143,7 +136,7 @@ async def ask_directly(
     output = min(settings.output_tokens, model.window.output)
     prompt = ChildPrompt().assemble(
         ChildInput(
-            prompt=earlier_words(earlier) + _ASK.format(task=question.text),
+            prompt=earlier_words(earlier) + table("direct.toml")["ask"].format(task=question.text),
             slices=tuple(
                 ChildSliceText(
                     piece.text,
@@ -172,6 +165,9 @@ async def ask_directly(
             request,
             prompt_tokens=prompt.report.totals.prompt,
             sent=lambda: run_context.coverage.note_sent(spans),
+            asked=asked_direct(
+                model.name, question.task, pieces, schema=question.schema, earlier=tuple(earlier)
+            ),
             facts={"report": prompt.report.to_json()},
         )
     said = without_reasoning(call.reply.text)
@@ -181,8 +177,8 @@ async def ask_directly(
 
 
 def _typed(task: str, answer_type: AnswerType | None) -> Question:
-    form = "" if answer_type is None else f"\n\n{_TYPED.format(schema=answer_type.text)}"
-    return Question(task, task + form)
+    form = "" if answer_type is None else table("direct.toml")["typed"].format(schema=answer_type.text)
+    return Question(task, task + form, None if answer_type is None else answer_type.text)
 
 
 def _parts(reply: str) -> tuple[str, list[str]]:

@@ -1,22 +1,23 @@
-"""What the kernel of a run may ask of its driver, answered by the run's own parts.
+"""Answers the requests of a run's kernel with the parts of that run.
 
-What it is told and could not be told again (where the run stands, a refusal) is journalled by round, helper
-and order, so that the same cell run again is told the same.
+Replies that could not be computed again (the state of the run, a refusal) are journalled by round, helper and
+order. A cell that is re-run gets the same replies.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
 from rlm.accounting.run_context import RunContext
-from rlm.answers.finalization import Finalizer
+from rlm.answers.finalization import Answer, FinalizePolicy, Finalizer
 from rlm.children.child_calls import ChildCalls
 from rlm.children.sub_runs import SubRuns
 from rlm.children.tool_calls import ToolCalls
 from rlm.errors import UsageError
+from rlm.prompts.templates import table
 from rlm.retrieval import RetrievalError
 from rlm.retrieval.ranking import Ranking
 from rlm.sandbox.host.requests import BadCall
@@ -36,11 +37,12 @@ from rlm.sandbox.types import (
 __all__ = ["RunHandler"]
 
 MAX_NOTED = 1_000
-"""Of the calls of one helper in one round: a cell that asks in a loop must not fill the journal."""
+"""Calls of one helper in one round that are journalled: a cell that asks in a loop must not fill the
+journal."""
 
 
 class RunHandler:
-    """Implements KernelHandler."""
+    """Implements KernelHandler. `policy` is what the first `finalize` is judged by."""
 
     def __init__(
         self,
@@ -50,16 +52,30 @@ class RunHandler:
         finalizer: Finalizer,
         ranking: Ranking,
         run_context: RunContext,
+        policy: FinalizePolicy,
     ) -> None:
         self._child_calls = child_calls
         self._sub_runs = sub_runs
         self._tools = tools
         self._finalizer = finalizer
         self._ranking = ranking
+        self._policy = policy
         self._budget = run_context.budget
         self._coverage = run_context.coverage
         self._log = run_context.log
         self._playback = run_context.playback
+
+    def begin_last_round(self) -> None:
+        """Judge every further `finalize` as one of the last round."""
+        self._policy = replace(self._policy, last_round=True)
+
+    def accept_all(self) -> None:
+        """Judge leniently: in a replay, whatever was refused is in the journal, so the rest was accepted."""
+        self._policy = replace(self._policy, last_round=True, looked_before=True)
+
+    def answer(self) -> Answer | None:
+        """Return the answer that was accepted, if any."""
+        return self._finalizer.answer
 
     async def children(self, batch: ChildBatch, answered: AnswerSink) -> None:
         await self._served("children", partial(self._child_calls.serve, batch, answered))
@@ -68,7 +84,7 @@ class RunHandler:
         await self._served("sub_rlms", partial(self._sub_runs.serve, batch, answered))
 
     async def _served(self, helper: str, serve: Callable[[], Awaitable[None]]) -> None:
-        """Serve a batch. A refusal is told again where the cell is run again, whatever is left by then."""
+        """Serve a batch. A cell that is re-run is refused as before, whatever budget is left by then."""
         order = self._playback.order(helper)
         refused = self._playback.helper(helper, order)
         if refused is not None:
@@ -80,15 +96,21 @@ class RunHandler:
             raise
 
     async def finalize(self, final: Finalization) -> FinalizeVerdict:
+        # The report of the cell leaves out what was looked at before a `finalize`: it is counted here, also
+        # when the verdict comes from the journal.
+        self._coverage.note_read(final.access.read)
+        self._coverage.note_scanned(final.access.scanned)
         order = self._playback.order("finalize")
         refused = self._playback.helper("finalize", order)
         if refused is not None:
-            self._finalizer.told_of_evidence = refused["told_of_evidence"]
+            self._policy = replace(self._policy, warned=refused["told_of_evidence"])
             return FinalizeVerdict(accepted=False, reason=refused["reason"])
-        verdict = await self._finalizer.judge(final)
+        judgement = await self._finalizer.judge(final, self._policy)
+        verdict = judgement.verdict
         if not verdict.accepted:
-            told = self._finalizer.told_of_evidence
-            await self._note("finalize", order, {"reason": verdict.reason, "told_of_evidence": told})
+            warned = self._policy.warned or judgement.warns
+            self._policy = replace(self._policy, warned=warned)
+            await self._note("finalize", order, {"reason": verdict.reason, "told_of_evidence": warned})
         return verdict
 
     async def progress(self) -> Progress:
@@ -111,7 +133,7 @@ class RunHandler:
         try:
             packs = await self._ranking.packs(query.query, limit=query.k)
         except (RetrievalError, UsageError) as error:
-            raise BadCall("value", f"rank() is not to be had: {error}; use search()") from error
+            raise BadCall("value", table("feedback.toml")["rank_unavailable"].format(error=error)) from error
         return [RankedSpan(Span(pack.start, pack.end), pack.score, pack.heading_path) for pack in packs]
 
     async def tool(self, call: ToolCall) -> Any:

@@ -16,10 +16,11 @@ from typing import Any
 from rlm.accounting.budget import STOP_REASONS, seconds_left
 from rlm.accounting.metered_model import estimate
 from rlm.accounting.run_context import RunContext
-from rlm.answers.finalization import Answer, Finalizer
+from rlm.answers.finalization import Answer
 from rlm.children.child_calls import ChildCalls
 from rlm.driver.compaction import Compactor, Folded, Round
 from rlm.driver.feedback import Feedback, render, said
+from rlm.driver.kernel_handler import RunHandler
 from rlm.driver.reply_contract import Violation, fenced, parse
 from rlm.driver.rerun import DIED, repeated
 from rlm.errors import BudgetExhausted, ModelError
@@ -28,6 +29,7 @@ from rlm.models.base import FinishReason, Message, Model, Reply, Request
 from rlm.playback.recording import RecordedCompaction, RecordedRound, Recording
 from rlm.prompts import RootInput, RootPrompt
 from rlm.prompts.recipes.corrections import correction, last_round_notice, soft_breach_reminder
+from rlm.prompts.templates import table
 from rlm.results import RunTotals, StopReason
 from rlm.sandbox.errors import KernelDied, KernelStartError
 from rlm.sandbox.protocol import Sandbox
@@ -46,14 +48,6 @@ LAST_ROUND_SECONDS = 120.0
 
 LAST_ROUND_TOKENS = 1_000
 """Of its reply, at least: less than that does not hold a `finalize`."""
-_BROUGHT_BACK = (
-    "The kernel had died and this block was run in a new one: the blocks before it were run again there, so "
-    "their variables are back."
-)
-_CHANGED = "The blocks of these rounds did not come out as before when they were run again: {rounds}."
-_WENT_ANOTHER_WAY = (
-    "This block was run again in a new kernel and did not come out as before: this is what came of it now."
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +60,15 @@ class Outcome:
     forced: bool = False
     detail: str = ""
     variables: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Ran:
+    """A cell that was run. `notes` tell the root what happened to the kernel."""
+
+    result: CellResult
+    notes: tuple[str, ...] = ()
+    answer: Answer | None = None
 
 
 class _Over(Exception):
@@ -87,7 +90,7 @@ class Driver:
         *,
         new_sandbox: Callable[[], Sandbox],
         child_calls: ChildCalls,
-        finalizer: Finalizer,
+        handler: RunHandler,
         run_context: RunContext,
         settings: RootSettings,
         rewind: Callable[[], None],
@@ -97,7 +100,7 @@ class Driver:
         self._task = task
         self._new_sandbox = new_sandbox
         self._child_calls = child_calls
-        self._finalizer = finalizer
+        self._handler = handler
         self._budget = run_context.budget
         self._metered = run_context.metered
         self._coverage = run_context.coverage
@@ -117,6 +120,7 @@ class Driver:
             run_context=run_context,
         )
         self._sandbox: Sandbox | None = None
+        self._final = False
         self._deaths = 0
         self._violations = 0
         # Append-only until rounds are folded, and each marked as a border of what the next round repeats:
@@ -158,11 +162,11 @@ class Driver:
                 try:
                     self._hold_last_round()
                     round_ = self._budget.begin_round()
-                    await self._round(round_)
+                    answer = await self._round(round_)
                 except BudgetExhausted as error:
                     return await self._last_round(error)
-                if self._finalizer.answer is not None:
-                    return Outcome(self._finalizer.answer, "finalized")
+                if answer is not None:
+                    return Outcome(answer, "finalized")
         except _Over as over:
             return Outcome(None, over.reason, detail=str(over))
 
@@ -177,13 +181,16 @@ class Driver:
             self._fold_again(past.folding)
             self._budget.repeat_round(final=past.final)
             self._observe(RoundStarted(past.number, self._budget.limits.rounds, past.final))
-            self._finalizer.last_round = past.final
+            if past.final:
+                self._begin_last_round()
             if past.cell is None:
                 # It runs anew: from here on time counts.
                 self._restore_seconds()
-            await self._take(past.reply, past.number, past)
-            if self._finalizer.answer is not None or past.final:
-                return self._forced() if past.final else Outcome(self._finalizer.answer, "finalized")
+            answer = await self._take(past.reply, past.number, past)
+            if past.final:
+                return self._forced(answer)
+            if answer is not None:
+                return Outcome(answer, "finalized")
             if self._playback.diverged:
                 break
         else:
@@ -196,8 +203,8 @@ class Driver:
         """Going through what was had takes none of the run's time."""
         self._budget.restore_seconds(self._playback.recording.spent.seconds)
 
-    async def _round(self, round_: int, *, final: bool = False) -> None:
-        """Ask, check, run, feed back."""
+    async def _round(self, round_: int, *, final: bool = False) -> Answer | None:
+        """Ask the root for a block, run it, feed back its output. Return the answer if the block gave one."""
         await self._make_room()
         self._observe(RoundStarted(round_, self._budget.limits.rounds, final))
         request = Request(
@@ -220,10 +227,11 @@ class Driver:
                 )
         except ModelError as error:
             raise _Over("model", str(error)) from error
-        await self._take(call.reply, round_)
+        return await self._take(call.reply, round_)
 
-    async def _take(self, reply: Reply, round_: int, past: RecordedRound | None = None) -> None:
-        """Check a reply, run its cell, feed back; `past` is the round when it was had before."""
+    async def _take(self, reply: Reply, round_: int, past: RecordedRound | None = None) -> Answer | None:
+        """Check a reply, run its cell, feed back its output. `past` is the round as the journal has it.
+        Return the answer if the cell gave one."""
         self._rounds_at.append(Round(round_, len(self._messages)))
         # A server may not hold itself to the output limit: what it sent would fill the window for ever.
         overlong = estimate(reply.text) > 4 * self._output
@@ -231,7 +239,7 @@ class Driver:
         cell = parse(reply.text, finish_reason=finish, contract=self._settings.contract)
         if isinstance(cell, Violation):
             await self._violated(round_, cell, finish, again=past is not None)
-            return
+            return None
         self._violations = 0
         notes = [soft_breach_reminder()] if cell.prose else []
         # What stands in the history teaches the format: the block alone, without prose and reasoning.
@@ -239,8 +247,9 @@ class Driver:
         before = None if past is None else past.cell
         if before is None:
             self._observe(CellStarted(round_, cell.code))
-        result, told = await self._run_cell(cell.code, round_, before)
-        notes.extend(told)
+        ran = await self._run_cell(cell.code, round_, before)
+        result = ran.result
+        notes.extend(ran.notes)
         self._last_cell = result
         self._rounds_at[-1] = replace(self._rounds_at[-1], output=said(result, self._settings.output_limit))
         self._variables.update((variable.name, str(variable)) for variable in result.report.changed)
@@ -252,9 +261,9 @@ class Driver:
                 "cell", {"round": round_, "code": cell.code, "prose": cell.prose, "result": asdict(result)}
             )
             await self._log.tally(RunTotals(round_, self._child_calls.calls, self._metered.cost_usd))
-        if self._finalizer.answer is not None:
-            return
-        self._add(Message("user", self._feedback(round_, result, notes), stable=True))
+        if ran.answer is None:
+            self._add(Message("user", self._feedback(round_, result, notes), stable=True))
+        return ran.answer
 
     async def _make_room(self) -> None:
         begun, self._folding = self._folding, None
@@ -313,43 +322,49 @@ class Driver:
         """The round that was held back: whatever was reached, the root may finalize from what it has."""
         self._limit = (exhausted.limit, exhausted.cause)
         await self._log.append("limit", {"limit": exhausted.limit, "message": exhausted.cause})
-        self._finalizer.last_round = True
+        self._begin_last_round()
         self._add(Message("user", last_round_notice(exhausted.cause), stable=True))
+        answer: Answer | None = None
         with suppress(BudgetExhausted, TimeoutError):
-            await self._round(self._budget.rounds + 1, final=True)
-        return self._forced()
+            answer = await self._round(self._budget.rounds + 1, final=True)
+        return self._forced(answer)
 
-    def _forced(self) -> Outcome:
-        """How the last round ended."""
+    def _begin_last_round(self) -> None:
+        self._final = True
+        self._handler.begin_last_round()
+
+    def _forced(self, answer: Answer | None) -> Outcome:
+        """Return how a run ends whose last round gave `answer`."""
         limit, message = self._limit
-        answer = self._finalizer.answer
         reason: StopReason = "finalized" if answer is not None else STOP_REASONS[limit]
         return Outcome(answer, reason, forced=answer is not None, detail=message)
 
     async def _run_cell(
         self, code: str, round_: int, past: CellResult | None = None, *, again: bool = False
-    ) -> tuple[CellResult, list[str]]:
-        """A cell's result, and what the root is to be told of its kernel. `past` is the result it had before:
-        the same object comes back unless the cell went another way. One that ends its kernel is run `again`
-        in a new one, once."""
+    ) -> _Ran:
+        """Run a cell. `past` is the result that the journal has: that very object comes back unless the cell
+        diverged. A cell that kills its kernel is run `again` in a new one, once."""
         if past is not None and past.ename == DIED:
-            return past, []
+            return _Ran(past)
         self._playback.begin(round_, past)
+        words = table("feedback.toml")["kernel"]
         result = await self._execute(code, round_)
         if result.ename == DIED:
             changed = await self._renew(round_, result)
             if result.status == "timeout" or again:
                 if past is not None:
                     await self._note_divergence(round_)
-                return result, [_skipped(again), *changed]
-            result, told = await self._run_cell(code, round_, past, again=True)
-            return result, told or [_BROUGHT_BACK, *changed]
+                skipped = words["skipped_twice" if again else "skipped_timeout"]
+                return _Ran(result, (skipped, *changed), self._handler.answer())
+            ran = await self._run_cell(code, round_, past, again=True)
+            return ran if ran.notes else replace(ran, notes=(words["restored"], *changed))
+        answer = self._handler.answer()
         if past is None:
-            return result, []
+            return _Ran(result, answer=answer)
         if result.status == past.status and not self._playback.diverged:
-            return past, []
+            return _Ran(past, answer=answer)
         await self._note_divergence(round_)
-        return result, [_WENT_ANOTHER_WAY]
+        return _Ran(result, (words["changed"],), answer)
 
     async def _note_divergence(self, round_: int) -> None:
         self._playback.diverged = True
@@ -377,7 +392,8 @@ class Driver:
             died, changed = await self._rebuild(round_)
             if died is None:
                 self._child_calls.take_tally()
-                return [_CHANGED.format(rounds=", ".join(map(str, changed)))] if changed else []
+                words = table("feedback.toml")["kernel"]["earlier_changed"]
+                return [words.format(rounds=", ".join(map(str, changed)))] if changed else []
             result = died
 
     async def _rebuild(self, round_: int) -> tuple[CellResult | None, list[int]]:
@@ -398,7 +414,7 @@ class Driver:
         interrupted, its kernel stays for the last round."""
         assert self._sandbox is not None
         seconds = self._budget.limits.cell_seconds
-        if not self._finalizer.last_round:
+        if not self._final:
             seconds = min(seconds, max(self._budget.remaining()["seconds"], MIN_CELL_SECONDS))
         try:
             return await self._sandbox.execute(code, round=round_, timeout=seconds)
@@ -424,7 +440,7 @@ class Driver:
         """What the journal keeps of a prompt: what is new in it, and of the first how it was assembled."""
         facts: dict[str, Any] = {
             "prompt": self._messages[-1].content,
-            "final": self._finalizer.last_round,
+            "final": self._final,
         }
         return facts if len(self._messages) > 2 else {**facts, "report": self._report}
 
@@ -450,8 +466,9 @@ class Driver:
         """One line for each limit of which less than a quarter is left: constant reminders make models
         finish early, so there is none before."""
         used: dict[str, dict[str, Any]] = self._budget.used()
+        words = table("feedback.toml")["low"]
         return [
-            f"Left of {name}: {used[name]['left']:g} of {used[name]['limit']:g}."
+            words.format(name=name, left=f"{used[name]['left']:g}", limit=f"{used[name]['limit']:g}")
             for name in self._budget.low()
         ]
 
@@ -464,11 +481,3 @@ class Driver:
     def _add(self, message: Message) -> None:
         self._messages.append(message)
         self._tokens += estimate(message.content)
-
-
-def _skipped(twice: bool) -> str:
-    why = "It ended its kernel twice" if twice else "It did not stop when it was interrupted"
-    return (
-        f"{why} and was skipped: nothing that it assigned is there. A new kernel was started and the blocks "
-        "before it were run again there, so their variables are back."
-    )

@@ -9,13 +9,14 @@ from rlm.answers.answer_type import AnswerType
 from rlm.models.base import Model
 from rlm.prompts import Budget as PromptBudget
 from rlm.prompts import EarlierQuestion, HandleFacts, HelperDoc, RootInput
+from rlm.prompts.recipes.root import PREVIEW_CHARS
+from rlm.prompts.templates import table
 from rlm.sandbox.in_kernel.body.body import Body
 from rlm.sandbox.in_kernel.helper_api.registry import HELPERS, Helper
 from rlm.settings import Limits, Settings
 
 __all__ = ["RootQuestion", "root_input"]
 
-_PREVIEW = 500
 _MAX_NAMES = 20
 
 
@@ -48,18 +49,30 @@ def root_input(
             lines=body.lines,
             documents=len(body.documents),
             document_names=tuple(document.name for document in body.documents[:_MAX_NAMES]),
-            preview=body.text(0, _PREVIEW),
-            tail_preview=body.text(max(0, body.chars - _PREVIEW), body.chars),
+            preview=body.text(0, PREVIEW_CHARS),
+            tail_preview=body.text(max(0, body.chars - PREVIEW_CHARS), body.chars),
         ),
-        limits=(
-            ("rounds", f"{limits.rounds} rounds, the last for finalize"),
-            ("children", f"{limits.sub_calls:,} child calls of {settings.child.prompt_tokens:,} tokens"),
-            ("cell", f"{limits.cell_seconds:g} s of computing a block"),
-            ("time", f"{limits.seconds:g} s in all"),
-        ),
+        limits=_limit_lines(limits, settings.child.prompt_tokens),
         output_limit=root.output_limit,
         contract=root.contract,
         answer_schema=None if answer_type is None else answer_type.text,
         model=model.name,
         budget=PromptBudget(window.context - min(root.output_tokens, window.output)),
+    )
+
+
+def _limit_lines(limits: Limits, child_tokens: int) -> tuple[tuple[str, str], ...]:
+    """Return the name of each limit that the root is told, and its words."""
+    return tuple(
+        (
+            name,
+            words.format(
+                rounds=limits.rounds,
+                sub_calls=f"{limits.sub_calls:,}",
+                child_tokens=f"{child_tokens:,}",
+                cell_seconds=f"{limits.cell_seconds:g}",
+                seconds=f"{limits.seconds:g}",
+            ),
+        )
+        for name, words in table("root.toml")["limits"].items()
     )

@@ -1,28 +1,35 @@
-"""Answers what cells ask for when they are run again, from what the journal has of the first time.
+"""Answers the calls of cells that are re-run from the journal of their first run.
 
-Used where a run goes on in a new kernel: after the death of the one it had, and when it is resumed or
-replayed. While nothing is being repeated it knows nothing, and every question is a new one.
+A run is re-run in a new kernel when it is resumed or replayed, and after its kernel died. Otherwise the
+cursor is empty and every call is a new one.
 """
 
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from rlm.playback.asked import Asked
 from rlm.playback.recording import RecordedFailure, RecordedReply, RecordedRound, Recording
 from rlm.sandbox.types import CellResult
 
-__all__ = ["ReplayCursor"]
+__all__ = ["NOTHING", "ReplayCursor"]
+
+NOTHING = Asked()
+"""Of a call that is found by its exact key alone."""
 
 
 class ReplayCursor:
-    """The place in a recording at which a run is.
+    """A position in a recording.
 
-    A reply is given once for every time it was paid for, whichever round asks: what was left over is still
-    good when the run has gone another way. `diverged` says that the cell being repeated asked for something
-    that it had not asked for the first time.
+    Each recorded reply is given once, whichever round asks: a reply that is left over stays valid after the
+    run has diverged. `diverged` says that the cell being repeated made a call that it had not made the
+    first time.
+
+    A call is found by its exact key. If there is none, because words of the prompt have changed since, it is
+    found by what it asked.
     """
 
     def __init__(self, recording: Recording | None = None) -> None:
@@ -31,7 +38,7 @@ class ReplayCursor:
         self.load(recording or Recording())
 
     def load(self, recording: Recording) -> None:
-        """Begin anew with another recording."""
+        """Start from the beginning of another recording."""
         self.recording = recording
         self._replies = {key: deque(replies) for key, replies in recording.replies.items()}
         self._failures = {key: deque(failures) for key, failures in recording.failures.items()}
@@ -40,55 +47,81 @@ class ReplayCursor:
 
     @property
     def rounds(self) -> tuple[RecordedRound, ...]:
-        """The rounds there are, in order."""
+        """Return the recorded rounds, in order."""
         return self.recording.rounds
 
     @property
     def unserved(self) -> int:
-        """Replies that were paid for and not given yet."""
+        """Return how many recorded replies were not given yet."""
         return self._unserved
 
     @property
     def repeating(self) -> bool:
-        """Whether the cell that runs is one whose end is known, and does what it did."""
+        """Return whether the running cell has a recorded result and has not diverged."""
         return self._past is not None and not self.diverged
 
     def begin(self, round_: int, past: CellResult | None) -> None:
-        """The next cell is that of `round_`; `past` is its result, when it came to its end before."""
+        """Start the cell of `round_`. `past` is its recorded result, if it ended."""
         self.round = round_
         self._past = past
         self.diverged = False
         self._calls: Counter[str] = Counter()
 
-    def reply(self, key: str) -> RecordedReply | None:
-        """A reply to the call `key`; None when it is to be asked."""
-        replies = self._replies.get(key)
-        if replies:
-            self._unserved -= 1
-            return replies.popleft()
-        self.miss()
-        return None
+    def reply(self, key: str, asked: Asked = NOTHING) -> RecordedReply | None:
+        """Return the reply to a call, or None when the model must be asked."""
+        found = self._key_of_reply(key, asked)
+        if found is None:
+            self.miss()
+            return None
+        self._unserved -= 1
+        return self._replies[found].popleft()
 
-    def has_reply(self, key: str) -> bool:
-        """Whether there is a reply to the call `key` that was not given yet."""
-        return bool(self._replies.get(key))
+    def has_reply(self, key: str, asked: Asked = NOTHING) -> bool:
+        """Return whether a recorded reply to this call was not given yet."""
+        return self._key_of_reply(key, asked) is not None
 
-    def failure(self, key: str) -> RecordedFailure | None:
-        """How the call `key` failed in this round, if it did."""
-        failures = self._failures.get((self.round, key))
+    def _key_of_reply(self, key: str, asked: Asked) -> str | None:
+        """Find the recorded key of a call: its own, else that of the first reply to the same question.
+
+        Replies with a digest are found by it alone. An outline says less, and finds only replies without one,
+        which older releases wrote.
+        """
+        if self._replies.get(key):
+            return key
+        recorded = self.recording.asked
+        keys = (*recorded.get(asked.digest, ()), *recorded.get(asked.outline, ()))
+        return next((one for one in keys if self._replies[one]), None)
+
+    def failure(self, key: str, asked: Asked = NOTHING) -> RecordedFailure | None:
+        """Return how a call failed in this round, if it did.
+
+        A failure that an older release wrote shows only the spans of the call. It counts for a call without a
+        recorded reply, in a cell that repeats what it did: then no other call of the cell can be meant.
+        """
+        failures = self._failures_of(key) or self._failures_asked(asked.digest)
+        if not failures and self.repeating and not self.has_reply(key, asked):
+            failures = self._failures_asked(asked.failure_outline)
         if failures:
             return failures.popleft()
-        if self._past is not None and self._past.status == "timeout" and not self._replies.get(key):
+        interrupted = self._past is not None and self._past.status == "timeout"
+        if interrupted and not self.has_reply(key, asked):
             return RecordedFailure("cancelled", "the block was interrupted before this was answered")
         return None
 
+    def _failures_of(self, key: str) -> deque[RecordedFailure] | None:
+        return self._failures.get((self.round, key))
+
+    def _failures_asked(self, asked: Hashable) -> deque[RecordedFailure] | None:
+        keys = self.recording.failed_asked.get((self.round, asked), ())
+        return next((failures for key in keys if (failures := self._failures_of(key))), None)
+
     def part(self, name: str) -> Recording:
-        """What there is of the sub-RLM of that name."""
+        """Return the recording of the sub-RLM of that name."""
         return replace(self.recording.part(name), over=self.end(name) is not None)
 
     def end(self, name: str) -> RecordedFailure | None:
-        """Why the sub-RLM of that name gave the cell that is repeated no answer; None when it gave one, or is
-        to be run."""
+        """Return why the sub-RLM of that name gave the repeated cell no answer. Return None if it gave one,
+        or must be run."""
         if not self.repeating:
             return None
         if name in self.recording.ended:
@@ -98,14 +131,14 @@ class ReplayCursor:
         return None
 
     def order(self, helper: str) -> int:
-        """Counts the calls of a helper in this round, from 0."""
+        """Count the calls of a helper in this round, from 0."""
         self._calls[helper] += 1
         return self._calls[helper] - 1
 
     def helper(self, helper: str, order: int) -> Mapping[str, Any] | None:
-        """What that call gave, if anything was written down of it."""
+        """Return the recorded result of that call of a helper, if any."""
         return self.recording.helpers.get((self.round, helper, order))
 
     def miss(self) -> None:
-        """Something was asked for that was not asked for before."""
+        """Note a call that the recording does not hold."""
         self.diverged = self.diverged or self._past is not None

@@ -1,12 +1,13 @@
-"""What a journal says of a run so far, in the shape in which the run can be gone through again."""
+"""Reads the journal of a run into the form in which the run is resumed or replayed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from rlm.models.base import Reply, TokenUsage
+from rlm.playback.asked import outline_of, outline_of_failure
 from rlm.prompts.tokens.calibration import Calibration
 from rlm.results import Usage
 from rlm.sandbox.types import CellReport, CellResult, Span, VariableInfo
@@ -23,7 +24,7 @@ _NO_CHILDREN = ("root", "summary")
 
 @dataclass(frozen=True, slots=True)
 class RecordedReply:
-    """A reply that was paid for (or, `cached`, taken from another run)."""
+    """A reply that was paid for. A `cached` one was taken from another run."""
 
     reply: Reply
     cost_usd: float | None
@@ -32,7 +33,7 @@ class RecordedReply:
 
 @dataclass(frozen=True, slots=True)
 class RecordedFailure:
-    """Why a child gave its cell no answer, though no reply says so."""
+    """Why a child gave its cell no answer, where no reply says why."""
 
     type: str
     message: str
@@ -40,8 +41,8 @@ class RecordedFailure:
 
 @dataclass(frozen=True, slots=True)
 class RecordedCompaction:
-    """Rounds up to `last_round` that were folded into notes of at most `room` tokens. `message` is what stood
-    for them, None when the run was left before there was one."""
+    """Rounds up to `last_round` that were folded into notes of at most `room` tokens. `message` replaced
+    them; it is None if the run stopped before it was made."""
 
     last_round: int
     room: int
@@ -51,9 +52,11 @@ class RecordedCompaction:
 
 @dataclass(frozen=True, slots=True)
 class RecordedRound:
-    """A round of the root: the last message it was asked with, its reply, and the result of its cell. `cell`
-    is None when the reply broke the contract, and when the run ended before the cell did. `folding` is what
-    was folded before it was asked."""
+    """A round of the root: the last message of its prompt, its reply, and the result of its cell.
+
+    `cell` is None if the reply broke the contract, or if the run ended before the cell did. `folding` is the
+    compaction before this round.
+    """
 
     number: int
     prompt: str
@@ -65,8 +68,8 @@ class RecordedRound:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What a run took so far. `seconds` leaves out the time in which nobody ran it; `calibrations` are, by
-    model, what its usage has said of the estimates."""
+    """What a run has spent. `seconds` leaves out the time between a stop and a resume. `calibrations`
+    compare, by model, its usage with the estimates."""
 
     calls: int = 0
     tokens: int = 0
@@ -79,17 +82,26 @@ class Spent:
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """`replies` are by key, in order; `failures` by round and key; `helpers` by round, helper and order of
-    the call. Only what a cell that came to its end was told is in the latter two (and what a tool gave,
-    whatever became of its cell): one that did not is run anew. `limit` is the name of the limit that led to
-    the last round, and its message. `ended` says of each sub-RLM that came to an end why it failed, None when
-    it did not; `below` holds the events of each. `folding` came after the last round. `over`: it goes no
-    further than what is here."""
+    """What a journal holds of a run.
+
+    `replies` are by key, in order; `failures` by round and key; `helpers` by round, helper and order of the
+    call. Failures and helper results of cells that did not end are left out, since those cells are run anew.
+    Tool results are kept in any case.
+
+    `asked` and `failed_asked` give the keys of replies and failures by what was asked: a digest or an outline
+    (see `rlm.playback.asked`), for failures with the round.
+
+    `limit` is the limit that led to the last round, and its message. `ended` holds, for each sub-RLM that
+    ended, why it failed, or None; `below` holds the events of each. `folding` came after the last round.
+    `over`: the run is not continued beyond what is here.
+    """
 
     rounds: tuple[RecordedRound, ...] = ()
     replies: Mapping[str, list[RecordedReply]] = field(default_factory=dict)
     failures: Mapping[tuple[int, str], list[RecordedFailure]] = field(default_factory=dict)
     helpers: Mapping[tuple[int, str, int], Mapping[str, Any]] = field(default_factory=dict)
+    asked: Mapping[Hashable, list[str]] = field(default_factory=dict)
+    failed_asked: Mapping[tuple[int, Hashable], list[str]] = field(default_factory=dict)
     limit: tuple[str, str] | None = None
     spent: Spent = field(default_factory=Spent)
     within: str = ""
@@ -100,15 +112,15 @@ class Recording:
 
     @classmethod
     def of(cls, events: Iterable[JournalEvent], within: str = "") -> Recording:
-        """What the events of one run, in order, come to; or those of the sub-RLM named `within`. What was
-        spent is that of all the events."""
+        """Read the events of one run, in order, or of its sub-RLM named `within`. All events count as
+        spent."""
         reading = _Reading(within)
         for event in events:
             reading.on_event(event)
         return reading.recording()
 
     def part(self, name: str) -> Recording:
-        """That of the sub-RLM which this one began under that name."""
+        """Return the recording of the sub-RLM that this run began under that name."""
         return Recording.of(self.below.get(name, ()), f"{self.within}/{name}" if self.within else name)
 
 
@@ -123,6 +135,8 @@ class _Reading:
         self._replies: dict[str, list[RecordedReply]] = {}
         self._failures: dict[tuple[int, str], list[RecordedFailure]] = {}
         self._helpers: dict[tuple[int, str, int], Mapping[str, Any]] = {}
+        self._asked: dict[Hashable, list[str]] = {}
+        self._failed_asked: dict[tuple[int, Hashable], list[str]] = {}
         self._limit: tuple[str, str] | None = None
         self._folding: RecordedCompaction | None = None
         self._usage: dict[str, Usage] = {}
@@ -158,11 +172,13 @@ class _Reading:
         self._last = event.at
 
     def _take_own(self, kind: str, data: Mapping[str, Any]) -> None:
-        """What happened in this run itself, not in one of its sub-RLMs."""
+        """Read an event of this run itself, not of one of its sub-RLMs."""
         match kind:
             case "child" if data.get("key") is not None:
                 failure = RecordedFailure(data["error_type"], data["error"])
                 self._failures.setdefault((data["round"], data["key"]), []).append(failure)
+                asked = data.get("asked") or outline_of_failure(data)
+                self._failed_asked.setdefault((data["round"], asked), []).append(data["key"])
             case "helper":
                 self._helpers[data["round"], data["helper"], data["order"]] = data["result"]
             case "cell":
@@ -194,6 +210,8 @@ class _Reading:
             replies=self._replies,
             failures=self._failures,
             helpers=self._helpers,
+            asked=self._asked,
+            failed_asked=self._failed_asked,
             limit=self._limit,
             within=self._within,
             ended=self._ended,
@@ -211,7 +229,7 @@ class _Reading:
         )
 
     def _hand_down(self, event: JournalEvent, at: str) -> None:
-        """Keep it for the sub-RLMs that it tells of."""
+        """Keep the event for the sub-RLMs that it concerns."""
         if event.kind in ("run_started", "resumed", "kernel_died") and (
             at == self._within or self._under(at)
         ):
@@ -222,7 +240,7 @@ class _Reading:
             self._below.setdefault(name, []).append(event)
 
     def _under(self, at: str) -> bool:
-        """Whether what happened there happened above this one."""
+        """Return whether `at` is a run above this one."""
         return at != self._within and (not at or self._within.startswith(f"{at}/"))
 
     def _take_reply(self, data: Mapping[str, Any], *, mine: bool) -> None:
@@ -239,6 +257,9 @@ class _Reading:
         elif data.get("key") is not None:
             past = RecordedReply(reply, data["cost_usd"], cached)
             self._replies.setdefault(data["key"], []).append(past)
+            asked = data.get("asked") or outline_of(data)
+            if asked is not None:
+                self._asked.setdefault(asked, []).append(data["key"])
             if "last_round" in data:  # a summary of rounds, that is, not one that a job asks for
                 self._folding = RecordedCompaction(data["last_round"], data["room"])
         if not cached:
@@ -266,10 +287,10 @@ class _Reading:
             self._forget_cell(number)
 
     def _forget_cell(self, number: int) -> None:
-        """What the cell of that round was told: it will be run anew."""
+        """Drop the failures and helper results of a cell that will be run anew."""
         self._failures = {key: value for key, value in self._failures.items() if key[0] != number}
         self._helpers = {
-            # What a tool did is done: it must not be done twice.
+            # A tool's effects remain: it must not be called twice.
             key: value
             for key, value in self._helpers.items()
             if key[0] != number or "value" in value
@@ -277,7 +298,7 @@ class _Reading:
 
 
 def _cell_result(data: Mapping[str, Any]) -> CellResult:
-    """A CellResult that `asdict` and JSON have been through."""
+    """Return the CellResult that was written with `asdict` as JSON."""
     report = data["report"]
     return CellResult(
         **{

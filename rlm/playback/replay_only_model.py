@@ -1,4 +1,4 @@
-"""A model that gives no reply: for what is gone through again, whose replies are in the journal."""
+"""Stubs the model of a run that is replayed. All replies come from the journal, so any call fails."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class ReplayOnlyModel:
 
     async def generate(self, request: Request) -> Reply:
         raise ModelRejected(
-            f"the journal of run {self._run_id} holds no reply to this {request.role} call: what is gone "
-            "through again went another way than the run"
+            f"the journal of run {self._run_id} holds no reply to this {request.role} call: the "
+            "replay diverged from the run"
         )
 
     async def aclose(self) -> None:

@@ -13,7 +13,7 @@ from rlm.accounting.concurrency import ConcurrencyLimits
 from rlm.accounting.coverage import CoverageLedger
 from rlm.accounting.metered_model import MeteredModel
 from rlm.accounting.run_context import RunContext
-from rlm.answers.finalization import Finalizer
+from rlm.answers.finalization import FinalizePolicy, Finalizer
 from rlm.children.child_calls import ChildCalls
 from rlm.children.run_input import ParentCoverage, RunInput
 from rlm.children.sub_runs import SubRunResult, SubRuns
@@ -25,7 +25,7 @@ from rlm.driver.root_input import RootQuestion, root_input
 from rlm.errors import BudgetExhausted, ModelError
 from rlm.events import Event, KernelOpened, QuestionsRepeated, RunEnded, RunStarted, Warned
 from rlm.playback.cursor import ReplayCursor
-from rlm.results import RunResult, Strategy
+from rlm.results import RunResult, RunTotals, Strategy
 from rlm.runs.config import RunConfig
 from rlm.runs.options import Parent, RunOptions
 from rlm.runs.resources import RunResources
@@ -71,8 +71,6 @@ class Run:
         ]
         self._warnings = RunWarnings(options.warnings)
         self.run_context = self._new_context()
-        self.finalizer = Finalizer(input_.body, self.run_context.coverage, options.answer_type)
-        self.finalizer.looked_before = bool(options.earlier)
         self._child_calls = ChildCalls(
             config.sub_model,
             input_.body,
@@ -90,9 +88,10 @@ class Run:
             self._child_calls,
             self._sub_runs,
             ToolCalls(config.tools, self.run_context),
-            self.finalizer,
+            Finalizer(input_.body, self.run_context.coverage, options.answer_type),
             self._ranking,
             self.run_context,
+            FinalizePolicy(looked_before=bool(options.earlier)),
         )
         began = time.monotonic()
         if options.parent is None:
@@ -237,7 +236,7 @@ class Run:
             self._task,
             new_sandbox=self._new_sandbox,
             child_calls=self._child_calls,
-            finalizer=self.finalizer,
+            handler=self.handler,
             run_context=self.run_context,
             settings=config.settings.root,
             summary_model=config.summary_model,

@@ -136,12 +136,9 @@ def test_a_run_is_replayed_to_the_same_answer_without_its_model(rlm, store, run_
     assert rlm("export", run_ids[name]).stdout == before
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="commit 806c0b8 does not replay it either: what a block had looked at before its finalize was "
-    "refused is not counted when the refusal comes from the journal",
-)
 def test_a_run_whose_finalize_was_refused_is_replayed(rlm, store, run_ids) -> None:
+    """Its block looked at the text only just before the refused `finalize`: that counts in the replay,
+    too."""
     assert rlm("replay", run_ids["refused"], "--json").json["answer"] == "A"
 
 

@@ -1,4 +1,4 @@
-"""What is refused of a claimed answer, and what is said of it when it stands."""
+"""Tests which answers a `finalize` is refused for, and what warnings an accepted one carries."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ import pytest
 
 from rlm.accounting.coverage import CoverageLedger
 from rlm.answers.answer_type import AnswerType
-from rlm.answers.finalization import Finalizer
+from rlm.answers.finalization import FinalizePolicy, Finalizer
 from rlm.sandbox.context.writer import ContextFileWriter
 from rlm.sandbox.types import Finalization, Span
 
+FIRST = FinalizePolicy()
+WARNED = FinalizePolicy(warned=True)
 TEXT = "The lease ends in 2031.\nThe rent is 900 a month.\n"
 
 
@@ -29,12 +31,14 @@ def finalizer(tmp_path: Path) -> Iterator[Finalizer]:
 
 
 async def test_marks_that_point_at_nothing_are_refused_once_and_then_reported(finalizer: Finalizer) -> None:
-    """Told to the root the first time if rounds are left, else said with the answer."""
+    """The first refusal warns; after it the warning goes with the answer."""
     final = Finalization("It ends in 2031 [1], says [4].", None, (Span(0, 23),))
-    first = await finalizer.judge(final)
-    assert not first.accepted
-    assert "the answer points with [4] at no piece of evidence (evidence has 1 of them)" in first.reason
-    assert (await finalizer.judge(final)).accepted
+    first = await finalizer.judge(final, FIRST)
+    assert (first.verdict.accepted, first.warns) == (False, True)
+    assert (
+        "the answer points with [4] at no piece of evidence (evidence has 1 of them)" in first.verdict.reason
+    )
+    assert (await finalizer.judge(final, WARNED)).verdict.accepted
     assert finalizer.answer is not None
     assert finalizer.answer.warnings == (
         "the answer points with [4] at no piece of evidence (evidence has 1 of them)",
@@ -45,37 +49,45 @@ async def test_marks_that_point_at_nothing_are_refused_once_and_then_reported(fi
 async def test_marks_that_point_at_evidence_are_accepted_at_once(finalizer: Finalizer) -> None:
     """[1], [¹] and lists of them."""
     final = Finalization("It ends [1], for 900 [¹, ²].", None, (Span(0, 23), "The rent is 900 a month."))
-    assert (await finalizer.judge(final)).accepted
+    assert (await finalizer.judge(final, FIRST)).verdict.accepted
     assert finalizer.answer is not None
     assert finalizer.answer.warnings == ()
 
 
 async def test_evidence_that_does_not_stand_is_refused_once_and_then_marked(finalizer: Finalizer) -> None:
-    """Told the first time, marked the second."""
     final = Finalization("It ends in 2032.", None, ("The lease ends in 2032.",))
-    first = await finalizer.judge(final)
-    assert not first.accepted
-    assert "1 of 1 pieces of evidence do not stand in the input as given" in first.reason
-    assert (await finalizer.judge(final)).accepted
+    first = await finalizer.judge(final, FIRST)
+    assert (first.verdict.accepted, first.warns) == (False, True)
+    assert "1 of 1 pieces of evidence were not found in the input as given" in first.verdict.reason
+    assert (await finalizer.judge(final, WARNED)).verdict.accepted
     assert finalizer.answer is not None
     assert [citation.verified for citation in finalizer.answer.citations] == [False]
 
 
 async def test_in_the_last_round_nothing_is_refused_for_its_evidence(finalizer: Finalizer) -> None:
-    finalizer.last_round = True
-    assert (await finalizer.judge(Finalization("x [9]", None, (Span(0, 5), "y z y z")))).accepted
+    final = Finalization("x [9]", None, (Span(0, 5), "y z y z"))
+    assert (await finalizer.judge(final, FinalizePolicy(last_round=True))).verdict.accepted
+
+
+async def test_an_input_that_was_not_looked_at_is_refused_unless_an_earlier_question_did(
+    finalizer: Finalizer,
+) -> None:
+    unread = Finalizer(finalizer._body, CoverageLedger(finalizer._body.chars))
+    refused = await unread.judge(Finalization("x"), FinalizePolicy(last_round=True))
+    assert (refused.verdict.accepted, refused.warns) == (False, False)
+    assert (await unread.judge(Finalization("x"), FinalizePolicy(looked_before=True))).verdict.accepted
 
 
 @pytest.mark.parametrize("value", [None, "", " \n"])
 async def test_nothing_is_no_answer(finalizer: Finalizer, value: str | None) -> None:
-    """A run without an answer says so; nobody is handed an empty one as found."""
-    verdict = await finalizer.judge(Finalization(value))
+    """A run without an answer says so; an empty value is not passed off as one."""
+    verdict = (await finalizer.judge(Finalization(value), FIRST)).verdict
     assert not verdict.accepted
     assert "begins with `Not in the documents:`" in verdict.reason
     assert finalizer.answer is None
-    assert (await finalizer.judge(Finalization([]))).accepted
+    assert (await finalizer.judge(Finalization([]), FIRST)).verdict.accepted
 
 
 async def test_nothing_is_an_answer_where_the_type_allows_it(finalizer: Finalizer) -> None:
     typed = Finalizer(finalizer._body, finalizer._coverage, AnswerType({"type": ["string", "null"]}))
-    assert (await typed.judge(Finalization(None))).accepted
+    assert (await typed.judge(Finalization(None), FIRST)).verdict.accepted

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlm.journal import JournalEvent
+from rlm.playback.asked import Asked
 from rlm.playback.cursor import ReplayCursor
 from rlm.playback.recording import RecordedFailure, Recording
 from rlm.sandbox.types import CellReport, CellResult, Span, VariableInfo
@@ -198,3 +199,36 @@ def test_what_an_interrupted_cell_still_waited_for_stays_unanswered(status: str,
     playback.begin(1, CellResult(status))  # type: ignore[arg-type]
     failed = playback.failure("never answered")
     assert (failed and failed.type) == type_
+
+
+def test_a_reply_is_found_by_its_key_first_and_else_by_its_question_once() -> None:
+    """Words of the prompt have changed: the keys of two replies to the same question are no longer asked
+    for."""
+    first, second, other = (
+        {**child(key), "asked": asked} for key, asked in (("a", "q"), ("b", "q"), ("c", "p"))
+    )
+    playback = ReplayCursor(recorded(mark("run_started"), root(1), first, second, other, cell(1)))
+    question = Asked("q")
+    playback.begin(1, CELL)
+    found = [playback.reply("b", question), playback.reply("new", question)]
+    assert [past and past.reply.text for past in found] == ["to b", "to a"]
+    assert not playback.has_reply("new", question)
+    assert not playback.diverged
+    assert playback.reply("new", question) is None
+    assert playback.diverged
+    assert playback.reply("c", Asked("p")).reply.text == "to c"
+    assert playback.unserved == 0
+
+
+def test_a_failure_without_a_digest_is_found_by_its_spans_where_no_reply_serves() -> None:
+    failed = {**failure(1, "a"), "spans": [[0, 3]]}
+    answered = {**child("b"), "asked": "q"}
+    playback = ReplayCursor(recorded(mark("run_started"), root(1), failed, answered, cell(1)))
+    playback.begin(1, CELL)
+    spans = ("failed", ((0, 3),))
+    assert playback.failure("x", Asked("q", failure_outline=spans)) is None
+    assert playback.failure("x", Asked("p", failure_outline=("failed", ((0, 4),)))) is None
+    assert playback.failure("x", Asked("p", failure_outline=spans)) == RecordedFailure("model", "down")
+    assert playback.failure("x", Asked("p", failure_outline=spans)) is None
+    playback.begin(2, None)
+    assert playback.failure("x", Asked("p", failure_outline=spans)) is None

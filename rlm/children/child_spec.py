@@ -1,0 +1,76 @@
+"""Specifies one child of a batch before it is sent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rlm.answers.json_schema import AnswerSchema
+from rlm.models.base import Request
+from rlm.playback.asked import Asked
+from rlm.prompts import AssembledPrompt
+from rlm.sandbox.types import ChildBatch, ChildSlice, Span
+
+__all__ = ["ChildSpec", "PreparedChild", "batch_specs"]
+
+
+@dataclass(frozen=True, slots=True)
+class ChildSpec:
+    """What one child is asked. It holds no text of the body, so that a batch of any size fits in memory."""
+
+    prompt: str
+    source: ChildSlice | None
+    part: tuple[int, int] | None
+    sample: int
+    schema: AnswerSchema | None
+
+    @property
+    def pieces(self) -> tuple[Span | str, ...]:
+        return () if self.source is None else tuple(self.source.pieces)
+
+    @property
+    def spans(self) -> tuple[Span, ...]:
+        return tuple(piece for piece in self.pieces if not isinstance(piece, str))
+
+    @property
+    def numbered(self) -> bool:
+        return self.source is not None and self.source.numbered
+
+    @property
+    def size(self) -> int:
+        """Return the characters of question and slice."""
+        pieces = (len(piece) if isinstance(piece, str) else piece.end - piece.start for piece in self.pieces)
+        return len(self.prompt) + sum(pieces)
+
+    @property
+    def hull(self) -> Span:
+        """Return the smallest span that holds all spans of the slice."""
+        spans = self.spans
+        if not spans:
+            return Span(0, 0)
+        return Span(min(span.start for span in spans), max(span.end for span in spans))
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedChild:
+    """A child that can be sent: its prompt, and the keys by which its reply is found."""
+
+    spec: ChildSpec
+    prompt: AssembledPrompt
+    request: Request
+    key: str
+    asked: Asked
+
+
+def batch_specs(batch: ChildBatch, schema: AnswerSchema | None) -> list[ChildSpec]:
+    """Specify every child of a batch, in order."""
+    count = len(batch.prompts)
+    return [
+        ChildSpec(
+            prompt=prompt,
+            source=source,
+            part=(number, count) if batch.chunked else None,
+            sample=batch.sample,
+            schema=schema,
+        )
+        for number, (prompt, source) in enumerate(zip(batch.prompts, batch.slices, strict=True), 1)
+    ]

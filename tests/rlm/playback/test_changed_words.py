@@ -1,0 +1,194 @@
+"""Tests that runs are resumed and replayed after a release has changed the words of a child's prompt."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from rlm import RLM, Settings
+from rlm.errors import ModelRejected
+from rlm.journal import Journal
+from rlm.models.base import SliceText
+from rlm.playback.asked import Asked, asked_child, asked_direct, outline_of
+from rlm.prompts.recipes import child
+from rlm.prompts.templates import table, words
+from rlm.replay import replay
+from rlm.sandbox.types import Span
+from rlm.testing import ScriptedModel
+
+TEXT = "one two three four\n"
+
+
+@pytest.fixture
+def reword(monkeypatch: pytest.MonkeyPatch):
+    """Change the words around the question of every child and direct call."""
+
+    def change() -> None:
+        monkeypatch.setattr(child, "words", lambda name: f"{words(name)}\n- Be brief.")
+        monkeypatch.setattr(child, "table", lambda name: {**table(name), "task": "Your task:"})
+
+    return change
+
+
+@pytest.fixture
+def leave(run):
+    """Run until the root waits for a reply that never comes, cancel it, return its name."""
+
+    async def leave(*roots: str, child: list) -> str:
+        waiting = asyncio.Event()
+
+        async def stop(_request: object) -> str:
+            waiting.set()
+            await asyncio.Event().wait()
+            return ""
+
+        running = asyncio.ensure_future(run(ScriptedModel.of(root=[*roots, stop], child=child), TEXT))
+        await asyncio.wait_for(waiting.wait(), 30)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        async with Journal.open(run.store) as journal:
+            (summary, *_) = await journal.runs()
+            return summary.run_id
+
+    return leave
+
+
+@pytest.fixture
+def resume(run):
+    async def resume(model: ScriptedModel, run_id: str):
+        rlm = RLM(model, settings=Settings(sandbox=run.level, store=run.store))
+        try:
+            return await rlm.resume(run_id)
+        finally:
+            await rlm.aclose()
+
+    return resume
+
+
+ASKS = """\
+a = [str(one) for one in sub_query_batch('Which?', [(0, 3), 'a text of the cell', 'another'])]
+b = str(sub_query('How many?', (4, 7), schema={'type': 'integer'}))
+c = [str(sub_query('Again?', (0, 3), sample=n)) for n in (0, 1)]
+d = sub_query_batch('Down?', [(8, 13)])[0]
+print(a, b, c, d.error_type)
+"""
+
+
+class Answers:
+    """Gives a different reply to every question, text and try, so that a wrong match shows."""
+
+    def __init__(self) -> None:
+        self.counted = 0
+
+    def __call__(self, request) -> str:
+        if request.task == "Down?":
+            raise ModelRejected("the provider is down")
+        if request.task == "How many?":
+            self.counted += 1
+            return "two" if self.counted == 1 else "2"
+        return f"{request.task} {request.slices[0].text} {request.sample}"
+
+
+EXPECTED = [
+    ["Which? one 0", "Which? a text of the cell 0", "Which? another 0"],
+    "2",
+    ["Again? one 0", "Again? one 1"],
+    "model",
+]
+
+
+async def test_a_resumed_run_asks_nothing_again(leave, resume, reword, block) -> None:
+    """Spans, texts of the cell, a schema with a second try, samples, and a failure."""
+    run_id = await leave(block(ASKS), child=Answers())
+    reword()
+    model = ScriptedModel.of(root=[block("finalize([a, b, c, d.error_type])")])
+    result = await resume(model, run_id)
+    assert result.answer == EXPECTED
+    assert [request.role for request in model.requests] == ["root"]
+
+
+async def test_a_run_is_replayed(run, reword, block) -> None:
+    model = ScriptedModel.of(root=[block(ASKS + "finalize([a, b, c, d.error_type])")], child=Answers())
+    result = await run(model, TEXT)
+    assert result.answer == EXPECTED
+    reword()
+    replayed = await replay(result.run_id, store=run.store, settings=Settings(sandbox=run.level))
+    assert replayed.equal, replayed.result.warnings
+    assert replayed.result.stop_reason == "finalized"
+
+
+async def test_a_different_question_is_still_asked(leave, resume, reword, block) -> None:
+    """Another text, another span, another schema: no reply of an earlier question serves."""
+    run_id = await leave(block("a = str(sub_query('Which?', (0, 3)))"), child=Answers())
+    reword()
+    asks = (
+        "b = [str(sub_query(q, s)) for q, s in [('Which one?', (0, 3)), ('Which?', (4, 7)), ('Which?', 'x')]]"
+    )
+    model = ScriptedModel.of(root=[block(f"{asks}\nfinalize([a, *b])")], child=Answers())
+    result = await resume(model, run_id)
+    assert result.answer == ["Which? one 0", "Which one? one 0", "Which? two 0", "Which? x 0"]
+    assert [request.role for request in model.requests] == ["root", "child", "child", "child"]
+
+
+def old(key: str, question: str, spans: list, *, agent: int = 1, context: int | None = None) -> dict:
+    """The data of a child's event as 806c0b8 wrote it: nothing says what it asked but these."""
+    frames = len(spans) if context is None else context
+    items = ["system", *["agent"] * agent, *["context"] * frames, "task", "task", "task"]
+    return {
+        "prompt": question, "spans": spans, "key": key, "role": "child", "model": "m", "round": 1,
+        "report": {"decisions": [{"section": section} for section in items]},
+    }  # fmt: skip
+
+
+def piece(start: int, end: int) -> SliceText:
+    return SliceText("x" * (end - start), Span(start, end))
+
+
+def asked(question: str, *pieces: SliceText, **form: object) -> Asked:
+    defaults = {"numbered": False, "part": None, "sample": 0, "schema": None}
+    return asked_child("m", question, pieces, **{**defaults, **form})
+
+
+def test_an_event_without_a_digest_is_known_by_question_spans_and_shape() -> None:
+    event = old("k", "q", [[0, 3]])
+    assert outline_of(event) == asked("q", piece(0, 3)).outline
+    for other in (
+        asked("p", piece(0, 3)),
+        asked("q", piece(0, 4)),
+        asked("q", piece(0, 3), piece(4, 5)),
+        asked("q", piece(0, 3), schema="{}"),
+        asked("q", piece(0, 3), part=(1, 2)),
+        asked("q"),
+    ):
+        assert outline_of(event) != other.outline
+    assert outline_of(old("k", "q", [[0, 3]], agent=2)) == asked("q", piece(0, 3), schema="{}").outline
+    assert outline_of(old("k", "q", [[0, 3]], context=2)) == asked("q", piece(0, 3), part=(1, 2)).outline
+
+
+def test_what_an_event_without_a_digest_cannot_show_is_never_matched() -> None:
+    """The text that a cell made, and numbered lines."""
+    assert asked("q", SliceText("made")).outline is None
+    assert asked("q", piece(0, 3), SliceText("made")).outline is None
+    assert asked("q", piece(0, 3), numbered=True).outline is None
+    assert asked_direct("m", "q", [SliceText("made")], schema=None, earlier=()).outline is None
+
+
+def test_digests_tell_all_parts_of_a_question_apart() -> None:
+    digests = {
+        one.digest
+        for one in (
+            asked("q", piece(0, 3)),
+            asked("p", piece(0, 3)),
+            asked("q", piece(1, 4)),
+            asked("q", SliceText("made")),
+            asked("q", SliceText("made2")),
+            asked("q", piece(0, 3), numbered=True),
+            asked("q", piece(0, 3), part=(1, 2)),
+            asked("q", piece(0, 3), sample=1),
+            asked("q", piece(0, 3), schema="{}"),
+            asked("q", piece(0, 3), schema="{}", retry=True),
+        )
+    }
+    assert len(digests) == 10
