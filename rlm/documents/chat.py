@@ -9,8 +9,7 @@ from typing import Any
 
 from rlm.documents.json_stream import BadJson, JsonStream
 from rlm.documents.message import is_message, message_of, plain_text
-from rlm.sandbox.context.writer import ContextFileWriter
-from rlm.sandbox.in_kernel.body.place_index import MessageHeader
+from rlm.sandbox import ContextFileWriter, MessageHeader
 
 __all__ = ["Form", "form_of", "render"]
 

@@ -26,7 +26,7 @@ from rlm.journal.redaction import Redaction
 from rlm.journal.tables import events, runs
 from rlm.journal.writes import PendingEvent, WriteQueue
 from rlm.results import RESUMABLE
-from rlm.sandbox.folders.owner_process import OwnerProcess
+from rlm.sandbox import OwnerProcess
 
 __all__ = ["Journal", "RunLog"]
 

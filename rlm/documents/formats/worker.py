@@ -8,7 +8,6 @@ import resource
 import socket
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from typing import BinaryIO
 
 from rlm.documents.formats.docx import read_docx
@@ -17,8 +16,7 @@ from rlm.documents.formats.frames import packed
 from rlm.documents.formats.html import read_html
 from rlm.documents.formats.pdf import read_pdf
 from rlm.documents.formats.piece import Piece, Unreadable
-from rlm.sandbox.isolation import capabilities, landlock, seccomp
-from rlm.sandbox.isolation.interpreter import interpreter_paths
+from rlm.sandbox import confine_parser
 
 __all__ = ["READERS", "serve"]
 
@@ -29,7 +27,6 @@ READERS: dict[str, Callable[[BinaryIO, int], Iterator[Piece]]] = {
     "html": read_html,
 }
 
-_LIBRARIES = ("/usr/lib", "/usr/lib64", "/usr/local/lib", "/lib", "/lib64", "/etc/ld.so.cache", "/dev/null")
 _BUFFER = 256 * 1024
 
 
@@ -86,20 +83,9 @@ def main() -> None:
         _, hard = resource.getrlimit(kind)
         held = value if hard == resource.RLIM_INFINITY else min(value, hard)
         resource.setrlimit(kind, (held, held))
-    _confine()
+    confine_parser()
     with socket.socket(fileno=number) as channel:
         serve(channel, cpu_seconds)
-
-
-def _confine() -> None:
-    """Files of the interpreter and its libraries are all that can be opened from here on, and no socket
-    beyond this machine. Where the system does not know how, the rest has to do."""
-    code = [path for path in sys.path if path]
-    with suppress(OSError):
-        capabilities.no_new_privileges()
-        landlock.restrict(read=[*interpreter_paths(), *code, *_LIBRARIES], write=(), sockets=())
-    with suppress(OSError, KeyError):
-        seccomp.install()
 
 
 if __name__ == "__main__":

@@ -18,8 +18,8 @@ from jupyter_client.connect import write_connection_file
 from rlm.sandbox.errors import KernelStartError
 from rlm.sandbox.folders.removal import remove
 from rlm.sandbox.in_kernel import wire
-from rlm.sandbox.isolation.late_seccomp import late_program
 from rlm.sandbox.isolation.policy import Confinement, IsolationReport, required_layers
+from rlm.sandbox.isolation.post_start_seccomp import post_start_program
 from rlm.sandbox.launch.outputs import OutputCollector, error_of
 from rlm.sandbox.launch.provisioner import ConfinedProvisioner, Launch, LayerRefused
 
@@ -50,7 +50,7 @@ class BrokerServer:
         (helper,) = confinement.keep_fds
         config = {"connection_file": connection_file, "channel_fd": helper}
         if "late_seccomp" in required_layers(confinement.level):
-            config["late_filter"] = late_program(confinement.level).hex()
+            config["post_start_seccomp"] = post_start_program(confinement.level).hex()
         log = self._folder / "kernel.log"
         launched = launch(confinement, config, package, log)
         self._provisioner = ConfinedProvisioner(launched, confinement, log)

@@ -16,7 +16,7 @@ from typing import Literal
 from rlm.sandbox.folders.owner_process import OwnerProcess
 from rlm.sandbox.folders.removal import remove
 
-__all__ = ["Purpose", "private_folder", "socket_top", "sweep"]
+__all__ = ["Purpose", "private_folder", "socket_top", "sweep_folders"]
 
 Purpose = Literal["context", "kernel", "probe"]
 
@@ -46,7 +46,7 @@ def socket_top() -> Path:
     return Path(top if len(os.fsencode(top)) < _LONGEST_TOP else "/tmp")  # noqa: S108
 
 
-def sweep(top: Path) -> None:
+def sweep_folders(top: Path) -> None:
     """Remove this user's folders in `top` whose processes are gone. Another process may do the same at the
     same time."""
     for folder in _folders(top):

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["for_a_while", "remove"]
+__all__ = ["remove", "wait_at_most"]
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -22,11 +22,11 @@ def remove(folder: Path) -> None:
     the names that lead to it.
     """
     with suppress(OSError):
-        os.close(_emptied(_opened(str(folder), None)))
+        os.close(_empty(_open_folder(str(folder), None)))
         folder.rmdir()
 
 
-def for_a_while(seconds: float, work: Callable[[], object]) -> None:
+def wait_at_most(seconds: float, work: Callable[[], object]) -> None:
     """Do `work` here for that long at most; what is left of it goes on in a thread, as long as this process
     does. Whoever makes a million folders must not hold up what comes after."""
     thread = threading.Thread(target=work, daemon=True)
@@ -34,15 +34,15 @@ def for_a_while(seconds: float, work: Callable[[], object]) -> None:
     thread.join(seconds)
 
 
-def _emptied(here: int) -> int:
+def _empty(here: int) -> int:
     """Empty an open folder. Gives it back, open."""
     names: list[str] = []
     kept: list[set[str]] = [set()]
     while True:
-        name = _a_folder(here, kept[-1])
+        name = _remove_files(here, kept[-1])
         if name is not None:
             try:
-                below = _opened(name, here)
+                below = _open_folder(name, here)
             except OSError:
                 kept[-1].add(name)
                 continue
@@ -64,7 +64,7 @@ def _emptied(here: int) -> int:
             return here
 
 
-def _a_folder(here: int, kept: set[str]) -> str | None:
+def _remove_files(here: int, kept: set[str]) -> str | None:
     """Remove files, until there is a folder among them: its name. None when only `kept` is left, to which
     comes what can't be removed."""
     while True:
@@ -85,7 +85,7 @@ def _a_folder(here: int, kept: set[str]) -> str | None:
             return None
 
 
-def _opened(name: str, above: int | None) -> int:
+def _open_folder(name: str, above: int | None) -> int:
     """A folder that is no link, open to its owner."""
     if not stat.S_ISDIR(os.stat(name, dir_fd=above, follow_symlinks=False).st_mode):
         raise NotADirectoryError(name)

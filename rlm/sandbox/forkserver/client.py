@@ -20,7 +20,7 @@ from rlm.sandbox.launch.broker_process import BrokerLink, BrokerProcess, BrokerU
 from rlm.sandbox.launch.kernel_view import clean_environment
 from rlm.sandbox.launch.readiness import readable
 
-__all__ = ["Forkserver", "shared_forkserver", "shutdown"]
+__all__ = ["Forkserver", "shared_forkserver", "shutdown", "warm_forkserver"]
 
 MAX_FAILURES = 3
 """After so many failures in a row it is not tried again."""
@@ -174,6 +174,15 @@ def shared_forkserver() -> Forkserver:
             _shared = Forkserver()
             atexit.register(_shared.close)
         return _shared
+
+
+def warm_forkserver() -> None:
+    """Start the shared forkserver in the background, so that its imports overlap the caller's.
+
+    Does nothing where a forkserver cannot run: kernels then start without one.
+    """
+    with suppress(BrokerUnavailable):
+        shared_forkserver().warm()
 
 
 async def shutdown() -> None:

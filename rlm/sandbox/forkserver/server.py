@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from rlm.sandbox.broker import service
-from rlm.sandbox.folders.private_folder import sweep
+from rlm.sandbox.folders.private_folder import sweep_folders
 from rlm.sandbox.forkserver.kernel_child import fork_kernel, preload
 from rlm.sandbox.forkserver.words import BROKER
 from rlm.sandbox.isolation.launcher import close_other_fds
@@ -55,7 +55,7 @@ def _after_the_driver(driver: int, tops: Iterable[Path]) -> NoReturn:
         # Its sockets are closed a moment before it counts as gone.
         select.select([driver], [], [], _DYING_SECONDS)
         for top in tops:
-            sweep(top)
+            sweep_folders(top)
     finally:
         os._exit(0)
 

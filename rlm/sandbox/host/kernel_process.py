@@ -16,8 +16,8 @@ from typing import Any, Literal, Protocol
 
 from rlm.sandbox.context.writer import ContextFile
 from rlm.sandbox.errors import KernelDied, KernelStartError, ProtocolError, SandboxRefused
-from rlm.sandbox.folders.private_folder import private_folder, socket_top, sweep
-from rlm.sandbox.folders.removal import for_a_while, remove
+from rlm.sandbox.folders.private_folder import private_folder, socket_top, sweep_folders
+from rlm.sandbox.folders.removal import remove, wait_at_most
 from rlm.sandbox.forkserver.client import shared_forkserver
 from rlm.sandbox.in_kernel import wire
 from rlm.sandbox.in_kernel.body.body import BODY_NAME, INDEX_NAME, MANIFEST_NAME
@@ -190,7 +190,7 @@ class KernelProcess:
             self._reading = None
         if self._folder is not None:
             folder, self._folder = self._folder, None
-            await asyncio.to_thread(for_a_while, _END_SECONDS, functools.partial(remove, folder))
+            await asyncio.to_thread(wait_at_most, _END_SECONDS, functools.partial(remove, folder))
         self._events = asyncio.Queue()
 
     async def _start(self, way: Candidate) -> dict[str, Any]:
@@ -324,7 +324,7 @@ class FreshKernels:
 @functools.cache
 def _sweep_once(top: Path) -> None:
     """Whoever starts kernels removes what killed ones before left of theirs: once, it takes a while."""
-    for_a_while(_SWEEP_SECONDS, functools.partial(sweep, top))
+    wait_at_most(_SWEEP_SECONDS, functools.partial(sweep_folders, top))
 
 
 def _is_result(message: Mapping[str, Any]) -> bool:

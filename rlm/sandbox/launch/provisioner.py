@@ -16,7 +16,7 @@ from typing import Any
 
 from rlm.sandbox.errors import KernelStartError
 from rlm.sandbox.isolation.policy import Confinement, IsolationReport
-from rlm.sandbox.isolation.report import judged
+from rlm.sandbox.isolation.report import read_report
 from rlm.sandbox.launch.readiness import readable
 
 __all__ = ["ConfinedProvisioner", "Launch", "Launched", "LayerRefused", "run_kernel"]
@@ -104,7 +104,7 @@ class ConfinedProvisioner:
     async def confined(self) -> None:
         """Until all layers are on. Raises LayerRefused when one can't be had; the kernel is killed then."""
         said = await _read_to_end(self._report_fd)
-        self._report, self._init = judged(self._confinement.level, said)
+        self._report, self._init = read_report(self._confinement.level, said)
         if self._report.failed:
             self.kill()
             raise LayerRefused(self._report.failed)
