@@ -18,10 +18,7 @@ from typing import Any
 
 import re2
 
-from rlm.sandbox.in_kernel.body.body import Body
-from rlm.sandbox.in_kernel.searching.pattern import understand
-from rlm.sandbox.in_kernel.searching.scanner import Scanner
-from rlm.sandbox.types import Span
+from rlm.sandbox import Body, Span, search_body
 
 __all__ = ["MAX_QUOTE", "locate", "locate_all"]
 
@@ -110,9 +107,8 @@ class _QuotePattern:
 
     def verbatim(self, body: Body) -> Span | None:
         """The first verbatim place in the body."""
-        query = understand(re.escape(self._text), ascii_body=body.ascii, engine=re2)
-        spans, _ = Scanner(body).first(query, 1)
-        return Span(*spans[0]) if spans else None
+        spans = search_body(body, re.escape(self._text), 1)
+        return spans[0] if spans else None
 
     def at(self, body: Body, byte: int) -> Span | None:
         """The place that begins at this byte, if there is one."""

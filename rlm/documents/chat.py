@@ -8,9 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from rlm.documents.message import is_message, message_of, plain_text
-from rlm.sandbox.context.writer import ContextFileWriter
-from rlm.sandbox.in_kernel.body.place_index import MessageHeader
-from rlm.sandbox.in_kernel.context_handle.json_stream import BadJson, JsonStream
+from rlm.sandbox import BadJson, ContextFileWriter, JsonStream, MessageHeader
 
 __all__ = ["Form", "form_of", "render"]
 

@@ -14,8 +14,8 @@ from typing import Self
 
 from rlm.documents import ContextCache, Lease, Loaded, Progress, Source, load
 from rlm.errors import UsageError
+from rlm.sandbox import private_folder, sweep_folders
 from rlm.sandbox.errors import ContextFileError
-from rlm.sandbox.folders.private_folder import private_folder, sweep
 
 __all__ = ["Workspace"]
 
@@ -38,7 +38,7 @@ class Workspace:
             top = Path(tempfile.gettempdir())
         except FileNotFoundError as error:
             raise UsageError(f"{error.strerror}: set TMPDIR to a folder you may write to") from error
-        sweep(top)
+        sweep_folders(top)
         try:
             self._folder = private_folder("context", top)
         except OSError as error:

@@ -27,7 +27,7 @@ from rlm.journal.stored_log import StoredLog
 from rlm.journal.tables import events, runs
 from rlm.journal.writes import WriteQueue
 from rlm.results import RESUMABLE, RunTotals
-from rlm.sandbox.folders.owner_process import OwnerProcess
+from rlm.sandbox import OwnerProcess
 
 __all__ = ["Journal"]
 

@@ -11,8 +11,7 @@ from typing import Literal
 
 from rlm.retrieval.passages import Passages
 from rlm.retrieval.words import SearchTerms, Tokens
-from rlm.sandbox.in_kernel.body.body import Body, Span
-from rlm.sandbox.in_kernel.context_handle.sections import section_of
+from rlm.sandbox import Body, Span, section_of
 
 __all__ = ["SECTION_MOST", "Expand", "Pack", "PackMaker", "heading_path"]
 

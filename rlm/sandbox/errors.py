@@ -1,13 +1,13 @@
-"""What can go wrong with a sandbox.
+"""Errors of the sandbox.
 
 A failing *cell* is data (`CellResult.status`); a failing *kernel* is one of these:
 
     SandboxError
-    ├── SandboxRefused      no isolation level that the caller accepts is to be had here
-    ├── KernelStartError    the kernel did not come up in time, or not at all
-    ├── KernelDied          the kernel (or its broker) went away
+    ├── SandboxRefused      this machine supports no isolation level that the caller accepts
+    ├── KernelStartError    the kernel did not start, or not in time
+    ├── KernelDied          the kernel (or its broker) ended unexpectedly
     ├── ProtocolError       a peer sent bytes that the wire format does not allow
-    └── ContextFileError    a context folder can't be written or is damaged
+    └── ContextFileError    a context folder cannot be written or is damaged
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ __all__ = [
 
 
 class SandboxError(Exception):
-    """Base of everything this package raises on purpose."""
+    """Base class of the errors of this package."""
 
 
 class SandboxRefused(SandboxError):
-    """No isolation level that the caller accepts is to be had on this machine."""
+    """This machine supports no isolation level that the caller accepts."""
 
 
 class KernelStartError(SandboxError):
-    """The kernel did not come up: the message says what its launcher reported."""
+    """The kernel did not start. The message holds what its launcher reported."""
 
 
 class KernelDied(SandboxError):
-    """The kernel or its broker went away outside a cell, or did not survive one."""
+    """The kernel or its broker ended, during a cell or between cells."""
 
 
 class ProtocolError(SandboxError):
-    """A peer sent bytes that the wire format does not allow; it is not trusted any further."""
+    """A peer sent bytes that the wire format does not allow. It is not trusted any further."""
 
 
 class ContextFileError(SandboxError):
-    """A context folder can't be written (disk full, no permission) or is damaged."""
+    """A context folder cannot be written (disk full, no permission) or is damaged."""

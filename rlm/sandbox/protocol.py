@@ -1,7 +1,7 @@
-"""The two protocols on which the border between driver and kernel rests.
+"""The two protocols between driver and kernel.
 
-`Sandbox` is what the driver needs of a kernel; `KernelHandler` is everything a kernel may ask of the
-driver. The sandbox calls the handler and never knows who stands behind it.
+`Sandbox` is what the driver needs of a kernel. `KernelHandler` is everything that a kernel may request from
+the driver; the sandbox calls it and does not know its implementation.
 """
 
 from __future__ import annotations
@@ -25,46 +25,61 @@ from rlm.sandbox.types import (
 __all__ = ["AnswerSink", "KernelHandler", "Sandbox"]
 
 AnswerSink = Callable[[int, ChildAnswer], Awaitable[None]]
-"""Takes (position in the batch, answer), once for every position, in any order. To be awaited: it holds back
-whoever answers faster than the kernel reads."""
+"""Takes (position in the batch, answer), once for each position, in any order.
+
+Await it: it applies backpressure when answers arrive faster than the kernel reads them."""
 
 
 class KernelHandler(Protocol):
-    """Whatever a cell asks for. Arguments have been checked for type, size and bounds; none is trusted."""
+    """Serves the requests of cells.
+
+    Arguments have been checked for type, size and bounds. Their content is not trusted.
+    """
 
     async def children(self, batch: ChildBatch, answered: AnswerSink) -> None:
-        """Ask the children of `batch` and hand each answer on. Raises BadCall, with the remedy, before any
-        is paid for, when the batch can't be carried out."""
+        """Call the children of `batch` and pass each answer to `answered`.
+
+        Raises BadCall with the remedy, before any call is paid for, if the batch cannot be executed.
+        """
 
     async def sub_rlms(self, batch: SubRLMBatch, answered: AnswerSink) -> None:
-        """The same for whole RLMs, each with a kernel and a handle of its own over its source."""
+        """Run sub-RLMs in the same way. Each has its own kernel and its own handle over its source."""
 
-    async def finalize(self, final: Finalization) -> FinalizeVerdict: ...
+    async def finalize(self, final: Finalization) -> FinalizeVerdict:
+        """Accept the final answer, or reject it with the reason."""
 
-    async def progress(self) -> Progress: ...
+    async def progress(self) -> Progress:
+        """Return limits, coverage and plan of the run."""
 
     async def rank(self, query: RankQuery) -> Sequence[RankedSpan]:
-        """The best passages, best first, at most `query.k`. Raises BadCall, with the remedy, when there is no
-        ranking to be had. Being cancelled ends it."""
+        """Return the best passages, best first, at most `query.k`. May be cancelled.
+
+        Raises BadCall with the remedy if the body cannot be ranked.
+        """
 
     async def tool(self, call: ToolCall) -> Any:
-        """What a function of the host gives: a JSON value that fits a frame. Raises BadCall: `tool` when it
-        failed, `type` for arguments that do not match its signature. Being cancelled ends it."""
+        """Run a host tool and return its JSON value, which must fit in one frame. May be cancelled.
+
+        Raises BadCall: `tool` if the tool failed, `type` if the arguments do not match its signature.
+        """
 
 
 class Sandbox(Protocol):
-    """One kernel with one context handle. Variables live from cell to cell."""
+    """One kernel with one context handle. Variables persist between cells."""
 
     async def open(self) -> None:
         """Start the kernel. Raises KernelStartError or SandboxRefused."""
 
     async def execute(self, code: str, *, round: int, timeout: float) -> CellResult:
-        """Run one cell; `round` names it for `output_of`, `timeout` is seconds of its own computing: waiting
-        for children does not count. A cell that fails, times out or kills its kernel is a result, not an
-        exception; KernelDied is raised only when there was no kernel to run it."""
+        """Run one cell. `round` is its number for `output_of`.
+
+        `timeout` is in seconds of computing; time spent waiting for children does not count. A cell that
+        fails, times out or kills its kernel is a result, not an exception. Raises KernelDied only if no
+        kernel was running.
+        """
 
     async def interrupt(self) -> None:
-        """Stop the running cell; its variables stay."""
+        """Stop the running cell. Variables are kept."""
 
     async def close(self) -> None:
-        """End the kernel and every process it started. Safe to call twice."""
+        """Shut down the kernel and every process it started. Safe to call twice."""

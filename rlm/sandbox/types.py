@@ -1,4 +1,4 @@
-"""What crosses the border of the sandbox, in either direction: frozen and plain.
+"""Values that cross the border of the sandbox, in either direction.
 
 Offsets are characters (Unicode code points) of the context body, 0-based, end-exclusive.
 """
@@ -35,7 +35,7 @@ CellStatus = Literal["ok", "error", "timeout", "died"]
 
 @dataclass(frozen=True, slots=True)
 class KernelLimits:
-    """What one kernel may take. Sizes in megabytes (2**20 bytes); zero is never a valid limit."""
+    """Resource limits of one kernel. Sizes are megabytes (2**20 bytes); zero is never valid."""
 
     memory_mb: int = 1536
     scratch_mb: int = 256
@@ -46,7 +46,7 @@ class KernelLimits:
 
 @dataclass(frozen=True, slots=True)
 class VariableInfo:
-    """One user variable as the root is told of it: `type` in words a model knows, `size` maybe empty."""
+    """One user variable, as shown to the root model. `size` may be empty."""
 
     name: str
     type: str
@@ -58,8 +58,10 @@ class VariableInfo:
 
 @dataclass(frozen=True, slots=True)
 class CellReport:
-    """What the kernel itself says of a cell it ran. Bounds-checked, yet any of it can be forged by
-    hostile code: it is shown as the kernel's word and nothing is paid or permitted because of it."""
+    """The kernel's own report of a cell.
+
+    It is bounds-checked, but hostile code can forge any of it: no payment or permission depends on it.
+    """
 
     read: tuple[Span, ...] = ()
     scanned: tuple[Span, ...] = ()
@@ -70,8 +72,11 @@ class CellReport:
 
 @dataclass(frozen=True, slots=True)
 class CellResult:
-    """The outcome of one cell. `stdout`, `stderr`, `result` (repr of the last expression) and
-    `traceback` are bounded at the source; `stdout_chars` is what the cell really printed."""
+    """The outcome of one cell.
+
+    `stdout`, `stderr`, `result` (repr of the last expression) and `traceback` are bounded by the kernel.
+    `stdout_chars` counts all characters that the cell printed.
+    """
 
     status: CellStatus
     stdout: str = ""
@@ -86,13 +91,13 @@ class CellResult:
 
     @property
     def truncated(self) -> bool:
-        """Whether the cell printed more than was kept."""
+        """Return whether the cell printed more than `stdout` holds."""
         return self.stdout_chars > len(self.stdout)
 
 
 @dataclass(frozen=True, slots=True)
 class ChildSlice:
-    """What a child is to read: pieces in order. A piece is a span of the body, or text made by the cell."""
+    """The input of a child: spans of the body and texts made by the cell, in order."""
 
     pieces: tuple[Span | str, ...]
     numbered: bool = False
@@ -100,7 +105,7 @@ class ChildSlice:
 
 @dataclass(frozen=True, slots=True)
 class ChildBatch:
-    """One helper call that wants children: `prompts` and `slices` have equal length; a slice may be None."""
+    """One helper call for children. `prompts` and `slices` have equal length; a slice may be None."""
 
     prompts: tuple[str, ...]
     slices: tuple[ChildSlice | None, ...]
@@ -111,8 +116,10 @@ class ChildBatch:
 
 @dataclass(frozen=True, slots=True)
 class SubRLMBatch:
-    """One helper call that wants sub-RLMs: `prompts` and `sources` have equal length; a source that is None
-    is an empty handle."""
+    """One helper call for sub-RLMs. `prompts` and `sources` have equal length.
+
+    A source of None gives the sub-RLM an empty handle.
+    """
 
     prompts: tuple[str, ...]
     sources: tuple[ChildSlice | None, ...]
@@ -120,8 +127,11 @@ class SubRLMBatch:
 
 @dataclass(frozen=True, slots=True)
 class ChildAnswer:
-    """What became of one child. `error` is None exactly when the child answered. `how` says what answered:
-    one call of a model, or a sub-RLM; `evidence` are the spans on which the latter rests its answer."""
+    """The answer or the failure of one child. `error` is None exactly when the child answered.
+
+    `how` is "child" for one model call and "rlm" for a sub-RLM. `evidence` holds the spans that a sub-RLM
+    cited.
+    """
 
     text: str
     error: str | None = None
@@ -137,8 +147,11 @@ class ChildAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Finalization:
-    """A cell's claim to have the answer. `evidence` holds spans and quotes, in the order given; `access` is
-    what the cell has read and scanned so far."""
+    """The final answer that a cell submits.
+
+    `evidence` holds spans and quotes in the order given. `access` is what the cell has read and scanned so
+    far.
+    """
 
     value: Any
     confidence: Literal["low", "medium", "high"] | float | None = None
@@ -148,7 +161,7 @@ class Finalization:
 
 @dataclass(frozen=True, slots=True)
 class FinalizeVerdict:
-    """Whether the run ends with it; if not, `reason` tells the root what to do about it."""
+    """The verdict on a final answer. If it is not accepted, `reason` tells the root what to do."""
 
     accepted: bool
     reason: str = ""
@@ -156,7 +169,7 @@ class FinalizeVerdict:
 
 @dataclass(frozen=True, slots=True)
 class RankQuery:
-    """A cell's wish for the `k` best passages of the body for the words of `query`."""
+    """A cell's request for the `k` passages that match the words of `query` best."""
 
     query: str
     k: int
@@ -164,7 +177,7 @@ class RankQuery:
 
 @dataclass(frozen=True, slots=True)
 class RankedSpan:
-    """A passage of the body: where it stands, how well it fits (higher is better), the headings above it."""
+    """A ranked passage of the body. A higher `score` is better; `heading_path` starts at the top heading."""
 
     span: Span
     score: float
@@ -173,7 +186,7 @@ class RankedSpan:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A cell's call of a function of the host: JSON values, not yet held against its signature."""
+    """A cell's call of a host tool. Arguments are JSON values, not yet checked against its signature."""
 
     name: str
     args: tuple[Any, ...] = ()
@@ -182,7 +195,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Where the run stands, as told to a cell: JSON-safe mappings, small."""
+    """The progress of the run, for `evaluate_progress`. Small JSON-safe mappings."""
 
     has_final_answer: bool
     limits: Mapping[str, Mapping[str, float]]

@@ -106,11 +106,9 @@ def takes_rounds(paths: Sequence[str], strategy: str) -> bool:
 
 def _begin_forkserver() -> None:
     """Its imports go on beside our own, which take about as long."""
-    from rlm.sandbox.forkserver.client import shared_forkserver
-    from rlm.sandbox.launch.broker_process import BrokerUnavailable
+    from rlm.sandbox import warm_forkserver
 
-    with suppress(BrokerUnavailable):
-        shared_forkserver().warm()
+    warm_forkserver()
 
 
 def _schema(file: Path | None) -> object:

@@ -98,9 +98,9 @@ def _sandbox() -> list[Finding]:
     from rlm.cli.commands.sandbox import run_cell
     from rlm.cli.consent import consent_file, remembered
     from rlm.sandbox.errors import SandboxError, SandboxRefused
-    from rlm.sandbox.isolation.probe import proven
+    from rlm.sandbox.isolation.probe import probe_until_safe
 
-    usable = [probed.candidate.level for probed in proven() if probed.holds]
+    usable = [probed.candidate.level for probed in probe_until_safe() if probed.holds]
     agreed = max(usable, default=0) == 1 and remembered(consent_file(os.environ))
     probes = _PROBES.format(home=str(Path.home()), pid=os.getpid())
     began = time.monotonic()

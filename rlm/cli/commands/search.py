@@ -172,7 +172,7 @@ async def _hits(
     from rlm.documents import default_cache
     from rlm.documents.workspace import Workspace
     from rlm.errors import UsageError
-    from rlm.sandbox.in_kernel.context_handle.handle import Handle
+    from rlm.sandbox import Handle
 
     with Workspace() as workspace:
         loaded = await workspace.load(

@@ -9,17 +9,14 @@ import resource
 import socket
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from typing import BinaryIO
 
 from rlm.documents.formats.frames import packed
 from rlm.documents.formats.piece import Piece, Unreadable
-from rlm.sandbox.isolation import capabilities, landlock, seccomp
-from rlm.sandbox.isolation.interpreter import interpreter_paths
+from rlm.sandbox import confine_parser
 
 __all__ = ["serve"]
 
-_LIBRARIES = ("/usr/lib", "/usr/lib64", "/usr/local/lib", "/lib", "/lib64", "/etc/ld.so.cache", "/dev/null")
 _BUFFER = 256 * 1024
 _LONGEST_NAME = 256
 
@@ -84,20 +81,9 @@ def main() -> None:
         _, hard = resource.getrlimit(kind)
         held = value if hard == resource.RLIM_INFINITY else min(value, hard)
         resource.setrlimit(kind, (held, held))
-    _confine()
+    confine_parser()
     with socket.socket(fileno=number) as channel:
         serve(channel, cpu_seconds)
-
-
-def _confine() -> None:
-    """Files of the interpreter and its libraries are all that can be opened from here on, and no socket
-    beyond this machine. Where the system does not know how, the rest has to do."""
-    code = [path for path in sys.path if path]
-    with suppress(OSError):
-        capabilities.no_new_privileges()
-        landlock.restrict(read=[*interpreter_paths(), *code, *_LIBRARIES], write=(), sockets=())
-    with suppress(OSError, KeyError):
-        seccomp.install()
 
 
 if __name__ == "__main__":

@@ -1,2 +1,5 @@
-"""The process that owns jupyter_client. It holds no key and knows no prompt; its memory is limited, and a
-hostile kernel that floods its sockets ends it and the kernel, nothing else."""
+"""The process that owns jupyter_client.
+
+It holds no API key and no prompt, and its memory is limited. A hostile kernel that floods its sockets ends
+the broker and itself, nothing else.
+"""

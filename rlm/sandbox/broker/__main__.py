@@ -1,5 +1,7 @@
-"""`python -I -m rlm.sandbox.broker CHANNEL_FD HELPER_FD`: serves one kernel to the
-driver at the other end of CHANNEL_FD; HELPER_FD is the kernel's."""
+"""`python -I -m rlm.sandbox.broker CHANNEL_FD HELPER_FD`: serves one kernel.
+
+CHANNEL_FD leads to the driver. HELPER_FD is passed on to the kernel.
+"""
 
 from __future__ import annotations
 

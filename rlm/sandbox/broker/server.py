@@ -1,4 +1,4 @@
-"""The broker's loop: frames of the driver in, frames of results out."""
+"""The broker's loop: reads the driver's requests and sends results."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from jupyter_client.connect import write_connection_file
 from rlm.sandbox.errors import KernelStartError
 from rlm.sandbox.folders.removal import remove
 from rlm.sandbox.in_kernel import wire
-from rlm.sandbox.isolation.late_seccomp import late_program
 from rlm.sandbox.isolation.policy import Confinement, IsolationReport, required_layers
+from rlm.sandbox.isolation.post_start_seccomp import post_start_program
 from rlm.sandbox.launch.outputs import OutputCollector, error_of
 from rlm.sandbox.launch.provisioner import ConfinedProvisioner, Launch, LayerRefused
 
@@ -30,8 +30,10 @@ _RECONNECT_MILLISECONDS = 2
 
 
 class BrokerServer:
-    """Serves one kernel, whose connection file and sockets are in `folder`. Ends, with everything it started
-    and every file it made, when the driver goes."""
+    """Serves one kernel, whose connection file and sockets are in `folder`.
+
+    When the driver goes away, it ends everything that it started and removes its files.
+    """
 
     def __init__(self, channel: socket.socket, folder: Path) -> None:
         self._channel = channel
@@ -40,7 +42,7 @@ class BrokerServer:
         self._turn = asyncio.Lock()
 
     def launch(self, launch: Launch, confinement: Confinement, package: str) -> None:
-        """Start the kernel's process. Before `serve`, and without a loop."""
+        """Start the kernel's process. Call before `serve`, without an event loop."""
         connection_file, info = write_connection_file(
             str(self._folder / "k.json"),
             transport="ipc",
@@ -50,18 +52,18 @@ class BrokerServer:
         (helper,) = confinement.keep_fds
         config = {"connection_file": connection_file, "channel_fd": helper}
         if "late_seccomp" in required_layers(confinement.level):
-            config["late_filter"] = late_program(confinement.level).hex()
+            config["post_start_seccomp"] = post_start_program(confinement.level).hex()
         log = self._folder / "kernel.log"
         launched = launch(confinement, config, package, log)
         self._provisioner = ConfinedProvisioner(launched, confinement, log)
-        # What Jupyter needs is made while the kernel is starting.
+        # The Jupyter client is created while the kernel starts.
         client = self._client = AsyncKernelClient(connection_file=connection_file)
         client.load_connection_info(info)
-        # The sockets are there some time after their client: try again soon.
+        # The kernel binds its sockets some time after the client connects: retry quickly.
         client.context.setsockopt(zmq.RECONNECT_IVL, _RECONNECT_MILLISECONDS)
 
     async def serve(self, start_seconds: float) -> None:
-        """Until the driver closes its end. The kernel must answer within `start_seconds`."""
+        """Serve until the driver closes its end. The kernel must answer within `start_seconds`."""
         self._channel.setblocking(False)
         reader, self._writer = await asyncio.open_connection(sock=self._channel)
         self._begin(self._start(start_seconds))
@@ -69,13 +71,13 @@ class BrokerServer:
             while True:
                 header = await reader.readexactly(wire.HEADER_SIZE)
                 message = wire.decode(await reader.readexactly(wire.body_size(header)))
-                await self._obey(message)
+                await self._handle(message)
         except (asyncio.IncompleteReadError, ConnectionError, wire.WireError):
             return
         finally:
             await self._end()
 
-    async def _obey(self, message: dict[str, Any]) -> None:
+    async def _handle(self, message: dict[str, Any]) -> None:
         match message.get("op"):
             case "execute":
                 self._begin(self._execute(int(message["id"]), str(message["code"]), int(message["round"])))
@@ -94,13 +96,13 @@ class BrokerServer:
         try:
             report = await asyncio.wait_for(self._connect(), seconds)
         except LayerRefused as error:
-            await self._say({"event": "refused", "failed": error.failed})
+            await self._send({"event": "refused", "failed": error.failed})
         except TimeoutError:
-            await self._say({"event": "failed", "detail": f"no answer in {seconds:g} s"})
+            await self._send({"event": "failed", "detail": f"no answer in {seconds:g} s"})
         except (KernelStartError, OSError) as error:
-            await self._say({"event": "failed", "detail": str(error)})
+            await self._send({"event": "failed", "detail": str(error)})
         else:
-            await self._say(
+            await self._send(
                 {
                     "event": "started",
                     "level": report.level,
@@ -111,35 +113,39 @@ class BrokerServer:
 
     async def _connect(self) -> IsolationReport:
         provisioner = self._provisioner
-        await provisioner.confined()
-        answered = asyncio.ensure_future(self._answered())
+        await provisioner.wait_until_confined()
+        welcomed = asyncio.ensure_future(self._wait_for_welcome())
         ended = asyncio.ensure_future(provisioner.wait())
         try:
-            await asyncio.wait((answered, ended), return_when=asyncio.FIRST_COMPLETED)
-            if not answered.done():
-                raise KernelStartError(provisioner.complaint() or "the kernel's interpreter ended at once")
-            await answered
+            await asyncio.wait((welcomed, ended), return_when=asyncio.FIRST_COMPLETED)
+            if not welcomed.done():
+                raise KernelStartError(
+                    provisioner.read_complaint() or "the kernel's interpreter ended at once"
+                )
+            await welcomed
         finally:
-            answered.cancel()
+            welcomed.cancel()
             ended.cancel()
         provisioner.pin()
         self._begin(self._watch())
         return provisioner.report
 
-    async def _answered(self) -> None:
-        """Until the kernel, which is then complete, welcomes the subscriber to its output. Without one, the
-        first cell's output would go nowhere."""
+    async def _wait_for_welcome(self) -> None:
+        """Wait until the kernel welcomes the subscriber to its output: it is then ready.
+
+        Without a subscriber the first cell's output would be lost.
+        """
         self._client.start_channels(stdin=False, hb=False)
         await self._client.get_iopub_msg()
 
     async def _watch(self) -> None:
-        """Tell the driver once when the kernel ends by itself."""
+        """Report to the driver, once, when the kernel ends by itself."""
         status = await self._provisioner.wait()
         with suppress(ConnectionError):
-            await self._say({"event": "died", "detail": _words(status)})
+            await self._send({"event": "died", "detail": _describe_exit(status)})
 
     async def _execute(self, number: int, code: str, round_: int) -> None:
-        # The driver may be done waiting for a cell that is still stopping: two that listen at a time would
+        # The driver may send a cell while the last one is still stopping. Two listeners at a time would
         # take each other's messages.
         async with self._turn:
             await self._run_cell(number, code, round_)
@@ -153,10 +159,10 @@ class BrokerServer:
             "store_history": True,
             "user_expressions": {},
             "allow_stdin": False,
-            # A cell may be waiting behind one that was just interrupted: it must not be thrown away with it.
+            # A cell may be queued behind one that was just interrupted: it must not be aborted with it.
             "stop_on_error": False,
         }
-        # The cell's id tells the kernel which round it is.
+        # The cell's id is the number of the round.
         message = client.session.msg("execute_request", content, metadata={"cellId": str(round_)})
         client.shell_channel.send(message)
         request = message["header"]["msg_id"]
@@ -168,7 +174,7 @@ class BrokerServer:
                 await asyncio.wait_for(asyncio.shield(listening), _DRAIN_SECONDS)
         finally:
             listening.cancel()
-        await self._say(
+        await self._send(
             {
                 "event": "result",
                 "id": number,
@@ -202,10 +208,10 @@ class BrokerServer:
 
     def _interrupt(self) -> None:
         self._provisioner.interrupt()
-        # A top-level await only notices once a message arrives on the shell channel.
+        # A top-level await notices the signal only when a message arrives on the shell channel.
         self._client.kernel_info()
 
-    async def _say(self, message: dict[str, Any]) -> None:
+    async def _send(self, message: dict[str, Any]) -> None:
         self._writer.write(wire.encode(message))
         await self._writer.drain()
 
@@ -221,7 +227,7 @@ class BrokerServer:
         self._writer.close()
 
 
-def _words(status: int | None) -> str:
+def _describe_exit(status: int | None) -> str:
     if status is None or status == 0:
         return "it ended by itself"
     if status in (137, -signal.SIGKILL):

@@ -1,4 +1,4 @@
-"""A broker's life: told of its kernel, it launches that while it still has one thread, then serves."""
+"""The life of a broker: read the start request, launch the kernel with one thread, then serve."""
 
 from __future__ import annotations
 
@@ -24,8 +24,11 @@ _MEMORY = 512 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class StartRequest:
-    """The driver's first and only word before there is a kernel. `folder` is this kernel's alone, its path
-    fits the name of a socket, and in it `run` is for the sockets; `package` is where it will see its code."""
+    """The driver's first message.
+
+    `folder` belongs to this kernel alone. Its subfolder `run` is for the sockets, so its path is short
+    enough for a socket's name. `package` is where the kernel sees its code.
+    """
 
     folder: Path
     package: str
@@ -34,7 +37,7 @@ class StartRequest:
 
     @classmethod
     def of(cls, message: dict[str, Any]) -> StartRequest:
-        """Raises KeyError where the message is another one."""
+        """Return the request of a decoded message. Raises KeyError if it is another message."""
         return cls(
             Path(message["folder"]),
             message["package"],
@@ -44,8 +47,11 @@ class StartRequest:
 
 
 def run(channel: socket.socket, helper: int, launch: Launch) -> None:
-    """Serve one kernel until the driver closes its end of `channel`. `helper` is the kernel's end of the
-    helper channel: it is passed on and closed here. No other thread may run in this process."""
+    """Serve one kernel until the driver closes its end of `channel`.
+
+    `helper` is the kernel's end of the helper channel; it is passed on and closed here. This process must
+    have no other thread.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     channel.setblocking(True)
     try:
@@ -54,14 +60,14 @@ def run(channel: socket.socket, helper: int, launch: Launch) -> None:
         return
     server = BrokerServer(channel, request.folder / "run")
     server.launch(launch, replace(request.confinement, keep_fds=(helper,)), request.package)
-    # It would keep the helper channel open for ever.
+    # Kept open here, the helper channel would never end.
     os.close(helper)
-    # Only now: the kernel has limits of its own.
+    # After the launch: the kernel has its own limits.
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
     resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY, hard))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     asyncio.run(server.serve(request.seconds))
-    # The driver went away. If it was killed, nobody else removes this.
+    # The driver has gone. If it was killed, no other process removes the folder.
     remove(request.folder)
 
 

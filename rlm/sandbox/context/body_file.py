@@ -1,4 +1,4 @@
-"""The file of a body while it is being written."""
+"""Writes and hashes the file of a body on a background thread."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from typing import IO
 __all__ = ["BodyFile"]
 
 _BATCH = 4 << 20
-"""Bytes written at a time: each of the thread's steps waits for its turn, however small it is."""
+"""Bytes written at a time: each hand-over to the thread has a fixed cost."""
 _AHEAD = 2
-"""Batches that may wait to be written."""
+"""Batches that may wait for the thread."""
 
 
 class BodyFile:
-    """Writes and digests on a thread of its own: half of the work of a large body, beside the other half.
-    What fails there is raised by a later call."""
+    """Writes and hashes in its own thread, in parallel with the caller. A later call raises its errors."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -25,25 +24,26 @@ class BodyFile:
         self._held: list[bytes] = []
         self._size = 0
         self._thread: ThreadPoolExecutor | None = None
-        self._under_way: deque[Future[None]] = deque()
+        self._in_flight: deque[Future[None]] = deque()
 
     def write(self, data: bytes) -> None:
+        """Add bytes. Raises OSError of this or an earlier write."""
         self._held.append(data)
         self._size += len(data)
         if self._size < _BATCH:
             return
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, "rlm-body")
-        self._under_way.append(self._thread.submit(self._put, self._held))
+        self._in_flight.append(self._thread.submit(self._put, self._held))
         self._held, self._size = [], 0
-        # Bounded: no more than a few pieces wait for a slow disk.
-        while len(self._under_way) > _AHEAD or (self._under_way and self._under_way[0].done()):
-            self._under_way.popleft().result()
+        # Bounded: only a few batches wait for a slow disk.
+        while len(self._in_flight) > _AHEAD or (self._in_flight and self._in_flight[0].done()):
+            self._in_flight.popleft().result()
 
     def finish(self) -> str:
-        """Write the rest and close; the digest of all."""
-        while self._under_way:
-            self._under_way.popleft().result()
+        """Write the rest, close the file and return the SHA-256 of all bytes."""
+        while self._in_flight:
+            self._in_flight.popleft().result()
         self._put(self._held)
         self._held = []
         self._file.close()
@@ -51,11 +51,11 @@ class BodyFile:
         return self._digest.hexdigest()
 
     def close(self) -> None:
-        """End the thread and close the file, whatever is unwritten. Raises OSError on a full disk."""
+        """Stop the thread and close the file; pending batches are dropped. Raises OSError on a full disk."""
         if self._thread is not None:
             self._thread.shutdown(cancel_futures=True)
             self._thread = None
-        self._under_way.clear()
+        self._in_flight.clear()
         self._file.close()
 
     def _put(self, pieces: list[bytes]) -> None:

@@ -1,4 +1,4 @@
-"""Rows of numbers on their way into the index of a context."""
+"""Buffers rows of numbers for the index of a context."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from typing import IO
 __all__ = ["Spool", "little_endian"]
 
 _HELD = 1 << 20
-"""Bytes that are kept in memory."""
+"""Bytes that are kept in memory before they go to the file."""
 
 
 class Spool:
-    """Rows of numbers kept in a file until they are wanted: there may be millions."""
+    """Rows of numbers, kept in a file until the index is written. There may be millions."""
 
     def __init__(self, path: Path, columns: int) -> None:
         self._path = path
@@ -31,17 +31,18 @@ class Spool:
 
     @property
     def size(self) -> int:
-        """In bytes."""
+        """Return the size of all rows in bytes."""
         return 8 * self._numbers
 
     def append(self, *row: int) -> None:
+        """Add one row."""
         self._held.extend(row)
         self._numbers += self._columns
         if len(self._held) >= _HELD // 8:
             self._spill()
 
     def move_to(self, index: IO[bytes]) -> None:
-        """Write all rows to `index` and forget them."""
+        """Write all rows to `index` and drop them."""
         if self._file is None:
             index.write(little_endian(self._held))
             return
@@ -51,7 +52,7 @@ class Spool:
         self.remove()
 
     def remove(self) -> None:
-        """Forget all rows that are not in memory."""
+        """Drop the rows that are in the file."""
         if self._file is not None:
             with contextlib.suppress(OSError):
                 self._file.close()
@@ -60,14 +61,14 @@ class Spool:
     def _spill(self) -> None:
         if self._file is None:
             descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-            self._path.unlink()  # only the descriptor holds it: nothing can be left behind
+            self._path.unlink()  # only the descriptor keeps the file: nothing is left behind after a crash
             self._file = os.fdopen(descriptor, "w+b", buffering=0)
         self._file.write(little_endian(self._held))
         self._held = array("Q")
 
 
 def little_endian(numbers: array[int]) -> array[int]:
-    """`numbers`, ready to be written as the index holds them."""
+    """Return `numbers` in the byte order of the index."""
     if sys.byteorder == "big":
         numbers.byteswap()
     return numbers

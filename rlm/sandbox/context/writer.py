@@ -1,4 +1,4 @@
-"""Writes a context folder (body, index, manifest) in one streaming pass, whatever the size."""
+"""Writes a context folder (body, index, manifest) in one streaming pass."""
 
 from __future__ import annotations
 
@@ -47,9 +47,11 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 @dataclass(frozen=True, slots=True)
 class ContextFile:
-    """A finished context folder. `replaced` counts the U+FFFD marks that stand for invalid bytes or lone
-    surrogates of the sources; `sha256` is of the body's bytes. `table_bytes` is what the places of
-    pages, messages and headings take in the index."""
+    """A finished context folder.
+
+    `replaced` counts the U+FFFD that replace invalid bytes or lone surrogates of the sources. `sha256` is
+    that of the body's bytes. `table_bytes` is the size of the page, message and heading tables.
+    """
 
     folder: Path
     chars: int
@@ -61,7 +63,7 @@ class ContextFile:
     table_bytes: int = 0
 
     def open(self) -> Body:
-        """The body, mapped for reading; the caller closes it. Raises ContextFileError."""
+        """Map the body for reading. The caller closes it. Raises ContextFileError."""
         try:
             return Body.open(self.folder)
         except BodyError as error:
@@ -71,15 +73,15 @@ class ContextFile:
 class ContextFileWriter:
     """Streams documents into a new context folder (mode 0700, files 0600). Memory stays below 64 MB.
 
-    Bytes are read as UTF-8: invalid sequences become U+FFFD and are counted, as are lone surrogates of a
-    str; a leading byte order mark of a document is dropped. A document that does not end in a newline
-    gets one when a document with text follows it; it belongs to the document it ends.
+    Bytes are decoded as UTF-8. Invalid sequences and lone surrogates become U+FFFD and are counted. The
+    leading byte order mark of a document is dropped. A document without a final newline gets one if a
+    document with text follows; the newline belongs to the first of the two.
 
-    `begin_page`, `begin_message` and `heading` say what the text written next is. Their text must not be
-    empty, and is of this document.
+    `begin_page`, `begin_message` and `heading` mark the text that is written next. That text must not be
+    empty and must be in the same document.
 
-    Until `finish` returns, the folder can't be opened as a context. Used as a context manager, it aborts
-    unless it was finished. Every failure to write is a ContextFileError.
+    The folder cannot be opened as a context until `finish` returns. Leaving the context manager aborts
+    unless `finish` was called. Every failed write raises ContextFileError.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -87,7 +89,7 @@ class ContextFileWriter:
         self._documents: list[Document] = []
         self._open: tuple[str, str, int] | None = None
         self._pending = b""
-        self._fresh = self._apart = self._headings_indexed = False
+        self._fresh = self._needs_break = self._headings_indexed = False
         self._first_page = self._first_message = 0
         self._last = b"\n"
         self._bytes = self._chars = self._newlines = 0
@@ -108,32 +110,31 @@ class ContextFileWriter:
             self._body = BodyFile(self._create(BODY_NAME))
 
     def begin_document(self, name: str, kind: str = "text", *, headings_indexed: bool = False) -> None:
-        """Start the next document, ending the one before it. `headings_indexed` is as in Document."""
+        """Start a document. Ends the one that is open. `headings_indexed` is as in Document."""
         if self._open is not None:
             self.end_document()
         self._open = (name, kind, self._chars)
         self._headings_indexed = headings_indexed
-        self._fresh = self._apart = True
+        self._fresh = self._needs_break = True
         self._above = []
         self._first_page, self._first_message = len(self._pages), len(self._messages)
 
     def begin_page(self) -> None:
-        """The text written next begins a page of the open document."""
-        self._settle()
+        """Start a page of the open document with the text written next."""
+        self._flush()
         with self._writing("write"):
             self._pages.append(self._chars)
 
     def begin_message(self, header: MessageHeader) -> None:
-        """Write the header line of a message; what is written until the next one, or `end_message`, is its
-        text."""
+        """Write the header line of a message. Its text goes on until the next message or `end_message`."""
         self.end_message()
-        self._settle()
+        self._flush()
         line, lengths = header.rendered()
         self._message = (self._chars, lengths)
         self.write(line)
 
     def end_message(self) -> None:
-        """End the message that is open, if one is."""
+        """End the open message, if there is one."""
         if self._message is None:
             return
         with self._writing("write"):
@@ -143,9 +144,11 @@ class ContextFileWriter:
         self._message = None
 
     def heading(self, level: int, length: int, offset: int = 0) -> None:
-        """The text written next is a heading of this level (1 is the top); its title stands `offset`
-        characters into it and has `length`."""
-        self._settle()
+        """Mark the text written next as a heading of this level (1 is the top).
+
+        Its title starts `offset` characters into that text and has `length` characters.
+        """
+        self._flush()
         while self._above and self._above[-1][0] >= level:
             self._above.pop()
         above = self._above[-1][1] if self._above else 0
@@ -154,12 +157,12 @@ class ContextFileWriter:
         self._above.append((level, len(self._headings)))
 
     def write_heading(self, level: int, title: str) -> None:
-        """Write a heading on a line of its own, as Markdown has them. `title` is one line, not empty."""
+        """Write a Markdown heading on its own line. `title` is one line, not empty."""
         self.heading(level, len(title), offset=level + 1)
         self.write(f"{'#' * level} {title}\n")
 
     def write(self, data: bytes | str) -> None:
-        """Add to the open document. A sequence of UTF-8 may be split between calls."""
+        """Add text to the open document. A UTF-8 sequence may be split between calls."""
         if self._open is None:
             raise ContextFileError("no document is open: call begin_document first")
         with self._writing("write"):
@@ -171,8 +174,10 @@ class ContextFileWriter:
                     self._write_bytes(piece, final=False)
 
     def add_body(self, body: Body, named: Callable[[str], str] = str) -> None:
-        """Write all documents of another context, which is whole, after those there are, with their pages,
-        messages and headings. `named` gives each its name here."""
+        """Append all documents of another context with their pages, messages and headings.
+
+        `named` maps the old name of a document to the new one.
+        """
         tables = (body.marks.pages, body.marks.messages, body.marks.headings)
         above = len(self._headings)
         for document in body.documents:
@@ -181,9 +186,9 @@ class ContextFileWriter:
             )
             if document.start == document.end:
                 continue
-            # The mark of byte order was dropped when it was read: what looks like one now is text.
+            # The byte order mark was dropped when the text was read: a U+FEFF here is text.
             self._fresh = False
-            self._settle()
+            self._flush()
             shift = self._chars - document.start
             pages, messages, headings = (table.between(document.start, document.end) for table in tables)
             with self._writing("write"):
@@ -199,7 +204,7 @@ class ContextFileWriter:
                     self._write_text(body.text(at, min(at + _PIECE, document.end)))
 
     def end_document(self) -> None:
-        """Finish the open document; a sequence left incomplete becomes one U+FFFD."""
+        """End the open document. An incomplete UTF-8 sequence becomes one U+FFFD."""
         if self._open is None:
             raise ContextFileError("no document is open: call begin_document first")
         with self._writing("write"):
@@ -221,7 +226,7 @@ class ContextFileWriter:
         self._open = None
 
     def finish(self) -> ContextFile:
-        """Write index and manifest and return the finished context."""
+        """Write index and manifest. Return the finished context."""
         if self._open is not None:
             self.end_document()
         with self._writing("finish"):
@@ -242,7 +247,7 @@ class ContextFileWriter:
                     index.write(little_endian(marks))
                 for spool in self._spools():
                     spool.move_to(index)
-            # Renamed into place last: a folder that was half written has no manifest.
+            # The rename comes last: a half-written folder has no manifest.
             with self._create(MANIFEST_NAME + ".part") as manifest:
                 manifest.write(json.dumps(self._manifest(done)).encode())
             (self._folder / (MANIFEST_NAME + ".part")).rename(self._folder / MANIFEST_NAME)
@@ -250,7 +255,7 @@ class ContextFileWriter:
         return done
 
     def abort(self) -> None:
-        """Remove what was written, and the folder if this writer made it. Safe to call twice."""
+        """Remove the written files, and the folder if this writer created it. Safe to call twice."""
         with contextlib.suppress(OSError):
             self._body.close()
         for spool in self._spools():
@@ -288,13 +293,13 @@ class ContextFileWriter:
     def _spools(self) -> tuple[Spool, ...]:
         return self._pages, self._messages, self._headings
 
-    def _settle(self) -> None:
-        """End what came before, so that the place reached is the one where the next text will stand."""
+    def _flush(self) -> None:
+        """Flush pending bytes, so that `_chars` is where the next text starts."""
         if self._open is None:
             raise ContextFileError("no document is open: call begin_document first")
         with self._writing("write"):
             self._write_bytes(b"", final=True)
-            self._part()
+            self._end_previous()
 
     def _write_text(self, text: str) -> None:
         if self._pending:
@@ -320,10 +325,10 @@ class ContextFileWriter:
             self._append(data)
             return
         if len(data) >= _LONGEST_CHARACTER:
-            # Some text comes of it for certain, and its blocks begin where it will stand.
-            self._part()
+            # At least one character follows. The blocks are counted from its final position.
+            self._end_previous()
         try:
-            counts, used = self._counted(data, final=final)
+            counts, used = self._count_blocks(data, final=final)
             self._append(data[:used], counts)
         except UnicodeDecodeError:
             text, used = codecs.utf_8_decode(data, "replace", final)
@@ -331,9 +336,11 @@ class ContextFileWriter:
             self._append(text.encode())
         self._pending = data[used:]
 
-    def _counted(self, data: bytes, *, final: bool) -> tuple[list[int], int]:
-        """How many characters begin in each block that `data` falls into, and how many bytes of it are whole
-        characters. Block by block, which stays in the processor's cache. Raises UnicodeDecodeError."""
+    def _count_blocks(self, data: bytes, *, final: bool) -> tuple[list[int], int]:
+        """Count the characters that begin in each block of `data`, and its bytes in whole characters.
+
+        Goes block by block, which stays in the processor's cache. Raises UnicodeDecodeError.
+        """
         counts: list[int] = []
         view = memoryview(data)
         at = again = 0
@@ -342,7 +349,7 @@ class ContextFileWriter:
             stop = min(len(data), edge)
             text, used = codecs.utf_8_decode(view[at:stop], "strict", final and stop == len(data))
             last = stop == len(data)
-            # One that is cut by the edge began before it, and is decoded again with what follows.
+            # A character cut by the edge belongs to this block. It is decoded again with the next one.
             cut = 0 if last or at + used == stop else 1
             counts.append(len(text) + cut - again)
             again = cut
@@ -353,26 +360,28 @@ class ContextFileWriter:
         return counts, at
 
     def _append(self, data: bytes, counts: Sequence[int] | None = None) -> None:
-        """Add valid UTF-8 to the body, keeping sizes, checkpoints and digest. `counts`: the characters that
-        begin in each of its blocks, if they are known."""
+        """Add valid UTF-8 to the body and update sizes and checkpoints.
+
+        `counts` are the characters that begin in each block, if known.
+        """
         if not data:
             return
         self._fresh = False
-        self._part()
+        self._end_previous()
         self._count(data, counts)
         self._last = data[-1:]
 
-    def _part(self) -> None:
-        """Before the first text of a document: end the last line of the one before it."""
-        if self._apart:
-            self._apart = False
+    def _end_previous(self) -> None:
+        """End the last line of the previous document, before the first text of this one."""
+        if self._needs_break:
+            self._needs_break = False
             if self._last != b"\n":
                 self._count(b"\n")
                 self._last = b"\n"
                 self._close_line()
 
     def _close_line(self) -> None:
-        """Give the newline just written to the last document that holds text; those after it move on."""
+        """Give the new newline to the last document with text, and shift the empty ones after it."""
         assert self._open is not None
         name, kind, _ = self._open
         self._open = (name, kind, self._chars)
@@ -413,5 +422,5 @@ class ContextFileWriter:
         except OSError as error:
             reason = error.strerror or str(error)
             raise ContextFileError(
-                f"can't {action} the context in {self._folder}: {reason}: free space or choose another folder"
+                f"cannot {action} the context in {self._folder}: {reason}. Free space or use another folder."
             ) from error

@@ -1,4 +1,4 @@
-"""A process that owns a run or a folder, so that a later one can tell whether it is still there."""
+"""Identifies the process that owns a run or a folder, so that a later one can check if it is alive."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ __all__ = ["OwnerProcess"]
 
 @dataclass(frozen=True, slots=True)
 class OwnerProcess:
-    """Who owns: a process id alone is reused, its start time beside it is not. `started` is in the
-    kernel's clock ticks since boot; None and the empty strings stand where a system does not tell."""
+    """A process, identified by id and start time: an id alone may be reused.
+
+    `started` is in clock ticks since boot. None and empty strings mean that the system does not tell.
+    """
 
     host: str
     boot: str
@@ -23,7 +25,7 @@ class OwnerProcess:
 
     @classmethod
     def here(cls) -> OwnerProcess:
-        """This process."""
+        """Return the identity of this process."""
         return cls(
             host=socket.gethostname(),
             boot=_read("/proc/sys/kernel/random/boot_id"),
@@ -33,8 +35,10 @@ class OwnerProcess:
         )
 
     def is_gone(self) -> bool:
-        """Whether it is certainly no more. One on another host or in another container can't be looked at
-        from here and counts as alive."""
+        """Return whether the process has certainly ended.
+
+        A process on another host or in another container cannot be checked and counts as alive.
+        """
         here = self.here()
         if self.host != here.host:
             return False

@@ -1,4 +1,4 @@
-"""Folders in the temp folder that belong to a process and must not outlive it, however it ends."""
+"""Temporary folders that belong to a process and must not outlive it, even if it is killed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Literal
 from rlm.sandbox.folders.owner_process import OwnerProcess
 from rlm.sandbox.folders.removal import remove
 
-__all__ = ["Purpose", "private_folder", "socket_top", "sweep"]
+__all__ = ["Purpose", "private_folder", "socket_top", "sweep_folders"]
 
 Purpose = Literal["context", "kernel", "probe"]
 
@@ -24,13 +24,12 @@ _NAME = re.compile(r"rlm-(context|kernel|probe)-\d+-\w+")
 _OWNER = "owner.json"
 _LONGEST_TOP = 50
 _UNOWNED_SECONDS = 60.0
-"""A folder without an owner is being made right now, or its maker was killed in that moment: older than
-this it is the latter."""
+"""A folder without an owner file is being created, or its creator was killed meanwhile. After this age it is
+assumed to be left over."""
 
 
 def private_folder(purpose: Purpose, top: Path) -> Path:
-    """A new folder in `top` that only its owner can read; this process is noted in it as the one it belongs
-    to. Raises OSError."""
+    """Create a folder in `top` that only this user can read, owned by this process. Raises OSError."""
     folder = Path(tempfile.mkdtemp(prefix=f"rlm-{purpose}-{os.getpid()}-", dir=top))
     try:
         (folder / _OWNER).write_text(json.dumps(asdict(OwnerProcess.here())), "utf-8")
@@ -41,14 +40,13 @@ def private_folder(purpose: Purpose, top: Path) -> Path:
 
 
 def socket_top() -> Path:
-    """The temp folder, or /tmp where its path leaves too little of the 107 bytes of a Unix socket's name."""
+    """Return the temp folder, or /tmp if its path is too long for a Unix socket (107 bytes in all)."""
     top = tempfile.gettempdir()
     return Path(top if len(os.fsencode(top)) < _LONGEST_TOP else "/tmp")  # noqa: S108
 
 
-def sweep(top: Path) -> None:
-    """Remove this user's folders in `top` whose processes are gone. Another process may do the same at the
-    same time."""
+def sweep_folders(top: Path) -> None:
+    """Remove this user's folders in `top` whose processes have ended. Safe to run concurrently."""
     for folder in _folders(top):
         if _is_left(folder):
             remove(folder)
@@ -60,7 +58,7 @@ def _folders(top: Path) -> Iterator[Path]:
             if not _NAME.fullmatch(entry.name):
                 continue
             with suppress(OSError):
-                # Never through a link, and never what another user made: this place is everybody's.
+                # Never follow a link or touch another user's folder: all users share this place.
                 if (
                     entry.is_dir(follow_symlinks=False)
                     and entry.stat(follow_symlinks=False).st_uid == os.geteuid()
@@ -79,4 +77,4 @@ def _is_left(folder: Path) -> bool:
     try:
         return OwnerProcess(**owner).is_gone()
     except TypeError:
-        return False  # another version of rlm wrote it, and knows what it means
+        return False  # written by another version of rlm: leave it

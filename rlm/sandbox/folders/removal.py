@@ -1,4 +1,4 @@
-"""Removing what a hostile process has left: folders of any depth, closed to everybody, in any number."""
+"""Removes what a hostile process has left: folders of any depth, without permissions, in any number."""
 
 from __future__ import annotations
 
@@ -9,40 +9,42 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["for_a_while", "remove"]
+__all__ = ["remove", "wait_at_most"]
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def remove(folder: Path) -> None:
-    """Remove a folder and all in it, as far as this user may; never through a link. Whoever could write there
-    must have ended. Nothing is raised: what can't be removed stays.
+    """Remove a folder and its contents, without following links.
 
-    `shutil.rmtree` goes down by recursion, and stops at what it may not enter. This keeps one folder open and
-    the names that lead to it.
+    Call it when no process can write there any more. Raises nothing: what cannot be removed stays.
+    `shutil.rmtree` recurses, and fails on folders without permissions. This function keeps one folder open
+    and the names that lead to it.
     """
     with suppress(OSError):
-        os.close(_emptied(_opened(str(folder), None)))
+        os.close(_empty(_open_folder(str(folder), None)))
         folder.rmdir()
 
 
-def for_a_while(seconds: float, work: Callable[[], object]) -> None:
-    """Do `work` here for that long at most; what is left of it goes on in a thread, as long as this process
-    does. Whoever makes a million folders must not hold up what comes after."""
+def wait_at_most(seconds: float, work: Callable[[], object]) -> None:
+    """Run `work` in a thread and wait for it that long at most. The rest runs in the background.
+
+    A cell that made a million folders must not delay the next step.
+    """
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
     thread.join(seconds)
 
 
-def _emptied(here: int) -> int:
-    """Empty an open folder. Gives it back, open."""
+def _empty(here: int) -> int:
+    """Remove the contents of an open folder. Return its descriptor, which may be a new one."""
     names: list[str] = []
     kept: list[set[str]] = [set()]
     while True:
-        name = _a_folder(here, kept[-1])
+        name = _remove_files(here, kept[-1])
         if name is not None:
             try:
-                below = _opened(name, here)
+                below = _open_folder(name, here)
             except OSError:
                 kept[-1].add(name)
                 continue
@@ -64,9 +66,11 @@ def _emptied(here: int) -> int:
             return here
 
 
-def _a_folder(here: int, kept: set[str]) -> str | None:
-    """Remove files, until there is a folder among them: its name. None when only `kept` is left, to which
-    comes what can't be removed."""
+def _remove_files(here: int, kept: set[str]) -> str | None:
+    """Remove files until a folder is found, and return its name.
+
+    Returns None if only names in `kept` are left. Files that cannot be removed are added to `kept`.
+    """
     while True:
         found = False
         with os.scandir(here) as entries:
@@ -80,15 +84,15 @@ def _a_folder(here: int, kept: set[str]) -> str | None:
                     os.unlink(entry.name, dir_fd=here)
                 except OSError:
                     kept.add(entry.name)
-        # What is removed during a listing may hide others from it.
+        # Removing entries while listing may hide others: list again.
         if not found:
             return None
 
 
-def _opened(name: str, above: int | None) -> int:
-    """A folder that is no link, open to its owner."""
+def _open_folder(name: str, above: int | None) -> int:
+    """Open a folder that is not a link, after giving its owner all permissions."""
     if not stat.S_ISDIR(os.stat(name, dir_fd=above, follow_symlinks=False).st_mode):
         raise NotADirectoryError(name)
-    # One that was closed can't be emptied, though it can be listed.
+    # Without write permission it could be listed but not emptied.
     os.chmod(name, 0o700, dir_fd=above)
     return os.open(name, _FOLDER, dir_fd=above)

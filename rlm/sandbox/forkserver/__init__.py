@@ -1,5 +1,5 @@
-"""Fast starts: one process that has everything imported and forks a broker, with its kernel, when asked.
+"""Fast starts: a process that has imported everything and forks brokers, with their kernels, on request.
 
-`client` is the driver's end. `server`, `__main__` and `kernel_child` run in the forkserver and in what it
-forks; they hold trusted code only, have a clean environment and no thread until a kernel is on its own.
+`client` is the driver's end. `server`, `__main__` and `kernel_child` run in the forkserver and its forks:
+they run trusted code only, in a clean environment, without threads until the kernel has its own process.
 """

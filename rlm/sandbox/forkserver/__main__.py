@@ -1,5 +1,7 @@
-"""`python -s -P -m rlm.sandbox.forkserver SOCKET_FD TEMP…`: forks brokers for the driver at the other end of
-SOCKET_FD, whose private folders are in the TEMPs."""
+"""`python -s -P -m rlm.sandbox.forkserver SOCKET_FD TEMP…`: forks brokers.
+
+SOCKET_FD leads to the driver. Its private folders are in the TEMP folders.
+"""
 
 from __future__ import annotations
 

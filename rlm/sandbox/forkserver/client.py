@@ -20,10 +20,10 @@ from rlm.sandbox.launch.broker_process import BrokerLink, BrokerProcess, BrokerU
 from rlm.sandbox.launch.kernel_view import clean_environment
 from rlm.sandbox.launch.readiness import readable
 
-__all__ = ["Forkserver", "shared_forkserver", "shutdown"]
+__all__ = ["Forkserver", "shared_forkserver", "shutdown", "warm_forkserver"]
 
 MAX_FAILURES = 3
-"""After so many failures in a row it is not tried again."""
+"""Failures in a row after which it is not tried again."""
 _HELLO_SECONDS = 30.0
 _END_SECONDS = 2.0
 _COMPLAINT_LIMIT = 100_000
@@ -31,8 +31,10 @@ _NOWHERE = Path("/nonexistent")
 
 
 class Forkserver:
-    """A process that forks brokers. Started when first needed and again when it has died; ends with this
-    process, however that ends. Brokers and kernels that it made do not depend on it. Any thread may use it.
+    """A process that forks brokers. Safe to use from any thread.
+
+    It is started on first use, restarted if it has died, and ends with this process, even if that is killed.
+    Its brokers and kernels do not depend on it.
     """
 
     def __init__(self) -> None:
@@ -44,34 +46,38 @@ class Forkserver:
 
     @property
     def pid(self) -> int | None:
-        """The process, while there is one."""
+        """Return the id of the process, or None if it is not running."""
         return self._process.pid if self._process is not None and self._process.poll() is None else None
 
     def warm(self) -> None:
-        """Start it now: imports then happen while the caller does something else. Returns at once; raises
-        BrokerUnavailable."""
+        """Start the process now, so that its imports overlap the caller's work. Returns at once.
+
+        Raises BrokerUnavailable.
+        """
         with self._lock:
             self._ensure()
 
     async def open(self, log: Path) -> BrokerLink:
-        """A new broker. The first one waits until the forkserver has imported what it needs. Raises
-        BrokerUnavailable when none can be had this way; the next call tries a new forkserver."""
+        """Fork a broker. The first call waits until the forkserver has finished its imports.
+
+        Raises BrokerUnavailable if that fails. The next call tries a new forkserver.
+        """
         channel, channel_theirs, helper, helper_theirs = socket_pairs()
         asked: subprocess.Popen[bytes] | None = None
         try:
             with channel_theirs, helper_theirs, log.open("ab") as complaints:
                 with self._lock:
                     requests, asked = self._ensure()
-                # One message of a sequenced socket: whole or not at all, whoever else asks.
+                # A sequenced socket sends a message whole or not at all, even with concurrent callers.
                 given = [channel_theirs.fileno(), helper_theirs.fileno(), complaints.fileno()]
                 socket.send_fds(requests, [BROKER], given)
-            pidfd = await asyncio.wait_for(_hello(channel), _HELLO_SECONDS)
+            pidfd = await asyncio.wait_for(_receive_pidfd(channel), _HELLO_SECONDS)
         except BaseException as error:
             channel.close()
             helper.close()
             if isinstance(error, OSError | TimeoutError):
-                # One that is only behind with its work is no worse for it.
-                said = "" if isinstance(error, BlockingIOError) else self._failed(asked)
+                # A full socket only means that the forkserver is busy: it is kept.
+                said = "" if isinstance(error, BlockingIOError) else self._give_up(asked)
                 reason = said or str(error) or "it did not answer"
                 raise BrokerUnavailable(f"the forkserver gave no broker: {reason}") from error
             raise
@@ -79,12 +85,12 @@ class Forkserver:
         return BrokerLink(BrokerProcess(pidfd), channel, helper)
 
     def close(self) -> None:
-        """End it. Brokers that it made go on. Safe to call twice; a later `open` starts a new one."""
+        """Shut down the forkserver. Its brokers keep running. A later `open` starts a new one."""
         with self._lock:
-            self._forget()
+            self._shut_down()
 
     def abandon(self) -> None:
-        """Let go of it in a process forked from the one that started it: there it must go on."""
+        """Drop the process without ending it. For a fork of the process that owns it."""
         self._lock = threading.Lock()
         if self._process is not None:
             self._process.returncode = 0
@@ -98,15 +104,15 @@ class Forkserver:
             return self._requests, self._process
         if self._failures >= MAX_FAILURES:
             raise BrokerUnavailable(f"the forkserver failed {self._failures} times in a row")
-        self._forget()
+        self._shut_down()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)
-        complaints = tempfile.TemporaryFile()  # noqa: SIM115 - closed by _forget
+        complaints = tempfile.TemporaryFile()  # noqa: SIM115 - closed by _shut_down
         tops = {tempfile.gettempdir(), str(socket_top())}
         with theirs:
             try:
                 process = subprocess.Popen(
-                    # Not -I: it would have the seed of hashes ignored. The environment is all ours.
+                    # Not -I, which ignores PYTHONHASHSEED. The environment holds only our own variables.
                     [sys.executable, "-s", "-P", "-m", "rlm.sandbox.forkserver", str(theirs.fileno()), *tops],
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
@@ -123,9 +129,9 @@ class Forkserver:
         self._requests, self._process, self._complaints = ours, process, complaints
         return ours, process
 
-    def _forget(self) -> None:
+    def _shut_down(self) -> None:
         if self._requests is not None:
-            # It ends by this word. Without one it would take this process for dead.
+            # Without this message it would treat the closed socket as our death and clean up after us.
             with suppress(OSError):
                 self._requests.send(END)
             self._requests.close()
@@ -141,20 +147,20 @@ class Forkserver:
             self._complaints.close()
             self._complaints = None
 
-    def _failed(self, asked: subprocess.Popen[bytes] | None) -> str:
-        """Give up the forkserver that failed, unless another caller has; what it said last."""
+    def _give_up(self, asked: subprocess.Popen[bytes] | None) -> str:
+        """Kill the forkserver that failed, unless another caller did. Return its last line of stderr."""
         with self._lock:
             if asked is None or asked is not self._process or self._complaints is None:
                 return ""
             self._failures += 1
             asked.kill()
             said = os.pread(self._complaints.fileno(), _COMPLAINT_LIMIT, 0).decode(errors="replace").strip()
-            self._forget()
+            self._shut_down()
         return said.splitlines()[-1] if said else ""
 
 
-async def _hello(channel: socket.socket) -> int:
-    """A broker's first word is a descriptor of itself."""
+async def _receive_pidfd(channel: socket.socket) -> int:
+    """Receive a broker's first message: a pidfd of itself."""
     await readable(channel.fileno())
     data, descriptors, _, _ = socket.recv_fds(channel, 1, 1)
     if not data or not descriptors:
@@ -167,7 +173,7 @@ _shared_lock = threading.Lock()
 
 
 def shared_forkserver() -> Forkserver:
-    """The one of this process. It is ended at exit, at the latest."""
+    """Return the forkserver of this process. It is shut down at exit."""
     global _shared  # noqa: PLW0603 - one a process is its point
     with _shared_lock:
         if _shared is None:
@@ -176,8 +182,17 @@ def shared_forkserver() -> Forkserver:
         return _shared
 
 
+def warm_forkserver() -> None:
+    """Start the shared forkserver in the background, so that its imports overlap the caller's.
+
+    Does nothing where a forkserver cannot run: kernels then start without one.
+    """
+    with suppress(BrokerUnavailable):
+        shared_forkserver().warm()
+
+
 async def shutdown() -> None:
-    """End the shared forkserver, if there is one. The next kernel starts a new one."""
+    """Shut down the shared forkserver, if one runs. The next kernel starts a new one."""
     if _shared is not None:
         await asyncio.to_thread(_shared.close)
 

@@ -1,4 +1,4 @@
-"""From a forked broker to a confined kernel, without starting another program."""
+"""Turns a forked broker into a confined kernel, without starting another program."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ _LOADED_LATE = (
     "tornado.platform.asyncio",
     "unicodedata",
 )
-"""What ipykernel and IPython would load only while a kernel starts."""
+"""Modules that ipykernel and IPython would import only while a kernel starts."""
 
 
 _ours: list[str] = []
-"""The modules that a kernel forgets. Looking for them among all others would make each name's page the
-kernel's own."""
+"""The modules that a kernel forgets, listed before the fork. Searching all modules after it would touch, and
+so copy, the memory page of each name."""
 
 
 def preload() -> None:
-    """Load what every kernel needs, the way a kernel loads it: our part by file path. Make its shell, too."""
+    """Import what every kernel needs, our own part by file path, and create the shell."""
     package = launch.load_package(_PACKAGE_FOLDER)
     for path in sorted(_PACKAGE_FOLDER.rglob("*.py")):
         if path.stem not in ("__init__", "launch"):
@@ -52,15 +52,17 @@ def preload() -> None:
         importlib.import_module(name)
     importlib.import_module(f"{package}.kernel").prepare()
     _ours[:] = launch.our_modules()
-    # Each kernel sees other folders.
+    # Each kernel sees different folders.
     sys.path_importer_cache.clear()
 
 
 def fork_kernel(confinement: Confinement, config: Mapping[str, Any], package: str, log: Path) -> Launched:
-    """Start a launcher with its kernel from this process, which must have one thread. `log` takes their
-    complaints until cells run. What became of each layer is read from the result's `report`."""
+    """Fork a launcher with its kernel. This process must have one thread.
+
+    Their stderr goes to `log` until cells run. The result's `report` tells how each layer went.
+    """
     if confinement.launcher == "bubblewrap":
-        # It is a program, and can only start another one.
+        # bubblewrap is a program: it can only execute another program.
         return run_kernel(confinement, config, package, log)
     reading, writing = os.pipe()
     pid = os.fork()
@@ -85,7 +87,7 @@ def _become_launcher(
     except SystemExit as ended:
         status = ended.code
     except BaseException:
-        # The one place a forked launcher ends: never in the broker's frames above.
+        # A forked launcher must end here and never return into the broker's frames.
         traceback.print_exc()
     finally:
         os._exit(status if isinstance(status, int) else 1)
@@ -94,8 +96,8 @@ def _become_launcher(
 def _become_kernel(
     confinement: Confinement, config: Mapping[str, Any], package: str, report: LayerReport
 ) -> NoReturn:
-    """Raises OSError where the layers leave a kernel nothing to run from."""
-    # A program that may not be read could not start. Here it would be found out by the first late import.
+    """Run the kernel. Raises OSError if the layers hide the files that it needs."""
+    # A program would fail to start if its files were hidden. A fork would only notice at its next import.
     Path(os.__file__).open("rb").close()
     status = 1
     try:
@@ -104,7 +106,7 @@ def _become_kernel(
         launch.run_kernel(config, "in_kernel")
         status = 0
     except BaseException:
-        # The one place a forked kernel ends: never in the launcher's frames above.
+        # A forked kernel must end here and never return into the launcher's frames.
         traceback.print_exc()
     finally:
         os._exit(status)
@@ -118,11 +120,13 @@ def _redirect(log: Path) -> None:
 
 
 def _start_afresh(environment: Mapping[str, str], package: str) -> list[ModuleType]:
-    """What a program of its own would have: its own chance, signals, environment, arguments and modules.
-    Gives the modules that it is rid of."""
+    """Reset random numbers, signals, environment, arguments and modules to those of a new program.
+
+    Returns the removed modules: the caller keeps a reference, because freeing them costs a fork more.
+    """
     random.seed()
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
-        # Python's own choices stay: a closed pipe or a file too large is an exception, not an end.
+        # Python's own settings stay: a closed pipe or a file too large raises instead of killing.
         if number not in (signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)

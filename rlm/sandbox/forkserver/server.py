@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from rlm.sandbox.broker import service
-from rlm.sandbox.folders.private_folder import sweep
+from rlm.sandbox.folders.private_folder import sweep_folders
 from rlm.sandbox.forkserver.kernel_child import fork_kernel, preload
 from rlm.sandbox.forkserver.words import BROKER
 from rlm.sandbox.isolation.launcher import close_other_fds
@@ -26,17 +26,19 @@ _DYING_SECONDS = 10.0
 
 
 def serve(requests: socket.socket, tops: Iterable[Path]) -> NoReturn:
-    """Fork a broker for each request, until the driver goes. Never returns. Where the driver was killed, its
-    private folders in `tops` are removed: documents are in them."""
+    """Fork a broker for each request, until the driver ends. Never returns.
+
+    If the driver was killed, its private folders in `tops` are removed: they hold documents.
+    """
     driver = os.pidfd_open(os.getppid())
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # Brokers are not waited for here: the driver holds each by a descriptor of its own.
+    # Brokers are not reaped here: the driver holds a pidfd of each.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     preload()
     if len(list(Path("/proc/self/task").iterdir())) > 1:
         sys.exit("an imported library started a thread: a fork would take a broken copy of its locks")
     gc.collect()
-    # What is here stays, in every child: not looking at it leaves its pages shared.
+    # Objects made so far stay in every child. If the collector skips them, their pages stay shared.
     gc.freeze()
     while True:
         data, descriptors, _, _ = socket.recv_fds(requests, 1, _DESCRIPTORS)
@@ -52,10 +54,10 @@ def serve(requests: socket.socket, tops: Iterable[Path]) -> NoReturn:
 
 def _after_the_driver(driver: int, tops: Iterable[Path]) -> NoReturn:
     try:
-        # Its sockets are closed a moment before it counts as gone.
+        # The kernel closes a process's sockets a moment before the process ends.
         select.select([driver], [], [], _DYING_SECONDS)
         for top in tops:
-            sweep(top)
+            sweep_folders(top)
     finally:
         os._exit(0)
 
@@ -76,7 +78,7 @@ def _become_broker(descriptors: list[int]) -> NoReturn:
         service.run(link, helper, fork_kernel)
         status = 0
     except BaseException:
-        # The one place a forked broker ends: never in the forkserver's frames above.
+        # A forked broker must end here and never return into the forkserver's frames.
         traceback.print_exc()
     finally:
         os._exit(status)

@@ -1,7 +1,7 @@
-"""The driver's end of the helper channel: what a kernel asks for, checked, handed to the handler, answered.
+"""The driver's end of the helper channel: validates a kernel's calls, passes them to the handler, replies.
 
-Every byte comes from a process that runs hostile code. A call that an honest cell could have got wrong is
-answered with an error; anything else that does not fit ends the kernel.
+Every byte comes from a process that runs hostile code. A mistake that an honest cell can make is answered
+with an error; any other invalid input shuts the kernel down.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ __all__ = ["Bridge", "ComputeClock"]
 
 MAX_IN_FLIGHT = 64
 MAX_LOAD = 24 * 2**20
-"""Bytes, about, that the calls in flight may take of the driver's memory."""
+"""Estimated bytes of driver memory that the calls in flight may take."""
 _SMALL = 2**20
-"""Calls of less are looked at even if there is no room: an interrupt is one."""
+"""Frames below this size are decoded even when there is no room: a cancel is one."""
 _FREE_RANKS = 3
-"""Calls of rank that may fail or be cancelled before the wait for one is the cell's own time. Once one has
-been answered the index is there."""
+"""Calls of rank that stop the cell's clock until one succeeds. After that the index exists, and later calls
+count as the cell's own time."""
 _MAX_UNREAD = 2**20
-"""Bytes of answers that may wait for the kernel to read them."""
+"""Bytes of replies that may wait for the kernel to read them."""
 
 MAX_FRAGMENTS = 100_000
-"""Spans that a kernel may report to have read or scanned, in all its life: the driver keeps them. One report
-may hold an eighth of what is left; of more, the smallest gaps are closed."""
+"""Spans that a kernel may report as read or scanned during its life: the driver keeps them. One report may
+hold an eighth of what is left; of a larger report only the longest spans are kept."""
 
 
 class ComputeClock:
-    """Seconds a cell has computed: the time in which it waited for children is not counted."""
+    """Counts the seconds that a cell computes. Time spent waiting for children does not count."""
 
     def __init__(self) -> None:
         self._waiting = 0
@@ -50,23 +50,26 @@ class ComputeClock:
 
     @property
     def seconds(self) -> float:
+        """Return the seconds counted so far."""
         return self._counted + (0.0 if self._waiting else time.monotonic() - self._since)
 
     def pause(self) -> None:
+        """Stop counting until the matching `resume`. Pauses nest."""
         if self._waiting == 0:
             self._counted = self.seconds
         self._waiting += 1
 
     def resume(self) -> None:
+        """End one pause."""
         self._waiting -= 1
         if self._waiting == 0:
             self._since = time.monotonic()
 
 
 class Bridge:
-    """Serves one kernel. `broken` is called once, with the reason, when the peer breaks the protocol.
+    """Serves one kernel. Calls `broken` with the reason when the peer breaks the protocol.
 
-    chars is the size of the body, against which every span is checked.
+    `chars` is the size of the body; every span is checked against it.
     """
 
     def __init__(self, handler: KernelHandler, chars: int, broken: Callable[[ProtocolError], None]) -> None:
@@ -91,43 +94,50 @@ class Bridge:
         self._serving = asyncio.get_running_loop().create_task(self._serve())
 
     async def close(self) -> None:
-        """Stop serving; calls in flight are cancelled."""
+        """Stop serving and cancel the calls in flight."""
         tasks = [task for task in (self._serving, *self._calls.values()) if task is not None]
         for task in tasks:
             _cancel(task)
         await asyncio.gather(*tasks, return_exceptions=True)
         if self._serving is not None:
-            # Not close(): that waits until the kernel has read what is left for it.
+            # Not close(): that would wait until the kernel has read its pending replies.
             self._writer.transport.abort()
             with suppress(OSError):
                 await self._writer.wait_closed()
             self._serving = None
 
     async def begin_question(self, chars: int) -> None:
-        """What the kernel says from now on is of another question, over a body of `chars` characters. Calls
-        in flight are ended, and their callers told."""
+        """Start serving another question, over a body of `chars` characters.
+
+        Calls in flight are cancelled, and their callers get an error.
+        """
         calls = dict(self._calls)
         for task in calls.values():
             _cancel(task)
         await asyncio.gather(*calls.values(), return_exceptions=True)
-        error = {"type": "ended", "message": "the question that this belonged to has ended"}
+        error = {"type": "ended", "message": "the question of this call has ended"}
         for number in calls:
-            # Not awaited until it is read: a kernel may never do so.
+            # Not drained: the kernel may never read it.
             self._writer.write(wire.encode({"id": number, "error": error}))
         self._chars = chars
         self._question += 1
         self._fragments = MAX_FRAGMENTS
 
     def begin_cell(self) -> None:
-        """Start a new cell's clock, and forget the last one's report."""
+        """Start the clock of a new cell and drop the report of the last one."""
         self.clock = ComputeClock()
         self._report = CellReport()
 
     def take_report(self) -> CellReport:
-        """What the kernel reported of the cell; empty when it did not come to that."""
+        """Return the kernel's report of the cell. It is empty if the kernel sent none."""
         return self._report
 
     async def _serve(self) -> None:
+        # One frame at a time: `_dispatch` returns only when the call has room among those in flight. Until
+        # then nothing is read, the socket fills up and the kernel blocks, so hostile code cannot make the
+        # driver hold more than MAX_LOAD. The kernel's own channel keeps below MAX_IN_FLIGHT, so the number
+        # of its calls never keeps an interrupt from being read. A closed socket is a normal end: it cancels
+        # the calls. Any other error means that the peer broke the protocol: `broken` kills the kernel.
         try:
             while True:
                 header = await self._reader.readexactly(wire.HEADER_SIZE)
@@ -144,7 +154,7 @@ class Bridge:
     async def _dispatch(self, body: bytes) -> None:
         load = 4 * len(body) + wire.weight(body)
         if load > _SMALL:
-            await self._room_for(load)
+            await self._wait_for_room(load)
         message = wire.decode(body)
         number, method, params = message["id"], message["method"], message["params"]
         if not isinstance(number, int) or not isinstance(params, dict):
@@ -165,21 +175,21 @@ class Bridge:
             "cell_report",
         ):
             raise ValueError("method")
-        await self._room_for(load)
+        await self._wait_for_room(load)
         if number in self._calls:
             raise ValueError("id")
         self._load += load
         task = asyncio.get_running_loop().create_task(self._answer(number, method, params))
         self._calls[number] = task
-        task.add_done_callback(lambda done: self._finished(number, load, done))
+        task.add_done_callback(lambda done: self._finish(number, load, done))
 
-    async def _room_for(self, load: int) -> None:
-        """Until a call of that load fits beside those in flight. Meanwhile nothing more is read."""
+    async def _wait_for_room(self, load: int) -> None:
+        """Wait until a call of that load fits among those in flight. Nothing is read meanwhile."""
         while self._calls and (len(self._calls) >= MAX_IN_FLIGHT or self._load + load > MAX_LOAD):
             self._room.clear()
             await self._room.wait()
 
-    def _finished(self, number: int, load: int, task: asyncio.Task[None]) -> None:
+    def _finish(self, number: int, load: int, task: asyncio.Task[None]) -> None:
         self._calls.pop(number, None)
         self._load -= load
         self._room.set()
@@ -193,24 +203,24 @@ class Bridge:
 
     async def _answer(self, number: int, method: str, params: dict[str, Any]) -> None:
         try:
-            result = await self._carry_out(number, method, params)
+            result = await self._execute(number, method, params)
         except requests.BadCall as error:
             await self._send({"id": number, "error": {"type": error.type, "message": str(error)}})
         else:
             await self._send({"id": number, "result": result})
 
-    async def _carry_out(self, number: int, method: str, params: dict[str, Any]) -> Any:
+    async def _execute(self, number: int, method: str, params: dict[str, Any]) -> Any:
         match method:
             case "children":
                 children = requests.child_batch(params, self._chars)
-                return await self._streamed(number, partial(self._handler.children, children))
+                return await self._stream(number, partial(self._handler.children, children))
             case "sub_rlms":
                 wanted = requests.sub_rlm_batch(params, self._chars)
-                return await self._streamed(number, partial(self._handler.sub_rlms, wanted))
+                return await self._stream(number, partial(self._handler.sub_rlms, wanted))
             case "finalize":
                 final = requests.finalization(params, self._chars)
                 return asdict(
-                    await self._handler.finalize(replace(final, access=self._coarsened(final.access)))
+                    await self._handler.finalize(replace(final, access=self._limit_spans(final.access)))
                 )
             case "progress":
                 return asdict(await self._handler.progress())
@@ -221,27 +231,27 @@ class Bridge:
             case "view":
                 return {"question": self._question, "chars": self._chars}
             case _:
-                self._report = self._coarsened(requests.cell_report(params, self._chars))
+                self._report = self._limit_spans(requests.cell_report(params, self._chars))
                 return None
 
-    def _coarsened(self, report: CellReport) -> CellReport:
-        """With no more spans than are still to be had."""
+    def _limit_spans(self, report: CellReport) -> CellReport:
+        """Return the report with at most the number of spans that the kernel may still report."""
 
-        def fewer(spans: tuple[Span, ...]) -> tuple[Span, ...]:
+        def limit(spans: tuple[Span, ...]) -> tuple[Span, ...]:
             kept = tuple(bounded(spans, max(1, self._fragments // 8)))
             self._fragments -= len(kept)
             return kept
 
-        return replace(report, read=fewer(report.read), scanned=fewer(report.scanned))
+        return replace(report, read=limit(report.read), scanned=limit(report.scanned))
 
-    async def _streamed(self, number: int, ask: Callable[[AnswerSink], Awaitable[None]]) -> None:
-        """Ask, and pass each answer on as it comes. The cell's clock stands still."""
-        clock = self.clock  # a call may outlive its cell: the next one has a clock of its own
+    async def _stream(self, number: int, ask: Callable[[AnswerSink], Awaitable[None]]) -> None:
+        """Call the handler and send each answer as it arrives. The cell's clock is paused."""
+        clock = self.clock  # a call may outlive its cell, and the next cell has its own clock
 
         async def answered(position: int, answer: ChildAnswer) -> None:
             self._writer.write(wire.encode({"id": number, "part": [position, asdict(answer)]}))
-            if self._unread():
-                # Waiting for a kernel that does not read is the cell's own time.
+            if self._is_behind():
+                # Waiting for a kernel that does not read counts as the cell's own time.
                 clock.resume()
                 try:
                     await self._writer.drain()
@@ -257,7 +267,7 @@ class Bridge:
     async def _rank(self, params: dict[str, Any]) -> list[Any]:
         query = requests.rank_query(params)
         if self._free_ranks:
-            # The index may have to be built first: that is not the cell's own time.
+            # The index may have to be built first, which must not count as the cell's own time.
             self._free_ranks -= 1
             clock = self.clock
             clock.pause()
@@ -271,7 +281,7 @@ class Bridge:
         return [[list(one.span), one.score, list(one.heading_path)] for one in ranked]
 
     async def _tool(self, params: dict[str, Any]) -> Any:
-        """What a function of the host gives. The cell's clock stands still."""
+        """Run a host tool. The cell's clock is paused."""
         call = requests.tool_call(params)
         clock = self.clock
         clock.pause()
@@ -282,15 +292,15 @@ class Bridge:
 
     async def _send(self, message: dict[str, Any]) -> None:
         self._writer.write(wire.encode(message))
-        if self._unread():
+        if self._is_behind():
             await self._writer.drain()
 
-    def _unread(self) -> bool:
-        """Whether so much waits to be read that nothing more is to be made for the kernel."""
+    def _is_behind(self) -> bool:
+        """Return whether so many bytes wait to be read that the driver must pause."""
         return self._writer.transport.get_write_buffer_size() > _MAX_UNREAD
 
 
 def _cancel(task: asyncio.Task[None]) -> None:
-    """Once: whoever is cancelled again while clearing up leaves a kernel of a sub-RLM behind."""
+    """Cancel a task once. A second cancel would interrupt its clean-up and leak the kernel of a sub-RLM."""
     if not task.cancelling():
         task.cancel()

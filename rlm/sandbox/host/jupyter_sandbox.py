@@ -1,7 +1,7 @@
-"""A sandboxed Jupyter kernel, as the driver holds it.
+"""A sandboxed Jupyter kernel, seen from the driver.
 
-The driver speaks to two sockets: the broker's channel (cells and their results) and the helper channel
-(what a cell asks for). It opens no ZMQ socket and shares no memory with the kernel but the context file.
+The driver uses two sockets: the broker's channel (cells and results) and the helper channel (the cells'
+requests). It opens no ZMQ socket and shares no memory with the kernel except the context file.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["GRACE_SECONDS", "JupyterSandbox", "SandboxLevel"]
 SandboxLevel = Literal["auto"] | int
 
 GRACE_SECONDS = 2.0
-"""How long an interrupted cell has to stop before its kernel is killed."""
+"""Time that an interrupted cell has to stop before its kernel is killed."""
 
 _TICK_SECONDS = 0.05
 
@@ -32,16 +32,14 @@ _TICK_SECONDS = 0.05
 class JupyterSandbox:
     """One kernel over one context. Implements the Sandbox protocol.
 
-    level is the isolation wanted; "auto" takes the strongest that probes prove (once a process) and that is
-    at least `minimum`; another is taken as asked for, without a probe. opened is told, each time, what holds
-    the kernel.
-    kernels is where the kernel comes from, a KernelPool perhaps: then `limits`, `level` and `minimum` are
-    its own affair, and those given here are not looked at.
-    seed is what the kernel's random numbers begin with, so that the same cells give the same again; None is
-    chance.
-    window is a stretch of the context that is all the kernel's handle knows of, counted from its own start.
-    tools are the functions of the host that a cell may call: the handler runs them.
-    shared says that several questions come to the kernel, one after another: `begin` is called for each.
+    level: the isolation level. "auto" takes the strongest that a probe proves (once per process) and that is
+        at least `minimum`; a number is used without a probe.
+    opened: called with the isolation report each time a kernel has been opened.
+    kernels: the source of the kernel, for example a KernelPool. It replaces `limits`, `level` and `minimum`.
+    seed: starts the kernel's random numbers, so that the same cells give the same output. None is random.
+    window: the part of the context that the kernel's handle shows. Offsets count from its start.
+    tools: the host tools that a cell may call. The handler runs them.
+    shared: several questions use the kernel, one after another. Call `begin` for each.
     """
 
     def __init__(
@@ -75,7 +73,7 @@ class JupyterSandbox:
 
     @property
     def alive(self) -> bool:
-        """Whether the next cell can run in this kernel."""
+        """Return whether the next cell can run in this kernel."""
         return self._bridge is not None and self._kernel is not None and self._kernel.alive
 
     async def open(self) -> None:
@@ -108,10 +106,12 @@ class JupyterSandbox:
         try:
             code.encode()
         except UnicodeEncodeError as error:
-            # It could not be sent, and would be waited for.
+            # A lone surrogate cannot be sent as UTF-8. The error is what Python would report.
             half = ascii(code[error.start])[1:-1]
             line = code.count("\n", 0, error.start) + 1
-            return CellResult("error", ename="SyntaxError", evalue=f"{half} in line {line} is no character")
+            return CellResult(
+                "error", ename="SyntaxError", evalue=f"{half} in line {line} is not a character"
+            )
         self._cells += 1
         number = self._cells
         await kernel.tell({"op": "execute", "id": number, "code": code, "round": round})
@@ -119,7 +119,7 @@ class JupyterSandbox:
         try:
             answer = await self._outcome(kernel, bridge, number, timeout)
         except asyncio.CancelledError:
-            # Whoever cancels closes next; until then the cell must not go on computing.
+            # The caller closes next. Until then the cell must not keep computing.
             await self.interrupt()
             raise
         finally:
@@ -127,8 +127,10 @@ class JupyterSandbox:
         return _result(answer, bridge.take_report(), bridge.clock.seconds)
 
     async def begin(self, chars: int) -> None:
-        """What comes now belongs to another question, about the first `chars` characters of the context. What
-        cells before it have still under way (threads of theirs may ask) is ended."""
+        """Start another question, about the first `chars` characters of the context.
+
+        Calls that earlier cells still have in flight (from their threads) are cancelled.
+        """
         if self._bridge is not None:
             await self._bridge.begin_question(chars)
 
@@ -137,7 +139,7 @@ class JupyterSandbox:
             await self._kernel.tell({"op": "interrupt"})
 
     async def close(self) -> None:
-        # Whoever is cancelled while it closes leaves nothing behind: the end goes on without it.
+        # Shielded: if the caller is cancelled, the shutdown still completes.
         await asyncio.shield(asyncio.ensure_future(self._close()))
 
     async def _close(self) -> None:
@@ -153,7 +155,7 @@ class JupyterSandbox:
     async def _outcome(
         self, kernel: KernelProcess, bridge: Bridge, number: int, timeout: float
     ) -> dict[str, Any]:
-        """The broker's word on a cell, or what we make of its silence."""
+        """Wait for a cell's result. Interrupt it after `timeout`; kill the kernel if it does not stop."""
         interrupted: float | None = None
         loop = asyncio.get_running_loop()
         while True:

@@ -1,6 +1,6 @@
-"""A started kernel that has no context yet, or has just been given one: its folder, its broker, its sockets.
+"""One kernel process: its folder, its broker and its sockets.
 
-A kernel serves one context and ends with it: nothing a cell has left behind can meet another text.
+A kernel serves one context and is then shut down, so that nothing from its cells reaches another text.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Any, Literal, Protocol
 
 from rlm.sandbox.context.writer import ContextFile
 from rlm.sandbox.errors import KernelDied, KernelStartError, ProtocolError, SandboxRefused
-from rlm.sandbox.folders.private_folder import private_folder, socket_top, sweep
-from rlm.sandbox.folders.removal import for_a_while, remove
+from rlm.sandbox.folders.private_folder import private_folder, socket_top, sweep_folders
+from rlm.sandbox.folders.removal import remove, wait_at_most
 from rlm.sandbox.forkserver.client import shared_forkserver
 from rlm.sandbox.in_kernel import wire
 from rlm.sandbox.in_kernel.body.body import BODY_NAME, INDEX_NAME, MANIFEST_NAME
@@ -41,7 +41,7 @@ _EVENTS = ("started", "refused", "failed", "result", "died")
 
 
 class KernelProcess:
-    """One kernel from start to end. `start`, then `attach` once, then cells by `tell` and `event`."""
+    """One kernel from start to end. Call `start`, then `attach` once, then `tell` and `event` for cells."""
 
     def __init__(self, limits: KernelLimits, brokers: Brokers) -> None:
         self._limits = limits
@@ -57,12 +57,15 @@ class KernelProcess:
 
     @property
     def alive(self) -> bool:
-        """Whether it runs, as far as is known."""
+        """Return whether the kernel runs, as far as the driver knows."""
         return self._link is not None and self.death is None
 
     async def start(self, way: Candidate) -> Mapping[str, str]:
-        """Start, held in that way. Gives the layers that can't be had, with the machine's reasons: none when
-        it runs. Otherwise, and when KernelStartError is raised, it has cleaned up."""
+        """Start the kernel, confined in this way.
+
+        Returns the layers that failed, with the machine's reasons; an empty mapping means that the kernel
+        runs. Raises KernelStartError. After any failure everything has been cleaned up.
+        """
         try:
             answer = await self._start(way)
         except BaseException:
@@ -85,11 +88,13 @@ class KernelProcess:
         *,
         shared: bool = False,
     ) -> socket.socket:
-        """Give the kernel its context, as open files: it needs no path of the host's; and what its random
-        numbers begin with, if not with chance. `window` is all of the body that its handle knows of;
-        `tools` are what the host offers beside the helpers; `shared` is a kernel that asks before each cell
-        what of the body its question is about. The helper channel, ready for calls; it is the
-        caller's from here on. Raises KernelStartError."""
+        """Give the kernel its context and return the helper channel, which the caller then owns.
+
+        The context is passed as open files, so the kernel needs no path of the host. `seed` starts its
+        random numbers; None is random. `window` is the part of the body that its handle shows. `tools` are
+        the host tools. A `shared` kernel asks before each cell which part of the body its question covers.
+        Raises KernelStartError.
+        """
         assert self._link is not None
         helper = self._link.helper
         limit = rlimits.address_bytes(
@@ -100,7 +105,7 @@ class KernelProcess:
                 names = (BODY_NAME, INDEX_NAME, MANIFEST_NAME)
                 files = [stack.enter_context((context.folder / name).open("rb")) for name in names]
             except OSError as error:
-                raise KernelStartError(f"the context could not be handed over: {error}") from error
+                raise KernelStartError(f"the context could not be passed to the kernel: {error}") from error
             try:
                 message = wire.encode(
                     {
@@ -120,7 +125,7 @@ class KernelProcess:
                 header = await _receive(helper, wire.HEADER_SIZE)
                 answer = wire.decode(await _receive(helper, wire.body_size(header)))
         except TimeoutError:
-            raise KernelStartError("the kernel gave no answer when it was given its context") from None
+            raise KernelStartError("the kernel did not answer when it got its context") from None
         except (OSError, EOFError, wire.WireError) as error:
             raise KernelStartError(f"the kernel ended before it had its context ({error})") from error
         if answer.get("attached") is not True:
@@ -131,7 +136,7 @@ class KernelProcess:
         return helper
 
     async def tell(self, message: Mapping[str, Any]) -> None:
-        """Send the broker a message. Raises KernelDied when it is gone."""
+        """Send a message to the broker. Raises KernelDied if the broker has ended."""
         try:
             self._writer.write(wire.encode(dict(message)))
             await self._writer.drain()
@@ -139,36 +144,41 @@ class KernelProcess:
             raise KernelDied("the kernel died: its broker is gone") from error
 
     async def event(self) -> dict[str, Any]:
-        """The broker's next word. Nothing is lost when the caller stops waiting."""
+        """Return the next event from the broker. Cancelling the wait loses no event."""
         return await self._events.get()
 
     async def kill(self, reason: str) -> None:
-        """Have the broker kill the kernel, which is dead from here on."""
+        """Tell the broker to kill the kernel. It counts as dead from now on."""
         self.death = reason
         with suppress(KernelDied):
             await self.tell({"op": "kill"})
 
     def condemn(self, error: ProtocolError) -> None:
-        """End broker and kernel at once: the one may be as compromised as the other."""
+        """Kill broker and kernel at once: both may be compromised."""
         if self.death is None:
             self.death = str(error)
             if self._link is not None:
                 self._link.process.kill()
 
     async def close(self) -> None:
-        """End the kernel, all that it started and every file that it made. Safe to call twice."""
-        # Whoever is cancelled while it closes leaves nothing behind: the end goes on without it.
+        """Shut down the kernel and all that it started, and remove its files. Safe to call twice."""
+        # Shielded: if the caller is cancelled, the shutdown still completes.
         await asyncio.shield(asyncio.ensure_future(self._close()))
 
     async def _close(self) -> None:
-        # A pool may be closed while the one who uses the kernel closes it, too.
+        # A pool and the user of the kernel may close it at the same time.
         async with self._closing:
             await self._end()
 
     async def _end(self) -> None:
+        # The order matters. Closing our end of the channel asks the broker to stop: it kills the kernel,
+        # removes its files and exits. A broker that does not exit in time is killed; the launcher dies with
+        # its parent, and the kernel with the launcher. Only then is the folder removed, because nothing can
+        # write to it any more. The removal has a time limit, because a cell may have made a million files:
+        # the rest is removed in the background.
         if self._link is not None:
             link = self._link
-            # Its end of the channel closes with ours; without a reader task ours is still a bare socket.
+            # Without a reader task our end is still a bare socket.
             if self._reading is not None:
                 self._writer.close()
             else:
@@ -176,7 +186,7 @@ class KernelProcess:
             if not self._helper_given:
                 link.helper.close()
             try:
-                # A dead kernel's broker may be as good as dead, too: kept busy by what that has left it.
+                # The broker of a dead kernel may be stuck with the flood of messages that the kernel left.
                 await asyncio.wait_for(
                     link.process.wait(), _END_SECONDS if self.death is None else _DEAD_SECONDS
                 )
@@ -190,7 +200,7 @@ class KernelProcess:
             self._reading = None
         if self._folder is not None:
             folder, self._folder = self._folder, None
-            await asyncio.to_thread(for_a_while, _END_SECONDS, functools.partial(remove, folder))
+            await asyncio.to_thread(wait_at_most, _END_SECONDS, functools.partial(remove, folder))
         self._events = asyncio.Queue()
 
     async def _start(self, way: Candidate) -> dict[str, Any]:
@@ -212,7 +222,7 @@ class KernelProcess:
             }
         )
         try:
-            # The broker has a deadline of its own: this one is for a broker that was stopped.
+            # The broker has its own deadline. This one is for a broker that was stopped (SIGSTOP).
             answer = await asyncio.wait_for(self.event(), self._limits.start_seconds + _ANSWER_SECONDS)
         except TimeoutError:
             raise KernelStartError("the kernel did not start: its broker gave no answer") from None
@@ -241,44 +251,43 @@ class KernelProcess:
                     raise wire.WireError("an unknown event")
                 if message["event"] == "died":
                     self.death = self.death or f"the kernel died: {message.get('detail')}"
-                self._take(message)
+                self._queue(message)
         except (asyncio.IncompleteReadError, ConnectionError):
-            self._gone("its broker ended")
+            self._mark_dead("its broker ended")
         except wire.WireError as error:
             self.condemn(ProtocolError(f"the broker broke its protocol ({error})"))
-            self._gone("its broker broke the protocol")
+            self._mark_dead("its broker broke the protocol")
 
-    def _take(self, message: dict[str, Any]) -> None:
-        """Keep a word for whoever waits. A broker may be as hostile as its kernel: what is no result, or
-        comes though nobody asked, breaks the protocol."""
+    def _queue(self, message: dict[str, Any]) -> None:
+        """Queue an event for `event`. A broker may be as hostile as its kernel: malformed results and
+        unrequested events break the protocol."""
         if message["event"] == "result" and not _is_result(message):
-            raise wire.WireError("a result that is none")
+            raise wire.WireError("a malformed result")
         if self._events.qsize() >= _MAX_EVENTS:
-            raise wire.WireError("more words than anybody asked for")
+            raise wire.WireError("more events than requested")
         self._events.put_nowait(message)
 
-    def _gone(self, detail: str) -> None:
+    def _mark_dead(self, detail: str) -> None:
         self.death = self.death or f"the kernel died: {detail}"
         self._events.put_nowait({"event": "gone", "detail": detail})
 
 
 class KernelSource(Protocol):
-    """Where kernels come from, and how they are held."""
+    """Starts kernels and shuts them down."""
 
     async def acquire(self) -> KernelProcess:
-        """A started kernel without a context. Raises KernelStartError or SandboxRefused."""
+        """Return a started kernel without a context. Raises KernelStartError or SandboxRefused."""
 
     async def release(self, kernel: KernelProcess) -> None:
-        """End a kernel that `take` gave; it is not used again."""
+        """Shut down a kernel that `acquire` returned. It is not used again."""
 
 
 class FreshKernels:
-    """Starts each kernel when it is asked for.
+    """Starts each kernel on request.
 
-    level is the isolation wanted; "auto" takes the strongest that probes prove (once a process) and that is
-    at least `minimum`; another is taken as asked for, without a probe. `brokers` is how they are started; the
-    default is the forkserver of this process. Where that fails, each broker is started as a program of its
-    own.
+    `level` is the isolation level. "auto" takes the strongest that a probe proves (once per process) and
+    that is at least `minimum`; a number is used without a probe. `brokers` starts the brokers; the default
+    is the forkserver of this process. If it fails, each broker is started as a separate program.
     """
 
     def __init__(
@@ -295,7 +304,7 @@ class FreshKernels:
         self._brokers = brokers or shared_forkserver()
 
     async def acquire(self) -> KernelProcess:
-        ways, refused = await asyncio.to_thread(self._ways)
+        ways, refused = await asyncio.to_thread(self._candidates)
         for way in ways:
             kernel = KernelProcess(self._limits, self._brokers)
             try:
@@ -303,7 +312,7 @@ class FreshKernels:
             except KernelStartError as error:
                 if way == ways[-1]:
                     raise
-                # A weaker way that is acceptable too may yet start.
+                # A weaker candidate that is acceptable too may still start.
                 refused.setdefault(f"start at level {way.level}", str(error))
                 continue
             if not failed:
@@ -316,15 +325,15 @@ class FreshKernels:
     async def release(self, kernel: KernelProcess) -> None:
         await kernel.close()
 
-    def _ways(self) -> tuple[list[Candidate], dict[str, str]]:
+    def _candidates(self) -> tuple[list[Candidate], dict[str, str]]:
         _sweep_once(socket_top())
         return candidates(self._level, self._minimum)
 
 
 @functools.cache
 def _sweep_once(top: Path) -> None:
-    """Whoever starts kernels removes what killed ones before left of theirs: once, it takes a while."""
-    for_a_while(_SWEEP_SECONDS, functools.partial(sweep, top))
+    """Remove the folders of killed processes, once per process."""
+    wait_at_most(_SWEEP_SECONDS, functools.partial(sweep_folders, top))
 
 
 def _is_result(message: Mapping[str, Any]) -> bool:
@@ -341,12 +350,12 @@ def _is_result(message: Mapping[str, Any]) -> bool:
 
 
 async def _receive(sock: socket.socket, size: int) -> bytes:
-    """Exactly `size` bytes: what follows belongs to another reader."""
+    """Receive exactly `size` bytes: what follows belongs to another reader."""
     loop = asyncio.get_running_loop()
     data = b""
     while len(data) < size:
         piece = await loop.sock_recv(sock, size - len(data))
         if not piece:
-            raise EOFError("its end of the helper channel is closed")
+            raise EOFError("the kernel closed its end of the helper channel")
         data += piece
     return data

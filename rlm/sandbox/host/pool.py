@@ -1,4 +1,4 @@
-"""Kernels kept ready, and no more of them alive than the machine is meant to carry."""
+"""A pool of started kernels with an upper limit on how many are alive."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ __all__ = ["KernelPool"]
 
 
 class KernelPool:
-    """A source of kernels with some in reserve. Give it to each JupyterSandbox as `kernels`.
+    """A kernel source that keeps spare kernels ready. Pass it to each JupyterSandbox as `kernels`.
 
-    At most `cap` kernels are alive at once, those in reserve included; who asks for one more waits until
-    another is given back, in order. `spare` of them are kept started, each without a context. A kernel serves
-    one context and is ended when given back: no variable meets another text. Belongs to one event loop; ends
-    with `close`, or as a context manager, and every kernel with it. `source` is where it has them from; the
-    default starts each at the strongest level that can be had.
+    At most `cap` kernels are alive, spares included. `acquire` waits, in order, until one is free. `spare`
+    kernels are kept started without a context. A kernel serves one context and is shut down on release, so
+    that no variable leaks into another text.
+
+    The pool belongs to one event loop. Closing it, or leaving it as a context manager, shuts down all its
+    kernels. `source` starts the kernels; the default uses the strongest isolation level available.
     """
 
     def __init__(self, cap: int, *, spare: int = 1, source: KernelSource | None = None) -> None:
@@ -31,28 +32,30 @@ class KernelPool:
         self._source = source or FreshKernels()
         self._room = asyncio.Semaphore(cap)
         self._spares: deque[asyncio.Task[KernelProcess]] = deque()
-        self._taken: set[KernelProcess] = set()
+        self._in_use: set[KernelProcess] = set()
         self._starting = 0
         self._closed = False
 
     @property
     def alive(self) -> int:
-        """Kernels that run or are being started, those in reserve included."""
-        return len(self._taken) + self._starting + len(self._spares)
+        """Return the number of kernels that run or are starting, spares included."""
+        return len(self._in_use) + self._starting + len(self._spares)
 
     def warm(self) -> None:
-        """Start what is kept in reserve. `take` sees to it by itself; this is for the time before."""
+        """Start the spare kernels. `acquire` does this by itself; call this to start earlier."""
         while not self._closed and len(self._spares) < self._spare and self.alive < self._cap:
             self._spares.append(asyncio.get_running_loop().create_task(self._source.acquire()))
 
     async def acquire(self) -> KernelProcess:
-        """A started kernel without a context, the one kept ready if there is one. Raises KernelStartError or
-        SandboxRefused; KernelStartError when the pool is closed."""
+        """Return a started kernel without a context, a spare one if there is one.
+
+        Raises SandboxRefused, or KernelStartError (also when the pool is closed).
+        """
         await self._room.acquire()
         try:
             self._refuse_if_closed()
-            kernel = await self._ready() or await self._fresh()
-            self._taken.add(kernel)
+            kernel = await self._take_spare() or await self._start_fresh()
+            self._in_use.add(kernel)
         except BaseException:
             self._room.release()
             raise
@@ -63,17 +66,17 @@ class KernelPool:
         return kernel
 
     async def release(self, kernel: KernelProcess) -> None:
-        """End a kernel that `take` gave. Safe to call twice."""
+        """Shut down a kernel that `acquire` returned. Safe to call twice."""
         try:
             await self._source.release(kernel)
         finally:
-            if kernel in self._taken:
-                self._taken.remove(kernel)
+            if kernel in self._in_use:
+                self._in_use.remove(kernel)
                 self._room.release()
                 self.warm()
 
     async def close(self) -> None:
-        """End every kernel; sandboxes that still use one find it dead. Safe to call twice."""
+        """Shut down every kernel, including those in use. Safe to call twice."""
         self._closed = True
         spares, self._spares = list(self._spares), deque()
         for task in spares:
@@ -81,7 +84,7 @@ class KernelPool:
         for outcome in await asyncio.gather(*spares, return_exceptions=True):
             if isinstance(outcome, KernelProcess):
                 await self._source.release(outcome)
-        await asyncio.gather(*map(self.release, list(self._taken)))
+        await asyncio.gather(*map(self.release, list(self._in_use)))
 
     async def __aenter__(self) -> Self:
         self.warm()
@@ -96,21 +99,21 @@ class KernelPool:
         if self._closed:
             raise KernelStartError("the pool is closed")
 
-    async def _ready(self) -> KernelProcess | None:
-        """A kernel from the reserve, once it has started; None when there is none that lives."""
+    async def _take_spare(self) -> KernelProcess | None:
+        """Return a spare kernel once it has started, or None if none is alive."""
         while self._spares:
             task = self._spares.popleft()
             self._starting += 1
             try:
                 kernel = await asyncio.shield(task)
             except asyncio.CancelledError:
-                # Who asked went away: the kernel stays in reserve, for the next one or for `close`.
+                # The caller was cancelled: the kernel stays a spare, for the next caller or for `close`.
                 self._spares.appendleft(task)
                 if self._closed:
                     await self.close()
                 raise
             except Exception:
-                # It could not be started. The next attempt says why, to the one who asked.
+                # It could not start. The caller starts a fresh kernel and gets the reason if that fails too.
                 return None
             finally:
                 self._starting -= 1
@@ -119,7 +122,7 @@ class KernelPool:
             await self._source.release(kernel)
         return None
 
-    async def _fresh(self) -> KernelProcess:
+    async def _start_fresh(self) -> KernelProcess:
         self._starting += 1
         try:
             return await self._source.acquire()

@@ -1,8 +1,8 @@
-"""What a kernel sends on the helper channel, checked and made into types.
+"""Validates the requests of the helper channel and converts them to types.
 
-Nothing here trusts its input: every field's type, every size and every offset is checked, against the
-driver's own knowledge of the body. ValueError says what is wrong; the bridge treats it as a broken peer,
-except for `BadCall`, which is a mistake an honest cell can make.
+The input is untrusted. Every type, size and offset is checked against the driver's own knowledge of the
+body. ValueError means a broken peer: the bridge shuts the kernel down. BadCall is a mistake that an honest
+cell can make: it is returned to the cell as an error.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ MAX_NAME = 100
 
 
 class BadCall(Exception):
-    """A call that can't be carried out as asked: told to the cell, as an error of that type."""
+    """A call that cannot be executed as requested. The cell gets an error of this type."""
 
     def __init__(self, type_: Literal["value", "type", "slice_too_large", "tool"], message: str) -> None:
         super().__init__(message)
@@ -55,7 +55,7 @@ class BadCall(Exception):
 
 
 def child_batch(params: Mapping[str, Any], chars: int) -> ChildBatch:
-    """The batch of a `children` call over a body of `chars` characters."""
+    """Return the batch of a `children` call over a body of `chars` characters."""
     prompts = _strings(params.get("prompts"), "prompts", MAX_CHILDREN)
     raw = _list(params.get("slices"), "slices", MAX_CHILDREN)
     if len(raw) != len(prompts):
@@ -63,19 +63,21 @@ def child_batch(params: Mapping[str, Any], chars: int) -> ChildBatch:
     numbered = params.get("numbered") is True
     schema = params.get("schema")
     if schema is not None and not isinstance(schema, dict):
-        raise BadCall("type", "schema is a JSON Schema as a dict, or a dict of types like {'name': 'str'}")
+        raise BadCall(
+            "type", "schema must be a JSON Schema as a dict, or a dict of types like {'name': 'str'}"
+        )
     sample = params.get("sample", 0)
     if not isinstance(sample, int) or isinstance(sample, bool) or not 0 <= sample < 1_000_000:
-        raise BadCall("value", "sample is a whole number from 0")
+        raise BadCall("value", "sample must be a whole number from 0")
     slices = tuple(None if one is None else ChildSlice(_pieces(one, chars), numbered) for one in raw)
     return ChildBatch(prompts, slices, sample, schema, params.get("chunked") is True)
 
 
 def finalization(params: Mapping[str, Any], chars: int) -> Finalization:
-    """The claim of a `finalize` call."""
+    """Return the final answer of a `finalize` call."""
     raw = _list(params.get("evidence"), "evidence", 10 * MAX_EVIDENCE)
     if len(raw) > MAX_EVIDENCE:
-        raise BadCall("value", f"evidence holds {len(raw):,} pieces; give the {MAX_EVIDENCE:,} that matter")
+        raise BadCall("value", f"evidence holds {len(raw):,} pieces. Give at most {MAX_EVIDENCE:,}.")
     confidence = params.get("confidence")
     if confidence is not None and confidence not in ("low", "medium", "high"):
         if (
@@ -87,7 +89,7 @@ def finalization(params: Mapping[str, Any], chars: int) -> Finalization:
         confidence = float(confidence)
     value = params.get("value")
     if _deeper(value, MAX_DEPTH):
-        raise BadCall("value", f"the value is nested deeper than {MAX_DEPTH} levels; flatten it")
+        raise BadCall("value", f"the value is nested deeper than {MAX_DEPTH} levels. Flatten it.")
     return Finalization(
         value=value,
         confidence=confidence,
@@ -99,7 +101,7 @@ def finalization(params: Mapping[str, Any], chars: int) -> Finalization:
 
 
 def sub_rlm_batch(params: Mapping[str, Any], chars: int) -> SubRLMBatch:
-    """The batch of a `sub_rlms` call over a body of `chars` characters."""
+    """Return the batch of a `sub_rlms` call over a body of `chars` characters."""
     prompts = _strings(params.get("prompts"), "prompts", MAX_CHILDREN)
     raw = _list(params.get("sources"), "sources", MAX_CHILDREN)
     if len(raw) != len(prompts):
@@ -107,30 +109,30 @@ def sub_rlm_batch(params: Mapping[str, Any], chars: int) -> SubRLMBatch:
     if len(prompts) > MAX_SUB_RLMS:
         raise BadCall(
             "value",
-            f"{len(prompts):,} sub-RLMs at a time are too many: {MAX_SUB_RLMS:,} is the limit; a "
-            "child (sub_query_batch) does for a single slice",
+            f"{len(prompts):,} sub-RLMs in one call are over the limit of {MAX_SUB_RLMS:,}. "
+            "For a single slice each, call sub_query_batch.",
         )
     sources = tuple(None if one is None else ChildSlice(_pieces(one, chars)) for one in raw)
     return SubRLMBatch(prompts, sources)
 
 
 def rank_query(params: Mapping[str, Any]) -> RankQuery:
-    """The wish of a `rank` call."""
+    """Return the query of a `rank` call."""
     query, k = params.get("query"), params.get("k")
     if not isinstance(query, str) or not isinstance(k, int) or isinstance(k, bool):
         raise ValueError("query or k")
     if not 1 <= k <= MAX_RANKED:
-        raise BadCall("value", f"k is {k}: rank() gives 1 to {MAX_RANKED:,} packs")
+        raise BadCall("value", f"k is {k}. rank() takes k from 1 to {MAX_RANKED:,}.")
     if len(query) > MAX_QUERY:
         raise BadCall(
             "value",
-            f"the query has {len(query):,} characters, rank() takes {MAX_QUERY:,}: give its key words",
+            f"the query has {len(query):,} characters, rank() takes {MAX_QUERY:,}. Give its key words.",
         )
     return RankQuery(query, k)
 
 
 def tool_call(params: Mapping[str, Any]) -> ToolCall:
-    """The wish of a `tool` call."""
+    """Return the call of a `tool` request."""
     name, args, kwargs = params.get("name"), params.get("args"), params.get("kwargs")
     if not isinstance(name, str) or len(name) > MAX_NAME:
         raise ValueError("name")
@@ -139,15 +141,15 @@ def tool_call(params: Mapping[str, Any]) -> ToolCall:
     args = _list(args, "args", MAX_OFFSET)
     if len(args) + len(kwargs) > MAX_ARGUMENTS:
         raise BadCall(
-            "type", f"{len(args) + len(kwargs):,} arguments: a tool takes {MAX_ARGUMENTS:,} at most"
+            "type", f"{len(args) + len(kwargs):,} arguments are over the limit of {MAX_ARGUMENTS:,}"
         )
     if _deeper([args, kwargs], MAX_DEPTH):
-        raise BadCall("value", f"the arguments are nested deeper than {MAX_DEPTH} levels; flatten them")
+        raise BadCall("value", f"the arguments are nested deeper than {MAX_DEPTH} levels. Flatten them.")
     return ToolCall(name, tuple(args), kwargs)
 
 
 def cell_report(params: Mapping[str, Any], chars: int) -> CellReport:
-    """What the kernel says of the cell it ran."""
+    """Return the kernel's report of a cell, cut to its bounds."""
     changed = []
     for row in _list(params.get("changed"), "changed", 1_000_000)[:MAX_VARIABLES]:
         name, kind, size = _strings(row, "variable", 3)
@@ -165,8 +167,10 @@ def cell_report(params: Mapping[str, Any], chars: int) -> CellReport:
 
 
 def _deeper(value: object, limit: int) -> bool:
-    """Whether lists and dicts stand in one another more than `limit` deep. Later, somebody's recursion
-    will go through the value."""
+    """Return whether lists and dicts are nested more than `limit` deep.
+
+    Without recursion: later code, such as a JSON encoder, may recurse through the value.
+    """
     level = [value]
     for _ in range(limit + 1):
         level = [
@@ -209,7 +213,7 @@ def _span(value: object, chars: int) -> Span:
 
 
 def _evidence(value: object) -> Span | str:
-    """A span that lies outside the body is evidence that does not stand: for the run to judge."""
+    """Return a quote or a span. A span outside the body is allowed: the run marks it as unverified."""
     if isinstance(value, str):
         return value
     return _span(value, MAX_OFFSET)
@@ -226,5 +230,5 @@ def _piece(value: object, chars: int) -> Span | str:
         return _span(value, chars)
     except ValueError:
         raise BadCall(
-            "value", f"{value!r:.80} is no span of this input, which has {chars:,} characters"
+            "value", f"{value!r:.80} is not a span of this input, which has {chars:,} characters"
         ) from None

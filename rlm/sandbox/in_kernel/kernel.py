@@ -23,7 +23,7 @@ from .context_handle.handle import Handle
 from .helper_api.channel import CallError, Channel
 from .helper_api.helpers import Helpers
 from .helper_api.host_tools import HostTool, ToolError
-from .shell import late_filter
+from .shell import post_start_seccomp
 from .shell.attachment import Given, attach_context
 from .shell.output import STDERR_LIMIT, BoundedStream
 from .shell.shell import CellKernel, CellShell
@@ -238,8 +238,8 @@ def run(connection_file: str, channel_socket: socket.socket, late: bytes = b"") 
     os.dup2(quiet, 2)
     os.close(quiet)
     if late:
-        late_filter.wait_for_libzmq()
-        late_filter.install(late)
+        post_start_seccomp.wait_for_libzmq()
+        post_start_seccomp.install(late)
     # Its welcome to a subscriber says that all of the above is done.
     app.iopub_thread.start()
     app.start()

@@ -24,11 +24,11 @@ from rlm.sandbox.folders.removal import remove
 from rlm.sandbox.isolation import bubblewrap, cgroup
 from rlm.sandbox.isolation.advice import counted
 from rlm.sandbox.isolation.interpreter import interpreter_paths
-from rlm.sandbox.isolation.late_seccomp import late_program
 from rlm.sandbox.isolation.policy import Confinement, Launcher
-from rlm.sandbox.isolation.report import judged
+from rlm.sandbox.isolation.post_start_seccomp import post_start_program
+from rlm.sandbox.isolation.report import read_report
 
-__all__ = ["ATTACKS", "Candidate", "Probed", "candidates", "examine", "proven"]
+__all__ = ["ATTACKS", "Candidate", "Probed", "candidates", "examine", "probe_until_safe"]
 
 MODEL_WRITTEN = 2
 """Below this level no model-written code runs unasked."""
@@ -47,7 +47,7 @@ _ATTACKER = """
 import importlib.util, json, mmap, os, signal, socket, sys
 planted = json.loads(sys.argv[1])
 if planted["late"]:
-    spec = importlib.util.spec_from_file_location("late_filter", planted["late_filter"])
+    spec = importlib.util.spec_from_file_location("post_start_seccomp", planted["post_start_seccomp"])
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     module.install(bytes.fromhex(planted["late"]))
@@ -128,7 +128,7 @@ _found: dict[Candidate, Probed] = {}
 _finding = threading.Lock()
 
 
-def proven() -> list[Probed]:
+def probe_until_safe() -> list[Probed]:
     """What was tried, strongest first, until one held at which model-written code runs unasked; else all."""
     tried = []
     for candidate in _STRONGEST_FIRST:
@@ -153,7 +153,7 @@ def candidates(
     if level != "auto":
         ways: list[Launcher] = ["own", "bubblewrap"] if level >= 2 and _has_bubblewrap() else ["own"]
         return [Candidate(level, way) for way in ways], {}
-    tried = proven()
+    tried = probe_until_safe()
     reasons: dict[str, str] = {}
     for probed in tried:
         for layer, reason in probed.failed.items():
@@ -206,12 +206,12 @@ def _probe(candidate: Candidate) -> Probed:
 def _attack(candidate: Candidate) -> tuple[Mapping[str, str], Mapping[str, str]]:
     with _folder() as folder, _planted(folder) as planted:
         confinement = _confinement(candidate, folder)
-        late = late_program(candidate.level).hex() if candidate.level else ""
+        late = post_start_program(candidate.level).hex() if candidate.level else ""
         facts = {
             **planted,
             "attacks": ATTACKS[candidate.level],
             "late": late,
-            "late_filter": str(_IN_KERNEL / "shell" / "late_filter.py"),
+            "post_start_seccomp": str(_IN_KERNEL / "shell" / "post_start_seccomp.py"),
             "memory": (_MEMORY_MB + confinement.scratch_mb) * 2 * 2**20 + 2**27,
         }
         attacker = [sys.executable, "-I", "-S", "-c", _ATTACKER, json.dumps(facts)]
@@ -241,7 +241,7 @@ def _attack(candidate: Candidate) -> tuple[Mapping[str, str], Mapping[str, str]]
             os.close(writing)
             with os.fdopen(reading, "rb") as report:
                 said = report.read()
-    isolation, _ = judged(candidate.level, said)
+    isolation, _ = read_report(candidate.level, said)
     if isolation.failed:
         return isolation.layers, isolation.failed
     if done.returncode != 0:

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from rlm.sandbox.isolation.policy import IsolationReport, Layer, required_layers
 
-__all__ = ["LayerFailed", "LayerReport", "judged"]
+__all__ = ["LayerFailed", "LayerReport", "read_report"]
 
 
 class LayerFailed(Exception):
@@ -54,7 +54,7 @@ class LayerReport:
             os.close(self._descriptor)
 
 
-def judged(level: int, text: bytes) -> tuple[IsolationReport, int | None]:
+def read_report(level: int, text: bytes) -> tuple[IsolationReport, int | None]:
     """What all the lines together say, and the init's pid. A layer that was not reported has failed."""
     layers: dict[str, str] = {}
     failed: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""How the driver comes by a broker: a process of its own, held by a descriptor and two sockets."""
+"""Starts brokers. A broker is a separate process, held by a pidfd and two sockets."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _SOCKET_BUFFER = 2**20
 
 
 class BrokerUnavailable(Exception):
-    """This way of starting brokers does not work just now; the message says why. Another one may."""
+    """This way of starting brokers does not work at the moment. Another one may."""
 
 
 class BrokerProcess:
-    """A broker, held by its pidfd, so that its number can't come to mean another process.
+    """A broker, held by its pidfd, so that a reused pid cannot stand for another process.
 
-    `reap` is called once, when it has ended; needed where the broker is a child of this process.
+    `reap` is called once, after it has ended. It is needed if the broker is a child of this process.
     """
 
     def __init__(self, pidfd: int, reap: Callable[[], object] | None = None) -> None:
@@ -36,7 +36,7 @@ class BrokerProcess:
         self._reap = reap
 
     async def wait(self) -> None:
-        """Until the broker has ended."""
+        """Wait until the broker has ended."""
         if self._pidfd is None:
             return
         await readable(self._pidfd)
@@ -46,7 +46,7 @@ class BrokerProcess:
         self._pidfd = None
 
     def kill(self) -> None:
-        """End it at once, and with it its kernel. Nothing happens when it has ended."""
+        """Kill the broker, and with it its kernel. Does nothing if it has ended."""
         if self._pidfd is not None:
             with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
@@ -54,8 +54,10 @@ class BrokerProcess:
 
 @dataclass(frozen=True, slots=True)
 class BrokerLink:
-    """A broker that waits to be told of its kernel: the process, the driver's end of its channel, and the
-    driver's end of the kernel's helper channel. Whoever holds it closes both sockets."""
+    """A broker that waits for its start request, with the driver's ends of its two channels.
+
+    `helper` is the kernel's helper channel. The owner closes both sockets.
+    """
 
     process: BrokerProcess
     channel: socket.socket
@@ -63,14 +65,14 @@ class BrokerLink:
 
 
 class Brokers(Protocol):
-    """A way of starting brokers."""
+    """Starts brokers."""
 
     async def open(self, log: Path) -> BrokerLink:
-        """A new broker, which complains into `log`. Raises BrokerUnavailable."""
+        """Start a broker whose stderr goes to `log`. Raises BrokerUnavailable."""
 
 
 class PlainBrokers:
-    """Starts each broker as a program of its own. Slower than a forkserver, and it works everywhere."""
+    """Starts each broker as a separate program. Slower than a forkserver, but it works everywhere."""
 
     async def open(self, log: Path) -> BrokerLink:
         channel, channel_theirs, helper, helper_theirs = socket_pairs()
@@ -99,7 +101,10 @@ def _run(channel: int, helper: int, log: Path) -> BrokerProcess:
 
 
 def socket_pairs() -> tuple[socket.socket, socket.socket, socket.socket, socket.socket]:
-    """The broker's channel and the helper channel: ours and theirs of each. Ours do not block."""
+    """Create the broker's channel and the helper channel: (ours, theirs, ours, theirs).
+
+    Our ends do not block.
+    """
     channel, channel_theirs = socket.socketpair()
     helper, helper_theirs = socket.socketpair()
     for end in (helper, helper_theirs):

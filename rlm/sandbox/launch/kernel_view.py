@@ -1,4 +1,4 @@
-"""What a kernel is shown of this machine: which paths, which environment, and what it may take."""
+"""What a kernel sees of this machine: paths, environment and resource limits."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from rlm.sandbox.types import KernelLimits
 __all__ = ["clean_environment", "confinement", "kernel_package"]
 
 _ANY_BODY = 2**40
-"""A kernel may be started before its context is known. It lowers its own limit on addresses when it is given
-one, which is before the first cell."""
+"""A kernel may start before its context is known. It lowers its own address limit when it gets its context,
+before the first cell."""
 
 
 def confinement(way: Candidate, folder: Path, limits: KernelLimits) -> Confinement:
-    """How a kernel in `folder` (with `run`, `scratch` and `root` in it) is held."""
+    """Return the confinement of a kernel in `folder`, which holds `run`, `scratch` and `root`."""
     inside = way.level >= 2
     package = str(_package_folder())
     read_only = {path: path for path in interpreter_paths()}
@@ -44,12 +44,12 @@ def confinement(way: Candidate, folder: Path, limits: KernelLimits) -> Confineme
 
 
 def kernel_package(level: int) -> str:
-    """Where a kernel at `level` finds the code it runs from."""
+    """Return the folder in which a kernel at `level` finds its code."""
     return "/kernel" if level >= 2 else str(_package_folder())
 
 
 def clean_environment(home: Path) -> dict[str, str]:
-    """Nothing of the driver's own environment: that is where keys live."""
+    """Return an environment without the driver's own variables, which may hold API keys."""
     return {
         "PATH": "/usr/bin:/bin",
         "HOME": str(home),
@@ -60,7 +60,7 @@ def clean_environment(home: Path) -> dict[str, str]:
         "JUPYTER_PLATFORM_DIRS": "1",
         "OPENBLAS_NUM_THREADS": "1",
         "MPLBACKEND": "agg",
-        # The same cells over the same text order their sets alike: a run can be gone through again.
+        # Sets keep the same order from run to run: a run can be replayed.
         "PYTHONHASHSEED": "0",
         # Each arena reserves 64 MB of addresses, which RLIMIT_AS would count.
         "MALLOC_ARENA_MAX": "2",
@@ -72,6 +72,6 @@ def _package_folder() -> Path:
 
 
 def _installed_packages() -> tuple[str, ...]:
-    """Our own packages where a wheel puts them: a kernel is shown empty folders instead."""
+    """Return where a wheel installs our packages. A kernel sees empty folders there."""
     site = Path(sysconfig.get_path("purelib"))
     return (str(site / "rlm"),) if (site / "rlm").is_dir() else ()

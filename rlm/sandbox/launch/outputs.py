@@ -1,4 +1,4 @@
-"""What a kernel sends on IOPub, made into the pieces of a CellResult and never larger than they may be."""
+"""Collects a kernel's IOPub messages into the bounded parts of a CellResult."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 __all__ = ["MESSAGE_LIMIT", "RESULT_LIMIT", "STREAM_LIMITS", "TRACEBACK_LIMIT", "OutputCollector"]
 
 STREAM_LIMITS = {"stdout": 1_010_000, "stderr": 210_000}
-"""Characters of each stream of one cell: the kernel's own bound, and room for its note of a gap."""
+"""Characters of each stream of one cell: the kernel's own limit, plus room for its note about a gap."""
 _MAX_ESCAPED = 3
 RESULT_LIMIT = 21_000
 MESSAGE_LIMIT = 2_100
@@ -17,8 +17,11 @@ TRACEBACK_LIMIT = 8_200
 
 
 class OutputCollector:
-    """Takes IOPub messages of one cell. The kernel bounds what it sends; a hostile one may not, so all is
-    bounded again here, and anything of a wrong type is passed over."""
+    """Collects the IOPub messages of one cell.
+
+    An honest kernel bounds its output. A hostile one may not, so everything is bounded again here, and
+    values of a wrong type are skipped.
+    """
 
     def __init__(self) -> None:
         self._streams: dict[str, list[str]] = {"stdout": [], "stderr": []}
@@ -26,7 +29,7 @@ class OutputCollector:
         self._results: list[str] = []
 
     def add(self, kind: str, content: Mapping[str, Any]) -> None:
-        """One message's type and content."""
+        """Add one message, given by its type and content."""
         if kind == "stream":
             self._add_stream(content.get("name"), content.get("text"))
         elif kind in ("execute_result", "display_data"):
@@ -44,24 +47,24 @@ class OutputCollector:
             self._streams[name].append(_slim(text[:room]))
 
     def stream(self, name: str) -> str:
-        """What was kept of `stdout` or `stderr`."""
+        """Return the collected text of `stdout` or `stderr`."""
         return "".join(self._streams[name])
 
     @property
     def result(self) -> str | None:
-        """The last expression's text, and whatever was displayed."""
+        """Return the text of the last expression and of everything displayed."""
         return "\n".join(self._results)[:RESULT_LIMIT] if self._results else None
 
 
 def _slim(text: str) -> str:
-    """`text`, or its first part where control characters make it several times as large on the wire."""
+    """Return `text`, cut if its control characters make it several times as large on the wire."""
     most = _MAX_ESCAPED * len(text)
     size = len(json.dumps(text, ensure_ascii=False))
     return text if size <= most + 2 else text[: len(text) * most // size]
 
 
 def error_of(reply: Mapping[str, Any]) -> dict[str, str]:
-    """ename, evalue and traceback of an execute reply, bounded; empty strings where it has none."""
+    """Return ename, evalue and traceback of an execute reply, bounded. Missing ones are empty strings."""
     lines = reply.get("traceback")
     joined = "\n".join(line for line in lines[:8] if isinstance(line, str)) if isinstance(lines, list) else ""
     return {

@@ -1,4 +1,4 @@
-"""How a kernel is launched here, confined before its first cell, and held: as a program or by a fork."""
+"""Launches a kernel, checks its confinement before the first cell, and ends it. Runs in the broker."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any
 
 from rlm.sandbox.errors import KernelStartError
 from rlm.sandbox.isolation.policy import Confinement, IsolationReport
-from rlm.sandbox.isolation.report import judged
+from rlm.sandbox.isolation.report import read_report
 from rlm.sandbox.launch.readiness import readable
 
 __all__ = ["ConfinedProvisioner", "Launch", "Launched", "LayerRefused", "run_kernel"]
@@ -26,28 +26,30 @@ _LOG_LIMIT = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Launched:
-    """The launcher: a child of this process that watches over the kernel and ends as that does. What confines
-    the kernel is told, line by line, on `report`, which ends when it is confined. `program` is set where it
-    was started as one."""
+    """The launcher: a child of this process that watches the kernel and exits with its status.
+
+    It writes the layers to `report`, line by line, and closes it when the kernel is confined. `program` is
+    set if it was started as a program.
+    """
 
     pid: int
     report: int
     program: subprocess.Popen[bytes] | None = None
 
     def reap(self) -> int:
-        """Its exit status, as of subprocess. It must have ended."""
+        """Return its exit status, as subprocess does. It must have ended."""
         if self.program is not None:
             return self.program.wait()
         return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 
 
 Launch = Callable[[Confinement, Mapping[str, Any], str, Path], Launched]
-"""Takes how the kernel is held, its configuration, the folder of its code as it will see it, and the file
-for its complaints. Called before this process has a second thread."""
+"""Takes the confinement, the kernel's configuration, the folder of its code as the kernel sees it, and the
+file for its stderr. Called before this process has a second thread."""
 
 
 def run_kernel(confinement: Confinement, config: Mapping[str, Any], package: str, log: Path) -> Launched:
-    """Start a kernel as a program of its own, by the launcher that confines it. Works everywhere."""
+    """Start a kernel as a program, through the launcher that confines it. Works everywhere."""
     reading, writing = os.pipe()
     try:
         with log.open("ab") as complaints:
@@ -55,7 +57,7 @@ def run_kernel(confinement: Confinement, config: Mapping[str, Any], package: str
                 [
                     *(sys.executable, "-I", "-m", "rlm.sandbox.isolation.launcher"),
                     *(confinement.to_json(), str(writing), "--"),
-                    # Not -I: it would have the seed of hashes ignored. The environment is all ours.
+                    # Not -I, which ignores PYTHONHASHSEED. The environment holds only our own variables.
                     *(sys.executable, "-s", "-P", f"{package}/launch.py", json.dumps(config)),
                 ],
                 stdin=subprocess.DEVNULL,
@@ -74,7 +76,7 @@ def run_kernel(confinement: Confinement, config: Mapping[str, Any], package: str
 
 
 class LayerRefused(KernelStartError):
-    """A layer of the asked level can't be had on this machine. `failed` maps its name to the reason."""
+    """This machine cannot provide a layer of the requested level. `failed` maps its name to the reason."""
 
     def __init__(self, failed: Mapping[str, str]) -> None:
         super().__init__("; ".join(f"{layer}: {reason}" for layer, reason in failed.items()))
@@ -82,10 +84,10 @@ class LayerRefused(KernelStartError):
 
 
 class ConfinedProvisioner:
-    """Holds one kernel, which has been launched: before anything here starts a thread."""
+    """Holds one launched kernel. The launch must come before this process starts a thread."""
 
     def __init__(self, launched: Launched, confinement: Confinement, log: Path) -> None:
-        """The kernel, how it is to be held, and the file that takes its complaints until cells run."""
+        """Take over a launched kernel. `log` holds its stderr until cells run."""
         self._launched: Launched | None = launched
         self._report_fd = launched.report
         self._confinement = confinement
@@ -97,37 +99,41 @@ class ConfinedProvisioner:
 
     @property
     def report(self) -> IsolationReport:
-        """What really holds the kernel. Only after `confined`."""
+        """Return the layers that confine the kernel. Call after `wait_until_confined`."""
         assert self._report is not None
         return self._report
 
-    async def confined(self) -> None:
-        """Until all layers are on. Raises LayerRefused when one can't be had; the kernel is killed then."""
+    async def wait_until_confined(self) -> None:
+        """Wait until all layers are on. Otherwise kill the kernel and raise LayerRefused."""
         said = await _read_to_end(self._report_fd)
-        self._report, self._init = judged(self._confinement.level, said)
+        self._report, self._init = read_report(self._confinement.level, said)
         if self._report.failed:
             self.kill()
             raise LayerRefused(self._report.failed)
 
     def pin(self) -> None:
-        """Take hold of the kernel's own process, before any cell runs. At level 2 it is the only child of
-        the process that stands first in its namespace; `init` alone would swallow an interrupt."""
+        """Open a pidfd of the kernel's own process, before any cell runs."""
+        # Interrupts go to this process. With namespaces, `_init` is process 1 of the kernel's namespace: it
+        # ignores signals that it has no handler for, so an interrupt sent to it would be lost. The kernel
+        # is its only child as long as no cell has run. A pidfd keeps meaning this process; its number
+        # could be reused once a cell has ended it.
         pid = self._init
         if pid is not None and "namespaces" in self.report.layers:
             pid = int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
         if pid is not None:
             self._kernel_pidfd = os.pidfd_open(pid)
 
-    def complaint(self) -> str:
-        """The end of what the kernel's interpreter said before cells ran."""
+    def read_complaint(self) -> str:
+        """Return the end of what the kernel's interpreter wrote to stderr before cells ran."""
         return self._log.read_text(errors="replace")[-_LOG_LIMIT:].strip() if self._log.exists() else ""
 
     @property
     def has_process(self) -> bool:
+        """Return whether the launcher has not been reaped yet."""
         return self._launched is not None
 
     async def wait(self) -> int | None:
-        """Until it has ended; its status, as of subprocess."""
+        """Wait until the launcher has ended. Return its status, as subprocess does."""
         if self._launched is None:
             return self._status
         pidfd = os.pidfd_open(self._launched.pid)
@@ -144,17 +150,19 @@ class ConfinedProvisioner:
         return self._status
 
     def interrupt(self) -> None:
-        """What Ctrl-C does. Only after `pin`."""
+        """Interrupt the kernel as Ctrl-C does. Call after `pin`."""
         if self._kernel_pidfd is not None:
             with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._kernel_pidfd, signal.SIGINT)
 
     def kill(self) -> None:
-        """End the kernel and all it started: namespaces die with their first process, and the launcher that
-        stays behind clears up the rest, which takes it no time that a caller would notice. Nothing outlives
-        this: the scratch is a tmpfs of the kernel's, or a folder of the broker's."""
+        """Kill the kernel and all that it started. Call `wait` afterwards."""
         if self._launched is None:
             return
+        # Two signals, because no single process owns everything. SIGKILL to `_init` ends the kernel and, with
+        # namespaces, every process in them. SIGTERM to the launcher, which stays outside, has it end the
+        # rest: left-over processes at levels 0 and 1, and the cgroup. The scratch needs nothing more: it is
+        # a tmpfs of the kernel's namespace, or in the folder that the broker removes.
         for pid, number in ((self._init, signal.SIGKILL), (self._launched.pid, signal.SIGTERM)):
             if pid is not None:
                 with suppress(ProcessLookupError):

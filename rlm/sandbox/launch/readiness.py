@@ -1,4 +1,4 @@
-"""Waiting for a descriptor without holding up the loop."""
+"""Waits for a descriptor without blocking the event loop."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["readable"]
 
 
 async def readable(descriptor: int) -> None:
-    """Until `descriptor` can be read from; a pidfd can once its process has ended."""
+    """Wait until `descriptor` is readable. A pidfd is readable once its process has ended."""
     loop = asyncio.get_running_loop()
     ready = asyncio.Event()
     loop.add_reader(descriptor, ready.set)

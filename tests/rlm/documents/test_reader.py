@@ -49,7 +49,7 @@ def test_the_reader_process_opens_no_file_and_no_connection(tmp_path: Path) -> N
         f"""
         import errno, socket
         from rlm.documents.formats import worker
-        worker._confine()
+        worker.confine_parser()
         for act in (
             lambda: open({str(tmp_path / "private.txt")!r}).read(),
             lambda: open({str(tmp_path / "made.txt")!r}, "w"),

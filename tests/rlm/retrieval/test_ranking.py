@@ -71,8 +71,8 @@ async def test_an_index_is_kept_for_later_runs_unless_the_cache_is_off(run, bloc
         ("rank('')", "TypeError: query is a non-empty str"),
         ("rank(7)", "TypeError: query is a non-empty str"),
         ("rank('x', k=0)", "ValueError: k is 0"),
-        ("rank('x', k=5_000)", "rank() gives 1 to 1,000 packs"),
-        ("rank('x' * 5_000)", "give its key words"),
+        ("rank('x', k=5_000)", "rank() takes k from 1 to 1,000"),
+        ("rank('x' * 5_000)", "Give its key words"),
     ],
 )
 async def test_a_bad_call_says_what_to_do(run, block, call, said) -> None:

@@ -196,7 +196,7 @@ def test_a_second_context_in_the_same_folder_is_refused(tmp_path: Path) -> None:
 def test_no_permission_is_one_clear_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(
-        ContextFileError, match=r"can't create the context in .*choose another folder"
+        ContextFileError, match=r"cannot create the context in .*use another folder"
     ) as caught:
         ContextFileWriter(tmp_path / "file")
     assert "\n" not in str(caught.value)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rlm.sandbox.folders.removal import for_a_while, remove
+from rlm.sandbox.folders.removal import remove, wait_at_most
 
 
 def deep(folder: Path, depth: int) -> None:
@@ -100,10 +100,10 @@ def test_what_takes_long_goes_on_elsewhere() -> None:
         go_on.wait(10)
         begun.clear()
 
-    for_a_while(0.05, work)
+    wait_at_most(0.05, work)
     assert begun.is_set()
     go_on.set()
-    for_a_while(10, begun.is_set)
+    wait_at_most(10, begun.is_set)
 
 
 def test_what_is_not_there_is_no_error(tmp_path: Path) -> None:

@@ -477,6 +477,6 @@ async def test_a_kernel_that_does_not_read_cant_hold_up_the_next_question(handle
         said = [await peer.receive()]
         while said[-1]["id"] != 4:
             said.append(await peer.receive())
-        assert said[-1]["error"]["message"] == "the question that this belonged to has ended"
+        assert said[-1]["error"]["message"] == "the question of this call has ended"
         assert await peer.call("view", {}, 9) == {"id": 9, "result": {"question": 1, "chars": 7}}
         assert not broken

@@ -148,7 +148,7 @@ async def test_a_damaged_context_is_a_named_failure(make_context, handler, broke
     with pytest.raises(KernelStartError, match=r"could not read its context: .*damaged"):
         await kernel.open()
     (context.folder / BODY_NAME).unlink()
-    with pytest.raises(KernelStartError, match="could not be handed over"):
+    with pytest.raises(KernelStartError, match="could not be passed to the kernel"):
         await kernel.open()
     assert not kernel.alive
 
@@ -159,7 +159,9 @@ async def test_a_kernel_that_ends_before_it_has_its_context(make_context, handle
     await kernel.kill("a test")
     while (await kernel.event())["event"] != "died":
         pass
-    with pytest.raises(KernelStartError, match=r"before it had its context|could not be handed over"):
+    with pytest.raises(
+        KernelStartError, match=r"before it had its context|could not be passed to the kernel"
+    ):
         await kernel.attach(make_context("x"))
     await source.release(kernel)
 

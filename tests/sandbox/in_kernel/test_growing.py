@@ -88,7 +88,7 @@ async def test_a_shared_kernel_cant_reach_beyond_its_question(make_context, hand
         await kernel.begin(8)
         code = "helpers._channel.call('children', {'prompts': ['q'], 'slices': [[[8, 14]]]})"
         result = await kernel.execute(code, round=1, timeout=20)
-        assert "is no span of this input, which has 8 characters" in result.evalue
+        assert "is not a span of this input, which has 8 characters" in result.evalue
         assert handler.batches == []
     finally:
         await kernel.close()

@@ -18,8 +18,8 @@ import pytest
 from rlm.sandbox.errors import SandboxRefused
 from rlm.sandbox.host.jupyter_sandbox import JupyterSandbox
 from rlm.sandbox.isolation import cgroup, probe
-from rlm.sandbox.isolation.late_seccomp import late_program
 from rlm.sandbox.isolation.policy import LEVELS
+from rlm.sandbox.isolation.post_start_seccomp import post_start_program
 from rlm.sandbox.isolation.probe import Candidate, Probed
 from rlm.sandbox.isolation.syscalls import MACHINES, number
 from rlm.sandbox.types import KernelLimits
@@ -62,7 +62,7 @@ def test_a_level_is_proved_by_the_attacks_it_stops(way) -> None:
 def test_a_probe_notices_an_attack_that_gets_through(monkeypatch) -> None:
     """What does not stop an attack does not count, whatever its layers say."""
     proved(Candidate(1))
-    monkeypatch.setattr(probe, "late_program", lambda level: b"")
+    monkeypatch.setattr(probe, "post_start_program", lambda level: b"")
     found = probe._probe(Candidate(1))
     assert found.failed["connect_to_a_local_server"] == "an attack got through"
     assert not found.holds
@@ -415,11 +415,11 @@ def test_a_machine_that_refuses_namespaces(tmp_path) -> None:
 
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("level", [1, 2, 3])
-def test_the_late_filter_jumps_nowhere_else(machine, level) -> None:
+def test_the_post_start_filter_jumps_nowhere_else(machine, level) -> None:
     """Socket() and connect() are denied; every jump lands."""
     import struct
 
-    steps = list(struct.iter_unpack("=HBBI", late_program(level, machine)))
+    steps = list(struct.iter_unpack("=HBBI", post_start_program(level, machine)))
     for position, (code, if_true, if_false, _) in enumerate(steps):
         if code == 0x15:
             assert position + 1 + max(if_true, if_false) < len(steps)

@@ -34,7 +34,7 @@ def process() -> KernelProcess:
 
 
 async def test_a_result_is_kept_for_whoever_waits(process) -> None:
-    process._take(RESULT)
+    process._queue(RESULT)
     assert await process.event() == RESULT
 
 
@@ -45,14 +45,14 @@ async def test_a_result_is_kept_for_whoever_waits(process) -> None:
 def test_a_result_that_is_none_breaks_the_protocol(process, change) -> None:
     """A hostile broker ends its kernel, nothing else."""
     with pytest.raises(WireError):
-        process._take({**RESULT, **change})
+        process._queue({**RESULT, **change})
 
 
 def test_words_that_nobody_asked_for_do_not_pile_up(process) -> None:
     for _ in range(32):
-        process._take(RESULT)
+        process._queue(RESULT)
     with pytest.raises(WireError, match="more words"):
-        process._take(RESULT)
+        process._queue(RESULT)
 
 
 async def test_a_broker_that_was_stopped_is_not_waited_for(process, monkeypatch) -> None:

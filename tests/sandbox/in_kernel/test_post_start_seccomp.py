@@ -16,20 +16,20 @@ _KERNELS = """
 import ctypes, os, signal, sys, time
 import zmq
 sys.path.insert(0, sys.argv[1])
-from rlm.sandbox.in_kernel.shell import late_filter
-from rlm.sandbox.isolation.late_seccomp import late_program
+from rlm.sandbox.in_kernel.shell import post_start_seccomp
+from rlm.sandbox.isolation.post_start_seccomp import post_start_program
 
-late_filter._BEGIN_SECONDS = 1_000.0  # names that it does not know would take so long
+post_start_seccomp._BEGIN_SECONDS = 1_000.0  # names that it does not know would take so long
 assert ctypes.CDLL(None).prctl(38, 1, 0, 0, 0) == 0
-program = late_program(1)
+program = post_start_program(1)
 statuses = []
 for _ in range(40):
     child = os.fork()
     if not child:
         signal.alarm(20)
         held = zmq.Context().socket(zmq.ROUTER)
-        late_filter.wait_for_libzmq()
-        late_filter.install(program)
+        post_start_seccomp.wait_for_libzmq()
+        post_start_seccomp.install(program)
         time.sleep(0.005)
         try:
             os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))

@@ -1,9 +1,11 @@
-"""The second filter, which lies over the first one, which has judged the machine.
+"""The seccomp filter that a kernel adds after its start, on top of the first one.
 
-The kernel installs it once its own sockets are bound (`in_kernel/shell/late_filter.py`). From then on nothing
-can be put beside them: that folder is on the host's disk, and Landlock, which lets sockets be made in it,
-can't be told later not to. At level 1, where the kernel shares the host's network and files with it, no Unix
-socket of the host's can be reached either.
+The kernel installs it once its own sockets are bound (`in_kernel/shell/post_start_seccomp.py`). From then on
+no socket can be added to that folder, which is on the host's disk. Landlock cannot do this: it allows
+sockets there for the start and is never told otherwise. At level 1 the kernel shares
+the host's network and files, so the filter also keeps it from connecting to the host's Unix sockets.
+
+The first filter has already checked the machine's architecture.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import struct
 
 from rlm.sandbox.isolation.syscalls import Unsupported, number
 
-__all__ = ["late_program"]
+__all__ = ["post_start_program"]
 
 _MAKE_FILES = ("bind", "link", "linkat", "mknod", "mknodat")
 _SCHEDULE = ("sched_setattr", "sched_setparam", "sched_setscheduler")
@@ -29,7 +31,7 @@ _SOCK_DGRAM = 2
 Instruction = tuple[int, int, int, int]
 
 
-def late_program(level: int, machine: str | None = None) -> bytes:
+def post_start_program(level: int, machine: str | None = None) -> bytes:
     """The filter of `level` as the bytes of its instructions.
 
     bind(), which makes a file, and the other calls that make a socket's file or another name for one are
