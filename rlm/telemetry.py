@@ -12,7 +12,10 @@ import time
 from typing import TYPE_CHECKING
 
 from rlm import events
+from rlm.errors import ConfigurationError
 from rlm.events import Event, Observer
+from rlm.models.catalog.names import parse_name
+from rlm.models.registry import PROVIDERS
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span, Tracer
@@ -23,7 +26,6 @@ _LOG = logging.getLogger("rlm")
 # Without a handler of anybody's, Python prints warnings on stderr: whoever wants the log sets one up.
 _LOG.addHandler(logging.NullHandler())
 _NANO = 1_000_000_000
-_PROVIDERS = {"anthropic": "anthropic", "claude-": "anthropic", "openai": "openai", "gpt-": "openai"}
 
 
 def run_spans() -> Observer | None:
@@ -88,7 +90,7 @@ class _RunSpans:
         within = self._cell if call.role == "child" and self._cell is not None else self._round
         span = self._begin(f"chat {call.model}", within or self._run, at=now - int(call.seconds * _NANO))
         self._set(span, "gen_ai.operation.name", "chat")
-        self._set(span, "gen_ai.provider.name", _provider(call.model))
+        self._set(span, "gen_ai.provider.name", _find_provider(call.model))
         self._set(span, "gen_ai.request.model", call.model)
         self._set(span, "gen_ai.usage.input_tokens", call.input_tokens)
         self._set(span, "gen_ai.usage.output_tokens", call.output_tokens)
@@ -115,8 +117,13 @@ class _RunSpans:
         span.set_attribute(name, value)
 
 
-def _provider(model: str) -> str:
-    return next((name for prefix, name in _PROVIDERS.items() if model.startswith(prefix)), "rlm")
+def _find_provider(model: str) -> str:
+    """Return the provider's name by the conventions, or `rlm` for models that ask no provider."""
+    try:
+        spec = PROVIDERS.get(parse_name(model).provider)
+    except ConfigurationError:  # an embedder's own model may have any name
+        spec = None
+    return "rlm" if spec is None else spec.telemetry_name
 
 
 def log_event(event: Event) -> None:

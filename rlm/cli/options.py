@@ -18,6 +18,7 @@ from rlm.cli.consent import SandboxOption, allowed_level
 from rlm.cli.console.exits import say
 from rlm.cli.store import StoreOption
 from rlm.errors import UsageError
+from rlm.models.registry import list_forms
 
 if TYPE_CHECKING:
     from rlm.cli.console.progress import Progress
@@ -45,8 +46,7 @@ class RunOptions:
         str | None,
         typer.Option(
             envvar="RLM_MODEL",
-            help="The root: anthropic:NAME, openai:NAME, openai:NAME@URL, extractive, scripted:FILE, "
-            "replay:RUN. Default: the one whose key is set, else extractive.",
+            help=f"The root: {list_forms(bare=False)}. Default: the one whose key is set, else extractive.",
         ),
     ] = None
     sub_model: Annotated[

@@ -1,4 +1,4 @@
-"""Models: one protocol, a provider a file. SDKs are imported with the first call, not before."""
+"""Models behind one protocol, a file for each provider. SDKs are imported with the first call."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from rlm.models.base import Message, Model, ModelWindow, Reply, Request, SliceTe
 from rlm.models.catalog.prices import price
 from rlm.models.catalog.windows import window_of
 from rlm.models.options import ModelOptions, RetryPolicy
-from rlm.models.registry import default_model, resolve
+from rlm.models.resolution import default_model, resolve
 
 __all__ = [
     "Message",

@@ -1,4 +1,4 @@
-"""Libraries that a first call stands on, imported while something else is waited for."""
+"""Import the libraries of a first call in the background."""
 
 from __future__ import annotations
 
@@ -16,26 +16,22 @@ __all__ = ["import_early"]
 
 
 def import_early(models: Iterable[Model]) -> None:
-    """Begin to import, on a thread, what the first call of any of `models` will need: it takes seconds, in
-    which a run's input is loaded and its kernel starts. Returns at once."""
-    from rlm.models.providers.anthropic import AnthropicModel
-    from rlm.models.providers.openai import OpenAIModel
+    """Start a thread that imports what the first calls of `models` need, and return at once. The imports take
+    seconds, in which a run loads its input and starts its kernel."""
+    from rlm.models.http.model import HttpModel
 
-    sdks: dict[str, str] = {}
-    for model in models:
-        if isinstance(model, AnthropicModel | OpenAIModel):
-            sdks[model.name] = "anthropic" if isinstance(model, AnthropicModel) else "openai"
+    sdks = {model.name: model.clients.sdk for model in models if isinstance(model, HttpModel)}
     if sdks:
-        # Nobody waits for it: a run that ends before its first call ends at once.
-        threading.Thread(target=_import, args=(sdks,), daemon=True).start()
+        # A daemon, so that a run which ends before its first call does not wait for it.
+        threading.Thread(target=_import_sdks, args=(sdks,), daemon=True).start()
 
 
-def _import(sdks: Mapping[str, str]) -> None:
-    new = not sys.modules.keys() >= set(sdks.values())
-    with suppress(ImportError):  # told by the call that needs it
+def _import_sdks(sdks: Mapping[str, str]) -> None:
+    is_new = not sys.modules.keys() >= set(sdks.values())
+    with suppress(ImportError):  # the call that needs the library reports it
         for name, sdk in sdks.items():
             import_sdk(sdk)
-            price(name, TokenUsage())  # looked up once
-    if new:
-        # So much makes the collector look through everything soon: better now than amid a batch.
+            price(name, TokenUsage())  # fills the cache of price listings
+    if is_new:
+        # So many new objects soon trigger a full collection. Do it now rather than amid a batch.
         gc.collect()

@@ -1,91 +1,138 @@
-"""From a model's name to a model."""
+"""The providers: everything that the product knows of each, in one entry.
+
+To add a provider, write `rlm/models/providers/NAME.py` with an `HttpModel` and add its entry here. Names,
+help texts, `rlm models`, prices and telemetry read `PROVIDERS` when they are called. This module imports
+nothing: the command line reads it at start.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
+from dataclasses import dataclass, field
 
-from rlm.errors import ConfigurationError
-from rlm.models.base import EXTRACTIVE, Model
-from rlm.models.catalog.names import ModelName, check_url, parse_name
-from rlm.models.http.endpoint import Endpoint
-from rlm.models.options import ModelOptions
+__all__ = ["OFFLINE", "PROVIDERS", "ProviderSpec", "list_forms"]
 
-__all__ = ["DEFAULT_ANTHROPIC", "DEFAULT_OPENAI", "default_model", "resolve"]
-
-# As of 2026-11-20: the providers' middle sizes, neither deprecated.
-DEFAULT_ANTHROPIC = "anthropic:claude-sonnet-5-5"
-DEFAULT_OPENAI = "openai:gpt-6.1-sol"
-
-# What a server that wants no key is sent in its place: the SDK insists on one.
-_NO_KEY = "no-key-set"
+OFFLINE: Mapping[str, str] = {
+    "extractive": "extractive",
+    "scripted": "scripted:FILE",
+    "replay": "replay:RUN",
+}
+"""Models that ask no provider and cost nothing, with the form of their names."""
 
 
-def default_model(env: Mapping[str, str]) -> str:
-    """The name used where the user gave none: by the key that `env` holds, else `extractive`."""
-    if env.get("ANTHROPIC_API_KEY", "").strip():
-        return DEFAULT_ANTHROPIC
-    if env.get("OPENAI_API_KEY", "").strip():
-        return DEFAULT_OPENAI
-    return EXTRACTIVE
+@dataclass(frozen=True, slots=True)
+class ProviderSpec:
+    """One provider. Its key in `PROVIDERS` is the prefix of its models' names (`openai` in
+    `openai:gpt-5`)."""
+
+    factory: str
+    """`module:Class` of its HttpModel; imported when a model of this provider is first resolved."""
+    key_variable: str
+    base_url: str
+    base_url_variable: str
+    """Names a gateway that replaces `base_url` and receives the provider's own key."""
+    default_model: str
+    """The model to use when the user names none and this provider's key is set."""
+    telemetry_name: str
+    """The value of `gen_ai.provider.name`."""
+    price_list: str
+    """The provider's id in the data of genai-prices."""
+    bare_names: str | None = None
+    """A regular expression. Names that it matches at their start need no prefix."""
+    bare_forms: tuple[str, ...] = ()
+    """How help texts write `bare_names`."""
+    server_key_variable: str | None = None
+    """The key for other servers with this protocol, which a name selects by `@BASE_URL`. None where names
+    take no URL."""
+    strip_from_gateway: str = ""
+    """An ending that users write in the gateway's URL and the SDK adds itself."""
+    windows: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """Tokens of context and of output by model. Dated versions of a model share its entry."""
 
 
-def resolve(
-    name: str | None,
-    env: Mapping[str, str],
-    options: ModelOptions | None = None,
-    *,
-    store: str | Path | None = None,
-) -> Model:
-    """The model called `name`, ready to be asked; None is `default_model(env)`. Nothing is connected yet.
+# Models and windows as of 2026-11-20. Default models are the middle sizes, none deprecated. Context windows
+# come from the data of genai-prices 0.2.3, output limits from the model pages of platform.claude.com and
+# developers.openai.com.
+PROVIDERS: dict[str, ProviderSpec] = {
+    "anthropic": ProviderSpec(
+        factory="rlm.models.providers.anthropic:AnthropicModel",
+        key_variable="ANTHROPIC_API_KEY",
+        base_url="https://api.anthropic.com",
+        base_url_variable="ANTHROPIC_BASE_URL",
+        default_model="claude-sonnet-5-5",
+        telemetry_name="anthropic",
+        price_list="anthropic",
+        bare_names=r"claude-",
+        bare_forms=("claude-*",),
+        strip_from_gateway="/v1",
+        windows={
+            "claude-fable-5": (1_000_000, 128_000),
+            "claude-mythos-5": (1_000_000, 128_000),
+            "claude-opus-5": (1_000_000, 128_000),
+            "claude-opus-5-5": (1_000_000, 128_000),
+            "claude-sonnet-5": (1_000_000, 128_000),
+            "claude-sonnet-5-5": (1_000_000, 128_000),
+            "claude-haiku-5-5": (1_000_000, 128_000),
+            "claude-opus-4-8": (1_000_000, 128_000),
+            "claude-opus-4-7": (1_000_000, 128_000),
+            "claude-opus-4-6": (1_000_000, 128_000),
+            "claude-sonnet-4-6": (1_000_000, 128_000),
+            "claude-opus-4-5": (200_000, 64_000),
+            "claude-sonnet-4-5": (200_000, 64_000),
+            "claude-haiku-4-5": (200_000, 64_000),
+        },
+    ),
+    "openai": ProviderSpec(
+        factory="rlm.models.providers.openai:OpenAIModel",
+        key_variable="OPENAI_API_KEY",
+        base_url="https://api.openai.com/v1",
+        base_url_variable="OPENAI_BASE_URL",
+        default_model="gpt-6.1-sol",
+        telemetry_name="openai",
+        price_list="openai",
+        bare_names=r"gpt-|o[134](-|$)",
+        bare_forms=("gpt-*", "o1|o3|o4-*"),
+        server_key_variable="RLM_OPENAI_COMPATIBLE_KEY",
+        windows={
+            "gpt-6-astra": (1_050_000, 128_000),
+            "gpt-6-sol": (1_050_000, 128_000),
+            "gpt-6-luna": (1_050_000, 128_000),
+            "gpt-6.1-sol": (1_050_000, 128_000),
+            "gpt-6.1-terra": (1_050_000, 128_000),
+            "gpt-5.6-sol": (1_050_000, 128_000),
+            "gpt-5.6-terra": (1_050_000, 128_000),
+            "gpt-5.6-luna": (1_050_000, 128_000),
+            "gpt-5.5": (1_000_000, 128_000),
+            "gpt-5.4": (1_050_000, 128_000),
+            "gpt-5.4-mini": (400_000, 128_000),
+            "gpt-5.4-nano": (400_000, 128_000),
+            "gpt-5.2": (400_000, 128_000),
+            "gpt-5.1": (400_000, 128_000),
+            "gpt-5": (400_000, 128_000),
+            "gpt-5-mini": (400_000, 128_000),
+            "gpt-5-nano": (400_000, 128_000),
+            "gpt-4.1": (1_000_000, 32_768),
+            "gpt-4.1-mini": (1_000_000, 32_768),
+            "gpt-4.1-nano": (1_000_000, 32_768),
+            "gpt-4o": (128_000, 16_384),
+            "gpt-4o-mini": (128_000, 16_384),
+            "o1": (200_000, 100_000),
+            "o3": (200_000, 100_000),
+            "o3-mini": (200_000, 100_000),
+            "o4-mini": (200_000, 100_000),
+        },
+    ),
+}
 
-    `env` is read for ANTHROPIC_API_KEY and ANTHROPIC_BASE_URL, OPENAI_API_KEY and OPENAI_BASE_URL, and, for
-    a name with `@BASE_URL`, RLM_OPENAI_COMPATIBLE_KEY alone: OpenAI's key never goes to another server by
-    such a name. `store` is the journal that `replay:RUN` is read from, at once; None is RLM_STORE's, else
-    that of the state folder. Raises ConfigurationError, one line that says what to set, and JournalError.
-    """
-    options = options or ModelOptions()
-    parsed = parse_name(default_model(env) if name is None else name)
-    if parsed.provider == "anthropic":
-        from rlm.models.providers.anthropic import ANTHROPIC_URL, AnthropicModel
 
-        endpoint = _own_endpoint(parsed, env, "ANTHROPIC", ANTHROPIC_URL)
-        return AnthropicModel(parsed.model, endpoint, name=parsed.text, options=options)
-    if parsed.provider == "openai":
-        from rlm.models.providers.openai import OPENAI_URL, OpenAIModel
-
-        if parsed.base_url is None:
-            endpoint = _own_endpoint(parsed, env, "OPENAI", OPENAI_URL)
-        else:
-            variable = "RLM_OPENAI_COMPATIBLE_KEY"
-            key = env.get(variable, "").strip() or _NO_KEY
-            endpoint = Endpoint(parsed.base_url, key, variable, private=True)
-        return OpenAIModel(parsed.model, endpoint, name=parsed.text, options=options)
-    if parsed.provider == "scripted":
-        from rlm.models.offline.scripted import ScriptedModel
-
-        return ScriptedModel.from_file(parsed.model, window=options.window)
-    if parsed.provider == "replay":
-        from rlm.journal import default_store
-        from rlm.models.offline.journal_replay import ReplayModel
-
-        return ReplayModel.of(parsed.model, store or env.get("RLM_STORE") or default_store(env))
-    from rlm.models.offline.extractive import ExtractiveModel
-
-    return ExtractiveModel()
-
-
-def _own_endpoint(parsed: ModelName, env: Mapping[str, str], prefix: str, url: str) -> Endpoint:
-    """The provider's own endpoint, or the gateway that its `_BASE_URL` variable names."""
-    variable = f"{prefix}_API_KEY"
-    key = env.get(variable, "").strip()
-    if not key:
-        raise ConfigurationError(
-            f"{parsed.text} needs a key: set {variable}, or use --model extractive, which needs none"
-        )
-    gateway = env.get(f"{prefix}_BASE_URL", "").strip().rstrip("/")
-    if gateway:
-        check_url(gateway, f"{prefix}_BASE_URL")
-        if prefix == "ANTHROPIC":
-            gateway = gateway.removesuffix("/v1")
-    return Endpoint(gateway or url, key, variable)
+def list_forms(*, bare: bool = True) -> str:
+    """Return the forms of a model's name, for messages and help texts. `bare` includes those without
+    prefix."""
+    forms: list[str] = []
+    for prefix, spec in PROVIDERS.items():
+        forms.append(f"{prefix}:NAME")
+        if spec.server_key_variable is not None:
+            forms.append(f"{prefix}:NAME@BASE_URL")
+    if bare:
+        forms += [form for spec in PROVIDERS.values() for form in spec.bare_forms]
+    return ", ".join([*forms, *OFFLINE.values()])

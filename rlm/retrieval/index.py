@@ -1,49 +1,38 @@
-"""What a ranked index can do, whichever engine keeps it."""
+"""The ranked index: BM25 over passages, in SQLite's FTS5. It holds postings and no text."""
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Self
 
 from rlm.errors import RLMError
-from rlm.retrieval.words import SearchTerms
+from rlm.retrieval.words import TOKENIZE, SearchTerms, spaced
 
-__all__ = ["EngineName", "IndexEngine", "QueryStopped", "RankedIndex", "RetrievalError", "Stop"]
+__all__ = ["INDEX_FORMAT", "INDEX_VERSION", "QueryStopped", "RankedIndex", "RetrievalError", "Stop"]
 
-EngineName = Literal["fts5", "tantivy"]
+INDEX_FORMAT = "fts5"
+"""Part of an index's key in the cache."""
+INDEX_VERSION = 1
+"""Changes when what `build` writes does."""
+_FILE = "fts5.db"
+_CACHE_KB = 16_000
+_HASH_BYTES = 16 * 2**20
+"""Bytes of postings held in memory before FTS5 writes a segment. With its default of 1 MiB, building takes
+two thirds longer, because it merges more segments."""
+_MAX_MAPPED = 1 << 40
+"""Bytes of the file that may be mapped: all of it, since a query over a million passages reads a row of
+each."""
+_COMMON = 4
+"""In large indexes, a word that more than a fourth of the passages contain is ignored if the query has
+others. Such a word costs most of the time and hardly changes the ranking."""
+_LARGE = 50_000
+_STEPS = 20_000
+
 
 Stop = Callable[[], bool]
-"""Asked now and then while a query runs, on its thread: true ends it with QueryStopped."""
-
-
-class RankedIndex(Protocol):
-    """An index over passages, opened for reading. For one thread at a time."""
-
-    def top(self, query: SearchTerms, limit: int, stop: Stop) -> list[tuple[int, float]]:
-        """(passage, score) of the best by BM25: score descending, then passage ascending."""
-
-    def frequency(self, word: str) -> int:
-        """How many passages hold a word, in any form of the same stem."""
-
-    def close(self) -> None: ...
-
-
-class IndexEngine(Protocol):
-    """Builds and opens indexes of one kind. `version` changes when what it builds does."""
-
-    @property
-    def name(self) -> EngineName: ...
-
-    @property
-    def version(self) -> int: ...
-
-    def build(self, folder: Path | None, batches: Iterable[tuple[int, Sequence[str]]]) -> RankedIndex:
-        """Index batches (number of the first passage, its text and those after it) in `folder`, or in memory.
-        What the batches raise ends it and comes out of it; OSError when the disk does not take it."""
-
-    def open(self, folder: Path) -> RankedIndex:
-        """One that was built before. OSError when it is damaged."""
+"""Called now and then on the query's thread. True ends the query with QueryStopped."""
 
 
 class RetrievalError(RLMError):
@@ -51,4 +40,102 @@ class RetrievalError(RLMError):
 
 
 class QueryStopped(Exception):
-    """Whoever asked no longer waits."""
+    """The query was stopped because its result is no longer wanted."""
+
+
+class RankedIndex:
+    """An index over passages, open for reading. Use it from one thread at a time."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        last = connection.execute("SELECT max(rowid) FROM passages").fetchone()[0]
+        self._passages = 0 if last is None else last + 1
+
+    @classmethod
+    def build(cls, folder: Path | None, batches: Iterable[tuple[int, Sequence[str]]]) -> Self:
+        """Index batches of passages in `folder`, or in memory if it is None. A batch is the number of its
+        first passage and the texts. Passes on what the batches raise. Raises OSError when the disk fails."""
+        connection = _connect(":memory:" if folder is None else str(folder / _FILE))
+        try:
+            # Only whole indexes are read. A crash leaves a folder that is discarded, so no journal is needed.
+            connection.execute("PRAGMA journal_mode=OFF")
+            connection.execute("PRAGMA synchronous=OFF")
+            connection.execute(f"PRAGMA cache_size=-{_CACHE_KB}")
+            connection.execute(
+                f'CREATE VIRTUAL TABLE passages USING fts5(text, content="", tokenize="{TOKENIZE}")'
+            )
+            connection.execute(f"INSERT INTO passages(passages, rank) VALUES('hashsize', {_HASH_BYTES})")
+            connection.execute("BEGIN")
+            for first, texts in batches:
+                connection.executemany(
+                    "INSERT INTO passages(rowid, text) VALUES (?, ?)",
+                    ((number, spaced(text)) for number, text in enumerate(texts, first)),
+                )
+            connection.execute("COMMIT")
+            return cls(connection)
+        except sqlite3.Error as error:
+            connection.close()
+            raise OSError(f"SQLite: {error}") from error
+        except BaseException:
+            connection.close()
+            raise
+
+    @classmethod
+    def open(cls, folder: Path) -> Self:
+        """Open an index that was built before. Raises OSError when it is damaged."""
+        if not (folder / _FILE).is_file():
+            raise OSError(f"{folder / _FILE} is missing")
+        connection = _connect(f"{(folder / _FILE).absolute().as_uri()}?mode=ro&immutable=1", uri=True)
+        try:
+            connection.execute(f"PRAGMA cache_size=-{_CACHE_KB}")
+            connection.execute(f"PRAGMA mmap_size={_MAX_MAPPED}")
+            return cls(connection)
+        except (sqlite3.Error, OSError) as error:
+            connection.close()
+            raise OSError(f"SQLite: {error}") from error
+
+    def top(self, query: SearchTerms, limit: int, stop: Stop) -> list[tuple[int, float]]:
+        """Return the best passages as (number, BM25 score): score descending, then number ascending."""
+        words = query.words
+        if self._passages > _LARGE and len(words) > 1:
+            counts = {word: self.frequency(word) for word in words}
+            rare = [word for word in words if 0 < counts[word] * _COMMON <= self._passages]
+            words = tuple(rare) or (min(words, key=lambda word: counts[word] or self._passages),)
+        terms = [_quote([word]) for word in words] + [_quote(phrase) for phrase in query.phrases]
+        if not terms or limit < 1:
+            return []
+        self._connection.set_progress_handler(stop, _STEPS)
+        try:
+            rows = self._connection.execute(
+                "SELECT rowid, bm25(passages) AS score FROM passages WHERE passages MATCH ? "
+                "ORDER BY score, rowid LIMIT ?",
+                (" OR ".join(terms), limit),
+            ).fetchall()
+        except sqlite3.OperationalError as error:
+            if stop():
+                raise QueryStopped from None
+            raise OSError(f"SQLite: {error}") from error
+        except sqlite3.Error as error:
+            raise OSError(f"SQLite: {error}") from error
+        finally:
+            self._connection.set_progress_handler(None, 0)
+        return [(number, -score) for number, score in rows]
+
+    def frequency(self, word: str) -> int:
+        """Return how many passages contain `word`, in any form of the same stem."""
+        row = self._connection.execute(
+            "SELECT count(*) FROM passages WHERE passages MATCH ?", (_quote([word]),)
+        ).fetchone()
+        return int(row[0])
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def _connect(name: str, *, uri: bool = False) -> sqlite3.Connection:
+    return sqlite3.connect(name, uri=uri, check_same_thread=False, isolation_level=None)
+
+
+def _quote(words: Sequence[str]) -> str:
+    """Return words as a quoted string of FTS5's query language, in which nothing is syntax."""
+    return '"' + " ".join(words).replace('"', '""') + '"'

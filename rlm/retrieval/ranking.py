@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from rlm.events import Indexing, Observer
 from rlm.retrieval.cache import IndexCache
-from rlm.retrieval.index import EngineName, QueryStopped, RetrievalError
+from rlm.retrieval.index import QueryStopped, RetrievalError
 from rlm.retrieval.packs import Expand, Pack
 from rlm.retrieval.retriever import Rank, Retriever
 from rlm.sandbox.in_kernel.body.body import Body
@@ -29,12 +29,9 @@ class Ranking:
     body may be closed afterwards. The index is kept in the first of `caches` that can be used.
     """
 
-    def __init__(
-        self, body: Body, tell: Observer, caches: Sequence[IndexCache], *, engine: EngineName = "fts5"
-    ) -> None:
+    def __init__(self, body: Body, tell: Observer, caches: Sequence[IndexCache]) -> None:
         self._body = body
         self._tell = tell
-        self._engine: EngineName = engine
         self._caches = tuple(caches)
         self._lock = asyncio.Lock()
         self._stopped = threading.Event()
@@ -79,7 +76,7 @@ class Ranking:
                 loop.call_soon_threadsafe(self._tell, Indexing(done, whole))
 
         for cache in self._caches:
-            retriever = Retriever(self._body, engine=self._engine, cache=cache, building=building)
+            retriever = Retriever(self._body, cache=cache, building=building)
             try:
                 retriever.prepare()
             except BaseException as error:

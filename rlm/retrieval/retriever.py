@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from rlm.errors import UsageError
 from rlm.retrieval.cache import IndexCache, default_index_cache
-from rlm.retrieval.engines import engine_named
-from rlm.retrieval.index import EngineName, RankedIndex, RetrievalError, Stop
+from rlm.retrieval.index import INDEX_FORMAT, INDEX_VERSION, RankedIndex, RetrievalError, Stop
 from rlm.retrieval.packs import Expand, Pack, PackMaker
 from rlm.retrieval.passages import Passages, cut
 from rlm.retrieval.tfidf import tfidf
@@ -55,12 +54,10 @@ class Retriever:
         self,
         body: Body,
         *,
-        engine: EngineName = "fts5",
         cache: IndexCache | None = None,
         building: Building | None = None,
     ) -> None:
         self._body = body
-        self._engine = engine_named(engine)
         self._cache = cache
         self._building = building
         self._tokens = Tokens()
@@ -73,7 +70,6 @@ class Retriever:
         cls,
         sources: Sequence[Source | Path | str | bytes],
         *,
-        engine: EngineName = "fts5",
         building: Building | None = None,
     ) -> Iterator[Self]:
         """A retriever over files, folders (Path) and texts (str), which are loaded as for a run. The index is
@@ -86,7 +82,7 @@ class Retriever:
             cache = IndexCache(default_index_cache(os.environ))
             with (
                 loaded.context.open() as body,
-                cls(body, engine=engine, cache=cache, building=building) as retriever,
+                cls(body, cache=cache, building=building) as retriever,
             ):
                 yield retriever
 
@@ -176,7 +172,7 @@ class Retriever:
             starts = array("Q", (folder / _PASSAGES).read_bytes())
             if sys.byteorder == "big":
                 starts.byteswap()
-            self._index = self._engine.open(folder)
+            self._index = RankedIndex.open(folder)
         except (OSError, ValueError):
             self._cache.drop(folder)
             return False
@@ -185,7 +181,7 @@ class Retriever:
 
     def _built(self, folder: Path | None) -> RankedIndex:
         starts = array("Q")
-        index = self._engine.build(folder, self._batches(starts))
+        index = RankedIndex.build(folder, self._batches(starts))
         self._passages = Passages(starts, self._body.chars)
         if folder is not None:
             kept = array("Q", starts)
@@ -211,7 +207,7 @@ class Retriever:
         facts = hashlib.sha256(self._body.sha256.encode())
         for document in self._body.documents:
             facts.update(f",{document.start}".encode())
-        return f"{facts.hexdigest()[:40]}-{self._engine.name}-{_VERSION}-{self._engine.version}"
+        return f"{facts.hexdigest()[:40]}-{INDEX_FORMAT}-{_VERSION}-{INDEX_VERSION}"
 
     def _by_tfidf(self, ranked: Sequence[tuple[int, float]], query: SearchTerms) -> list[tuple[int, float]]:
         assert self._index is not None

@@ -38,7 +38,7 @@ def test_help_imports_nothing_heavy() -> None:
     """Importing an SDK costs seconds; the command line's start must not pay it."""
     code = (
         "import sys\nfrom rlm.cli.app import app\n"
-        "heavy = {'anthropic', 'openai', 'jupyter_client', 'zmq', 'sqlalchemy', 'IPython', 'tenacity'}\n"
+        "heavy = {'anthropic', 'openai', 'jupyter_client', 'zmq', 'sqlalchemy', 'IPython'}\n"
         "heavy |= {'alembic', 'psycopg', 'pydantic_settings'}\n"
         "print(sorted(heavy & set(sys.modules)))"
     )

@@ -1,4 +1,4 @@
-"""`rlm models`: the providers, which keys are set, and what the models known by name take and cost."""
+"""`rlm models`: the providers, which keys are set, windows and prices of known models."""
 
 from __future__ import annotations
 
@@ -11,13 +11,8 @@ from rlm.cli.config import ConfigOption, settings_in_force
 
 __all__ = ["models"]
 
-_KEYS = {
-    "anthropic": "ANTHROPIC_API_KEY",
-    "openai": "OPENAI_API_KEY",
-    "openai:NAME@URL": "RLM_OPENAI_COMPATIBLE_KEY",
-}
-_A_THOUSAND = 1_000
-"""Tokens a price is asked for: long prompts may have another rate."""
+_SAMPLE_TOKENS = 1_000
+"""Tokens of the call whose price is shown. Long prompts may have a higher rate."""
 
 
 def models(
@@ -34,34 +29,41 @@ def models(
     """
     from rlm.cli.console.render_result import json_bytes
     from rlm.models import default_model
+    from rlm.models.catalog.windows import known_models
 
     own = settings_in_force(ctx).models
-    keys = {variable: bool(os.environ.get(variable, "").strip()) for variable in _KEYS.values()}
-    rows = [_row(name, own) for name in sorted({*_known(), *own})]
+    variables = _list_key_variables()
+    keys = {variable: bool(os.environ.get(variable, "").strip()) for variable in variables.values()}
+    rows = [_build_row(name, own) for name in sorted({*known_models(), *own})]
     if as_json:
         typer.echo(json_bytes({"default": default_model(os.environ), "keys": keys, "models": rows}, indent=2))
         return
-    for provider, variable in _KEYS.items():
+    for provider, variable in variables.items():
         typer.echo(f"{provider}: {variable} is {'set' if keys[variable] else 'not set'}")
     typer.echo(f"default: {default_model(os.environ)}\n")
-    typer.echo(f"{'model':<40} {'window':>10} {'reply':>9}   dollars for a million tokens, in and out")
+    typer.echo(f"{'model':<40} {'window':>10} {'reply':>9}   dollars per million tokens, in and out")
     for row in rows:
         cost = (
-            "not known"
+            "unknown"
             if row["input_price"] is None
             else f"{row['input_price']:g} in, {row['output_price']:g} out"
         )
         typer.echo(f"{row['name']:<40} {row['window']:>10,} {row['output']:>9,}   {cost}")
-    typer.echo("\nOthers: tell their windows and prices in rlm.toml (rlm init). extractive needs no model.")
+    typer.echo("\nSet windows and prices of other models in rlm.toml (rlm init). extractive needs no model.")
 
 
-def _known() -> list[str]:
-    from rlm.models.catalog.windows import known_models
+def _list_key_variables() -> dict[str, str]:
+    """Return the variables that hold keys, by the form of name that uses each."""
+    from rlm.models.registry import PROVIDERS
 
-    return [f"{'anthropic' if name.startswith('claude') else 'openai'}:{name}" for name in known_models()]
+    variables = {prefix: spec.key_variable for prefix, spec in PROVIDERS.items()}
+    for prefix, spec in PROVIDERS.items():
+        if spec.server_key_variable is not None:
+            variables[f"{prefix}:NAME@URL"] = spec.server_key_variable
+    return variables
 
 
-def _row(name: str, own: Any) -> dict[str, Any]:
+def _build_row(name: str, own: Any) -> dict[str, Any]:
     from rlm.models.catalog.names import parse_name
     from rlm.models.catalog.prices import price
     from rlm.models.catalog.windows import window_of
@@ -73,14 +75,14 @@ def _row(name: str, own: Any) -> dict[str, Any]:
         window = facts.window_beside(window) or window
 
     def cost(usage: TokenUsage) -> float | None:
-        told = None if facts is None else facts.price(usage)
-        found = price(name, usage) if told is None else told
-        return None if found is None else round(found * 1_000_000 / _A_THOUSAND, 6)
+        own_price = None if facts is None else facts.price(usage)
+        dollars = price(name, usage) if own_price is None else own_price
+        return None if dollars is None else round(dollars * 1_000_000 / _SAMPLE_TOKENS, 6)
 
     return {
         "name": name,
         "window": window.context,
         "output": window.output,
-        "input_price": cost(TokenUsage(input_tokens=_A_THOUSAND)),
-        "output_price": cost(TokenUsage(output_tokens=_A_THOUSAND)),
+        "input_price": cost(TokenUsage(input_tokens=_SAMPLE_TOKENS)),
+        "output_price": cost(TokenUsage(output_tokens=_SAMPLE_TOKENS)),
     }

@@ -57,9 +57,7 @@ def search(
         typer.Option(help="Show each with its neighbours, or its whole section.", show_default=False),
     ] = None,
     rank: Annotated[Literal["bm25", "tfidf"], typer.Option(help="What decides the order.")] = "bm25",
-    engine: Annotated[
-        Literal["fts5", "tantivy"], typer.Option(help="Which index; tantivy is an extra.")
-    ] = "fts5",
+    engine: Annotated[Literal["fts5"], typer.Option(help="The index. There is one, SQLite's FTS5.")] = "fts5",
     exclude: Annotated[
         list[str] | None, typer.Option(help="Leave out what matches, as in .gitignore; may be repeated.")
     ] = None,
@@ -96,7 +94,6 @@ def search(
                     sources,
                     watch,
                     cached=not no_cache,
-                    engine=engine,
                     limit=limit,
                     neighbors=1 if neighbors is None else neighbors,
                     expand=expand or (None if neighbors is None else "neighbors"),
@@ -141,7 +138,7 @@ class _Watch:
 
 
 async def _packs(
-    query: str, sources: Sequence[Source], watch: _Watch, *, cached: bool, engine: Any, **options: Any
+    query: str, sources: Sequence[Source], watch: _Watch, *, cached: bool, **options: Any
 ) -> dict[str, Any]:
     from rlm.documents import default_cache
     from rlm.documents.workspace import Workspace
@@ -154,9 +151,7 @@ async def _packs(
         )
         kept = [IndexCache(default_index_cache(os.environ))] if cached else []
         with loaded.context.open() as body:
-            ranking = Ranking(
-                body, watch.on_event, [*kept, IndexCache(workspace.folder / "index")], engine=engine
-            )
+            ranking = Ranking(body, watch.on_event, [*kept, IndexCache(workspace.folder / "index")])
             try:
                 packs = await ranking.packs(query, **options)
             finally:

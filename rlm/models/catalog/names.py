@@ -1,65 +1,54 @@
-"""A model's name, as a user writes it, taken apart."""
+"""Parse a model's name as a user writes it."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
 from urllib.parse import SplitResult, urlsplit
 
 from rlm.errors import ConfigurationError
 from rlm.models.catalog.windows import known_models
+from rlm.models.registry import OFFLINE, PROVIDERS, list_forms
 
-__all__ = ["FORMS", "ModelName", "Provider", "check_url", "parse_name"]
+__all__ = ["ModelName", "check_url", "parse_name"]
 
-Provider = Literal["anthropic", "openai", "extractive", "scripted", "replay"]
-
-FORMS = (
-    "anthropic:NAME, openai:NAME, openai:NAME@BASE_URL, "
-    "claude-*, gpt-*, o1|o3|o4-*, extractive, scripted:FILE, replay:RUN"
-)
-
-_PREFIXES: tuple[Provider, ...] = ("anthropic", "openai", "scripted", "replay")
-_BARE: tuple[tuple[re.Pattern[str], Provider], ...] = (
-    (re.compile(r"claude-"), "anthropic"),
-    (re.compile(r"gpt-|o[134](-|$)"), "openai"),
-)
-# The first "@" that is followed by a scheme: names such as "@cf/meta/llama" hold one of their own.
+# The first "@" before a scheme. Names such as "@cf/meta/llama" contain an "@" of their own.
 _BASE_URL = re.compile(r"@(?=[A-Za-z][A-Za-z0-9+.-]*://)")
 
 
 @dataclass(frozen=True, slots=True)
 class ModelName:
-    """`text` is what the user wrote; `model` is what the provider calls it (a path for `scripted`, a run for
-    `replay`, empty for `extractive`); `base_url` is None unless the name holds one, and has no slash at
+    """`text` is what the user wrote. `provider` is a key of PROVIDERS or OFFLINE. `model` is the provider's
+    own name: a path for `scripted`, a run for `replay`, empty for `extractive`. `base_url` has no slash at
     its end."""
 
     text: str
-    provider: Provider
+    provider: str
     model: str
     base_url: str | None = None
 
 
 @lru_cache(maxsize=256)
 def parse_name(text: str) -> ModelName:
-    """The parts of `text`. Raises ConfigurationError, in one line that lists the forms, for a name that
-    fits none of them, and for a base URL that can't be used."""
+    """Return the parts of `text`. Raises ConfigurationError for an unknown form, which lists the known ones
+    in one line, and for an unusable base URL."""
     name = text.strip()
     if name == "extractive":
         return ModelName(name, "extractive", "")
     head, colon, rest = name.partition(":")
-    for provider in _PREFIXES:
-        if colon and head == provider:
-            return _with_model(name, provider, rest)
-    for pattern, provider in _BARE:
-        if pattern.match(name):
-            return _with_model(name, provider, name)
-    raise ConfigurationError(f"unknown model {_shown(name)}{_nearest(name)}; the forms are {FORMS}")
+    if colon and head in _list_prefixes():
+        return _build_name(name, head, rest)
+    for prefix, spec in PROVIDERS.items():
+        if spec.bare_names is not None and re.match(spec.bare_names, name):
+            return _build_name(name, prefix, name)
+    raise ConfigurationError(
+        f"unknown model {_quote(name)}{_suggest_name(name)}; the forms are {list_forms()}"
+    )
 
 
 def check_url(url: str, what: str, schemes: tuple[str, ...] = ("http", "https")) -> SplitResult:
-    """The parts of `url`. Raises ConfigurationError, without echoing what could be a password."""
+    """Return the parts of `url`. Raises ConfigurationError, which never quotes a possible password."""
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -77,52 +66,58 @@ def check_url(url: str, what: str, schemes: tuple[str, ...] = ("http", "https"))
     return parts
 
 
-def _with_model(name: str, provider: Provider, rest: str) -> ModelName:
+def _list_prefixes() -> list[str]:
+    return [*PROVIDERS, *(name for name, form in OFFLINE.items() if ":" in form)]
+
+
+def _build_name(name: str, provider: str, rest: str) -> ModelName:
     model, base_url = rest, None
-    if provider == "openai":
-        model, base_url = _split_url(rest)
+    spec = PROVIDERS.get(provider)
+    if spec is not None and spec.server_key_variable is not None:
+        model, base_url = _split_url(provider, rest, spec.server_key_variable)
     if not model.strip():
-        raise ConfigurationError(f"{_shown(name)} names no model; the forms are {FORMS}")
+        raise ConfigurationError(f"{_quote(name)} names no model; the forms are {list_forms()}")
     if provider != "scripted" and any(character.isspace() for character in model):
-        raise ConfigurationError(f"the model's name {_shown(model)} holds a blank: remove it")
+        raise ConfigurationError(f"the model's name {_quote(model)} holds a blank: remove it")
     return ModelName(name, provider, model, base_url)
 
 
-def _split_url(rest: str) -> tuple[str, str | None]:
+def _split_url(prefix: str, rest: str, key_variable: str) -> tuple[str, str | None]:
     match = _BASE_URL.search(rest)
     if match is None:
         if "@" in rest.lstrip("@"):
-            shown = rest.rpartition("@")[0]
+            model = rest.rpartition("@")[0]
             raise ConfigurationError(
-                f"the base URL of openai:{shown} must begin with http:// or https://, "
-                f"as in openai:{shown}@http://localhost:11434/v1"
+                f"the base URL of {prefix}:{model} must begin with http:// or https://, "
+                f"as in {prefix}:{model}@http://localhost:11434/v1"
             )
         return rest, None
     model, url = rest[: match.start()], rest[match.end() :]
-    parts = check_url(url, f"the base URL of openai:{model}")
+    parts = check_url(url, f"the base URL of {prefix}:{model}")
     if parts.username is not None or parts.password is not None:
         raise ConfigurationError(
-            f"the base URL of openai:{model} holds a user name or password: "
-            "remove it and set RLM_OPENAI_COMPATIBLE_KEY"
+            f"the base URL of {prefix}:{model} holds a user name or password: "
+            f"remove it and set {key_variable}"
         )
     if parts.query or parts.fragment:
-        raise ConfigurationError(f"the base URL of openai:{model} holds a query or fragment: remove it")
+        raise ConfigurationError(f"the base URL of {prefix}:{model} holds a query or fragment: remove it")
     return model, url.rstrip("/")
 
 
-def _nearest(name: str) -> str:
-    """`; did you mean ...` where something is close, else nothing."""
+def _suggest_name(name: str) -> str:
+    """Return `, did you mean ...?` where a known name is similar, else an empty string."""
     import difflib
 
     head, colon, rest = name.partition(":")
     if colon:
-        close = difflib.get_close_matches(head.lower(), _PREFIXES, 1, 0.7)
-        return f", did you mean {_shown(f'{close[0]}:{rest}')}?" if close and "@" not in rest else ""
-    close = difflib.get_close_matches(name.lower(), ["extractive", *known_models()], 1, 0.7)
+        close = difflib.get_close_matches(head.lower(), _list_prefixes(), 1, 0.7)
+        return f", did you mean {_quote(f'{close[0]}:{rest}')}?" if close and "@" not in rest else ""
+    bare = [known.partition(":")[2] for known in known_models()]
+    close = difflib.get_close_matches(name.lower(), ["extractive", *bare], 1, 0.7)
     return f", did you mean {close[0]!r}?" if close else ""
 
 
-def _shown(name: str) -> str:
-    """`name` in quotes, on one line, short, and without what stands in a URL's place for a password."""
+def _quote(name: str) -> str:
+    """Return `name` in quotes: one line, shortened, without a password in its URL."""
     plain = re.sub(r"//[^/@\s]*@", "//", name)
     return repr(plain if len(plain) <= 80 else plain[:77] + "...")

@@ -1,4 +1,4 @@
-"""What a call cost, in US dollars, from price data shipped with genai-prices: no network."""
+"""Prices of calls in US dollars, from the data that genai-prices ships. Uses no network."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from rlm.errors import ConfigurationError
 from rlm.models.base import Model, TokenUsage
 from rlm.models.catalog.names import ModelName, parse_name
 from rlm.models.catalog.overrides import ModelFacts
+from rlm.models.registry import OFFLINE, PROVIDERS
 
 if TYPE_CHECKING:
     from genai_prices.types import PriceCalculation
@@ -19,25 +20,27 @@ __all__ = ["Prices", "price"]
 
 
 def price(model_name: str, usage: TokenUsage) -> float | None:
-    """US dollars for one call's `usage` at today's list price of `model_name` (any form that `resolve`
-    takes). Sum the prices of calls, not their tokens: some models charge long prompts a higher rate.
+    """Return the US dollars for one call's `usage` at today's list price. `model_name` has any form that
+    `resolve` supports. Sum the prices of calls, not their tokens: some models charge long prompts a higher
+    rate.
 
-    0.0 for models that cost nothing (`extractive`, `scripted:`, `replay:`), None where the price is not
-    known: a local server, a model that the data lacks, a name of no known form.
+    Returns 0.0 for offline models (`extractive`, `scripted:`, `replay:`). Returns None where the price is
+    unknown: a local server, a model that the data lacks, an unknown form of name.
     """
     try:
         name = parse_name(model_name)
     except ConfigurationError:
         return None
-    if name.provider in ("extractive", "scripted", "replay"):
+    if name.provider in OFFLINE:
         return 0.0
-    return _reckoned(name, usage)
+    return _compute_price(name, usage)
 
 
 @lru_cache(maxsize=1024)
-def _reckoned(name: ModelName, usage: TokenUsage) -> float | None:
-    """Remembered, because it takes longer than to assemble a prompt, and the calls of a batch are alike."""
-    listed = _listed(name)
+def _compute_price(name: ModelName, usage: TokenUsage) -> float | None:
+    """Compute a list price. Cached: it takes longer than assembling a prompt, and the calls of a batch are
+    alike."""
+    listed = _find_listing(name)
     if listed is None:
         return None
     from genai_prices import Usage
@@ -53,33 +56,33 @@ def _reckoned(name: ModelName, usage: TokenUsage) -> float | None:
 
 
 @lru_cache(maxsize=256)
-def _listed(name: ModelName) -> PriceCalculation | None:
-    """A model's entry in the data, as a calculation gives it: looking it up takes longer than to reckon."""
-    # Half a second to import: nobody should pay it before the first priced call.
+def _find_listing(name: ModelName) -> PriceCalculation | None:
+    """Return a model's entry in the price data, or None. Cached: the lookup takes longer than the
+    calculation."""
+    # The import takes half a second, so it waits for the first priced call.
     from genai_prices import Usage, calc_price
 
-    nothing = Usage(input_tokens=1, output_tokens=1)
+    minimal = Usage(input_tokens=1, output_tokens=1)
     try:
         if name.base_url is not None:
-            return calc_price(nothing, name.model, provider_api_url=name.base_url)
-        return calc_price(nothing, name.model, provider_id=name.provider)
+            return calc_price(minimal, name.model, provider_api_url=name.base_url)
+        return calc_price(minimal, name.model, provider_id=PROVIDERS[name.provider].price_list)
     except LookupError:  # no such provider or model in the data
         return None
 
 
 class Prices:
-    """US dollars throughout; None where a price is not known.
-    `facts` are the user's own on models, by name."""
+    """Prices of calls in US dollars; None where unknown. `facts` are the user's own prices, by model name."""
 
     def __init__(self, facts: Mapping[str, ModelFacts] = MappingProxyType({})) -> None:
         self._facts = facts
 
     def of(self, model: Model, usage: TokenUsage) -> float | None:
-        """What a call of this usage costs."""
+        """Return the price of a call with this usage."""
         facts = self._facts.get(model.name)
         own = None if facts is None else facts.price(usage)
         return price(model.name, usage) if own is None else own
 
     def at_most(self, model: Model, prompt_tokens: int, output_tokens: int) -> float | None:
-        """What a call may cost whose prompt and reply have so many tokens."""
+        """Return the highest price of a call with so many tokens of prompt and reply."""
         return self.of(model, TokenUsage(input_tokens=prompt_tokens, output_tokens=output_tokens))

@@ -30,14 +30,14 @@ class SdkClient(Protocol):
 
 
 class SharedClient:
-    """The way to one endpoint. `reached` turns True with its first HTTP response, of any status."""
+    """The way to one endpoint. `has_answered` turns True with its first HTTP response, of any status."""
 
     def __init__(self, sdk: str, client: SdkClient, url: str) -> None:
         self.errors: Any = import_module(sdk)
         """Where the SDK's exceptions are: both call them the same."""
         self.client = client
         self.users = 0
-        self.reached = False
+        self.has_answered = False
         self._url = url
 
     async def post(self, body: dict[str, Any]) -> httpx2.Response:
@@ -48,7 +48,7 @@ class SharedClient:
         response: httpx2.Response = await self.client.post(
             self._url, cast_to=httpx2.Response, body=body, stream=True
         )
-        self.reached = True
+        self.has_answered = True
         return response
 
 

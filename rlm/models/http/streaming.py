@@ -31,7 +31,7 @@ class StreamAccumulator(Protocol):
     def add(self, event: object) -> bool:
         """Whether it was the last."""
 
-    def take_whole(self, answer: object) -> bool:
+    def accept_json(self, answer: object) -> bool:
         """An answer that came as JSON although a stream was asked for; False when it is none."""
 
     def reply(self) -> Reply | None:
@@ -43,7 +43,7 @@ class StreamAccumulator(Protocol):
 
 
 async def stream_completion(
-    shared: SharedClient, body: dict[str, Any], gathering: StreamAccumulator, tell: ErrorMapper
+    shared: SharedClient, body: dict[str, Any], accumulator: StreamAccumulator, mapper: ErrorMapper
 ) -> Reply | AttemptFailure:
     """Send `body` and gather the answer."""
     import httpx2
@@ -51,35 +51,35 @@ async def stream_completion(
     failure: AttemptFailure | None
     try:
         async with aclosing(await shared.post(body)) as response:
-            failure = await _read(response, gathering, tell)
+            failure = await _read(response, accumulator, mapper)
     except shared.errors.APIStatusError as error:
-        shared.reached = True
+        shared.has_answered = True
         kinds, detail = _complaint(error.body)
         headers = error.response.headers
-        failure = tell.status(error.status_code, kinds=kinds, detail=detail, headers=headers)
+        failure = mapper.status(error.status_code, kinds=kinds, detail=detail, headers=headers)
     except (shared.errors.APIConnectionError, httpx2.RequestError, httpx2.StreamError) as error:
-        failure = tell.transport(error)
+        failure = mapper.transport(error)
     except Exception as error:  # the provider's edge: nothing of what was sent can be trusted
-        failure = tell.garbled(error)
-    reply = None if failure is not None else gathering.reply()
-    return reply or replace(failure or tell.dropped(), spent=gathering.spent)
+        failure = mapper.garbled(error)
+    reply = None if failure is not None else accumulator.reply()
+    return reply or replace(failure or mapper.dropped(), spent=accumulator.spent)
 
 
 async def _read(
-    response: httpx2.Response, gathering: StreamAccumulator, tell: ErrorMapper
+    response: httpx2.Response, accumulator: StreamAccumulator, mapper: ErrorMapper
 ) -> AttemptFailure | None:
     content_type = response.headers.get("content-type", "")
     if "event-stream" not in content_type:
-        whole = "json" in content_type and gathering.take_whole(_json(await response.aread()))
-        return None if whole else tell.not_a_stream(content_type)
+        whole = "json" in content_type and accumulator.accept_json(_json(await response.aread()))
+        return None if whole else mapper.not_a_stream(content_type)
     decoder = EventDecoder()
     chunks = response.aiter_bytes()
     async for chunk in chunks:
         for data in decoder.feed(chunk):
             event = None if data == _END else json.loads(data.decode())
             if field(event, "error"):
-                return tell.in_stream(*_complaint(event))
-            if data == _END or gathering.add(event):
+                return mapper.in_stream(*_complaint(event))
+            if data == _END or accumulator.add(event):
                 await _drain(chunks)
                 return None
     return None

@@ -18,7 +18,7 @@ from rlm.models.base import Message, Request, TokenUsage
 from rlm.models.http.endpoint import Endpoint
 from rlm.models.http.error_mapping import ErrorMapper
 from rlm.models.options import RetryPolicy
-from rlm.models.registry import resolve
+from rlm.models.resolution import resolve
 
 REQUEST = Request("child", (Message("user", "hello"),), 100, "task")
 KEY = "sk-ant-PLANTED-key-0123456789"

@@ -16,7 +16,7 @@ from rlm.models.http.wire_messages import cache_borders, encodable
 from rlm.models.options import ModelOptions
 from rlm.models.providers.anthropic import AnthropicModel
 from rlm.models.providers.openai import OpenAIModel
-from rlm.models.registry import resolve
+from rlm.models.resolution import resolve
 
 
 def ask(*contents: str, most: int = 100) -> Request:

@@ -16,8 +16,9 @@ from rlm.errors import ConfigurationError
 from rlm.models import ModelOptions, ModelWindow, TokenUsage, default_model, price, resolve, window_of
 from rlm.models.catalog.names import parse_name
 from rlm.models.catalog.windows import known_models
-from rlm.models.registry import DEFAULT_ANTHROPIC, DEFAULT_OPENAI
+from rlm.models.registry import PROVIDERS
 
+DEFAULTS = [f"{prefix}:{spec.default_model}" for prefix, spec in PROVIDERS.items()]
 KEYS = {"ANTHROPIC_API_KEY": "sk-ant-1", "OPENAI_API_KEY": "sk-oai-1"}
 
 
@@ -119,8 +120,8 @@ def test_a_missing_key_says_which_variable_to_set(name, variable, env):
     [
         ({}, "extractive"),
         ({"ANTHROPIC_API_KEY": "", "OPENAI_API_KEY": " "}, "extractive"),
-        ({"OPENAI_API_KEY": "k"}, DEFAULT_OPENAI),
-        (KEYS, DEFAULT_ANTHROPIC),
+        ({"OPENAI_API_KEY": "k"}, "openai:gpt-6.1-sol"),
+        (KEYS, "anthropic:claude-sonnet-5-5"),
     ],
 )
 def test_the_default_follows_the_keys(env, name):
@@ -134,7 +135,7 @@ def test_defaults_are_known_priced_and_not_deprecated():
     """A default that a provider has put to rest would break on its first call."""
     from anthropic.resources.messages import DEPRECATED_MODELS
 
-    for name in (DEFAULT_ANTHROPIC, DEFAULT_OPENAI):
+    for name in DEFAULTS:
         model = parse_name(name).model
         assert window_of(model).known
         assert price(name, TokenUsage(1000, 1000)) > 0
@@ -186,25 +187,27 @@ def test_the_table_agrees_with_the_price_data():
     data = {
         model.id: model.context_window
         for provider in get_snapshot().providers
-        if provider.id in ("anthropic", "openai")
+        if provider.id in {spec.price_list for spec in PROVIDERS.values()}
         for model in provider.models
     }
-    compared = [name for name in known_models() if data.get(name) is not None]
+    models = [name.partition(":")[2] for name in known_models()]
+    compared = [name for name in models if data.get(name) is not None]
     assert len(compared) > 30
     assert {name: window_of(name).context for name in compared} == {name: data[name] for name in compared}
 
 
-def test_importing_the_registry_imports_neither_libraries_nor_an_event_loop():
+@pytest.mark.parametrize("module", ["registry", "resolution"])
+def test_importing_the_registry_imports_neither_libraries_nor_an_event_loop(module):
     """The command line's start must not pay for providers. A bare package stands in for `rlm`, so that this
     is the registry's own doing."""
     code = (
         "import sys, types\n"
         "bare = sys.modules['rlm'] = types.ModuleType('rlm')\n"
         "bare.__path__ = [sys.argv[1]]\n"
-        "before = set(sys.modules); import rlm.models.registry\n"
+        "before = set(sys.modules); __import__('rlm.models.' + sys.argv[2])\n"
         "print(*{name.partition('.')[0] for name in set(sys.modules) - before})"
     )
-    command = [sys.executable, "-c", code, str(Path(rlm.models.__file__).parent.parent)]
+    command = [sys.executable, "-c", code, str(Path(rlm.models.__file__).parent.parent), module]
     imported = set(subprocess.check_output(command, text=True).split())
     assert imported <= {"rlm", *sys.stdlib_module_names}
     assert not imported & {"asyncio", "ssl", "http", "sqlite3"}

@@ -240,7 +240,7 @@ async def test_default_waits_for_nobody_stay_under_ten_seconds():
             attempt,
             policy,
             limiter=Limiter(16),
-            reached=lambda: False,
+            has_answered=lambda: False,
             on_retry=lambda n, wait, why: waits.append(wait),
         )
     assert len(waits) == policy.unreachable_attempts - 1 == 2
@@ -290,7 +290,7 @@ async def test_cancelling_ends_a_wait_at_once():
             attempt,
             RetryPolicy(),
             limiter=Limiter(16),
-            reached=lambda: True,
+            has_answered=lambda: True,
             on_retry=lambda *_: waiting.set(),
         )
     )
@@ -314,7 +314,7 @@ async def test_waits_grow_at_random_up_to_their_cap():
             attempt,
             policy,
             limiter=Limiter(16),
-            reached=lambda: True,
+            has_answered=lambda: True,
             on_retry=lambda n, wait, why: waits.append(wait),
         )
     assert len(waits) == 39
@@ -330,7 +330,7 @@ async def test_a_reply_is_passed_on_as_it_is():
     async def attempt():
         return reply
 
-    assert await with_retries(attempt, RetryPolicy(), limiter=Limiter(16), reached=lambda: True) == reply
+    assert await with_retries(attempt, RetryPolicy(), limiter=Limiter(16), has_answered=lambda: True) == reply
 
 
 async def test_calls_that_go_well_are_let_out_faster_again():
@@ -344,7 +344,7 @@ async def test_calls_that_go_well_are_let_out_faster_again():
         return Reply("x")
 
     for _ in range(5):
-        await with_retries(attempt, RetryPolicy(), limiter=limiter, reached=lambda: True)
+        await with_retries(attempt, RetryPolicy(), limiter=limiter, has_answered=lambda: True)
     assert slowed < limiter.allowed < 16
 
 

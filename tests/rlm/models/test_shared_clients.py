@@ -14,7 +14,7 @@ from rlm.models.base import Message, Request
 from rlm.models.http import shared_clients
 from rlm.models.http.shared_clients import import_sdk
 from rlm.models.options import ModelOptions
-from rlm.models.registry import resolve
+from rlm.models.resolution import resolve
 
 
 def ask(content: str = "hello") -> Request:
@@ -55,7 +55,7 @@ async def test_fifty_calls_share_one_client(make_model, provider_server):
     before = provider_server.connections
     await asyncio.gather(*(model.generate(ask("again")) for _ in range(50)))
     assert provider_server.connections == before <= ModelOptions().concurrency
-    assert (await model._user.get()) is (await twin._user.get())
+    assert (await model._lease.get()) is (await twin._lease.get())
 
 
 async def test_as_many_calls_as_are_allowed_are_under_way_at_once(make_model, provider_server, providers):
@@ -75,7 +75,7 @@ async def test_calls_at_once_make_one_client(make_model, provider_server):
     """The first calls of a model come together: they share what the first of them makes."""
     model = make_model(provider_server.url)
     await asyncio.gather(*(model.generate(ask()) for _ in range(9)))
-    shared = await model._user.get()
+    shared = await model._lease.get()
     assert shared.users == 1
     await model.aclose()
     assert shared.client.is_closed()
@@ -84,7 +84,7 @@ async def test_calls_at_once_make_one_client(make_model, provider_server):
 async def test_a_client_outlives_all_but_its_last_user(make_model, provider_server):
     first, second = make_model(provider_server.url), make_model(provider_server.url)
     await asyncio.gather(first.generate(ask()), second.generate(ask()))
-    shared = await second._user.get()
+    shared = await second._lease.get()
     await first.aclose()
     await first.aclose()
     assert not shared.client.is_closed()
@@ -112,7 +112,7 @@ def test_connections_end_with_their_loop_though_nobody_closed_the_model(provider
 
     async def once():
         await model.generate(ask())
-        return (await model._user.get()).client
+        return (await model._lease.get()).client
 
     assert asyncio.run(once()).is_closed()
     gc.collect()

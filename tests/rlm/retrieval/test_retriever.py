@@ -1,4 +1,4 @@
-"""The ranked index: what is found, how it is cut, widened, kept and given up. Real SQLite, real tantivy."""
+"""The ranked index: what is found, how it is cut, widened, kept and given up. Real SQLite."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ from rlm.sandbox.context.writer import ContextFileWriter
 from rlm.sandbox.in_kernel.body.body import Body
 from rlm.sandbox.in_kernel.body.place_index import MessageHeader
 
-ENGINES = ["fts5", "tantivy"]
 FRUIT = """# Fruit
 
 Apples are red. They keep all winter.
@@ -65,11 +64,10 @@ def long_text(paragraphs: int, seed: int = 1) -> str:
     )
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_packs_say_where_they_stand(body, engine) -> None:
+def test_packs_say_where_they_stand(body) -> None:
     """Pack_id, doc_id, score, order, span, heading path, text, hits."""
     text = long_text(30) + "\n\n# Rules\n\n## Notice\n\nThe quarrelsome zebras were running away.\n"
-    with body("Nothing here.\n", text) as context, Retriever(context, engine=engine) as retriever:
+    with body("Nothing here.\n", text) as context, Retriever(context) as retriever:
         (pack,) = retriever.retrieve("does a zebra run?")
         assert context.text(pack.start, pack.end) == pack.text
         assert pack.text.endswith("The quarrelsome zebras were running away.")
@@ -80,11 +78,10 @@ def test_packs_say_where_they_stand(body, engine) -> None:
         assert retriever.retrieve("does a zebra run?") == [pack]
 
 
-@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("rank", ["bm25", "tfidf"])
-def test_five_packs_best_first_and_none_twice(body, engine, rank) -> None:
+def test_five_packs_best_first_and_none_twice(body, rank) -> None:
     """Limit 5; score descending, then by place; dedupe by pack_id; deterministic."""
-    with body(long_text(200), long_text(200)) as context, Retriever(context, engine=engine) as retriever:
+    with body(long_text(200), long_text(200)) as context, Retriever(context) as retriever:
         packs = retriever.retrieve("winter bridge", rank=rank)
         assert len(packs) == 5
         assert [pack.order for pack in packs] == list(range(5))
@@ -95,24 +92,9 @@ def test_five_packs_best_first_and_none_twice(body, engine, rank) -> None:
         assert len(retriever.retrieve("winter", limit=12, rank=rank)) == 12
 
 
-def test_both_engines_find_the_same_passages(body) -> None:
-    with body(long_text(300)) as context:
-        found = []
-        for engine in ENGINES:
-            with Retriever(context, engine=engine) as retriever:
-                found.append(
-                    [
-                        retriever.retrieve(f"winter of p{number}q", limit=1)[0].start
-                        for number in range(0, 300, 37)
-                    ]
-                )
-        assert found[0] == found[1]
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-def test_neighbours_are_added_on_both_sides_and_swallow_hits_beside(body, engine) -> None:
+def test_neighbours_are_added_on_both_sides_and_swallow_hits_beside(body) -> None:
     """Per_hit_neighbors 1, expand neighbors."""
-    with body(long_text(40)) as context, Retriever(context, engine=engine) as retriever:
+    with body(long_text(40)) as context, Retriever(context) as retriever:
         (alone,) = retriever.retrieve("p20q")
         (wider,) = retriever.retrieve("p20q", expand="neighbors")
         (widest,) = retriever.retrieve("p20q", expand="neighbors", per_hit_neighbors=2)
@@ -133,12 +115,11 @@ def test_neighbours_stay_in_their_document(body) -> None:
         assert pack.text == "Beta zebra two."
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_a_section_is_what_stands_under_the_heading(body, engine) -> None:
+def test_a_section_is_what_stands_under_the_heading(body) -> None:
     """Expand section; a heading path."""
     one, two, three = (long_text(4, seed) for seed in range(3))
     text = f"# One\n\n{one}\n\n# Two\n\nfoo zebra\n\n{two}\n\n# Three\n\n{three}\n"
-    with body(text) as context, Retriever(context, engine=engine) as retriever:
+    with body(text) as context, Retriever(context) as retriever:
         (pack,) = retriever.retrieve("zebra", expand="section")
         assert pack.heading_path == ("Two",)
         assert pack.text.startswith("# Two")
@@ -153,7 +134,6 @@ def test_a_long_section_is_cut_around_the_passage(body) -> None:
         assert "p50q" in pack.text
 
 
-@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(
     ("text", "question", "hit"),
     [
@@ -165,16 +145,15 @@ def test_a_long_section_is_cut_around_the_passage(body) -> None:
         ("Договоры истекают в марте.", "договоры", "Договоры"),
     ],
 )
-def test_every_script_is_found(body, engine, text, question, hit) -> None:
+def test_every_script_is_found(body, text, question, hit) -> None:
     """issue 4.3: languages without spaces, other alphabets, accents."""
     noise = "今天天气很好，我们去散步。昨日は雨でした。อากาศดีมาก 오늘은 날씨가 좋다. Rien.\n\n" * 40
-    with body(noise + text + "\n\n" + noise) as context, Retriever(context, engine=engine) as retriever:
+    with body(noise + text + "\n\n" + noise) as context, Retriever(context) as retriever:
         pack = retriever.retrieve(question)[0]
         assert text in pack.text
         assert any(context.text(*span).startswith(hit) for span in pack.hits)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(
     "query",
     [
@@ -191,10 +170,10 @@ def test_every_script_is_found(body, engine, text, question, hit) -> None:
         "\0x",
     ],
 )
-def test_nothing_in_a_query_is_syntax(body, engine, query) -> None:
+def test_nothing_in_a_query_is_syntax(body, query) -> None:
     with (
         body("Not a word of and or near it. x y z b c.\n") as context,
-        Retriever(context, engine=engine) as retriever,
+        Retriever(context) as retriever,
     ):
         retriever.retrieve(query)
         assert len(retriever.retrieve(f"{query} word")) == 1
@@ -314,12 +293,11 @@ class TestCache:
     def cache(self, tmp_path) -> IndexCache:
         return IndexCache(tmp_path / "cache" / "index")
 
-    @pytest.mark.parametrize("engine", ENGINES)
-    def test_it_is_built_once(self, context, cache, engine) -> None:
+    def test_it_is_built_once(self, context, cache) -> None:
         built = []
         for _ in range(2):
             with Retriever(
-                context, engine=engine, cache=cache, building=lambda done, whole: built.append((done, whole))
+                context, cache=cache, building=lambda done, whole: built.append((done, whole))
             ) as retriever:
                 assert "p777q" in retriever.retrieve("p777q")[0].text
                 if _ == 0:
@@ -334,14 +312,13 @@ class TestCache:
         assert modes == {0o700, 0o600}
         assert stat.S_IMODE(cache.top.stat().st_mode) == 0o700
 
-    @pytest.mark.parametrize("engine", ENGINES)
-    def test_a_damaged_one_is_built_anew(self, context, cache, engine) -> None:
-        with Retriever(context, engine=engine, cache=cache) as retriever:
+    def test_a_damaged_one_is_built_anew(self, context, cache) -> None:
+        with Retriever(context, cache=cache) as retriever:
             wanted = retriever.retrieve("p5q")
         for file in cache.top.rglob("*"):
             if file.is_file():
                 file.write_bytes(b"x" * 100)
-        with Retriever(context, engine=engine, cache=cache) as retriever:
+        with Retriever(context, cache=cache) as retriever:
             assert retriever.retrieve("p5q") == wanted
 
     def test_a_small_body_is_not_kept(self, body, cache) -> None:
@@ -349,15 +326,14 @@ class TestCache:
             assert retriever.retrieve("zebra")
         assert not cache.top.exists()
 
-    @pytest.mark.parametrize("engine", ENGINES)
-    def test_what_progress_raises_ends_it_and_leaves_nothing(self, context, cache, engine) -> None:
+    def test_what_progress_raises_ends_it_and_leaves_nothing(self, context, cache) -> None:
         class Enough(Exception):
             pass
 
         def building(done: int, whole: int) -> None:
             raise Enough
 
-        options = {"engine": engine, "cache": cache, "building": building}
+        options = {"cache": cache, "building": building}
         with Retriever(context, **options) as retriever, pytest.raises(Enough):
             retriever.retrieve("p5q")
         assert list(cache.top.iterdir()) == []

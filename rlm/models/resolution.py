@@ -1,0 +1,86 @@
+"""Turn a model's name into a model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from pathlib import Path
+
+from rlm.errors import ConfigurationError
+from rlm.models.base import EXTRACTIVE, Model
+from rlm.models.catalog.names import ModelName, check_url, parse_name
+from rlm.models.http.endpoint import Endpoint
+from rlm.models.options import ModelOptions
+from rlm.models.registry import PROVIDERS, ProviderSpec
+
+__all__ = ["default_model", "resolve"]
+
+# Stands in for the key of a server that needs none: the SDK insists on one.
+_NO_KEY = "no-key-set"
+
+
+def default_model(env: Mapping[str, str]) -> str:
+    """Return the name to use where the user gave none: that of the first provider whose key is in `env`,
+    else `extractive`."""
+    for prefix, spec in PROVIDERS.items():
+        if env.get(spec.key_variable, "").strip():
+            return f"{prefix}:{spec.default_model}"
+    return EXTRACTIVE
+
+
+def resolve(
+    name: str | None,
+    env: Mapping[str, str],
+    options: ModelOptions | None = None,
+    *,
+    store: str | Path | None = None,
+) -> Model:
+    """Return the model called `name`, not yet connected. None means `default_model(env)`.
+
+    Keys and gateways come from `env`, from the variables that the provider's entry in `PROVIDERS` names. A
+    name with `@BASE_URL` uses `server_key_variable` alone, so a provider's key never goes to another server.
+    `replay:RUN` is read at once from the journal `store`; None means that of RLM_STORE, else the default one.
+    Raises ConfigurationError, whose one line says what to set, and JournalError.
+    """
+    options = options or ModelOptions()
+    parsed = parse_name(default_model(env) if name is None else name)
+    spec = PROVIDERS.get(parsed.provider)
+    if spec is not None:
+        make = _import_factory(spec.factory)
+        return make(parsed.model, _find_endpoint(parsed, spec, env), name=parsed.text, options=options)
+    if parsed.provider == "scripted":
+        from rlm.models.offline.scripted import ScriptedModel
+
+        return ScriptedModel.from_file(parsed.model, window=options.window)
+    if parsed.provider == "replay":
+        from rlm.journal import default_store
+        from rlm.models.offline.journal_replay import ReplayModel
+
+        return ReplayModel.of(parsed.model, store or env.get("RLM_STORE") or default_store(env))
+    from rlm.models.offline.extractive import ExtractiveModel
+
+    return ExtractiveModel()
+
+
+def _import_factory(path: str) -> Callable[..., Model]:
+    module, _, name = path.partition(":")
+    factory: Callable[..., Model] = getattr(import_module(module), name)
+    return factory
+
+
+def _find_endpoint(parsed: ModelName, spec: ProviderSpec, env: Mapping[str, str]) -> Endpoint:
+    """Return the server that the name selects, else the gateway of `env`, else the provider itself."""
+    if parsed.base_url is not None:
+        assert spec.server_key_variable is not None, "parse_name takes a URL from no other name"
+        key = env.get(spec.server_key_variable, "").strip() or _NO_KEY
+        return Endpoint(parsed.base_url, key, spec.server_key_variable, private=True)
+    key = env.get(spec.key_variable, "").strip()
+    if not key:
+        raise ConfigurationError(
+            f"{parsed.text} needs a key: set {spec.key_variable}, or use --model extractive, which needs none"
+        )
+    gateway = env.get(spec.base_url_variable, "").strip().rstrip("/")
+    if gateway:
+        check_url(gateway, spec.base_url_variable)
+        gateway = gateway.removesuffix(spec.strip_from_gateway)
+    return Endpoint(gateway or spec.base_url, key, spec.key_variable)
