@@ -92,14 +92,14 @@ def assemble(
         remedy = f"the headroom is larger than the budget; {remedy}"
     assembly = _Assembly(ordered, budget, may_exceed, remedy)
     if budget.allowed < 0:
-        raise assembly.too_large(assembly.fittings().values())
+        raise assembly.too_large_error(assembly.fitters().values())
     cut = step = 0
     while True:
-        fittings = assembly.fill(cut)
-        rendered = [_rendered(fitting) for fitting in fittings]
+        fitters = assembly.fill(cut)
+        rendered = [_render(fitter) for fitter in fitters]
         messages = messages_of(rendered)
         text = JOINER.join(message.content for message in messages)
-        tokens = assembly.measured(messages, text)
+        tokens = assembly.measure_prompt(messages, text)
         if tokens <= budget.allowed or assembly.exceeded:
             break
         # Texts measured apart may come to less than the whole: leave more room, ever faster, but never
@@ -111,8 +111,8 @@ def assemble(
         text=text,
         messages=messages,
         sections=tuple(rendered),
-        citations=tuple(citation for fitting in fittings for citation in fitting.citations()),
-        report=_report(ordered, fittings, rendered, budget, tokens),
+        citations=tuple(citation for fitter in fitters for citation in fitter.citations()),
+        report=_report(ordered, fitters, rendered, budget, tokens),
     )
 
 
@@ -133,13 +133,13 @@ class _Assembly:
         self.joiner = self.measure(JOINER)
         self.exceeded = False
 
-    def measured(self, messages: Sequence[PromptMessage], text: str) -> int:
+    def measure_prompt(self, messages: Sequence[PromptMessage], text: str) -> int:
         """Tokens of the prompt as the budget wants it measured."""
         if self.budget.by_message:
             return sum(self.measure.count(message.content) for message in messages)
         return self.measure.count(text)
 
-    def fittings(self) -> dict[str, SectionFitter]:
+    def fitters(self) -> dict[str, SectionFitter]:
         """The sections before anything is done to them, by id."""
         return {
             section.id: SectionFitter(section, self.measure, self.sizes[section.id])
@@ -148,52 +148,52 @@ class _Assembly:
 
     def fill(self, cut: int) -> list[SectionFitter]:
         """Fit every section, leaving `cut` of what is allowed free; in the order of rendering."""
-        fittings = self.fittings()
+        fitters = self.fitters()
         queue = sorted(
-            (fitting for fitting in fittings.values() if fitting.section.derived is None),
-            key=lambda fitting: (not fitting.section.required, -fitting.section.priority),
+            (fitter for fitter in fitters.values() if fitter.section.derived is None),
+            key=lambda fitter: (not fitter.section.required, -fitter.section.priority),
         )
         # The first section stands without a joiner, and so do messages that are measured apart.
         room = self.allowed - cut + self.joiner * (1 + self._free_borders())
-        floors = {fitting.section.id: self._floor(fitting) for fitting in queue}
+        floors = {fitter.section.id: self._floor(fitter) for fitter in queue}
         kept_free = {True: 0, False: 0}
-        for fitting in queue:
-            kept_free[fitting.section.required] += floors[fitting.section.id]
+        for fitter in queue:
+            kept_free[fitter.section.required] += floors[fitter.section.id]
         pools = {
             section.pool: self.measure.bound(bound)
             for section in self.ordered
             if section.pool is not None and (bound := self.budget.cap(section.pool)) is not None
         }
-        nobody = DerivedSections((), (), self.measure, 0)
+        no_derived = DerivedSections((), (), self.measure, 0)
         used = 0
-        for fitting in queue:
-            section = fitting.section
+        for fitter in queue:
+            section = fitter.section
             derived = [part for part in self.derived if part.derived and part.derived.of == section.id]
-            followers = (
-                DerivedSections(derived, section.items, self.measure, self.joiner) if derived else nobody
+            derived_sections = (
+                DerivedSections(derived, section.items, self.measure, self.joiner) if derived else no_derived
             )
-            if not fitting.empty:
+            if not fitter.empty:
                 kept_free[section.required] -= floors[section.id]
                 left = room - used - kept_free[section.required] - self.joiner
-                used += self._fitted(fitting, left, pools, followers, fittings)
-            for part in followers.sections():
+                used += self._fit(fitter, left, pools, derived_sections, fitters)
+            for part in derived_sections.sections():
                 sizes = self.measure.each([item.text for item in part.items])
-                follower = fittings[part.id] = SectionFitter(part, self.measure, sizes)
+                derived_fitter = fitters[part.id] = SectionFitter(part, self.measure, sizes)
                 left = room - used - kept_free[section.required] - self.joiner
-                if not follower.empty:
-                    used += self._fitted(follower, left, pools, nobody, fittings)
-        return list(fittings.values())
+                if not derived_fitter.empty:
+                    used += self._fit(derived_fitter, left, pools, no_derived, fitters)
+        return list(fitters.values())
 
-    def _fitted(
+    def _fit(
         self,
-        fitting: SectionFitter,
+        fitter: SectionFitter,
         left: int,
         pools: dict[str, int],
-        followers: DerivedSections,
-        fittings: dict[str, SectionFitter],
+        derived_sections: DerivedSections,
+        fitters: dict[str, SectionFitter],
     ) -> int:
         """What the section takes, with its joiner, once it is fitted into what is left."""
-        section = fitting.section
+        section = fitter.section
         caps = [
             self.measure.bound(cap)
             for cap in (section.max_tokens, self.budget.cap(section.id))
@@ -202,20 +202,20 @@ class _Assembly:
         if section.pool in pools:
             caps.append(pools[section.pool or ""])
         bound = min([left, *caps])
-        fits = fitting.fit(bound, followers)
-        if section.required and (fitting.empty or not fits):
+        fits = fitter.fit(bound, derived_sections)
+        if section.required and (fitter.empty or not fits):
             if self.may_exceed:
                 self.exceeded = True
             elif bound < left:
                 tokens = self.measure.tokens
-                raise BudgetExceeded(tokens(fitting.whole), tokens(bound), (section.id,), self.remedy)
+                raise BudgetExceeded(tokens(fitter.whole), tokens(bound), (section.id,), self.remedy)
             else:
-                raise self.too_large(fittings.values())
+                raise self.too_large_error(fitters.values())
         elif not fits:
-            fitting.drop(f"its section had {max(self.measure.tokens(bound), 0):,} tokens")
-        if fitting.empty:
+            fitter.drop(f"its section had {max(self.measure.tokens(bound), 0):,} tokens")
+        if fitter.empty:
             return 0
-        taken = fitting.cost + self.joiner
+        taken = fitter.cost + self.joiner
         if section.pool in pools:
             pools[section.pool or ""] -= taken
         return taken
@@ -231,23 +231,23 @@ class _Assembly:
         ]
         return sum(former != latter for former, latter in pairwise(roles))
 
-    def _floor(self, fitting: SectionFitter) -> int:
+    def _floor(self, fitter: SectionFitter) -> int:
         """What is kept free for a section while those before it are filled."""
-        section = fitting.section
+        section = fitter.section
         if section.required and all(isinstance(step, Never) for step in section.ladder):
-            kept = fitting.whole
+            kept = fitter.whole
         elif section.min_tokens:
-            kept = min(fitting.whole, self.measure.bound(section.min_tokens))
+            kept = min(fitter.whole, self.measure.bound(section.min_tokens))
         else:
             kept = 0
         return kept + self.joiner if kept else 0
 
-    def too_large(self, fittings: Iterable[SectionFitter]) -> BudgetExceeded:
+    def too_large_error(self, fitters: Iterable[SectionFitter]) -> BudgetExceeded:
         """The error that names what is required and does not fit."""
         costs = {
-            fitting.section.id: fitting.whole
-            for fitting in fittings
-            if fitting.section.required and any(item.text for item in fitting.section.items)
+            fitter.section.id: fitter.whole
+            for fitter in fitters
+            if fitter.section.required and any(item.text for item in fitter.section.items)
         }
         largest = tuple(sorted(costs, key=lambda name: -costs[name]))
         needed = self.measure.tokens(sum(costs.values()) + self.joiner * max(len(costs) - 1, 0))
@@ -255,25 +255,25 @@ class _Assembly:
         return BudgetExceeded(needed, self.budget.allowed, largest, self.remedy)
 
 
-def _rendered(fitting: SectionFitter) -> RenderedSection:
-    section = fitting.section
-    texts = fitting.texts()
+def _render(fitter: SectionFitter) -> RenderedSection:
+    section = fitter.section
+    texts = fitter.texts()
     text = section.prefix + section.separator.join(texts) + section.suffix if texts else ""
-    return RenderedSection(section.id, section.role, text, fitting.tokens, section.stability)
+    return RenderedSection(section.id, section.role, text, fitter.tokens, section.stability)
 
 
 def _report(
     ordered: Sequence[Section],
-    fittings: Sequence[SectionFitter],
+    fitters: Sequence[SectionFitter],
     rendered: Sequence[RenderedSection],
     budget: Budget,
     tokens: int,
 ) -> Report:
     decisions: list[Decision] = []
     actions: list[str] = []
-    for fitting in fittings:
-        decisions += fitting.decisions
-        actions += fitting.actions
+    for fitter in fitters:
+        decisions += fitter.decisions
+        actions += fitter.actions
     items = sum(decision.tokens_after for decision in decisions)
     warnings = tuple(
         f"section {earlier.id!r} ({earlier.stability}) stands before {later.id!r} ({later.stability}): "

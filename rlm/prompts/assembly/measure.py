@@ -19,13 +19,13 @@ class Measure:
     def __init__(self, counter: Counter) -> None:
         self._counter = counter
         self._units: Units | None = getattr(counter, "units", None)
-        self._known: dict[str, int] = {}
+        self._sizes: dict[str, int] = {}
         self._summaries: dict[tuple[str, int], str] = {}
 
     def __call__(self, text: str) -> int:
-        size = self._known.get(text)
+        size = self._sizes.get(text)
         if size is None:
-            size = self._known[text] = self.once(text)
+            size = self._sizes[text] = self.once(text)
         return size
 
     def once(self, text: str) -> int:

@@ -9,10 +9,10 @@ from rlm.prompts.history.compaction import (
     compact_history_async,
     drive_async,
 )
-from rlm.prompts.history.cues import HEADINGS
+from rlm.prompts.history.cue_phrases import HEADINGS
 from rlm.prompts.history.extract import Extraction, SalientSentence, extract
 from rlm.prompts.history.message import Message
-from rlm.prompts.history.summary import BREAK, SUMMARY_PROMPT, Folding, Summary, chunks, summarizing
+from rlm.prompts.history.summary import BREAK, SUMMARY_PROMPT, Folding, Summary, chunks, summary_steps
 
 __all__ = [
     "BREAK",
@@ -32,5 +32,5 @@ __all__ = [
     "compact_history_async",
     "drive_async",
     "extract",
-    "summarizing",
+    "summary_steps",
 ]

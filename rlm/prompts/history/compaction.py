@@ -1,7 +1,7 @@
 """A chat history within a budget: whole where it fits, else a summary and the messages kept word for word.
 
 Rules (system messages) and the user's last request are always kept as they are. A summary that fails is
-never put in the place of messages: then the most recent ones that fit are kept, and the result says so.
+never put in the place of messages: then the max_tokens recent ones that fit are kept, and the result says so.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from rlm.prompts.errors import BudgetExceeded, SectionError
 from rlm.prompts.history.cache import SummaryCache
 from rlm.prompts.history.extract import extract
 from rlm.prompts.history.message import Message, label, render, units
-from rlm.prompts.history.summary import MIN_GAIN, Failed, Folding, chunks, fits_window, summarizing
+from rlm.prompts.history.summary import MIN_GAIN, Failed, Folding, chunks, fits_window, summary_steps
 from rlm.prompts.tokens.counters import Counter, get_counter
 
 __all__ = [
@@ -37,7 +37,7 @@ _Result = TypeVar("_Result")
 _Steps: TypeAlias = Generator[str, str | Failed, _Result]
 
 _JOIN = "\n\n"
-_KEPT = "Messages kept word for word:"
+_KEPT_HEADING = "Messages kept word for word:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ def compact_history(
     last request alone are larger than the budget.
     """
     job = _Job(tuple(messages), budget, counter or get_counter(), threshold, window, cache)
-    return drive(_compacting(job, extractive=summarizer is None), summarizer or _never)
+    return drive(_compact(job, extractive=summarizer is None), summarizer or _no_summarizer)
 
 
 async def compact_history_async(
@@ -93,7 +93,7 @@ async def compact_history_async(
 ) -> CompactedHistory:
     """`compact_history` with a summariser that is awaited."""
     job = _Job(tuple(messages), budget, counter or get_counter(), threshold, window, cache)
-    return await drive_async(_compacting(job, extractive=summarizer is None), summarizer or _never_async)
+    return await drive_async(_compact(job, extractive=summarizer is None), summarizer or _no_summarizer_async)
 
 
 def drive(steps: _Steps[_Result], summarizer: Summarizer) -> _Result:
@@ -104,7 +104,7 @@ def drive(steps: _Steps[_Result], summarizer: Summarizer) -> _Result:
             try:
                 answer: str | Failed = summarizer(prompt)
             except Exception as error:  # the boundary to code that is not ours
-                answer = _failed(error)
+                answer = _failure(error)
             prompt = steps.send(answer)
     except StopIteration as end:
         result: _Result = end.value
@@ -125,22 +125,22 @@ async def drive_async(
             try:
                 answer: str | Failed = await summarizer(prompt)
             except failures as error:
-                answer = _failed(error)
+                answer = _failure(error)
             prompt = steps.send(answer)
     except StopIteration as end:
         result: _Result = end.value
         return result
 
 
-def _failed(error: Exception) -> Failed:
+def _failure(error: Exception) -> Failed:
     return Failed(f"the summariser failed ({type(error).__name__}: {error})")
 
 
-def _never(prompt: str) -> str:
+def _no_summarizer(prompt: str) -> str:
     raise AssertionError("the extractive summary asks nobody")
 
 
-async def _never_async(prompt: str) -> str:
+async def _no_summarizer_async(prompt: str) -> str:
     raise AssertionError("the extractive summary asks nobody")
 
 
@@ -178,13 +178,13 @@ class _Job:
         return self.counter.count_each([_JOIN + render(message) for message in self.messages])
 
     @cached_property
-    def talk(self) -> list[int]:
+    def talk_places(self) -> list[int]:
         """The places of everything but the rules."""
         return [place for place, message in enumerate(self.messages) if message.role != "system"]
 
     @cached_property
-    def talked(self) -> list[Message]:
-        return [self.messages[place] for place in self.talk]
+    def conversation(self) -> list[Message]:
+        return [self.messages[place] for place in self.talk_places]
 
     @cached_property
     def pinned(self) -> frozenset[int]:
@@ -193,7 +193,7 @@ class _Job:
         users = [place for place, message in enumerate(self.messages) if message.role == "user"]
         return frozenset(rules | set(users[-1:]))
 
-    def fixed(self) -> tuple[str, ...]:
+    def pinned_names(self) -> tuple[str, ...]:
         """What is pinned, in words, largest first."""
         sizes: dict[str, int] = {}
         for place in self.pinned:
@@ -205,11 +205,11 @@ class _Job:
     def room(self) -> int:
         """Tokens left beside what is pinned, and beside the words around a summary."""
         count = self.counter.count
-        longest = max(count(_heading(len(self.messages))), count(_left_out(len(self.messages))))
-        frame = longest + count(_KEPT) + 3 * count(_JOIN)
+        longest = max(count(_heading(len(self.messages))), count(_omission_note(len(self.messages))))
+        frame = longest + count(_KEPT_HEADING) + 3 * count(_JOIN)
         return self.budget - sum(self.costs[place] for place in self.pinned) - frame
 
-    def kept(self, old: Sequence[int]) -> list[int]:
+    def places_without(self, old: Sequence[int]) -> list[int]:
         """The places that stay when those of `old` are folded."""
         gone = set(old) - self.pinned
         return [place for place in range(len(self.messages)) if place not in gone]
@@ -232,8 +232,8 @@ class _Job:
         else:
             rules = [render(message) for message in kept if message.role == "system"]
             others = [render(message) for message in kept if message.role != "system"]
-            stead = [_heading(folded), summary] if summary else [_left_out(folded)]
-            text = _JOIN.join([*rules, *stead, *([_KEPT, *others] if others else [])])
+            stead = [_heading(folded), summary] if summary else [_omission_note(folded)]
+            text = _JOIN.join([*rules, *stead, *([_KEPT_HEADING, *others] if others else [])])
         return CompactedHistory(text, kept, summary, self.counter.count(text), actions, warnings, kind)
 
 
@@ -241,43 +241,43 @@ def _heading(count: int) -> str:
     return f"Summary of {count:,} earlier messages:"
 
 
-def _left_out(count: int) -> str:
+def _omission_note(count: int) -> str:
     return f"[… {count:,} earlier messages left out …]"
 
 
-def _compacting(job: _Job, *, extractive: bool) -> _Steps[CompactedHistory]:
+def _compact(job: _Job, *, extractive: bool) -> _Steps[CompactedHistory]:
     everything = range(len(job.messages))
     whole = job.result(everything, "whole")
     if whole.tokens <= job.budget * job.threshold // 100:
         return whole
-    old = job.talk[: _tail_start(job, extractive=extractive)]
+    old = job.talk_places[: _tail_start(job, extractive=extractive)]
     fault = f"folding would save less than {MIN_GAIN:.0%}"
     actions: tuple[str, ...] = ()
     if job.room > 0 and sum(job.costs[place] for place in old) >= whole.tokens * MIN_GAIN:
         if extractive:
-            most = min(job.budget, int(whole.tokens * (1 - MIN_GAIN)))
-            result, fault = _extracted(job, old, most), "nothing in it stands out"
+            max_tokens = min(job.budget, int(whole.tokens * (1 - MIN_GAIN)))
+            result, fault = _extract_within(job, old, max_tokens), "nothing in it stands out"
         else:
-            result, fault, actions = yield from _summarized(job, old)
+            result, fault, actions = yield from _summarize(job, old)
         if result is not None:
             if result.tokens <= whole.tokens * (1 - MIN_GAIN):
                 return result
             fault = f"the summary would save less than {MIN_GAIN:.0%}"
     if whole.tokens <= job.budget:
         return job.result(everything, "whole", actions=actions, warnings=(f"left whole: {fault}",))
-    return _recent(job, fault, actions)
+    return _keep_recent(job, fault, actions)
 
 
 def _tail_start(job: _Job, *, extractive: bool) -> int:
-    """Where in `job.talk` the messages begin that stay word for word."""
-    groups = units(job.talked)
-    costs = [sum(job.costs[job.talk[at]] for at in unit) for unit in groups]
+    """Where in `job.talk_places` the messages begin that stay word for word."""
+    groups = units(job.conversation)
+    costs = [sum(job.costs[job.talk_places[at]] for at in unit) for unit in groups]
     free = [
-        cost - sum(job.costs[job.talk[at]] for at in unit if job.talk[at] in job.pinned)
+        cost - sum(job.costs[job.talk_places[at]] for at in unit if job.talk_places[at] in job.pinned)
         for unit, cost in zip(groups, costs, strict=True)
     ]
     start = _tail(free, job.room // 5) if extractive else _border(job, groups, costs, free)
-    return groups[start].start if start < len(groups) else len(job.talk)
+    return groups[start].start if start < len(groups) else len(job.talk_places)
 
 
 def _tail(costs: Sequence[int], allowance: int) -> int:
@@ -296,10 +296,12 @@ def _border(job: _Job, groups: Sequence[range], costs: Sequence[int], free: Sequ
     more than two blocks (an eighth of the budget) costs at most one prompt.
     """
     block = max(1, job.budget // 16)
-    most = job.room // 2
-    first = _tail(free, max(0, most - 3 * block))
-    names = [job.names[place] for place in job.talk]
-    starts = {group[0].start for group in chunks(job.talked, names, Folding(job.counter, 0, job.window))}
+    max_tokens = job.room // 2
+    first = _tail(free, max(0, max_tokens - 3 * block))
+    names = [job.names[place] for place in job.talk_places]
+    starts = {
+        group[0].start for group in chunks(job.conversation, names, Folding(job.counter, 0, job.window))
+    }
     chunk = filled = 0
     for at, unit in enumerate(groups):
         if unit.start in starts:
@@ -308,17 +310,19 @@ def _border(job: _Job, groups: Sequence[range], costs: Sequence[int], free: Sequ
         elif filled + costs[at] > block:
             filled = 0
         if filled == 0 and at >= first:
-            return chunk if chunk and sum(free[chunk:]) <= most else at
+            return chunk if chunk and sum(free[chunk:]) <= max_tokens else at
         filled += costs[at]
     return len(groups)
 
 
-def _extracted(job: _Job, old: Sequence[int], most: int) -> CompactedHistory | None:
-    """The history in at most `most` tokens, which are filled: another sentence costs no call."""
-    kept = job.kept(old)
+def _extract_within(job: _Job, old: Sequence[int], max_tokens: int) -> CompactedHistory | None:
+    """The history in at most `max_tokens` tokens, which are filled: another sentence costs no call."""
+    kept = job.places_without(old)
     messages, names = [job.messages[place] for place in old], [job.names[place] for place in old]
     allowance = (
-        job.room - (job.budget - most) - sum(job.costs[place] for place in kept if place not in job.pinned)
+        job.room
+        - (job.budget - max_tokens)
+        - sum(job.costs[place] for place in kept if place not in job.pinned)
     )
     while allowance > 0:
         summary = extract(messages, names, allowance, job.counter)
@@ -326,35 +330,35 @@ def _extracted(job: _Job, old: Sequence[int], most: int) -> CompactedHistory | N
             return None
         action = f"summarised {len(old):,} messages by their telling sentences, without a model"
         result = job.result(kept, "summary", summary=summary, folded=len(old), actions=(action,))
-        if result.tokens <= most:
+        if result.tokens <= max_tokens:
             return result
-        allowance -= result.tokens - most  # the counter took the whole for more than its parts
+        allowance -= result.tokens - max_tokens  # the counter took the whole for more than its parts
     return None
 
 
-def _summarized(
-    job: _Job, old: Sequence[int]
-) -> _Steps[tuple[CompactedHistory | None, str, tuple[str, ...]]]:
+def _summarize(job: _Job, old: Sequence[int]) -> _Steps[tuple[CompactedHistory | None, str, tuple[str, ...]]]:
     """The result, or why there is none; and what was done."""
     allowance = min(job.room // 2, job.window // 4)
     # What is asked for hangs on the budget alone: the room changes with the last request.
     aim = min(job.budget // 3, job.window // 4)
     folding = Folding(job.counter, allowance, job.window, job.cache, aim=aim)
     messages, names = [job.messages[place] for place in old], [job.names[place] for place in old]
-    made = yield from summarizing(messages, names, folding)
+    made = yield from summary_steps(messages, names, folding)
     if made.text is None:
         return None, made.fault, made.actions
-    result = job.result(job.kept(old), "summary", summary=made.text, folded=len(old), actions=made.actions)
+    result = job.result(
+        job.places_without(old), "summary", summary=made.text, folded=len(old), actions=made.actions
+    )
     if result.tokens > job.budget:
         return None, "the summary and the messages beside it are over the budget", made.actions
     return result, "", made.actions
 
 
-def _recent(job: _Job, fault: str, actions: tuple[str, ...]) -> CompactedHistory:
-    """The most recent messages that fit, in order, beside the rules and the last request."""
+def _keep_recent(job: _Job, fault: str, actions: tuple[str, ...]) -> CompactedHistory:
+    """The max_tokens recent messages that fit, in order, beside the rules and the last request."""
     kept = set(job.pinned)
     left = job.room
-    groups = [[job.talk[at] for at in unit] for unit in units(job.talked)]
+    groups = [[job.talk_places[at] for at in unit] for unit in units(job.conversation)]
     for unit in reversed(groups):
         places = [place for place in unit if place not in job.pinned]
         cost = sum(job.costs[place] for place in places)
@@ -375,7 +379,7 @@ def _recent(job: _Job, fault: str, actions: tuple[str, ...]) -> CompactedHistory
         oldest = next((unit for unit in groups if kept.intersection(unit) - job.pinned), None)
         if oldest is None:
             raise BudgetExceeded(
-                result.tokens, job.budget, job.fixed(), "shorten them or raise the history's budget"
+                result.tokens, job.budget, job.pinned_names(), "shorten them or raise the history's budget"
             )
         kept -= set(oldest) - job.pinned
         order = sorted(kept)

@@ -35,9 +35,9 @@ def label(message: Message, place: int) -> str:
 
 def render(message: Message, name: str | None = None) -> str:
     """`user (Ann, 2026-05-01): …`, after `[name] ` where there is one."""
-    beside = ", ".join(filter(None, (message.author, message.created_at)))
+    details = ", ".join(filter(None, (message.author, message.created_at)))
     mark = f"[{name}] " if name else ""
-    return f"{mark}{message.role}{f' ({beside})' if beside else ''}: {message.content}"
+    return f"{mark}{message.role}{f' ({details})' if details else ''}: {message.content}"
 
 
 def units(messages: Sequence[Message]) -> list[range]:

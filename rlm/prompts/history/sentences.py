@@ -39,26 +39,26 @@ def pieces(text: str) -> Iterator[str]:
     which comes in its fence. What transcribers note of laughter and pauses is left out."""
     at = 0
     for fence in _FENCE.finditer(text):
-        yield from _prose(text[at : fence.start()])
+        yield from _split_prose(text[at : fence.start()])
         code = fence[2].strip("\n")
         if code.strip():
-            yield from [f"```\n{code}\n```"] if len(code) <= MAX_CHARS else _prose(code)
+            yield from [f"```\n{code}\n```"] if len(code) <= MAX_CHARS else _split_prose(code)
         at = fence.end()
-    yield from _prose(text[at:])
+    yield from _split_prose(text[at:])
 
 
-def _prose(text: str) -> Iterator[str]:
+def _split_prose(text: str) -> Iterator[str]:
     for line in _NOISE.sub(" ", text).splitlines():
-        held = ""
+        current = ""
         for part in _END.split(_LIST_MARK.sub("", line)):
-            held = f"{held} {part}" if held else part
-            if not _ABBREVIATION.search(held):
-                yield from _bounded(_BLANK.sub(" ", held).strip())
-                held = ""
-        yield from _bounded(_BLANK.sub(" ", held).strip())
+            current = f"{current} {part}" if current else part
+            if not _ABBREVIATION.search(current):
+                yield from _split_long(_BLANK.sub(" ", current).strip())
+                current = ""
+        yield from _split_long(_BLANK.sub(" ", current).strip())
 
 
-def _bounded(sentence: str) -> Iterator[str]:
+def _split_long(sentence: str) -> Iterator[str]:
     while len(sentence) > MAX_CHARS:
         cut = max(sentence.rfind("; ", 0, MAX_CHARS) + 1, sentence.rfind(", ", MAX_CHARS // 2, MAX_CHARS) + 1)
         cut = cut or sentence.rfind(" ", MAX_CHARS // 2, MAX_CHARS) + 1 or MAX_CHARS

@@ -21,11 +21,11 @@ __all__ = [
     "SUMMARY_PROMPT",
     "Failed",
     "Folding",
-    "Summarizing",
     "Summary",
+    "SummarySteps",
     "chunks",
     "fits_window",
-    "summarizing",
+    "summary_steps",
 ]
 
 SUMMARY_PROMPT = words("summary.md")
@@ -53,21 +53,29 @@ class Failed:
 class Folding:
     """How messages are folded: a summary of at most `allowance` tokens of `counter`, out of prompts of at
     most `window` tokens. A quarter of the window is kept for the summary so far. A summary that saves less
-    than `least_gain` of what it replaces is a failure. `aim` tokens are what the prompts ask for: the same
+    than `min_gain` of what it replaces is a failure. `aim` tokens are what the prompts ask for: the same
     while a history grows, so that no prompt changes; 0 says nothing of length."""
 
     counter: Counter
     allowance: int
     window: int
     cache: SummaryCache | None = None
-    least_gain: float = MIN_GAIN
+    min_gain: float = MIN_GAIN
     aim: int = 0
 
     @property
     def chunk_tokens(self) -> int:
         """Tokens of messages in one prompt. It hangs on the window alone: the borders of the chunks, and
         with them what is cached, stay as they are while a history grows."""
-        around = SUMMARY_PROMPT + 2 * BREAK + _SO_FAR + _NEW + _size(10**9) + BREAK + _overrun(10**9, 10**9)
+        around = (
+            SUMMARY_PROMPT
+            + 2 * BREAK
+            + _SO_FAR
+            + _NEW
+            + _size_request(10**9)
+            + BREAK
+            + _overrun_request(10**9, 10**9)
+        )
         return self.window * 3 // 4 - self.counter.count(around)
 
 
@@ -80,12 +88,12 @@ class Summary:
     actions: tuple[str, ...] = ()
 
 
-Summarizing = Generator[str, "str | Failed", Summary]
+SummarySteps = Generator[str, "str | Failed", Summary]
 
 
-def summarizing(
+def summary_steps(
     messages: Sequence[Message], names: Sequence[str], folding: Folding, *, so_far: str = ""
-) -> Summarizing:
+) -> SummarySteps:
     """The summary of `messages`, which it cites by `names`; `so_far` is the summary of what came before
     them, which is carried into it.
 
@@ -98,16 +106,16 @@ def summarizing(
     summary, asked = so_far, 0
     groups = chunks(messages, names, folding)
     for group in groups:
-        written = _written(messages, names, group, folding, cut)
+        written = _write_group(messages, names, group, folding, cut)
         replaced += count(written)
         body = f"{_SO_FAR}{summary}{_NEW}{written}" if summary else written
-        prompt = SUMMARY_PROMPT + BREAK + body + (BREAK + _size(folding.aim) if folding.aim else "")
+        prompt = SUMMARY_PROMPT + BREAK + body + (BREAK + _size_request(folding.aim) if folding.aim else "")
         kept = folding.cache.get(key_of(prompt)) if folding.cache is not None else None
-        answer = yield from _answer(prompt, kept, folding)
+        answer = yield from _request_summary(prompt, kept, folding)
         if isinstance(answer, Failed):
             return Summary(None, answer.reason)
-        if count(answer) > replaced * (1 - folding.least_gain):
-            return Summary(None, f"a summary saved less than {folding.least_gain:.0%} of what it replaced")
+        if count(answer) > replaced * (1 - folding.min_gain):
+            return Summary(None, f"a summary saved less than {folding.min_gain:.0%} of what it replaced")
         if answer != kept:
             asked += 1
             if folding.cache is not None:
@@ -119,7 +127,9 @@ def summarizing(
     return Summary(summary, actions=(done, *cut))
 
 
-def _answer(prompt: str, kept: str | None, folding: Folding) -> Generator[str, str | Failed, str | Failed]:
+def _request_summary(
+    prompt: str, kept: str | None, folding: Folding
+) -> Generator[str, str | Failed, str | Failed]:
     """The answer to `prompt` within the allowance, after one retry that names the overrun."""
     answer: str | Failed = (yield prompt) if kept is None else kept
     sizes = []
@@ -134,13 +144,13 @@ def _answer(prompt: str, kept: str | None, folding: Folding) -> Generator[str, s
             return answer
         sizes.append(f"{size:,}")
         if not last:
-            answer = yield prompt + BREAK + _overrun(size, folding.allowance)
+            answer = yield prompt + BREAK + _overrun_request(size, folding.allowance)
     return Failed(
         f"the summary took {' and then '.join(sizes)} tokens, {folding.allowance:,} were left for it"
     )
 
 
-def _size(aim: int) -> str:
+def _size_request(aim: int) -> str:
     """In words, rounded to two figures: models know these better than tokens."""
     words = int(aim * _WORDS_A_TOKEN)
     step = 10 ** max(0, len(str(words)) - 2)
@@ -150,7 +160,7 @@ def _size(aim: int) -> str:
     )
 
 
-def _overrun(size: int, allowance: int) -> str:
+def _overrun_request(size: int, allowance: int) -> str:
     return (
         f"Your last summary took {size:,} tokens, {size - allowance:,} too many. Write it again in at most "
         f"{allowance:,} tokens: drop what matters least, and keep requirements, decisions and errors."
@@ -179,7 +189,7 @@ def chunks(messages: Sequence[Message], names: Sequence[str], folding: Folding) 
     return groups
 
 
-def _written(
+def _write_group(
     messages: Sequence[Message],
     names: Sequence[str],
     group: Sequence[range],

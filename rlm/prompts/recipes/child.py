@@ -75,14 +75,14 @@ class ChildInput:
             raise InputError("$.part", f"is {list(part)!r}", "give [i, n], the i-th of n")
         return cls(
             prompt=given.text("prompt"),
-            window=given.whole("window", _WINDOW, least=1),
-            output_reserve=given.whole("output_reserve", _OUTPUT_RESERVE, least=0),
+            window=given.whole("window", _WINDOW, minimum=1),
+            output_reserve=given.whole("output_reserve", _OUTPUT_RESERVE, minimum=0),
             slices=() if given.value.get("slice") is None else (_slice(given.under("slice")),),
             part=(part[0], part[1]) if part else None,
             stage=given.text_or_none("stage"),
             numbered=given.flag("numbered", False),
             schema=given.text_or_none("schema"),
-            child_tokens=given.whole("child_tokens", _CHILD_TOKENS, least=1),
+            child_tokens=given.whole("child_tokens", _CHILD_TOKENS, minimum=1),
             counter=get_counter(given.text("counter", "estimate")),
         )
 
@@ -106,14 +106,14 @@ class ChildPrompt:
         """
         if not isinstance(given, ChildInput):
             given = ChildInput.from_json(given)
-        pieces = [_numbered(piece) if given.numbered else piece.text for piece in given.slices]
+        pieces = [_number_lines(piece) if given.numbered else piece.text for piece in given.slices]
         try:
-            return _assembled(given, pieces)
+            return _assemble(given, pieces)
         except BudgetExceeded as error:
             if not any(pieces):
                 raise
             too_large = error
-        rest = _assembled(given, [""] * len(pieces)).report.totals.prompt
+        rest = _assemble(given, [""] * len(pieces)).report.totals.prompt
         left = max(given.budget.allowed - rest, 0)
         tokens = sum(given.counter.count_each(pieces))
         chars = sum(len(piece.text) for piece in given.slices)
@@ -127,8 +127,8 @@ def _part_number(value: Any, path: str) -> int:
 
 
 def _slice(given: Record) -> ChildSliceText:
-    start = given.whole_or_none("start", least=0)
-    end = given.whole_or_none("end", least=0)
+    start = given.whole_or_none("start", minimum=0)
+    end = given.whole_or_none("end", minimum=0)
     if (start is None) != (end is None) or (start is not None and end is not None and end < start):
         raise InputError(given.path, "has a range that can't be", "give start and end, or neither")
     return ChildSliceText(
@@ -137,18 +137,18 @@ def _slice(given: Record) -> ChildSliceText:
         end=end,
         document=given.text_or_none("document"),
         section=given.text_or_none("section"),
-        page=given.whole_or_none("page", least=1),
-        first_line=given.whole("first_line", 0, least=0),
+        page=given.whole_or_none("page", minimum=1),
+        first_line=given.whole("first_line", 0, minimum=0),
     )
 
 
-def _assembled(given: ChildInput, pieces: Sequence[str]) -> AssembledPrompt:
+def _assemble(given: ChildInput, pieces: Sequence[str]) -> AssembledPrompt:
     data = table("child.toml")
     parts: tuple[tuple[str, MessageRole, Stability, list[str]], ...] = (
         ("system", "system", "static", [words("child_system.md")]),
         ("agent", "system", "session", _agent(given)),
         ("history", "user", "session", []),
-        ("context", "user", "volatile", _framed(given, pieces)),
+        ("context", "user", "volatile", _frame_pieces(given, pieces)),
         (
             "task",
             "user",
@@ -191,7 +191,7 @@ def _agent(given: ChildInput) -> list[str]:
     return lines
 
 
-def _framed(given: ChildInput, pieces: Sequence[str]) -> list[str]:
+def _frame_pieces(given: ChildInput, pieces: Sequence[str]) -> list[str]:
     """The pieces between boundary lines, under a note on which part of the job they are."""
     data = table("child.toml")
     labels = [_label(piece) for piece in given.slices]
@@ -238,7 +238,7 @@ def _boundary_code(task: str, texts: Sequence[str]) -> str:
         digest.update(b"again")
 
 
-def _numbered(piece: ChildSliceText) -> str:
+def _number_lines(piece: ChildSliceText) -> str:
     lines = piece.text.split("\n")
     if lines[-1] == "":
         lines.pop()

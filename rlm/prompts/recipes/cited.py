@@ -87,10 +87,10 @@ class CitedInput:
             packs=given.each("packs", _pack),
             style=given.choice("style", _STYLES, "qa"),  # type: ignore[arg-type]
             citation_style=given.choice("citation_style", _CITATION_STYLES, "numeric"),  # type: ignore[arg-type]
-            headroom_tokens=given.whole("headroom_tokens", _HEADROOM, least=1),
-            max_tokens=given.whole_or_none("max_tokens", least=0),
+            headroom_tokens=given.whole("headroom_tokens", _HEADROOM, minimum=1),
+            max_tokens=given.whole_or_none("max_tokens", minimum=0),
             counter=get_counter(given.text("counter", "chars")),
-            warnings=given.strangers(tuple(name for name in cls.__slots__ if name != "warnings")),
+            warnings=given.unknown_keys(tuple(name for name in cls.__slots__ if name != "warnings")),
         )
 
 
@@ -231,10 +231,10 @@ def _by_rank(packs: Sequence[Pack]) -> list[Pack]:
     """By score, NaN last, then order, then id: one stable sort each, as numbers sort fast."""
     ranked = sorted(packs, key=attrgetter("pack_id"))
     ranked.sort(key=attrgetter("order"))
-    lost = [pack for pack in ranked if math.isnan(pack.score)]
-    sound = [pack for pack in ranked if not math.isnan(pack.score)] if lost else ranked
-    sound.sort(key=attrgetter("score"), reverse=True)
-    return sound + lost
+    without_score = [pack for pack in ranked if math.isnan(pack.score)]
+    scored = [pack for pack in ranked if not math.isnan(pack.score)] if without_score else ranked
+    scored.sort(key=attrgetter("score"), reverse=True)
+    return scored + without_score
 
 
 def _line(text: str) -> str:

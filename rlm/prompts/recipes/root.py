@@ -93,7 +93,7 @@ class RootPrompt:
                     items=tuple(_task_items(given)),
                     prefix=f"{first['task']}\n",
                 ),
-                *_earlier(given),
+                *_earlier_section(given),
                 Section(
                     "handle",
                     role="user",
@@ -136,7 +136,7 @@ def _system(given: RootInput) -> Section:
     )
 
 
-def _earlier(given: RootInput) -> list[Section]:
+def _earlier_section(given: RootInput) -> list[Section]:
     if not given.earlier:
         return []
     data = table("root.toml")["earlier"]
@@ -201,8 +201,8 @@ def _handle_items(handle: HandleFacts) -> list[Item]:
     first = table("root.toml")["first"]
     shape = first["shape"].format(
         chars=f"{handle.chars:,}",
-        lines=_counted(handle.lines, "line"),
-        documents=_counted(handle.documents, "document"),
+        lines=_count_noun(handle.lines, "line"),
+        documents=_count_noun(handle.documents, "document"),
     )
     items = [Item("shape", shape, priority=3)]
     head, tail = handle.preview[:PREVIEW_CHARS], handle.tail_preview[-PREVIEW_CHARS:]
@@ -222,7 +222,7 @@ def _handle_items(handle: HandleFacts) -> list[Item]:
     return items
 
 
-def _counted(number: int, noun: str) -> str:
+def _count_noun(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 

@@ -81,7 +81,7 @@ class TileInput:
             query=given.text("query"),
             tiles=given.each("tiles", _tile),
             config=TileConfig(
-                max_tokens=config.whole("max_tokens", 4096, least=0),
+                max_tokens=config.whole("max_tokens", 4096, minimum=0),
                 inject_deadband=config.flag("inject_deadband", True),
                 format=config.choice("format", _FORMATS, "structured"),  # type: ignore[arg-type]
                 system_prefix=config.text("system_prefix", ""),
@@ -89,8 +89,8 @@ class TileInput:
                 counter=get_counter(config.text("counter", "bytes4_floor")),
             ),
             warnings=(
-                *given.strangers(("query", "tiles", "config")),
-                *config.strangers(tuple(TileConfig.__slots__)),
+                *given.unknown_keys(("query", "tiles", "config")),
+                *config.unknown_keys(tuple(TileConfig.__slots__)),
             ),
         )
 
@@ -235,10 +235,10 @@ def _sections(given: TileInput, tiles: Sequence[Tile], gaps: _Gaps | None) -> li
 
 def _by_rank(tiles: Sequence[Tile]) -> list[Tile]:
     """P0 first, then by score, NaN last; equal ones as they came."""
-    lost = [tile for tile in tiles if math.isnan(tile.score)]
-    sound = [tile for tile in tiles if not math.isnan(tile.score)] if lost else list(tiles)
-    sound.sort(key=attrgetter("score"), reverse=True)
-    ranked = sound + lost
+    without_score = [tile for tile in tiles if math.isnan(tile.score)]
+    scored = [tile for tile in tiles if not math.isnan(tile.score)] if without_score else list(tiles)
+    scored.sort(key=attrgetter("score"), reverse=True)
+    ranked = scored + without_score
     ranked.sort(key=attrgetter("priority"))
     return ranked
 
@@ -286,23 +286,23 @@ class _Gaps:
         self._words = table("tiles.toml")
         domains = sorted({tile.domain for tile in given.tiles if tile.priority == "P0"})
         self._lines = {domain: self._line(domain) for domain in domains}
-        self._most = len(domains)
+        self._max_lines = len(domains)
         self.warnings: tuple[str, ...] = ()
         measure = Measure(given.config.counter)
         query = self._words["query"].format(query=given.query)
         fixed = "".join(f"{part}{JOINER}" for part in (given.config.system_prefix, query) if part)
         room = measure.bound(given.config.max_tokens) - measure(fixed)
         if measure(self.text({})) > room:
-            self._shorten(measure, room // 2)
+            self._limit_lines(measure, room // 2)
 
-    def _shorten(self, measure: Measure, room: int) -> None:
+    def _limit_lines(self, measure: Measure, room: int) -> None:
         left = room - measure(self._words["deadband"]) - measure(self._more(len(self._lines)))
-        self._most = 0
+        self._max_lines = 0
         for size in measure.each(list(self._lines.values())):
             if size > left:
                 break
             left -= size
-            self._most += 1
+            self._max_lines += 1
         self.warnings = (
             f"{len(self._lines):,} domains have P0 tiles, more than max_tokens has room to warn of one by "
             "one: raise it",
@@ -316,7 +316,7 @@ class _Gaps:
         if not bare:
             return ""
         bare_lines = (line for domain, line in self._lines.items() if domain not in covered)
-        lines = list(islice(bare_lines, self._most))
+        lines = list(islice(bare_lines, self._max_lines))
         if bare > len(lines):
             lines.append(self._more(bare - len(lines)))
         return str(self._words["deadband"]) + "".join(lines)
@@ -329,13 +329,13 @@ class _Gaps:
 
 
 def _stats(tiles: Sequence[Tile], config: TileConfig, prompt: AssembledPrompt) -> TileStats:
-    grown: dict[str, int] = {}
+    growth: dict[str, int] = {}
     text, reached = "", 0
     for section in prompt.sections:
         if section.text:
             text = f"{text}{JOINER}{section.text}" if text else section.text
             tokens = config.counter.count(text)
-            grown[section.id], reached = tokens - reached, tokens
+            growth[section.id], reached = tokens - reached, tokens
     fates = (decision.status for decision in prompt.report.decisions if decision.section == "tiles")
     included = Tally(tile.priority for tile, fate in zip(tiles, fates, strict=True) if fate != "dropped")
     return TileStats(
@@ -344,9 +344,9 @@ def _stats(tiles: Sequence[Tile], config: TileConfig, prompt: AssembledPrompt) -
         p0_count=included["P0"],
         p1_count=included["P1"],
         p2_count=included["P2"],
-        system_tokens=grown.get("system", 0),
-        tile_tokens=grown.get("tiles", 0),
-        deadband_tokens=grown.get("deadband", 0),
-        query_tokens=grown.get("query", 0),
+        system_tokens=growth.get("system", 0),
+        tile_tokens=growth.get("tiles", 0),
+        deadband_tokens=growth.get("deadband", 0),
+        query_tokens=growth.get("query", 0),
         total_tokens=reached,
     )

@@ -57,7 +57,7 @@ class Database:
         """Connect. A SQLite store's tables are made or brought up to date; those of a server are made in
         an empty database and otherwise left to `migrate`. Raises StoreUnavailable and StoreOutdated."""
         try:
-            with self._translated("opened"):
+            with self._translate_errors("opened"):
                 if self._file is not None:
                     make_private_file(self._file)
                 self._engine = self._make_engine()
@@ -85,7 +85,7 @@ class Database:
 
     def migrate(self, revision: str) -> MigrationStep:
         """Bring the tables to that version; whole or not at all. Others wait meanwhile."""
-        with self._translated("migrated"):
+        with self._translate_errors("migrated"):
             if self._file is not None:
                 make_private_file(self._file)
             # of its own: SQLite's foreign keys can't be off for one connection of a pool that others use
@@ -104,7 +104,7 @@ class Database:
     @contextlib.contextmanager
     def read(self) -> Iterator[Connection]:
         """A transaction that sees one state of the store."""
-        with self._translated("read"), self._opened().connect() as connection:
+        with self._translate_errors("read"), self._require_engine().connect() as connection:
             if not self._is_sqlite:
                 connection.execution_options(isolation_level="REPEATABLE READ")
             with connection.begin():
@@ -113,7 +113,7 @@ class Database:
     @contextlib.contextmanager
     def write(self) -> Iterator[Connection]:
         """A transaction with no other writer in it: kept at the end, or taken back when something raises."""
-        with self._translated("written"), self._opened().connect() as connection:
+        with self._translate_errors("written"), self._require_engine().connect() as connection:
             connection.execution_options(**{_WRITES: True})
             with connection.begin():
                 change = update(store_revision).values(revision=store_revision.c.revision + 1)
@@ -121,7 +121,7 @@ class Database:
                     connection.execute(insert(store_revision).values(id=1, revision=1))
                 yield connection
 
-    def _opened(self) -> Engine:
+    def _require_engine(self) -> Engine:
         if self._engine is None:
             raise StoreUnavailable(f"the segments in {self.name} are closed: open them again")
         return self._engine
@@ -155,7 +155,7 @@ class Database:
     def _switch_to_wal(self) -> None:
         # SQLite does not wait for other processes here, whatever its busy timeout
         for attempt in range(1, _WAL_ATTEMPTS + 1):
-            connection = self._opened().raw_connection()
+            connection = self._require_engine().raw_connection()
             try:
                 connection.driver_connection.execute("PRAGMA journal_mode=WAL")  # type: ignore[union-attr]
                 return
@@ -175,7 +175,7 @@ class Database:
             )
 
     @contextlib.contextmanager
-    def _translated(self, action: str) -> Iterator[None]:
+    def _translate_errors(self, action: str) -> Iterator[None]:
         """The boundary to the database: its errors become ours."""
         try:
             yield

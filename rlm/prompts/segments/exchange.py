@@ -14,7 +14,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationErro
 from sqlalchemy import Connection, insert, select, update
 
 from rlm.prompts.segments.errors import SegmentRefused
-from rlm.prompts.segments.rows import labels_by_segment, segment_id, stored, version_of
+from rlm.prompts.segments.rows import labels_by_segment, segment_id, to_segment_version, to_stored_segment
 from rlm.prompts.segments.scopes import DEPRECATED, SCOPES, kind_of
 from rlm.prompts.segments.segment import (
     Segment,
@@ -95,9 +95,9 @@ def export_segments(store: SegmentStore) -> dict[str, Any]:
         history: dict[uuid.UUID, list[SegmentVersion]] = {}
         query = select(versions).order_by(versions.c.segment_id, versions.c.version)
         for row in connection.execute(query):
-            history.setdefault(row.segment_id, []).append(version_of(row))
+            history.setdefault(row.segment_id, []).append(to_segment_version(row))
         segments = [
-            (stored(row, marks.get(row.id, ())), history.get(row.id, []))
+            (to_stored_segment(row, marks.get(row.id, ())), history.get(row.id, []))
             for row in connection.execute(select(prompt_segments))
         ]
         known = sorted((row.kind, row.id) for row in connection.execute(select(entities)))
@@ -111,7 +111,7 @@ def export_segments(store: SegmentStore) -> dict[str, Any]:
         "entry_rulesets": [
             {"entry": entry, "ruleset": ruleset, "sort_order": order} for entry, order, ruleset in links
         ],
-        "segments": [_exported(found, its_versions) for found, its_versions in segments],
+        "segments": [_export_segment(found, its_versions) for found, its_versions in segments],
     }
 
 
@@ -129,13 +129,13 @@ def import_segments(store: SegmentStore, data: object, *, replace: bool = False)
             f"{'.'.join(map(str, fault['loc'])) or 'the file'}: {fault['msg']}" for fault in error.errors()
         ]
         raise SegmentRefused(*faults) from error
-    wanted = [_given(segment) for segment in given.segments]
+    wanted = [_to_segment(segment) for segment in given.segments]
     faults = [
         f"segment {number} ({segment.id}): {fault}"
         for number, (segment, entry) in enumerate(zip(wanted, given.segments, strict=True), 1)
         for fault in _faults(segment, entry)
     ]
-    faults += _twice(f"segment {segment.id}" for segment in wanted)
+    faults += _find_duplicates(f"segment {segment.id}" for segment in wanted)
     faults += [
         f"{entity.kind} {entity.id!r}: {fault}"
         for entity in given.entities
@@ -163,7 +163,9 @@ def _import_links(connection: Connection, given: _File) -> None:
 
 
 def _import_segments(connection: Connection, wanted: list[Segment], given: _File, replace: bool) -> Imported:
-    here = {str(row.id): stored(row, ()).segment for row in connection.execute(select(prompt_segments))}
+    here = {
+        str(row.id): to_stored_segment(row, ()).segment for row in connection.execute(select(prompt_segments))
+    }
     added = replaced = unchanged = 0
     differing = []
     for segment, entry in zip(wanted, given.segments, strict=True):
@@ -171,7 +173,7 @@ def _import_segments(connection: Connection, wanted: list[Segment], given: _File
         if old is None:
             _add(connection, segment, entry)
             added += 1
-        elif _same(old, segment):
+        elif _is_same(old, segment):
             unchanged += 1
         elif replace and (old.scope, old.ref_id) == (segment.scope, segment.ref_id):
             _replace(connection, old, segment)
@@ -193,7 +195,7 @@ def _import_segments(connection: Connection, wanted: list[Segment], given: _File
     return Imported(added, replaced, unchanged)
 
 
-def _exported(found: StoredSegment, its_versions: list[SegmentVersion]) -> dict[str, Any]:
+def _export_segment(found: StoredSegment, its_versions: list[SegmentVersion]) -> dict[str, Any]:
     segment = found.segment
     return {
         "id": segment.id,
@@ -219,7 +221,7 @@ def _exported(found: StoredSegment, its_versions: list[SegmentVersion]) -> dict[
     }
 
 
-def _given(entry: _Segment) -> Segment:
+def _to_segment(entry: _Segment) -> Segment:
     name = entry.id
     if name is not None:
         with contextlib.suppress(ValueError):  # what is no UUID is refused with all other faults
@@ -251,7 +253,7 @@ def _faults(segment: Segment, entry: _Segment) -> list[str]:
     elif segment.active:
         faults.append(f"scope {segment.scope!r} is no longer stored: {DEPRECATED[segment.scope]}")
     numbers = [version.version for version in entry.versions]
-    faults += _twice(f"version {number}" for number in numbers)
+    faults += _find_duplicates(f"version {number}" for number in numbers)
     newest = next((v for v in entry.versions if v.version == segment.version), None)
     if entry.versions and (newest is None or segment.version != max(numbers)):
         faults.append(f"its version {segment.version} is not the newest of its versions")
@@ -272,7 +274,7 @@ def _faults(segment: Segment, entry: _Segment) -> list[str]:
     return faults
 
 
-def _twice(names: Iterable[str]) -> list[str]:
+def _find_duplicates(names: Iterable[str]) -> list[str]:
     return [f"{name} is there more than once" for name, times in Counter(names).items() if times > 1]
 
 
@@ -290,7 +292,7 @@ def _refuse_dangling(given: _File, known: set[tuple[str, str]]) -> None:
         raise SegmentRefused(*faults)
 
 
-def _same(old: Segment, new: Segment) -> bool:
+def _is_same(old: Segment, new: Segment) -> bool:
     return (old.scope, old.ref_id, old.content, dict(old.metadata), old.active) == (
         new.scope,
         new.ref_id,

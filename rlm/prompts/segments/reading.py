@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Select, select
 
 from rlm.prompts.segments.database import Database
-from rlm.prompts.segments.rows import frozen
+from rlm.prompts.segments.rows import freeze
 from rlm.prompts.segments.segment import EntryRuleset, Segment
 from rlm.prompts.segments.tables import entry_rulesets, labels, prompt_segments, store_revision, versions
 
@@ -73,7 +73,7 @@ class StoreAdapter:
                 scope=row.scope,
                 content=row.content,
                 ref_id=row.ref_id,
-                metadata=frozen(row.metadata),
+                metadata=freeze(row.metadata),
                 version=row.version,
             )
             for row in rows

@@ -16,11 +16,11 @@ from rlm.prompts.segments.tables import labels, prompt_segments, versions
 __all__ = [
     "find_segment",
     "find_version",
-    "frozen",
+    "freeze",
     "labels_by_segment",
     "segment_id",
-    "stored",
-    "version_of",
+    "to_segment_version",
+    "to_stored_segment",
 ]
 
 
@@ -32,12 +32,12 @@ def segment_id(text: str) -> uuid.UUID:
         raise SegmentNotFound(f"{text!r} is no segment's id: `rlm segments list` shows them") from error
 
 
-def frozen(metadata: Any) -> Mapping[str, Any]:
+def freeze(metadata: Any) -> Mapping[str, Any]:
     """Metadata that callers can't change under each other."""
     return MappingProxyType(metadata if isinstance(metadata, dict) else {})
 
 
-def stored(row: Row[Any], its_labels: Sequence[tuple[str, int]]) -> StoredSegment:
+def to_stored_segment(row: Row[Any], its_labels: Sequence[tuple[str, int]]) -> StoredSegment:
     """A row of `prompt_segments`, with the labels of it."""
     fields = row._mapping
     segment = Segment(
@@ -45,21 +45,21 @@ def stored(row: Row[Any], its_labels: Sequence[tuple[str, int]]) -> StoredSegmen
         scope=fields["scope"],
         content=fields["content"],
         ref_id=fields["ref_id"],
-        metadata=frozen(fields["metadata"]),
+        metadata=freeze(fields["metadata"]),
         version=fields["version"],
         active=fields["active"],
     )
     return StoredSegment(segment, fields["created_at"], fields["updated_at"], tuple(sorted(its_labels)))
 
 
-def version_of(row: Row[Any]) -> SegmentVersion:
+def to_segment_version(row: Row[Any]) -> SegmentVersion:
     """A row of the versions."""
     fields = row._mapping
     return SegmentVersion(
         segment_id=str(fields["segment_id"]),
         version=fields["version"],
         content=fields["content"],
-        metadata=frozen(fields["metadata"]),
+        metadata=freeze(fields["metadata"]),
         note=fields["note"],
         created_at=fields["created_at"],
     )
@@ -83,7 +83,7 @@ def find_segment(connection: Connection, name: uuid.UUID) -> StoredSegment:
     row = connection.execute(select(prompt_segments).where(prompt_segments.c.id == name)).first()
     if row is None:
         raise SegmentNotFound(f"there is no segment {name}: `rlm segments list --all` shows them")
-    return stored(row, labels_by_segment(connection, name).get(name, ()))
+    return to_stored_segment(row, labels_by_segment(connection, name).get(name, ()))
 
 
 def find_version(connection: Connection, name: uuid.UUID, version: int) -> SegmentVersion:
@@ -94,4 +94,4 @@ def find_version(connection: Connection, name: uuid.UUID, version: int) -> Segme
         raise SegmentNotFound(
             f"segment {name} has no version {version}: `rlm segments show {name}` lists its versions"
         )
-    return version_of(row)
+    return to_segment_version(row)

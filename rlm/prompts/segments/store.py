@@ -23,8 +23,8 @@ from rlm.prompts.segments.rows import (
     find_version,
     labels_by_segment,
     segment_id,
-    stored,
-    version_of,
+    to_segment_version,
+    to_stored_segment,
 )
 from rlm.prompts.segments.scopes import ENTITY_KINDS, LAYERS, check_scope, kind_of
 from rlm.prompts.segments.segment import (
@@ -39,7 +39,7 @@ from rlm.prompts.segments.segment import (
 )
 from rlm.prompts.segments.tables import entities, entry_rulesets, labels, prompt_segments, versions
 
-__all__ = ["SegmentStore", "insert_segment", "insert_version", "need_entity"]
+__all__ = ["SegmentStore", "insert_segment", "insert_version", "require_entity"]
 
 
 class SegmentStore:
@@ -93,7 +93,7 @@ class SegmentStore:
 
     def adapter(self, label: str | None = None) -> StoreAdapter:
         """What a ScopedPrompt reads from; with a label, the versions that carry it."""
-        return StoreAdapter(self._database, None if label is None else _checked_label(label))
+        return StoreAdapter(self._database, None if label is None else _check_label(label))
 
     # reading
 
@@ -127,7 +127,7 @@ class SegmentStore:
             query = query.where(prompt_segments.c.active.is_(active))
         with self._database.read() as connection:
             marks = labels_by_segment(connection)
-            found = [stored(row, marks.get(row.id, ())) for row in connection.execute(query)]
+            found = [to_stored_segment(row, marks.get(row.id, ())) for row in connection.execute(query)]
         return tuple(sorted(found, key=_place))
 
     def history(self, name: str) -> tuple[SegmentVersion, ...]:
@@ -136,7 +136,7 @@ class SegmentStore:
         with self._database.read() as connection:
             find_segment(connection, key)
             query = select(versions).where(versions.c.segment_id == key).order_by(versions.c.version)
-            return tuple(version_of(row) for row in connection.execute(query))
+            return tuple(to_segment_version(row) for row in connection.execute(query))
 
     def version(self, name: str, which: int | str) -> SegmentVersion:
         """A version by number or label. Raises SegmentNotFound."""
@@ -165,7 +165,7 @@ class SegmentStore:
         """(kind, id) of everything that segments may refer to."""
         query = select(entities.c.kind, entities.c.id)
         if kind is not None:
-            query = query.where(entities.c.kind == _checked_kind(kind))
+            query = query.where(entities.c.kind == _check_kind(kind))
         with self._database.read() as connection:
             return tuple(sorted((row.kind, row.id) for row in connection.execute(query)))
 
@@ -190,7 +190,7 @@ class SegmentStore:
         segment = Segment(str(uuid.uuid4()), scope, content, ref_id, dict(metadata))
         _refuse(faults_of_segment(segment) + faults_of_text("note", note))
         with self._database.write() as connection:
-            need_entity(connection, kind_of(scope), ref_id)
+            require_entity(connection, kind_of(scope), ref_id)
             now = datetime.now(UTC)
             insert_segment(connection, StoredSegment(segment, now, now))
             version = SegmentVersion(segment.id, 1, content, dict(metadata), note, now)
@@ -238,7 +238,7 @@ class SegmentStore:
 
         Gives the version. Raises SegmentNotFound.
         """
-        mark, key = _checked_label(label), segment_id(name)
+        mark, key = _check_label(label), segment_id(name)
         with self._database.write() as connection:
             found = find_segment(connection, key)
             if isinstance(version, str):
@@ -274,7 +274,7 @@ class SegmentStore:
 
     def add_entity(self, kind: str, name: str) -> bool:
         """Make a ruleset, world, entry or npc known, so that segments may refer to it; False if it was."""
-        _checked_kind(kind)
+        _check_kind(kind)
         _refuse([*faults_of_text("id", name), *([] if name.strip() else [f"the {kind}'s id is blank"])])
         with self._database.write() as connection:
             if _has_entity(connection, kind, name):
@@ -285,8 +285,8 @@ class SegmentStore:
     def link(self, entry: str, ruleset: str, sort_order: int = 0) -> None:
         """Give an entry a ruleset, or another place among its rulesets. Raises SegmentRefused."""
         with self._database.write() as connection:
-            need_entity(connection, "entry", entry)
-            need_entity(connection, "ruleset", ruleset)
+            require_entity(connection, "entry", entry)
+            require_entity(connection, "ruleset", ruleset)
             here = (entry_rulesets.c.entry == entry) & (entry_rulesets.c.ruleset == ruleset)
             if connection.execute(update(entry_rulesets).where(here).values(sort_order=sort_order)).rowcount:
                 return
@@ -304,7 +304,7 @@ class SegmentStore:
                 )
 
 
-def need_entity(connection: Connection, kind: str | None, name: str | None) -> None:
+def require_entity(connection: Connection, kind: str | None, name: str | None) -> None:
     """Raises SegmentRefused when there is no such entity; None of both is core's, and fine."""
     if kind is not None and name is not None and not _has_entity(connection, kind, name):
         raise SegmentRefused(
@@ -384,12 +384,12 @@ def _refuse(faults: Sequence[str]) -> None:
         raise SegmentRefused(*faults)
 
 
-def _checked_label(label: str) -> str:
+def _check_label(label: str) -> str:
     _refuse(faults_of_label(label))
     return label
 
 
-def _checked_kind(kind: str) -> str:
+def _check_kind(kind: str) -> str:
     if kind not in ENTITY_KINDS:
         raise SegmentRefused(f"there is no kind {kind!r}: use one of {', '.join(ENTITY_KINDS)}")
     return kind

@@ -12,7 +12,7 @@ from rlm.prompts.assembly.section import Item, Section
 from rlm.prompts.recipes.card.settings import CONTEXT_KINDS, CardSettings
 from rlm.prompts.templates import table
 
-__all__ = ["CardContext", "Document", "context_sections", "fenced"]
+__all__ = ["CardContext", "Document", "context_sections", "fence_for"]
 
 _FENCES = re.compile(r"`{3,}")
 _FIRST_ORDER = 10  # behind system, agent and history
@@ -59,10 +59,10 @@ def context_sections(context: CardContext, settings: CardSettings, *, fixing_err
         "notes": [note.strip("\n") for note in context.notes if note.strip()],
         "build_logs": [context.build_logs] if fixing_errors else [],
         "pod_logs": [context.pod_logs] if fixing_errors else [],
-        "source_files": [_file(file) for file in context.source_files if file.content.strip()],
+        "source_files": [_file_text(file) for file in context.source_files if file.content.strip()],
         "test_results": [context.test_results],
-        "adrs": _titled(context.adrs),
-        "libraries": _titled(context.libraries),
+        "adrs": _titled_texts(context.adrs),
+        "libraries": _titled_texts(context.libraries),
     }
     kinds = sorted(CONTEXT_KINDS, key=lambda kind: -settings.priority(kind))
     return [
@@ -74,7 +74,7 @@ def context_sections(context: CardContext, settings: CardSettings, *, fixing_err
 def _section(kind: str, texts: Sequence[str], place: int, priority: int) -> Section:
     heading = table("card.toml")["headings"][kind]
     logged = kind in ("build_logs", "pod_logs", "test_results")
-    fence = fenced("".join(texts)) if logged else ""
+    fence = fence_for("".join(texts)) if logged else ""
     return Section(
         kind,
         "user",
@@ -90,20 +90,20 @@ def _section(kind: str, texts: Sequence[str], place: int, priority: int) -> Sect
     )
 
 
-def fenced(text: str) -> str:
+def fence_for(text: str) -> str:
     """A fence that nothing in `text` can close."""
     longest = max((len(run) for run in _FENCES.findall(text)), default=2)
     return "`" * (longest + 1)
 
 
-def _file(file: Document) -> str:
-    fence = fenced(file.content)
+def _file_text(file: Document) -> str:
+    fence = fence_for(file.content)
     language = PurePath(file.name).suffix.removeprefix(".")
     language = language if language.isalnum() else ""
     return f"### {_line(file.name)}\n{fence}{language}\n{file.content.rstrip()}\n{fence}"
 
 
-def _titled(documents: Sequence[Document]) -> list[str]:
+def _titled_texts(documents: Sequence[Document]) -> list[str]:
     return [
         f"### {_line(document.name)}\n{document.content.strip()}"
         for document in documents

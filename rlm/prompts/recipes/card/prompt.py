@@ -74,7 +74,7 @@ class CardInput:
             messages=given.each("messages", _message),
             context=context,
             repl=given.flag("repl", False),
-            warnings=given.strangers(("id", "title", "state", "messages", *CardContext.__slots__, "repl")),
+            warnings=given.unknown_keys(("id", "title", "state", "messages", *CardContext.__slots__, "repl")),
         )
 
 
@@ -103,7 +103,7 @@ class CardPrompt:
             given = CardInput.from_json(given)
         settings, budget = self.settings, self.settings.budget
         stage = card_stage(given.state)
-        agent = _agent(given, stage, settings)
+        agent = _agent_text(given, stage, settings)
         history = compact_history(
             given.messages,
             budget=budget.chat_history,
@@ -135,7 +135,7 @@ class CardPrompt:
             actions=(*(f"history: {action}" for action in history.actions), *prompt.report.actions),
         ).with_warnings((*given.warnings, *(f"history: {warning}" for warning in history.warnings)))
         fields = {name: getattr(prompt, name) for name in AssembledPrompt.__slots__}
-        sections = _four(prompt, settings)
+        sections = _merge_context(prompt, settings)
         condensed = history.kind != "whole"
         return AssembledCard(**{**fields, "sections": sections, "report": report}, condensed=condensed)
 
@@ -152,7 +152,7 @@ def is_complete(reply: str, settings: CardSettings | None = None) -> bool:
     return (settings or CardSettings()).promise in reply
 
 
-def _agent(given: CardInput, stage: str, settings: CardSettings) -> str:
+def _agent_text(given: CardInput, stage: str, settings: CardSettings) -> str:
     """The stage's words: those of the state, else the default, else those for coding."""
     data = table("card.toml")
     agents: Mapping[str, str] = data["agent"] if settings.agents is None else settings.agents
@@ -204,7 +204,7 @@ def _history_section(history: CompactedHistory) -> Section:
     )
 
 
-def _four(prompt: AssembledPrompt, settings: CardSettings) -> tuple[RenderedSection, ...]:
+def _merge_context(prompt: AssembledPrompt, settings: CardSettings) -> tuple[RenderedSection, ...]:
     """The parts of the context become one section again."""
     kept = [section for section in prompt.sections if section.id in _SECTIONS]
     context = JOINER.join(

@@ -42,7 +42,7 @@ class CardBudget:
 
     def __post_init__(self) -> None:
         for item in fields(self):
-            _whole(f"prompt.{item.name}_budget", getattr(self, item.name), 0)
+            _check_whole(f"prompt.{item.name}_budget", getattr(self, item.name), 0)
         parts = sum(getattr(self, name) for name in _BUDGETS)
         if parts > self.total:
             raise InputError(
@@ -70,10 +70,10 @@ class CardSettings:
     counter: Counter = field(default_factory=get_counter)
 
     def __post_init__(self) -> None:
-        _whole("prompt.rlm.threshold_percentage", self.threshold_percentage, 1, 100)
-        _known("prompt.context_priority", self.priorities, CONTEXT_KINDS)
+        _check_whole("prompt.rlm.threshold_percentage", self.threshold_percentage, 1, 100)
+        _check_keys("prompt.context_priority", self.priorities, CONTEXT_KINDS)
         for name, value in self.priorities.items():
-            _whole(f"prompt.context_priority.{name}", value, 0)
+            _check_whole(f"prompt.context_priority.{name}", value, 0)
         if not self.promise.strip():
             raise InputError("prompt.promise", "is empty", "give the text that says the work is complete")
 
@@ -85,12 +85,12 @@ class CardSettings:
     def from_table(cls, table: object) -> CardSettings:
         """The settings in a `[prompt]` table: `*_budget`, `promise`, `rlm`, `context_priority`. What is not
         given has its default; an unknown key is an error."""
-        prompt = _table("prompt", table)
+        prompt = _check_table("prompt", table)
         budgets = tuple(f"{item.name}_budget" for item in fields(CardBudget))
-        _known("prompt", prompt, (*budgets, "promise", "rlm", "context_priority"))
-        rlm = _table("prompt.rlm", prompt.get("rlm", {}))
-        _known("prompt.rlm", rlm, ("model", "threshold_percentage"))
-        priorities = _table("prompt.context_priority", prompt.get("context_priority", {}))
+        _check_keys("prompt", prompt, (*budgets, "promise", "rlm", "context_priority"))
+        rlm = _check_table("prompt.rlm", prompt.get("rlm", {}))
+        _check_keys("prompt.rlm", rlm, ("model", "threshold_percentage"))
+        priorities = _check_table("prompt.context_priority", prompt.get("context_priority", {}))
         return cls(
             budget=CardBudget(
                 **{
@@ -100,37 +100,37 @@ class CardSettings:
                 }
             ),
             threshold_percentage=rlm.get("threshold_percentage", 80),
-            summary_model=_text("prompt.rlm.model", rlm.get("model")),
+            summary_model=_check_text("prompt.rlm.model", rlm.get("model")),
             priorities=MappingProxyType({**CONTEXT_KINDS, **priorities}),
-            promise=_text("prompt.promise", prompt.get("promise", PROMISE)) or "",
+            promise=_check_text("prompt.promise", prompt.get("promise", PROMISE)) or "",
         )
 
 
-def _table(path: str, value: object) -> Mapping[str, Any]:
+def _check_table(path: str, value: object) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise InputError(path, f"is {value!r}", "make it a table")
     return value
 
 
-def _known(path: str, given: Mapping[str, Any], known: Any) -> None:
+def _check_keys(path: str, given: Mapping[str, Any], known: Any) -> None:
     for key in given:
         if key not in known:
             raise InputError(f"{path}.{key}", "is no setting", f"use one of {', '.join(known)}")
 
 
-def _text(path: str, value: object) -> str | None:
+def _check_text(path: str, value: object) -> str | None:
     if value is not None and not isinstance(value, str):
         raise InputError(path, f"is {value!r}", "give a text in quotes")
     return value
 
 
-def _whole(path: str, value: object, least: int, most: int | None = None) -> None:
+def _check_whole(path: str, value: object, minimum: int, maximum: int | None = None) -> None:
     if (
         isinstance(value, int)
         and not isinstance(value, bool)
-        and least <= value
-        and (most is None or value <= most)
+        and minimum <= value
+        and (maximum is None or value <= maximum)
     ):
         return
-    wanted = f"of at least {least}" if most is None else f"from {least} to {most}"
+    wanted = f"of at least {minimum}" if maximum is None else f"from {minimum} to {maximum}"
     raise InputError(path, f"is {value!r}", f"give a whole number {wanted}")

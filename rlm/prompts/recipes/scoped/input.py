@@ -74,7 +74,7 @@ class ScopedInput:
             elif key in _DYNAMIC:
                 given = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False, indent=2)
             else:
-                given = _typed(key, given, faults)
+                given = _check_type(key, given, faults)
             chosen[key] = given
         unread = tuple(
             f"{key} is not known and was not used; known: {', '.join(known)}"
@@ -119,7 +119,7 @@ _TYPES: dict[str, tuple[type, str, Any]] = {
 }
 
 
-def _typed(key: str, value: Any, faults: list[str]) -> Any:
+def _check_type(key: str, value: Any, faults: list[str]) -> Any:
     """The value, or a harmless one and a fault."""
     kind, wanted, harmless = _TYPES[key]
     if isinstance(value, kind) and (kind is bool or not isinstance(value, bool)):

@@ -29,7 +29,7 @@ from rlm.prompts.tokens.counters import Counter
 __all__ = ["assemble_layers"]
 
 _SEVERE = 1.5  # times the budget, above which static layers leave
-_LEAVING = ("entry_start", "world", "entry")  # in this order
+_DROP_ORDER = ("entry_start", "world", "entry")  # in this order
 _FLOOR = 32  # tokens kept free for a layer while those above it are filled
 _PRIORITIES = {"npc": 50, "game_state": 40, "player": 30, "rng": 20, "input": 10}
 _POLICIES: dict[str, tuple[Policy, ...]] = {
@@ -56,13 +56,13 @@ def assemble_layers(given: ScopedInput, layers: StaticLayers, counter: Counter) 
     prompt = ladder.attempt()
     total = given.token_budget
     if prompt.report.over_budget and prompt.report.totals.prompt > total * _SEVERE:
-        for scope in _LEAVING:
+        for scope in _DROP_ORDER:
             if ladder.items[scope] and prompt.report.over_budget:
-                ladder.leaving.add(scope)
+                ladder.dropped.add(scope)
                 prompt = ladder.attempt()
     if prompt.report.over_budget and ladder.items["input"]:
-        prompt = ladder.with_some_input(prompt)
-    return ladder.finished(prompt)
+        prompt = ladder.keep_some_input(prompt)
+    return ladder.finish(prompt)
 
 
 class _Ladder:
@@ -72,17 +72,17 @@ class _Ladder:
         self._given = given
         self._layers = layers
         self._counter = counter
-        self._told: list[tuple[Npc, tuple[Segment, ...]]] = []
+        self._npc_segments: list[tuple[Npc, tuple[Segment, ...]]] = []
         self._skipped: dict[str, str] = {}
         for npc, segments in zip(given.npcs, layers.by_npc, strict=True):
             used = tuple(segment for segment in segments if (segment.tier or 0) <= npc.tier)
             if used:
-                self._told.append((npc, used))
+                self._npc_segments.append((npc, used))
             else:
                 lack = f"none of tier {npc.tier} or below" if segments else "none"
                 self._skipped[npc.id] = f"npc {npc.id!r} was skipped: of segments for it there is {lack}"
         self._cues = False
-        self.leaving: set[str] = set()
+        self.dropped: set[str] = set()
         self.items: dict[str, tuple[Item, ...]] = {
             **{scope: _items(segments) for scope, segments in layers.by_scope},
             "npc": self._npc_items(),
@@ -110,7 +110,7 @@ class _Ladder:
             prompt = assemble(self._sections(some_input), budget, may_exceed=True)
         return prompt
 
-    def with_some_input(self, over: AssembledPrompt) -> AssembledPrompt:
+    def keep_some_input(self, over: AssembledPrompt) -> AssembledPrompt:
         """A prompt that is over its budget whatever leaves still holds the beginning of the request."""
         text = self.items["input"][0].text
         some = trim_text(text, _FLOOR, "sentence", self._counter.count)
@@ -132,7 +132,7 @@ class _Ladder:
         )
         return replace(prompt, report=replace(prompt.report, decisions=decisions))
 
-    def finished(self, prompt: AssembledPrompt) -> AssembledScoped:
+    def finish(self, prompt: AssembledPrompt) -> AssembledScoped:
         """The prompt with its meta, and what is to be said about it in the report."""
         warnings = [*self._given.warnings, *self._skipped.values()]
         if self._cues and prompt.sections[LAYERS.index("npc")].text:
@@ -176,7 +176,7 @@ class _Ladder:
             return None
         fates = {row.id: row.status for row in decisions if row.section == row.id}
         lower = []
-        for npc, used in self._told:
+        for npc, used in self._npc_segments:
             before = max(segment.tier or 0 for segment in used)
             kept = [segment.tier or 0 for segment in used if segment.id in npc_ids]
             if len(kept) < len(used):
@@ -192,7 +192,7 @@ class _Ladder:
 
     def _segments(self, scope: str) -> Sequence[Segment]:
         if scope == "npc":
-            return [segment for _, used in self._told for segment in used]
+            return [segment for _, used in self._npc_segments for segment in used]
         return dict(self._layers.by_scope)[scope]
 
     def _sections(self, some_input: str | None) -> list[Section]:
@@ -203,7 +203,7 @@ class _Ladder:
         policy: Policy | tuple[Policy, ...] = _POLICIES.get(layer, (NEVER,))
         bound = self._given.npc_budget if layer == "npc" else None
         separator = JOINER
-        if layer in self.leaving:
+        if layer in self.dropped:
             required, policy, bound = False, Drop(), 0
         elif layer == "npc" and self._cues:
             items, policy, separator = self._cue_items(), StopFirst(), "\n"
@@ -228,7 +228,7 @@ class _Ladder:
     def _npc_items(self) -> tuple[Item, ...]:
         """A heading and the segments of each character, who goes in or out with them."""
         items: list[Item] = []
-        for place, (npc, used) in enumerate(self._told):
+        for place, (npc, used) in enumerate(self._npc_segments):
             texts = [(f"npc {npc.id}", f"## {_label(npc)}", None), *((s.id, s.content, s.tier) for s in used)]
             items += [
                 Item(name, text, priority=-place, order=len(items) + step, tier=tier, group=npc.id)
@@ -238,7 +238,7 @@ class _Ladder:
 
     def _cue_items(self) -> tuple[Item, ...]:
         items = []
-        for place, (npc, used) in enumerate(self._told):
+        for place, (npc, used) in enumerate(self._npc_segments):
             cue = next((segment.cue for segment in used if segment.cue), "")
             line = f"- {_label(npc)}" + (f": {cue}" if cue else "")
             items.append(Item(f"npc {npc.id}", line, priority=-place, order=place))

@@ -46,10 +46,10 @@ class LayerSource:
 
     def fetch(self, entry: str, world: str, first_turn: bool, npcs: Sequence[str]) -> StaticLayers:
         """The layers of one prompt. Raises AdapterFailed, which names the scope."""
-        found = _Found()
+        found = _FetchedLayers()
         for _ in range(_TRIES):
             revision = self._read_revision()
-            found = self._known(revision)
+            found = self._cached(revision)
             if not self._fill(found, entry, world, first_turn, npcs) or self._revised is None:
                 break
             if self._read_revision() == revision:
@@ -72,19 +72,21 @@ class LayerSource:
 
     def _read_revision(self) -> object:
         # whichever scope comes first is the one that can't be had
-        return None if self._revised is None else _asked(SCOPES[0], self._revised.revision)
+        return None if self._revised is None else _call_adapter(SCOPES[0], self._revised.revision)
 
-    def _known(self, revision: object) -> _Found:
+    def _cached(self, revision: object) -> _FetchedLayers:
         with self._lock:
             if self._revised is None or revision != self._revision or len(self._segments) > _KEPT:
-                return _Found()
-            return _Found(dict(self._segments), dict(self._rulesets))
+                return _FetchedLayers()
+            return _FetchedLayers(dict(self._segments), dict(self._rulesets))
 
-    def _remember(self, revision: object, found: _Found) -> None:
+    def _remember(self, revision: object, found: _FetchedLayers) -> None:
         with self._lock:
             self._revision, self._segments, self._rulesets = revision, found.segments, found.rulesets
 
-    def _fill(self, found: _Found, entry: str, world: str, first_turn: bool, npcs: Sequence[str]) -> bool:
+    def _fill(
+        self, found: _FetchedLayers, entry: str, world: str, first_turn: bool, npcs: Sequence[str]
+    ) -> bool:
         """Fetch what is not known yet; whether there was anything."""
         wanted: list[tuple[str, list[str | None]]] = [
             ("core", [None]),
@@ -106,9 +108,9 @@ class LayerSource:
         _run(jobs)
         return bool(jobs)
 
-    def _fill_rulesets(self, found: _Found, entry: str) -> None:
+    def _fill_rulesets(self, found: _FetchedLayers, entry: str) -> None:
         """Which rulesets there are must be known before they can be asked for."""
-        links = _rows("ruleset", partial(self._adapter.get_rulesets_for_entry, entry))
+        links = _fetch_rows("ruleset", partial(self._adapter.get_rulesets_for_entry, entry))
         names = [link.id for link in sorted(links, key=lambda link: (link.sort_order, link.id))]
         found.rulesets[entry] = tuple(dict.fromkeys(names))
         missing: list[str | None] = [
@@ -117,19 +119,19 @@ class LayerSource:
         if missing:
             self._fill_scope(found, "ruleset", missing)
 
-    def _fill_scope(self, found: _Found, scope: str, names: Sequence[str | None]) -> None:
+    def _fill_scope(self, found: _FetchedLayers, scope: str, names: Sequence[str | None]) -> None:
         ids = [name for name in names if name is not None]
         if len(names) > 1 and self._batched is not None:
-            rows = _rows(scope, partial(self._batched.get_segments_of, scope, ids))
+            rows = _fetch_rows(scope, partial(self._batched.get_segments_of, scope, ids))
             for one in ids:
-                found.segments[scope, one] = _in_order(row for row in rows if row.ref_id == one)
+                found.segments[scope, one] = _sort_active(row for row in rows if row.ref_id == one)
             return
         for name in names:
-            rows = _rows(scope, partial(self._adapter.get_segments, scope, name))
-            found.segments[scope, name] = _in_order(rows)
+            rows = _fetch_rows(scope, partial(self._adapter.get_segments, scope, name))
+            found.segments[scope, name] = _sort_active(rows)
 
 
-class _Found:
+class _FetchedLayers:
     """What is known so far; each job writes keys of its own."""
 
     __slots__ = ("rulesets", "segments")
@@ -143,18 +145,18 @@ class _Found:
         self.rulesets = rulesets or {}
 
 
-def _in_order(rows: Iterable[Segment]) -> tuple[Segment, ...]:
+def _sort_active(rows: Iterable[Segment]) -> tuple[Segment, ...]:
     """Active segments with something to say, each once: without a tier first, then by tier, then by id."""
     kept = {row.id: row for row in rows if row.active and row.content.strip()}
     return tuple(sorted(kept.values(), key=lambda row: (row.tier is not None, row.tier or 0, row.id)))
 
 
-def _rows(scope: str, question: Callable[[], Iterable[_T]]) -> list[_T]:
+def _fetch_rows(scope: str, question: Callable[[], Iterable[_T]]) -> list[_T]:
     """What an adapter gives; it may fail also while its rows are gone through."""
-    return _asked(scope, lambda: list(question()))
+    return _call_adapter(scope, lambda: list(question()))
 
 
-def _asked(scope: str, question: Callable[[], _T]) -> _T:
+def _call_adapter(scope: str, question: Callable[[], _T]) -> _T:
     """The boundary to an adapter, which may be anybody's."""
     try:
         return question()

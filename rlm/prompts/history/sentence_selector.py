@@ -8,21 +8,21 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
-__all__ = ["Candidate", "SentenceSelector", "work_in"]
+__all__ = ["Candidate", "SentenceSelector", "work_share"]
 
-_ALIKE = 0.7  # share of words two sentences have in common when one of them says it all
+_DUPLICATE_SHARE = 0.7  # share of words two sentences have in common when one of them says it all
 _MIN_COST = 8  # tokens: what is shorter is not taken for being short
-_SUBJECT_OF_TALK, _SUBJECT_OF_WORK = 30.0, 6.0
-_STRONG = 4.5  # the score of what can't be missed in work, …
-_WORK = 0.03  # … and its share of the sentences there
-_TALK = 2.0  # the score that a tenth of the sentences of talk have by chance
+_TALK_SUBJECT_GAIN, _WORK_SUBJECT_GAIN = 30.0, 6.0
+_STRONG_SCORE = 4.5  # the score of what can't be missed in work, …
+_WORK_SHARE = 0.03  # … and its share of the sentences there
+_TALK_SCORE = 2.0  # the score that a tenth of the sentences of talk have by chance
 _SUBJECT_WORDS = 30
-_SPOKEN_OF = 0.6  # what a word is still worth when it was said
+_COVERED_FACTOR = 0.6  # what a word is still worth when it was said
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A sentence, or a few that belong together. `order` is its place in the whole chat; `alone` is its
+    """A sentence, or a few that belong together. `order` is its place in the whole chat; `own_score` is its
     score without what it gains by its neighbours."""
 
     order: int
@@ -30,7 +30,7 @@ class Candidate:
     text: str
     heading: str
     score: float
-    alone: float
+    own_score: float
     words: frozenset[str]
     subject: frozenset[str]
     particulars: frozenset[str]
@@ -42,10 +42,10 @@ class SentenceSelector:
     def __init__(self, candidates: Sequence[Candidate], costs: Sequence[int] | None = None) -> None:
         self._candidates = candidates
         self._costs = costs or [1] * len(candidates)
-        self._chosen = _Chosen()
+        self._chosen = _Selection()
         self._subject = _Subject(candidates)
-        work = work_in(candidates)
-        self._gain = _SUBJECT_OF_WORK * work + _SUBJECT_OF_TALK * (1 - work)
+        work = work_share(candidates)
+        self._gain = _WORK_SUBJECT_GAIN * work + _TALK_SUBJECT_GAIN * (1 - work)
 
     @property
     def chosen(self) -> list[Candidate]:
@@ -55,34 +55,34 @@ class SentenceSelector:
     def fill(self, places: Iterable[int], room: int) -> int:
         """Take of `places` what tells most for its size, as long as it fits; what is left of `room`."""
         costs = self._costs
-        waiting = [(-self._worth(place), place) for place in places if costs[place] <= room]
-        heapify(waiting)
-        while waiting:
-            before, place = heappop(waiting)
+        queue = [(-self._score_for_size(place), place) for place in places if costs[place] <= room]
+        heapify(queue)
+        while queue:
+            before, place = heappop(queue)
             if costs[place] > room:
                 continue
-            now = -self._worth(place)
-            if now > before and waiting and now > waiting[0][0]:
-                heappush(waiting, (now, place))  # its subject has been spoken of meanwhile
-            elif self._chosen.take(self._candidates[place]):
-                self._subject.speak(self._candidates[place])
+            now = -self._score_for_size(place)
+            if now > before and queue and now > queue[0][0]:
+                heappush(queue, (now, place))  # its subject has been spoken of meanwhile
+            elif self._chosen.add(self._candidates[place]):
+                self._subject.mark_covered(self._candidates[place])
                 room -= costs[place]
         return room
 
-    def _worth(self, place: int) -> float:
+    def _score_for_size(self, place: int) -> float:
         candidate = self._candidates[place]
-        told = candidate.score + self._gain * self._subject.fresh(candidate)
-        return told / math.sqrt(max(self._costs[place], _MIN_COST))
+        score = candidate.score + self._gain * self._subject.novelty(candidate)
+        return score / math.sqrt(max(self._costs[place], _MIN_COST))
 
 
-def work_in(candidates: Sequence[Candidate]) -> float:
+def work_share(candidates: Sequence[Candidate]) -> float:
     """How much a chat is work (1), whose requirements, errors and decisions stand out, and how much it is
     talk (0), where many sentences tell something and none much."""
     scores = sorted(candidate.score for candidate in candidates)
     if not scores:
         return 1.0
-    strong = sum(score >= _STRONG for score in scores) / len(scores)
-    return 1 - max(0.0, 1 - strong / _WORK) * min(1.0, scores[len(scores) * 9 // 10] / _TALK) ** 2
+    strong = sum(score >= _STRONG_SCORE for score in scores) / len(scores)
+    return 1 - max(0.0, 1 - strong / _WORK_SHARE) * min(1.0, scores[len(scores) * 9 // 10] / _TALK_SCORE) ** 2
 
 
 class _Subject:
@@ -96,17 +96,17 @@ class _Subject:
         top = sum(sorted(weights.values(), reverse=True)[:_SUBJECT_WORDS])
         self._weights = {word: weight / top for word, weight in weights.items()}
 
-    def fresh(self, candidate: Candidate) -> float:
+    def novelty(self, candidate: Candidate) -> float:
         """How much of the subject a sentence holds: 1 is the weightiest words, all of them new."""
         return sum(self._weights.get(word, 0.0) for word in candidate.subject)
 
-    def speak(self, candidate: Candidate) -> None:
+    def mark_covered(self, candidate: Candidate) -> None:
         for word in candidate.subject:
             if word in self._weights:
-                self._weights[word] *= _SPOKEN_OF
+                self._weights[word] *= _COVERED_FACTOR
 
 
-class _Chosen:
+class _Selection:
     """What has been chosen, by its place. A sentence that says what a chosen one says is not taken."""
 
     def __init__(self) -> None:
@@ -118,21 +118,21 @@ class _Chosen:
         """In the order of the chat."""
         return [self._chosen[order] for order in sorted(self._chosen)]
 
-    def take(self, candidate: Candidate) -> bool:
-        if candidate.order in self._chosen or self._said(candidate):
+    def add(self, candidate: Candidate) -> bool:
+        if candidate.order in self._chosen or self._repeats_selected(candidate):
             return False
         self._chosen[candidate.order] = candidate
         for word in candidate.words:
             self._by_word.setdefault(word, []).append(candidate.order)
         return True
 
-    def _said(self, candidate: Candidate) -> bool:
+    def _repeats_selected(self, candidate: Candidate) -> bool:
         """Whether a chosen sentence has most of its words, and all of its particulars."""
         shared: Tally[int] = Tally()
         for word in candidate.words:
             shared.update(self._by_word.get(word, ()))
         return any(
-            count >= _ALIKE * (len(candidate.words) + len(self._chosen[order].words) - count)
+            count >= _DUPLICATE_SHARE * (len(candidate.words) + len(self._chosen[order].words) - count)
             and candidate.particulars <= self._chosen[order].particulars
             for order, count in shared.items()
         )

@@ -19,8 +19,8 @@ __all__ = [
     "FIRST_PERSON",
     "HEADINGS",
     "OWN_VOICE",
-    "Hits",
-    "cues_in",
+    "CueHits",
+    "find_cues",
     "small_talk",
 ]
 
@@ -34,7 +34,7 @@ def _pattern(phrases: Sequence[str], unspaced: str = "") -> re.Pattern[str]:
     return re.compile(rf"(?<![\w-])(?:{'|'.join(phrases)})(?!\w){within}")
 
 
-class Hits(NamedTuple):
+class CueHits(NamedTuple):
     """The turns of phrase of one heading that a sentence holds, in small letters."""
 
     strong: frozenset[str]
@@ -42,7 +42,7 @@ class Hits(NamedTuple):
 
 
 @cache
-def _cues() -> tuple[tuple[re.Pattern[str], re.Pattern[str]], ...]:
+def _cue_patterns() -> tuple[tuple[re.Pattern[str], re.Pattern[str]], ...]:
     """For each heading: phrases that tell much, and phrases that tell a little. Made when first asked for:
     that takes longer than the import of all the rest."""
     found = table("cues.toml")
@@ -55,11 +55,12 @@ def _cues() -> tuple[tuple[re.Pattern[str], re.Pattern[str]], ...]:
     )
 
 
-def cues_in(text: str) -> tuple[Hits, ...]:
+def find_cues(text: str) -> tuple[CueHits, ...]:
     """What `text` says that belongs under each of `HEADINGS`."""
     small = text.lower()
     return tuple(
-        Hits(frozenset(strong.findall(small)), frozenset(weak.findall(small))) for strong, weak in _cues()
+        CueHits(frozenset(strong.findall(small)), frozenset(weak.findall(small)))
+        for strong, weak in _cue_patterns()
     )
 
 

@@ -17,8 +17,8 @@ _QUOTED = re.compile(r"`[^`\n]+`|\"[^\"\n]{2,60}\"|“[^”\n]{2,60}”|«[^»\n
 _TOKEN = re.compile(rf"[^\s{UNSPACED}\u3000-\u303f\uff00-\uffef]+")
 _AROUND = ".,;:!?()[]{}<>\"'`“”‘’*¿¡«»"
 _FIGURE = re.compile(r"[#$€£¥₹~≈<>=≤≥±+-]{0,2}\d")
-_OFTEN = 0.05  # share of the messages in which a turn of phrase is only a habit
-_USUAL = 0.7  # a cue that is less rare than this (1 is once in a chat, 0 in every message) tells less
+_HABIT_SHARE = 0.05  # share of the messages in which a turn of phrase is only a habit
+_COMMON_CUE = 0.7  # a cue that is less rare than this (1 is once in a chat, 0 in every message) tells less
 
 
 def words_of(text: str) -> list[str]:
@@ -61,28 +61,28 @@ class TermFrequency:
             self._words.update(words)
         self._cues: Tally[str] = Tally(cue for found in cues for cue in found)
         self._scale = math.log(max(3, len(split)))
-        self._often = math.log(max(4.0, _OFTEN * len(split)) / 2)
+        self._often = math.log(max(4.0, _HABIT_SHARE * len(split)) / 2)
 
     @staticmethod
     def _shape(sentence: str) -> list[str]:
         return [_NUMBER.sub("0", word.casefold()) for word in words_of(sentence)]
 
-    def _rare(self, word: str) -> float:
+    def _rarity(self, word: str) -> float:
         """1 for a word of one message, 0 for a word of all."""
         return 1 - math.log(max(1, self._words[word])) / self._scale
 
-    def _rarest(self, piece: str) -> float:
-        return max((self._rare(word) for word in self._shape(piece)), default=0.0)
+    def _max_rarity(self, piece: str) -> float:
+        return max((self._rarity(word) for word in self._shape(piece)), default=0.0)
 
-    def cue(self, phrase: str) -> float:
+    def cue_weight(self, phrase: str) -> float:
         """How much a turn of phrase tells in this chat: 1, and less when it is in everybody's mouth."""
-        return min(1.0, (1 - math.log(max(1, self._cues[phrase])) / self._scale) / _USUAL)
+        return min(1.0, (1 - math.log(max(1, self._cues[phrase])) / self._scale) / _COMMON_CUE)
 
-    def tells(self, word: str) -> bool:
+    def is_distinctive(self, word: str) -> bool:
         """Whether the word is not among those that are everywhere."""
-        return self._rare(_NUMBER.sub("0", word.casefold())) > 0.4
+        return self._rarity(_NUMBER.sub("0", word.casefold())) > 0.4
 
-    def fresh(self, sentence: str) -> float:
+    def novelty(self, sentence: str) -> float:
         """0 for what is always said, to 1 for what is said once, in words that are rare."""
         shape = self._shape(sentence)
         grams = list(zip(shape, shape[1:], shape[2:], strict=False))
@@ -91,7 +91,7 @@ class TermFrequency:
         new = sum(
             min(1.0, max(0.0, 1 - math.log(max(2, self._grams[gram]) / 2) / self._often)) for gram in grams
         )
-        rare = sorted((self._rare(word) for word in set(shape)), reverse=True)[:5]
+        rare = sorted((self._rarity(word) for word in set(shape)), reverse=True)[:5]
         return new / len(grams) * (0.4 + 0.6 * sum(rare) / len(rare))
 
     def particulars(self, sentence: str) -> dict[str, float]:
@@ -102,13 +102,13 @@ class TermFrequency:
             if not word or (len(word) < 2 and not word.isdigit()) or (word.islower() and word.isalpha()):
                 continue
             if _FIGURE.match(word):
-                found[word] = (0.4 if len(word) < 2 else 1.3) * self._rare(word)
+                found[word] = (0.4 if len(word) < 2 else 1.3) * self._rarity(word)
             elif _is_code(word):
-                found[word] = (0.7 if word.isalpha() and word.isupper() else 1.5) * self._rarest(word)
+                found[word] = (0.7 if word.isalpha() and word.isupper() else 1.5) * self._max_rarity(word)
             elif word[0].isupper() and len(word) > 2 and word.casefold() not in self._small:
                 # A name, not a word that begins a sentence: the chat never writes it small.
-                found[word] = 0.7 * self._rare(word.casefold())
+                found[word] = 0.7 * self._rarity(word.casefold())
         for quote in _QUOTED.findall(sentence):
             if quote.strip(_AROUND) not in found:
-                found[quote] = self._rarest(quote)
+                found[quote] = self._max_rarity(quote)
         return found
