@@ -10,7 +10,7 @@ from rlm.journal.part import PartLog
 from rlm.journal.past import ReadOnlyLog
 from rlm.journal.run_id import new_run_id
 from rlm.journal.store import Journal, RunLog
-from rlm.prompts.segments.location import default_store
+from rlm.store_file import default_store
 
 __all__ = [
     "EventKind",

@@ -26,9 +26,9 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError, SQLAlch
 from sqlalchemy.pool import NullPool
 
 from rlm.prompts.segments.errors import StoreOutdated, StoreUnavailable
-from rlm.prompts.segments.location import keep_private, make_private_file
 from rlm.prompts.segments.migration import HEAD, MigrationStep, current_revision, move_to
 from rlm.prompts.segments.tables import store_revision
+from rlm.store_file import keep_private, make_private_file
 
 __all__ = ["Database"]
 

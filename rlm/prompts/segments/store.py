@@ -15,7 +15,7 @@ from sqlalchemy import Connection, delete, insert, select, update
 
 from rlm.prompts.segments.database import Database
 from rlm.prompts.segments.errors import SegmentConflict, SegmentNotFound, SegmentRefused
-from rlm.prompts.segments.location import default_store, store_url
+from rlm.prompts.segments.location import store_url
 from rlm.prompts.segments.migration import HEAD, MigrationStep
 from rlm.prompts.segments.reading import StoreAdapter
 from rlm.prompts.segments.rows import (
@@ -38,6 +38,7 @@ from rlm.prompts.segments.segment import (
     faults_of_text,
 )
 from rlm.prompts.segments.tables import entities, entry_rulesets, labels, prompt_segments, versions
+from rlm.store_file import default_store
 
 __all__ = ["SegmentStore", "insert_segment", "insert_version", "require_entity"]
 
