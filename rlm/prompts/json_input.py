@@ -1,4 +1,4 @@
-"""Plain data (parsed JSON) to a recipe's input, with errors that name the place: `$.packs[3].score`."""
+"""Read a recipe's input from parsed JSON. Errors name the path: `$.packs[3].score`."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def _kind(value: object) -> str:
 
 
 class Record:
-    """An object of the input, at `path`. Every method raises InputError for a value that will not do.
+    """An object of the input, at `path`. Every method raises InputError for an invalid value.
 
-    A key that is missing or null has its default; one without a default is required.
+    A missing or null key gets its default. A key without a default is required.
     """
 
     def __init__(self, value: object, path: str = "$", *, what: str = "an object") -> None:
@@ -50,7 +50,7 @@ class Record:
         return bool(self._check(key, default, lambda value: isinstance(value, bool), "true or false"))
 
     def number(self, key: str, default: Any = _REQUIRED) -> float:
-        """Any number; NaN and the infinities too."""
+        """Return any number, including NaN and infinities."""
         return float(
             self._check(
                 key,
@@ -85,7 +85,7 @@ class Record:
         )
 
     def each(self, key: str, read: Callable[[Any, str], T]) -> tuple[T, ...]:
-        """`read(value, path)` of every entry of the list under `key`; empty when it is missing."""
+        """Return `read(value, path)` for every entry of the list under `key`. Empty if the key is missing."""
         values = self._check(
             key,
             (),
@@ -96,14 +96,14 @@ class Record:
         return tuple(read(value, f"{path}[{place}]") for place, value in enumerate(values))
 
     def under(self, key: str) -> Record:
-        """The object under `key`; an empty one when it is missing."""
+        """Return the object under `key`, or an empty one."""
         value = self.value.get(key)
         return Record({} if value is None else value, f"{self.path}.{key}")
 
     def unknown_keys(self, known: Collection[str]) -> tuple[str, ...]:
-        """A warning for every key that nothing reads."""
+        """Return a warning for every key that is not in `known`."""
         return tuple(
-            f"{self.path}.{key} is not known and was not used; known: {', '.join(known)}"
+            f"{self.path}.{key} is unknown and was ignored; known keys: {', '.join(known)}"
             for key in self.value
             if key not in known
         )

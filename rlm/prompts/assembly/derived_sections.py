@@ -1,4 +1,4 @@
-"""The sections derived from one that is being filled: what they would take, item by item."""
+"""Compute the size of derived sections while the section they are derived from is filled."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ __all__ = ["DerivedSections"]
 
 
 class DerivedSections:
-    """Knows what the derived sections take with the items that have entered, and with one more.
+    """Tracks the derived sections of one section, and what they would take with further items.
 
-    Items go by their place among `items`.
+    Items are addressed by their index in `items`.
     """
 
     def __init__(
@@ -25,14 +25,17 @@ class DerivedSections:
         self._sections = [(part, part.derived) for part in sections if part.derived is not None]
         self._keys: list[dict[str, None]] = [{} for _ in self._sections]
         self._items = items
-        self._costs: dict[tuple[str | None, ...], int] = {}  # one item, beside what has entered so far
+        self._costs: dict[tuple[str | None, ...], int] = {}  # of one more item, by its keys
         self.cost = self._total_size()
 
     def __bool__(self) -> bool:
         return bool(self._sections)
 
     def offer(self, places: Sequence[int]) -> int:
-        """What the derived sections take once these have entered as well; nothing is kept of it."""
+        """Return the size of the derived sections if these items also entered. Changes nothing.
+
+        The result for a single item is cached by its keys, since thousands of items share few keys.
+        """
         if len(places) > 1:
             return self._cost_with(places)
         items = [self._items[place] for place in places]
@@ -43,13 +46,13 @@ class DerivedSections:
         return cost
 
     def accept(self, places: Sequence[int]) -> None:
-        """These have entered."""
+        """Record that these items have entered."""
         if any(self._add(places)):
             self.cost = self._total_size()
             self._costs.clear()
 
     def sections(self) -> list[Section]:
-        """The derived sections with their text as an item."""
+        """Return the derived sections with their text as an item."""
         return [
             replace(part, items=(Item(part.id, text),) if (text := derived.text(keys)) else ())
             for (part, derived), keys in zip(self._sections, self._keys, strict=True)

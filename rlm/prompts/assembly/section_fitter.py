@@ -1,4 +1,4 @@
-"""Fitting one section into the room there is for it: choosing items, then the steps of its policy."""
+"""Fit one section into the available room: choose its items, then apply the steps of its policy."""
 
 from __future__ import annotations
 
@@ -29,11 +29,12 @@ _FITS: tuple[DecisionStatus, str] = ("included", "fits")
 
 
 class SectionFitter:
-    """A section being fitted. After `fit`, `texts` and `decisions` say what became of it.
+    """Fits one section. After `fit`, `texts` and `decisions` describe the result.
 
-    `cost` is what it takes now, 0 when nothing is left: items, separators and frame, each measured alone.
-    `whole` is what it took before anything was done. Both, like every room here, are sizes of the measure.
-    Items go by their place in the section: lists of numbers, because there may be ten thousand of them.
+    `cost` is the current size, 0 when nothing is left: items, separators and frame, each measured alone.
+    `whole` is the size before any change. Both, like every room here, are in units of the measure. Items are
+    addressed by their index in the section, in lists of numbers, because a section may have ten thousand
+    items.
     """
 
     __slots__ = (
@@ -53,7 +54,7 @@ class SectionFitter:
     )
 
     def __init__(self, section: Section, measure: Measure, sizes: Sequence[int]) -> None:
-        """`sizes` are those of the items' texts."""
+        """Start from a section. `sizes` are the sizes of its items' texts."""
         self.section = section
         self._measure = measure
         self.actions: list[str] = []
@@ -72,12 +73,12 @@ class SectionFitter:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing is left, or nothing ever was."""
-        return self._texts.count(None) == len(self._texts)  # a text may well cost nothing
+        """Return whether no item is left."""
+        return self._texts.count(None) == len(self._texts)  # the size of a text may be 0
 
     @property
     def decisions(self) -> list[Decision]:
-        """One for every item of the section, in the order given."""
+        """Return one decision for each item, in the order given."""
         name, fates = self.section.id, self._fates
         before, after = map(self._measure.tokens_each, (self._before, self._sizes))
         return [
@@ -87,29 +88,29 @@ class SectionFitter:
 
     @property
     def tokens(self) -> int:
-        """`cost` in tokens."""
+        """Return `cost` in tokens."""
         return self._measure.tokens(self.cost)
 
     def texts(self) -> list[str]:
-        """The texts that are in, in the order they stand."""
+        """Return the remaining texts in rendered order."""
         return [text for place in self._places_in_order() if (text := self._texts[place]) is not None]
 
     def citations(self) -> list[Citation]:
-        """The citations of what is in, in the order it stands."""
+        """Return the citations of the remaining items in rendered order."""
         items = self.section.items
         return [found for place in self._places_in_order() if (found := items[place].citation) is not None]
 
     def drop(self, reason: str) -> None:
-        """Take the whole section out."""
+        """Drop the whole section."""
         for place in self._kept_places():
             self._drop_item(place, reason)
         self.cost = 0
 
     def fit(self, room: int, derived: DerivedSections) -> bool:
-        """Bring the section, and what is derived from it, within `room` as its policy allows; False when
-        that can't be done.
+        """Shrink the section and the sections derived from it to `room`, as its policy allows.
 
-        A False leaves the section as the last step made it: drop it, or give up.
+        Return False if that is impossible. The section then stays as the last step left it, and the caller
+        drops it or gives up.
         """
         for step in self.section.ladder:
             before = self.cost
@@ -129,7 +130,7 @@ class SectionFitter:
                 case Summarize():
                     self._summarize(room, step)
                 case Drop():
-                    self.drop("its section gave way")
+                    self.drop("its section was dropped")
             self.cost = self._total_size()
             if self.cost != before:
                 name, tokens = type(step).__name__.lower(), self._measure.tokens
@@ -158,7 +159,10 @@ class SectionFitter:
         return self._frame + sum(self._sizes) + self._separator * (kept - 1) if kept else 0
 
     def _rank(self) -> list[int]:
-        """The places, those that matter most first; of a group only its first, the others in `_groups`."""
+        """Return the item indexes, most important first.
+
+        Each group is represented by its first item; `_groups` holds all its members.
+        """
         if self._order is None:
             self._order = _by_importance(self.section.items)
             if any(item.group is not None for item in self.section.items):
@@ -174,7 +178,7 @@ class SectionFitter:
         return [place for place in order if place in self._groups or self.section.items[place].group is None]
 
     def _unit_of(self, place: int) -> list[int]:
-        """What enters or leaves together with `place`, so far as it is still in."""
+        """Return the remaining items that enter or leave together with `place`."""
         if place not in self._groups:
             return [] if self._texts[place] is None else [place]
         return [member for member in self._groups[place] if self._texts[member] is not None]
@@ -193,6 +197,14 @@ class SectionFitter:
             self._skip(room, step.tokens if isinstance(step, Gate) else -math.inf, derived)
 
     def _stop_first(self, room: int, derived: DerivedSections) -> None:
+        """Take items in rank order up to the first that does not fit.
+
+        First, `used[n]` is computed for the first n units of the section alone. If other sections are
+        derived from this one, their text needs room too, and it depends on the items taken. So `bisect_left`
+        finds the largest n for which the section and the derived text fit together. Bisecting is valid
+        because `Derived` requires that the text never shrinks as items enter. Trying each n in turn would
+        render the derived text ten thousand times.
+        """
         left = room - self._frame + self._separator
         ranked = [unit for place in self._rank() if (unit := self._unit_of(place))]
         units: list[list[int]] = []
@@ -217,9 +229,15 @@ class SectionFitter:
         for unit in ranked[entered:]:
             for place in unit:
                 self._drop_item(place, reason)
-            reason = "one before it did not fit"
+            reason = "an earlier item did not fit"
 
     def _skip(self, room: int, gate: float, derived: DerivedSections) -> None:
+        """Take items in rank order, leaving out those that do not fit.
+
+        With a `gate` of 0 or more, stop as soon as no more than `gate` tokens are left. Every item is asked
+        about its derived text only after it fits by itself, because rendering that text is the expensive
+        part. The loop binds attributes to local names because it may run for ten thousand items.
+        """
         left = room - self._frame + self._separator
         tokens, separator, sizes, texts = self._measure.tokens, self._separator, self._sizes, self._texts
         closed = reason = ""
@@ -250,6 +268,11 @@ class SectionFitter:
                 self._drop_item(member, reason)
 
     def _trim(self, room: int, step: Trim) -> None:
+        """Keep the items that fit, cut the next one, drop the rest.
+
+        Only a single item is cut, never a group: half a group would break the promise that its items stay
+        together.
+        """
         left = room - self._frame + self._separator
         full = False
         for place in self._rank():
@@ -266,7 +289,7 @@ class SectionFitter:
                     unit = []
             full = True
             for member in unit:
-                self._drop_item(member, "cut away to make room")
+                self._drop_item(member, "dropped to make room")
 
     def _compress(self, room: int) -> None:
         items = self.section.items
@@ -294,7 +317,7 @@ class SectionFitter:
                 return
             for place in kept:
                 if (items[place].tier or 0) == highest:
-                    self._drop_item(place, f"tier {highest} left to make room")
+                    self._drop_item(place, f"tier {highest} was dropped to make room")
             self.cost = self._total_size()
 
     def _summarize(self, room: int, step: Summarize) -> None:
@@ -314,7 +337,10 @@ class SectionFitter:
 
 
 def _by_importance(items: Sequence[Item]) -> list[int]:
-    """Places by priority, then score (NaN last), then order: one stable sort each, as numbers sort fast."""
+    """Return the indexes by priority, then score (NaN last), then order.
+
+    Three stable sorts by one number each are faster than one sort by tuples.
+    """
     places = sorted(range(len(items)), key=[item.order for item in items].__getitem__)
     scores = [-item.score for item in items]
     if any(map(math.isnan, scores)):

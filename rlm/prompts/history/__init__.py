@@ -1,4 +1,4 @@
-"""Chat histories that outgrow a window: a summary for what is old, the rest word for word."""
+"""Compact chat histories: summarize old messages and keep the rest word for word."""
 
 from rlm.prompts.history.cache import SummaryCache
 from rlm.prompts.history.compaction import (

@@ -1,7 +1,7 @@
-"""A summary without a model: the sentences of a chat that tell most, as they were written.
+"""Summarize a chat without a model: select its most salient sentences, word for word.
 
-What a sentence tells is guessed from turns of phrase (`cues`), from what is particular in it (numbers,
-names, paths, code), from how unlike the rest of the chat it is, and from who said it when. Deterministic.
+A sentence's score comes from cue phrases, from its particulars (numbers, names, paths, code), from how
+unlike the rest of the chat it is, and from who wrote it when. Deterministic.
 """
 
 from __future__ import annotations
@@ -30,26 +30,28 @@ __all__ = ["Extraction", "SalientSentence", "extract"]
 
 _FENCED = "```"
 _MIN_WORDS = 4
-_DISFLUENT_FACTOR = 0.8  # what is left of a sentence's worth for each "uh", "you know", word said twice
+_DISFLUENT_FACTOR = 0.8  # per "uh", "you know" or repeated word
 _SHORT = 9  # words
 _ENDS = (".", "!", "?", "…", "。", "！", "？", '"', "”", "`", ")", ":", "```")
-_TIDY = 0.7  # the share of sentences with an end, above which one without was broken off
+_TIDY = 0.7  # share of sentences with an end mark above which one without is broken off
 _LEFT = "Remaining Work"
-_SALIENT = 2.5  # the score above which a sentence is good company
+_SALIENT = 2.5  # score above which a sentence is salient and raises its neighbours
 _SALIENT_IN_TALK = 3.5
-_GAIN = 0.3  # of what it has above that
+_GAIN = 0.3  # share of the score above _SALIENT that a neighbour gains
 _MAX_PARTICULARS = {"system": 3.0, "user": 4.0, "assistant": 4.0, "tool": 1.0}
-_OWN = 1.6  # what people say of themselves tells more of their work than what they paste, …
-_OWN_COMMON = 0.3  # … unless this share of a chat is said so
-_EACH_SHARE = 0.08  # of the allowance, promised to each heading before all compete, …
-_MIN_PROMISE = 40  # … if it is as many tokens: a sentence
+_OWN = 1.6  # people's own words say more than what they paste, …
+_OWN_COMMON = 0.3  # … unless this share of the chat is in their own words
+_EACH_SHARE = 0.08  # of the allowance, reserved for each heading, …
+_MIN_PROMISE = 40  # … if that is enough tokens for a sentence
 
 
 @dataclass(frozen=True, slots=True)
 class SalientSentence:
-    """A sentence (or a few that belong together) that a summary should not lose: the place of its message,
-    the heading it belongs under, how much it tells, its words and particulars, in small letters, and who
-    speaks, where that has to be said."""
+    """A sentence, or a few that belong together, that a summary should keep.
+
+    `place` is the index of its message, `heading` the heading it belongs under. `words` and `particulars`
+    are in lower case. `speaker` is set where the sentence needs one ("I", "we").
+    """
 
     place: int
     heading: str
@@ -61,21 +63,23 @@ class SalientSentence:
 
     @property
     def text_with_speaker(self) -> str:
-        """The text, with who speaks before it."""
+        """Return the text, preceded by the speaker if there is one."""
         return f"{self.speaker}: {self.text}" if self.speaker else self.text
 
 
 class Extraction:
-    """The sentences of a chat, judged once, to be picked from as often as is wanted."""
+    """The scored sentences of a chat. Scores once, selects as often as needed."""
 
     def __init__(self, messages: Sequence[Message]) -> None:
         self._speakers = _speakers(messages)
         self._candidates = _find_candidates(messages)
 
     def salient(self, max_sentences: int, *, each: int = 2) -> list[SalientSentence]:
-        """The sentences that tell most, the best first: `each` for every heading that has as many, then
-        whatever tells most, `most` in all; none that says what another says. In talk that is no work
-        only what is strong counts."""
+        """Return at most `max_sentences` sentences, best first, none of which repeats another.
+
+        Every heading gets up to `each` sentences first; the rest go by score. In talk that is not work, the
+        minimum score is higher.
+        """
         min_score = _SALIENT_IN_TALK - (_SALIENT_IN_TALK - _SALIENT) * work_share(self._candidates)
         strong = [place for place, one in enumerate(self._candidates) if one.own_score >= min_score]
         selector = SentenceSelector(self._candidates)
@@ -91,15 +95,17 @@ class Extraction:
         ]
 
     def page(self, names: Sequence[str], allowance: int, counter: Counter) -> str:
-        """`lines` under the five headings, each followed by its message's name; "" when there is none."""
+        """Return `lines` under the five headings, each with its message's name. "" if there are none."""
         page: dict[str, list[str]] = {}
         for one in self.lines(names, allowance, counter):
             page.setdefault(one.heading, []).append(_line(one.text_with_speaker, names[one.place]))
         return _page(page) if page else ""
 
     def lines(self, names: Sequence[str], allowance: int, counter: Counter) -> list[SalientSentence]:
-        """The telling sentences in the order of the chat, those that stood side by side in one: so many that
-        a page of them takes at most about `allowance` tokens of `counter`."""
+        """Return the salient sentences in the order of the chat, adjacent ones merged.
+
+        A page of them takes about `allowance` tokens of `counter` at most.
+        """
         candidates = self._candidates
         costs = counter.count_each(
             [
@@ -123,20 +129,22 @@ class Extraction:
         )
 
     def _speaker(self, candidate: Candidate) -> str:
-        """Who speaks, where the sentence says "I" or "we"; "" where nobody need be named."""
+        """Return the speaker if the sentence says "I" or "we", else ""."""
         speaker, text = self._speakers[candidate.source], candidate.text
         own = speaker and _FENCED not in text and FIRST_PERSON.search(text) and not text.startswith(speaker)
         return speaker if own else ""
 
 
 def extract(messages: Sequence[Message], names: Sequence[str], allowance: int, counter: Counter) -> str:
-    """`Extraction.page` of `messages`."""
+    """Return `Extraction.page` of `messages`."""
     return Extraction(messages).page(names, allowance, counter)
 
 
 def _merge_neighbours(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Sentences that stood side by side stand in one line, under the heading of the stronger; what is left to
-    do stays apart from what is done."""
+    """Merge adjacent sentences into one line, under the heading of the higher score.
+
+    Remaining work is never merged with finished work.
+    """
     together: list[Candidate] = []
     for candidate in candidates:
         before = together[-1] if together else None
@@ -152,7 +160,7 @@ def _merge_neighbours(candidates: Sequence[Candidate]) -> list[Candidate]:
 
 
 def _speakers(messages: Sequence[Message]) -> list[str]:
-    """Who speaks, for each message, where several do and say their names."""
+    """Return the speaker of each message, or "" everywhere if fewer than two authors are named."""
     names = [message.author or "" for message in messages]
     return names if len({name for name in names if name}) > 1 else [""] * len(names)
 
@@ -186,7 +194,7 @@ def _find_candidates(messages: Sequence[Message]) -> list[Candidate]:
     order = 0
     for place, message in enumerate(messages):
         age = place / max(1, len(messages) - 1)
-        order += 1  # sentences of two messages are no neighbours
+        order += 1  # sentences of different messages are not adjacent
         for text, hits in zip(split[place], cues[place], strict=True):
             order += 1
             words = words_of(text)
@@ -220,13 +228,16 @@ def _find_candidates(messages: Sequence[Message]) -> list[Candidate]:
 
 
 def _own_share(split: Sequence[Sequence[str]]) -> float:
-    """The share of sentences in which somebody speaks for themselves."""
+    """Return the share of sentences in which people speak for themselves."""
     own = [OWN_VOICE.search(text.lower()) is not None for sentences in split for text in sentences]
     return sum(own) / max(1, len(own))
 
 
 def _reward_neighbours(found: Sequence[Candidate]) -> list[Candidate]:
-    """A sentence gains by what stands next to it: a cause beside its error, a reason beside its decision."""
+    """Raise the score of a sentence next to a salient one.
+
+    This keeps a cause with its error and a reason with its decision.
+    """
     scores = {candidate.order: candidate.score for candidate in found}
     gained = []
     for candidate in found:
@@ -237,8 +248,7 @@ def _reward_neighbours(found: Sequence[Candidate]) -> list[Candidate]:
 
 
 def _join_dependent(sentences: Sequence[str]) -> Iterable[str]:
-    """Sentences, each with those that lean on it, as long as they stay short: an error with its cause, a
-    decision with its reason."""
+    """Join each sentence with those that depend on it, up to a length: an error and its cause."""
     current = ""
     for sentence in sentences:
         leans = DEPENDENT.match(sentence) is not None and _FENCED not in current
@@ -253,13 +263,13 @@ def _join_dependent(sentences: Sequence[str]) -> Iterable[str]:
 
 
 def _classify(found: Sequence[CueHits], terms: TermFrequency, role: str, age: float) -> tuple[str, float]:
-    """The heading a sentence belongs under, and how strongly its words say so (0 to 4)."""
+    """Return the heading of a sentence and the strength of its cue phrases (0 to 4)."""
     scores = {}
     for heading, hits in zip(HEADINGS, found, strict=True):
         strong = sorted(map(terms.cue_weight, hits.strong), reverse=True)[:2]
         weak = sorted(map(terms.cue_weight, hits.weak), reverse=True)[:2]
         scores[heading] = min(4.0, 1.6 * sum(strong) + 0.4 * sum(weak))
-    # Who speaks, and when: people ask for things; what was done and is left to do is true at the end.
+    # Users state tasks. The latest statements about state and remaining work are the true ones.
     if role == "user":
         scores["Task Summary"] *= 1.25
     elif role == "tool":

@@ -1,4 +1,4 @@
-"""Which sentences a summary takes: what tells most for its size, what the chat is about, nothing twice."""
+"""Select the sentences of a summary: high score for their size, on the chat's subject, without repetition."""
 
 from __future__ import annotations
 
@@ -10,20 +10,23 @@ from heapq import heapify, heappop, heappush
 
 __all__ = ["Candidate", "SentenceSelector", "work_share"]
 
-_DUPLICATE_SHARE = 0.7  # share of words two sentences have in common when one of them says it all
-_MIN_COST = 8  # tokens: what is shorter is not taken for being short
+_DUPLICATE_SHARE = 0.7  # shared words above which a sentence repeats another
+_MIN_COST = 8  # tokens: no sentence gains by being shorter
 _TALK_SUBJECT_GAIN, _WORK_SUBJECT_GAIN = 30.0, 6.0
-_STRONG_SCORE = 4.5  # the score of what can't be missed in work, …
-_WORK_SHARE = 0.03  # … and its share of the sentences there
-_TALK_SCORE = 2.0  # the score that a tenth of the sentences of talk have by chance
+_STRONG_SCORE = 4.5  # score of a sentence that stands out in work, …
+_WORK_SHARE = 0.03  # … and the share of such sentences in work
+_TALK_SCORE = 2.0  # score that a tenth of the sentences of talk reach by chance
 _SUBJECT_WORDS = 30
-_COVERED_FACTOR = 0.6  # what a word is still worth when it was said
+_COVERED_FACTOR = 0.6  # applied to a subject word each time it is used
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A sentence, or a few that belong together. `order` is its place in the whole chat; `own_score` is its
-    score without what it gains by its neighbours."""
+    """A sentence, or a few that belong together.
+
+    `order` is its position in the whole chat. `own_score` is its score without what it gains from its
+    neighbours.
+    """
 
     order: int
     source: int
@@ -37,7 +40,7 @@ class Candidate:
 
 
 class SentenceSelector:
-    """Sentences chosen of `candidates`; each costs what `costs` says of it, or 1."""
+    """Selects from `candidates`. Each costs its entry in `costs`, or 1."""
 
     def __init__(self, candidates: Sequence[Candidate], costs: Sequence[int] | None = None) -> None:
         self._candidates = candidates
@@ -49,11 +52,15 @@ class SentenceSelector:
 
     @property
     def chosen(self) -> list[Candidate]:
-        """In the order of the chat."""
+        """Return the selected candidates in the order of the chat."""
         return self._chosen.candidates
 
     def fill(self, places: Iterable[int], room: int) -> int:
-        """Take of `places` what tells most for its size, as long as it fits; what is left of `room`."""
+        """Select from `places` by score for size until `room` is used. Return the remaining room.
+
+        The heap holds scores that may be too high: selecting a sentence covers its subject words and so
+        lowers other scores. A popped sentence is scored again and pushed back if it is no longer the best.
+        """
         costs = self._costs
         queue = [(-self._score_for_size(place), place) for place in places if costs[place] <= room]
         heapify(queue)
@@ -63,7 +70,7 @@ class SentenceSelector:
                 continue
             now = -self._score_for_size(place)
             if now > before and queue and now > queue[0][0]:
-                heappush(queue, (now, place))  # its subject has been spoken of meanwhile
+                heappush(queue, (now, place))  # its subject was covered since it was pushed
             elif self._chosen.add(self._candidates[place]):
                 self._subject.mark_covered(self._candidates[place])
                 room -= costs[place]
@@ -76,8 +83,11 @@ class SentenceSelector:
 
 
 def work_share(candidates: Sequence[Candidate]) -> float:
-    """How much a chat is work (1), whose requirements, errors and decisions stand out, and how much it is
-    talk (0), where many sentences tell something and none much."""
+    """Return how much a chat is work (1) or talk (0).
+
+    In work, a few requirements, errors and decisions stand out. In talk, many sentences score a little and
+    none much.
+    """
     scores = sorted(candidate.score for candidate in candidates)
     if not scores:
         return 1.0
@@ -86,7 +96,10 @@ def work_share(candidates: Sequence[Candidate]) -> float:
 
 
 class _Subject:
-    """What a chat keeps coming back to: its words by how often they come, and which have been spoken of."""
+    """The recurring words of a chat, weighted by their count.
+
+    A word loses weight each time a selected sentence uses it.
+    """
 
     def __init__(self, candidates: Sequence[Candidate]) -> None:
         counts = Tally(word for candidate in candidates for word in candidate.subject)
@@ -97,7 +110,7 @@ class _Subject:
         self._weights = {word: weight / top for word, weight in weights.items()}
 
     def novelty(self, candidate: Candidate) -> float:
-        """How much of the subject a sentence holds: 1 is the weightiest words, all of them new."""
+        """Return how much of the uncovered subject a sentence holds. 1 is all of the top words."""
         return sum(self._weights.get(word, 0.0) for word in candidate.subject)
 
     def mark_covered(self, candidate: Candidate) -> None:
@@ -107,7 +120,7 @@ class _Subject:
 
 
 class _Selection:
-    """What has been chosen, by its place. A sentence that says what a chosen one says is not taken."""
+    """The selected sentences by position. Rejects a sentence that repeats a selected one."""
 
     def __init__(self) -> None:
         self._chosen: dict[int, Candidate] = {}
@@ -115,7 +128,7 @@ class _Selection:
 
     @property
     def candidates(self) -> list[Candidate]:
-        """In the order of the chat."""
+        """Return the sentences in the order of the chat."""
         return [self._chosen[order] for order in sorted(self._chosen)]
 
     def add(self, candidate: Candidate) -> bool:
@@ -127,7 +140,7 @@ class _Selection:
         return True
 
     def _repeats_selected(self, candidate: Candidate) -> bool:
-        """Whether a chosen sentence has most of its words, and all of its particulars."""
+        """Return whether a selected sentence has most of its words and all of its particulars."""
         shared: Tally[int] = Tally()
         for word in candidate.words:
             shared.update(self._by_word.get(word, ()))

@@ -1,4 +1,4 @@
-"""The sentences of a message: pieces that can stand in a list, as they were written."""
+"""Split a message into sentences that can stand alone in a list."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Iterator
 __all__ = ["MAX_CHARS", "UNSPACED", "pieces"]
 
 MAX_CHARS = 400
-"""A piece is no longer: what goes on without an end is cut at a word."""
+"""Maximum length of a piece. Longer ones are split at a word."""
 
 UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer
     "\u3005\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"  # kana, Han
     "\U00020000-\U0003ffff"  # rarer Han
 )
-"""Scripts that do not part their words, as the inside of a character class."""
+"""Scripts without spaces between words, as the inside of a character class."""
 
 _FENCE = re.compile(
     r"^[ \t]*(`{3,}|~{3,})[^\n]*\n(.*?)(?:^[ \t]*\1[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL
@@ -35,8 +35,10 @@ _NOISE = re.compile(
 
 
 def pieces(text: str) -> Iterator[str]:
-    """Sentences and lines of `text`, and its fenced code, in order; white space folded, except in code,
-    which comes in its fence. What transcribers note of laughter and pauses is left out."""
+    """Yield the sentences, lines and fenced code blocks of `text`, in order.
+
+    White space is collapsed except in code. Transcribers' notes (laughter, pauses) are removed.
+    """
     at = 0
     for fence in _FENCE.finditer(text):
         yield from _split_prose(text[at : fence.start()])

@@ -1,4 +1,5 @@
-"""A child's prompt: one task, one slice between boundary lines, bounded before anything is sent."""
+"""Build a child's prompt: one task, and one slice between boundary lines. Its size is checked before
+sending."""
 
 from __future__ import annotations
 
@@ -23,16 +24,16 @@ _WINDOW = 128_000
 _OUTPUT_RESERVE = 4_000
 _BRIEF_CHARS = 200
 _LABEL_CHARS = 160
-_CODE_DIGITS = 20  # 80 bits: nobody finds a text that holds its own code
-_SPARE = 0.9  # of a size that would fit by the average of a slice which did not
+_CODE_DIGITS = 20  # 80 bits: no one can find a text that holds its own code
+_SPARE = 0.9  # margin on a size estimated from the average of the slice
 
 
 @dataclass(frozen=True, slots=True)
 class ChildSliceText:
-    """A piece of text for a child to read, and where it comes from.
+    """A piece of text for a child to read, and its source.
 
-    `start` and `end` are characters of the body, None for text that a cell made; `section` is a heading
-    or message it stands under; `first_line` is the number of its first line (0-based, body-wide).
+    `start` and `end` are characters of the body, or None for text made by a cell. `section` is the heading
+    or message the text is under. `first_line` is the 0-based number of its first line in the body.
     """
 
     text: str
@@ -49,8 +50,8 @@ class ChildInput:
     """One child call.
 
     `part` is (i, n), counted from 1. `schema` is the text of a JSON Schema that the answer must match.
-    `window` is the child model's, in tokens; `output_reserve` is kept free of it, and the prompt takes at
-    most `child_tokens` of the rest. Tokens are `counter`'s, times `safety_factor`.
+    `window` is the child model's, in tokens. Of it `output_reserve` stays free, and the prompt takes at most
+    `child_tokens` of the rest. Tokens are `counter`'s, times `safety_factor`.
     """
 
     prompt: str
@@ -67,8 +68,8 @@ class ChildInput:
 
     @classmethod
     def from_json(cls, value: object) -> ChildInput:
-        """`{prompt, slice: {text, start?, end?, document?}, window, output_reserve}`, and whatever else a
-        child call has. Raises InputError."""
+        """Read `{prompt, slice: {text, start?, end?, document?}, window, output_reserve}`, and optionally
+        the other fields. Raises InputError."""
         given = Record(value)
         part = given.each("part", _part_number)
         if part and (len(part) != 2 or not 1 <= part[0] <= part[1]):
@@ -88,7 +89,7 @@ class ChildInput:
 
     @property
     def budget(self) -> Budget:
-        """The tokens this prompt may take."""
+        """Return the budget of this prompt."""
         total = min(self.window, self.child_tokens + self.output_reserve)
         return Budget(
             total, headroom=self.output_reserve, counter=self.counter, safety_factor=self.safety_factor
@@ -96,13 +97,13 @@ class ChildInput:
 
 
 class ChildPrompt:
-    """Makes a child's prompt: one system message, the same for a whole batch, and one user message."""
+    """Builds a child's prompt: a system message, the same for a whole batch, and a user message."""
 
     def assemble(self, given: ChildInput | Mapping[str, Any]) -> AssembledPrompt:
-        """Sections system, agent, history, context, task; nothing of them is ever cut.
+        """Return sections system, agent, history, context and task. None is ever cut.
 
-        Raises SliceTooLarge when the slice does not fit, BudgetExceeded when the rest alone does not, and
-        InputError for plain data that can't be used.
+        Raises SliceTooLarge if the slice does not fit, BudgetExceeded if the rest alone does not fit, and
+        InputError for invalid plain data.
         """
         if not isinstance(given, ChildInput):
             given = ChildInput.from_json(given)
@@ -130,7 +131,7 @@ def _slice(given: Record) -> ChildSliceText:
     start = given.whole_or_none("start", minimum=0)
     end = given.whole_or_none("end", minimum=0)
     if (start is None) != (end is None) or (start is not None and end is not None and end < start):
-        raise InputError(given.path, "has a range that can't be", "give start and end, or neither")
+        raise InputError(given.path, "has an invalid range", "give start and end, or neither")
     return ChildSliceText(
         given.text("text"),
         start=start,
@@ -175,7 +176,7 @@ def _assemble(given: ChildInput, pieces: Sequence[str]) -> AssembledPrompt:
 
 
 def _agent(given: ChildInput) -> list[str]:
-    """What the calls of one batch have in common."""
+    """Return the lines that all calls of one batch share."""
     data = table("child.toml")
     lines: list[str] = []
     if given.stage:
@@ -192,7 +193,7 @@ def _agent(given: ChildInput) -> list[str]:
 
 
 def _frame_pieces(given: ChildInput, pieces: Sequence[str]) -> list[str]:
-    """The pieces between boundary lines, under a note on which part of the job they are."""
+    """Return the pieces between boundary lines, preceded by the part number if there are several parts."""
     data = table("child.toml")
     labels = [_label(piece) for piece in given.slices]
     code = _boundary_code(given.prompt, [*labels, *(piece.text for piece in given.slices)])
@@ -221,10 +222,10 @@ def _label(piece: ChildSliceText) -> str:
 
 
 def _boundary_code(task: str, texts: Sequence[str]) -> str:
-    """Hexadecimal digits that stand in none of the texts.
+    """Return hexadecimal digits that occur in none of the texts.
 
-    They are a hash of all of them and of the task: the same call gives the same bytes, for caches, and
-    whoever wrote a slice can't have put its own code into it.
+    They are a hash of the task and all texts. So equal calls give equal bytes, as caches need, and the
+    author of a slice can't put its own code into it: the text would change the code.
     """
     digest = hashlib.sha256()
     for text in (task, *texts):

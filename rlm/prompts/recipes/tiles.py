@@ -1,4 +1,4 @@
-"""Scored question-and-answer tiles within a budget, and a warning for every critical domain left bare."""
+"""Build a prompt from scored question-and-answer tiles, with a warning for each uncovered critical domain."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Tile(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TileConfig:
-    """`max_tokens` bounds the whole prompt, in `counter`'s tokens (a quarter of the UTF-8 bytes)."""
+    """`max_tokens` limits the whole prompt, in `counter`'s tokens (a quarter of the UTF-8 bytes)."""
 
     max_tokens: int = 4096
     inject_deadband: bool = True
@@ -73,7 +73,7 @@ class TileInput:
 
     @classmethod
     def from_json(cls, value: object) -> TileInput:
-        """`{query, tiles: [{id, question, answer, domain, score, priority}], config: {…}}`. Raises
+        """Read `{query, tiles: [{id, question, answer, domain, score, priority}], config: {…}}`. Raises
         InputError."""
         given = Record(value)
         config = given.under("config")
@@ -97,8 +97,11 @@ class TileInput:
 
 @dataclass(frozen=True, slots=True)
 class TileStats:
-    """What went in. A part's tokens are what the prompt grew by through it, its separator included, so
-    that the four add up to `total_tokens`, the prompt measured whole."""
+    """Counts of included tiles, and tokens by part.
+
+    A part's tokens are the growth of the prompt by that part and its separator. So the four parts add up to
+    `total_tokens`, the prompt measured as a whole.
+    """
 
     tiles_included: int
     excluded: int
@@ -114,12 +117,12 @@ class TileStats:
 
 @dataclass(frozen=True, slots=True)
 class AssembledTiles(AssembledPrompt):
-    """A tile prompt, and its ten figures."""
+    """A tile prompt and its ten figures."""
 
     stats: TileStats
 
     def to_json(self) -> dict[str, Any]:
-        """prompt, sections, stats, report."""
+        """Return prompt, sections, stats and report."""
         return {
             "prompt": self.text,
             "sections": [section.to_json() for section in self.sections],
@@ -129,15 +132,17 @@ class AssembledTiles(AssembledPrompt):
 
 
 class TilePrompt:
-    """Makes a prompt of the tiles that matter most: P0 first, then by score.
+    """Builds a prompt of the most important tiles: P0 first, then by score.
 
-    A tile that does not fit is passed over and the next is tried. A domain that has a P0 tile, but none
-    that went in, is warned of.
+    A tile that does not fit is skipped and the next is tried. A domain with a P0 tile but no included tile
+    gets a warning.
     """
 
     def assemble(self, given: TileInput | Mapping[str, Any]) -> AssembledTiles:
-        """Sections system, tiles, deadband, query. Raises InputError, and BudgetExceeded when the prefix
-        and the query alone are over `max_tokens`."""
+        """Return sections system, tiles, deadband and query.
+
+        Raises InputError, and BudgetExceeded if the prefix and the query alone exceed `max_tokens`.
+        """
         if not isinstance(given, TileInput):
             given = TileInput.from_json(given)
         config = given.config
@@ -165,7 +170,7 @@ def _tile(value: Any, path: str) -> Tile:
             value.get("score", 0.0),
             value.get("priority", "P2"),
         )
-        # The quick way, for ten thousand of them; whatever is not plainly right is read again below.
+        # Fast path, for ten thousand tiles. Anything else is validated below.
         if (
             type(made.id) is type(made.question) is type(made.answer) is type(made.domain) is str
             and type(made.score) is float
@@ -234,7 +239,7 @@ def _sections(given: TileInput, tiles: Sequence[Tile], gaps: _Gaps | None) -> li
 
 
 def _by_rank(tiles: Sequence[Tile]) -> list[Tile]:
-    """P0 first, then by score, NaN last; equal ones as they came."""
+    """Return P0 tiles first, then by score, NaN last. Equal ones keep their order."""
     without_score = [tile for tile in tiles if math.isnan(tile.score)]
     scored = [tile for tile in tiles if not math.isnan(tile.score)] if without_score else list(tiles)
     scored.sort(key=attrgetter("score"), reverse=True)
@@ -270,7 +275,7 @@ def _texts(tiles: Sequence[Tile], config: TileConfig) -> list[str]:
 
 
 def _as_json(tile: Tile) -> str:
-    score = f"{tile.score:.3f}" if math.isfinite(tile.score) else "null"  # JSON knows no NaN
+    score = f"{tile.score:.3f}" if math.isfinite(tile.score) else "null"  # JSON has no NaN
     name, question, answer = map(encode_basestring, (tile.id, tile.question, tile.answer))
     return f'{{"id":{name},"q":{question},"a":{answer},"score":{score}}}'
 
@@ -278,8 +283,8 @@ def _as_json(tile: Tile) -> str:
 class _Gaps:
     """The warnings for P0 domains without a tile in the prompt.
 
-    Where the warnings alone would not leave room for the query, as many are given as take half of the
-    room, and one more counts the others.
+    If all warnings would leave no room for the query, only as many as fit half of the room are listed, and
+    one more line counts the others.
     """
 
     def __init__(self, given: TileInput) -> None:

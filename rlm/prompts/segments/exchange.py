@@ -1,4 +1,4 @@
-"""A store's contents as one JSON object, out and in."""
+"""Export a store to one JSON object, and import such an object."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ FORMAT = "rlm-segments/1"
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """How many segments an import added, gave a new version, and found unchanged."""
+    """The number of segments that an import added, replaced by a new version, and found unchanged."""
 
     added: int
     replaced: int
@@ -86,9 +86,10 @@ class _File(_Strict):
 
 
 def export_segments(store: SegmentStore) -> dict[str, Any]:
-    """Everything in the store, inactive segments and all versions too; the same for the same contents.
+    """Return everything in the store as a JSON-safe object, with inactive segments and all versions.
 
-    The object is JSON-safe, and an import of it into an empty store gives the same export again.
+    Equal contents give equal exports. Importing an export into an empty store and exporting again gives the
+    same object.
     """
     with store.database.read() as connection:
         marks = labels_by_segment(connection)
@@ -116,11 +117,11 @@ def export_segments(store: SegmentStore) -> dict[str, Any]:
 
 
 def import_segments(store: SegmentStore, data: object, *, replace: bool = False) -> Imported:
-    """Put an export, or a file written by hand, into the store; all of it or nothing.
+    """Import an export, or a file written by hand, completely or not at all.
 
-    A segment without an id gets one made of its scope, ref_id and content, so that importing a file twice
-    adds nothing. One that is in the store with another content is refused, unless `replace` makes the
-    file's a new version of it. Raises SegmentRefused with every fault.
+    A segment without an id gets one computed from its scope, ref_id and content, so importing a file twice
+    adds nothing. A segment that exists with other content is refused, unless `replace` adds a new version.
+    Raises SegmentRefused with every fault.
     """
     try:
         given = _File.model_validate(data)
@@ -183,7 +184,7 @@ def _import_segments(connection: Connection, wanted: list[Segment], given: _File
     if differing:
         raise SegmentRefused(
             *(
-                f"segment {name} is in the store and differs: "
+                f"segment {name} exists with other content: "
                 + (
                     "its scope or ref_id can't change"
                     if replace
@@ -224,7 +225,7 @@ def _export_segment(found: StoredSegment, its_versions: list[SegmentVersion]) ->
 def _to_segment(entry: _Segment) -> Segment:
     name = entry.id
     if name is not None:
-        with contextlib.suppress(ValueError):  # what is no UUID is refused with all other faults
+        with contextlib.suppress(ValueError):  # an invalid id is reported with all other faults
             name = str(uuid.UUID(name))
     else:
         name = str(uuid.uuid5(uuid.NAMESPACE_OID, repr((entry.scope, entry.ref_id, entry.content))))
@@ -245,7 +246,7 @@ def _faults(segment: Segment, entry: _Segment) -> list[str]:
     try:
         uuid.UUID(segment.id)
     except ValueError:
-        faults.append("its id is no UUID: give one, or leave it out")
+        faults.append("its id is not a UUID: give one, or leave it out")
     if segment.scope in SCOPES:
         faults += faults_of_segment(segment)
     elif segment.scope not in DEPRECATED:
@@ -258,10 +259,10 @@ def _faults(segment: Segment, entry: _Segment) -> list[str]:
     if entry.versions and (newest is None or segment.version != max(numbers)):
         faults.append(f"its version {segment.version} is not the newest of its versions")
     elif newest is not None and (newest.content, newest.metadata) != (entry.content, entry.metadata):
-        faults.append(f"it differs from what its version {segment.version} says")
+        faults.append(f"it differs from its version {segment.version}")
     known = set(numbers) or {segment.version}
     faults += [
-        f"its label {label!r} is on version {version}, which it has not got"
+        f"its label {label!r} is on version {version}, which does not exist"
         for label, version in entry.labels.items()
         if version not in known
     ]
@@ -275,7 +276,7 @@ def _faults(segment: Segment, entry: _Segment) -> list[str]:
 
 
 def _find_duplicates(names: Iterable[str]) -> list[str]:
-    return [f"{name} is there more than once" for name, times in Counter(names).items() if times > 1]
+    return [f"{name} occurs more than once" for name, times in Counter(names).items() if times > 1]
 
 
 def _refuse_dangling(given: _File, known: set[tuple[str, str]]) -> None:
@@ -328,7 +329,7 @@ def _add(connection: Connection, segment: Segment, entry: _Segment) -> None:
 
 
 def _replace(connection: Connection, old: Segment, segment: Segment) -> None:
-    """The file's content as a new version of what stands; its own history and labels stay the store's."""
+    """Add the imported content as a new version. The store keeps its own history and labels."""
     key, now = segment_id(old.id), datetime.now(UTC)
     number = old.version
     if (old.content, dict(old.metadata)) != (segment.content, dict(segment.metadata)):

@@ -27,7 +27,7 @@ def store_url(path_or_url: str | Path) -> URL:
         url = make_url(text)
     except ArgumentError as error:
         raise StoreUnavailable(
-            "the store's URL can't be parsed: give a path, or postgresql://user@host/name"
+            "the store's URL can't be read: give a path, or postgresql://user@host/name"
         ) from error
     backend = url.drivername.partition("+")[0]
     if backend not in _DRIVERS:

@@ -1,4 +1,4 @@
-"""Rows of the tables to records and back."""
+"""Convert rows of the tables to records."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ __all__ = [
 
 
 def segment_id(text: str) -> uuid.UUID:
-    """The id of a segment as the database has it. Raises SegmentNotFound for what is none."""
+    """Parse the id of a segment. Raises SegmentNotFound for an invalid one."""
     try:
         return uuid.UUID(text)
     except ValueError as error:
-        raise SegmentNotFound(f"{text!r} is no segment's id: `rlm segments list` shows them") from error
+        raise SegmentNotFound(f"{text!r} is not a segment id: `rlm segments list` shows them") from error
 
 
 def freeze(metadata: Any) -> Mapping[str, Any]:
-    """Metadata that callers can't change under each other."""
+    """Return metadata as a read-only mapping."""
     return MappingProxyType(metadata if isinstance(metadata, dict) else {})
 
 
@@ -53,7 +53,7 @@ def to_stored_segment(row: Row[Any], its_labels: Sequence[tuple[str, int]]) -> S
 
 
 def to_segment_version(row: Row[Any]) -> SegmentVersion:
-    """A row of the versions."""
+    """Convert a row of the versions."""
     fields = row._mapping
     return SegmentVersion(
         segment_id=str(fields["segment_id"]),
@@ -68,7 +68,7 @@ def to_segment_version(row: Row[Any]) -> SegmentVersion:
 def labels_by_segment(
     connection: Connection, only: uuid.UUID | None = None
 ) -> dict[uuid.UUID, list[tuple[str, int]]]:
-    """(label, version) of every segment, or of one."""
+    """Return the (label, version) pairs of every segment, or of one."""
     query = select(labels)
     if only is not None:
         query = query.where(labels.c.segment_id == only)
@@ -79,7 +79,7 @@ def labels_by_segment(
 
 
 def find_segment(connection: Connection, name: uuid.UUID) -> StoredSegment:
-    """The segment as it stands. Raises SegmentNotFound."""
+    """Return the current segment. Raises SegmentNotFound."""
     row = connection.execute(select(prompt_segments).where(prompt_segments.c.id == name)).first()
     if row is None:
         raise SegmentNotFound(f"there is no segment {name}: `rlm segments list --all` shows them")
@@ -87,7 +87,7 @@ def find_segment(connection: Connection, name: uuid.UUID) -> StoredSegment:
 
 
 def find_version(connection: Connection, name: uuid.UUID, version: int) -> SegmentVersion:
-    """One version of a segment. Raises SegmentNotFound."""
+    """Return one version of a segment. Raises SegmentNotFound."""
     query = select(versions).where(versions.c.segment_id == name, versions.c.version == version)
     row = connection.execute(query).first()
     if row is None:

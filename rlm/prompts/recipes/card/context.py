@@ -1,4 +1,4 @@
-"""The context of a card: notes, logs, files, results, decisions, libraries, each under its heading."""
+"""Build the context of a card: notes, logs, files, results, decisions, libraries, each under its heading."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from rlm.prompts.templates import table
 __all__ = ["CardContext", "Document", "context_sections", "fence_for"]
 
 _FENCES = re.compile(r"`{3,}")
-_FIRST_ORDER = 10  # behind system, agent and history
+_FIRST_ORDER = 10  # after system, agent and history
 
-# Files and decisions stop before the context is full: what is left over keeps a little room to grow.
+# Files and decisions stop before the context is full, to leave a little room for growth.
 _POLICIES: dict[str, Policy] = {
     "notes": Trim("head"),
     "build_logs": Trim("tail"),
@@ -31,7 +31,7 @@ _POLICIES: dict[str, Policy] = {
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A text with a name: a file's path, a decision's title, a library's name."""
+    """A named text: a file with its path, a decision with its title, a library with its name."""
 
     name: str
     content: str
@@ -39,7 +39,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class CardContext:
-    """What a card's prompt may hold beside its history. What is blank leaves no heading."""
+    """The optional contents of a card's prompt besides its history. Blank ones get no heading."""
 
     notes: tuple[str, ...] = ()
     adrs: tuple[Document, ...] = ()
@@ -51,9 +51,9 @@ class CardContext:
 
 
 def context_sections(context: CardContext, settings: CardSettings, *, fixing_errors: bool) -> list[Section]:
-    """One section for each kind, in the order of their priorities; together they share the bound `context`.
+    """Return one section for each kind, by priority. Together they share the limit `context`.
 
-    Notes are always in. Logs enter while errors are being fixed, whole or with their end.
+    Notes are always included. Logs are included while errors are being fixed, whole or with their end.
     """
     texts = {
         "notes": [note.strip("\n") for note in context.notes if note.strip()],
@@ -91,7 +91,7 @@ def _section(kind: str, texts: Sequence[str], place: int, priority: int) -> Sect
 
 
 def fence_for(text: str) -> str:
-    """A fence that nothing in `text` can close."""
+    """Return a fence that no line of `text` can close."""
     longest = max((len(run) for run in _FENCES.findall(text)), default=2)
     return "`" * (longest + 1)
 

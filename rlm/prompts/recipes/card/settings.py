@@ -1,4 +1,4 @@
-"""How large the parts of a card's prompt may be and what comes first: the `[prompt]` table of settings."""
+"""Define the budgets and priorities of a card's prompt: the `[prompt]` table of the settings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CONTEXT_KINDS: Mapping[str, int] = MappingProxyType(
         "libraries": 40,
     }
 )
-"""The kinds of context and their priorities: the higher, the earlier."""
+"""The kinds of context and their priorities. Higher ones come first."""
 
 _BUDGETS = ("system_prompt", "agent_prompt", "chat_history", "other_context")
 PROMISE = "<promise>COMPLETE</promise>"
@@ -31,8 +31,10 @@ PROMISE = "<promise>COMPLETE</promise>"
 
 @dataclass(frozen=True, slots=True)
 class CardBudget:
-    """Tokens of the four sections, and of all of them. Raises InputError for a negative one, and when the
-    four add up to more than the total."""
+    """Tokens of the four sections, and of all together.
+
+    Raises InputError for a negative value, or if the four exceed the total.
+    """
 
     system_prompt: int = 1_000
     agent_prompt: int = 1_500
@@ -54,11 +56,11 @@ class CardBudget:
 
 @dataclass(frozen=True, slots=True)
 class CardSettings:
-    """Everything about a card's prompt that is not the card.
+    """All settings of a card's prompt.
 
-    `threshold_percentage` of the history's budget is what a history may take before it is summarised;
-    `summary_model` names the model for that. `priorities` orders the kinds of context. `agents` replaces
-    stage prompts by state (`planning`, `default`, …) or adds some. Raises InputError naming the key.
+    A history above `threshold_percentage` of its budget is summarized, by `summary_model` if one is named.
+    `priorities` orders the kinds of context. `agents` replaces the stage prompts, by state (`planning`,
+    `default`, …). Raises InputError naming the key.
     """
 
     budget: CardBudget = field(default_factory=CardBudget)
@@ -75,16 +77,18 @@ class CardSettings:
         for name, value in self.priorities.items():
             _check_whole(f"prompt.context_priority.{name}", value, 0)
         if not self.promise.strip():
-            raise InputError("prompt.promise", "is empty", "give the text that says the work is complete")
+            raise InputError("prompt.promise", "is empty", "give the text that signals completion")
 
     def priority(self, kind: str) -> int:
-        """The priority of a kind of context: the configured one, or the default."""
+        """Return the configured or default priority of a kind of context."""
         return self.priorities.get(kind, CONTEXT_KINDS[kind])
 
     @classmethod
     def from_table(cls, table: object) -> CardSettings:
-        """The settings in a `[prompt]` table: `*_budget`, `promise`, `rlm`, `context_priority`. What is not
-        given has its default; an unknown key is an error."""
+        """Read a `[prompt]` table: `*_budget`, `promise`, `rlm`, `context_priority`.
+
+        Missing keys get their defaults. Unknown keys raise InputError.
+        """
         prompt = _check_table("prompt", table)
         budgets = tuple(f"{item.name}_budget" for item in fields(CardBudget))
         _check_keys("prompt", prompt, (*budgets, "promise", "rlm", "context_priority"))

@@ -1,4 +1,4 @@
-"""The static layers of a scoped prompt: fetched in parallel, kept until something changed."""
+"""Fetch the static layers of a scoped prompt in parallel, and cache them until they change."""
 
 from __future__ import annotations
 
@@ -16,24 +16,26 @@ from rlm.prompts.segments.segment import Segment
 __all__ = ["LayerSource", "StaticLayers"]
 
 _T = TypeVar("_T")
-_KEPT = 4096  # entities whose segments are kept
-_TRIES = 3  # to read all layers at one revision, while others write
+_KEPT = 4096  # cached entities
+_TRIES = 3  # attempts to read all layers at one revision while others write
 
 _Key = tuple[str, str | None]
 
 
 @dataclass(frozen=True, slots=True)
 class StaticLayers:
-    """Active segments in the order they stand: by scope (all but npc), and by character."""
+    """Active segments in rendered order: by scope (all but npc), and by character."""
 
     by_scope: tuple[tuple[str, tuple[Segment, ...]], ...]
     by_npc: tuple[tuple[Segment, ...], ...]
 
 
 class LayerSource:
-    """Fetches from an adapter. From a RevisedAdapter nothing is fetched twice until its revision changes,
-    and all layers are of one revision, unless others write during each of three tries. May be used from
-    several threads."""
+    """Fetches segments from an adapter. Thread-safe.
+
+    From a RevisedAdapter, nothing is fetched twice until its revision changes, and all layers come from one
+    revision, unless others write during each of three attempts.
+    """
 
     def __init__(self, adapter: DbAdapter) -> None:
         self._adapter = adapter
@@ -45,7 +47,7 @@ class LayerSource:
         self._rulesets: dict[str, tuple[str, ...]] = {}
 
     def fetch(self, entry: str, world: str, first_turn: bool, npcs: Sequence[str]) -> StaticLayers:
-        """The layers of one prompt. Raises AdapterFailed, which names the scope."""
+        """Return the layers of one prompt. Raises AdapterFailed, which names the scope."""
         found = _FetchedLayers()
         for _ in range(_TRIES):
             revision = self._read_revision()
@@ -66,12 +68,12 @@ class LayerSource:
         return StaticLayers(tuple(scopes.items()), tuple(found.segments["npc", name] for name in npcs))
 
     def forget(self) -> None:
-        """Fetch everything anew next time."""
+        """Clear the cache."""
         with self._lock:
             self._segments, self._rulesets = {}, {}
 
     def _read_revision(self) -> object:
-        # whichever scope comes first is the one that can't be had
+        # a failure is reported for the first scope
         return None if self._revised is None else _call_adapter(SCOPES[0], self._revised.revision)
 
     def _cached(self, revision: object) -> _FetchedLayers:
@@ -87,7 +89,7 @@ class LayerSource:
     def _fill(
         self, found: _FetchedLayers, entry: str, world: str, first_turn: bool, npcs: Sequence[str]
     ) -> bool:
-        """Fetch what is not known yet; whether there was anything."""
+        """Fetch what is missing in `found`. Return whether anything was missing."""
         wanted: list[tuple[str, list[str | None]]] = [
             ("core", [None]),
             ("world", [world]),
@@ -109,7 +111,7 @@ class LayerSource:
         return bool(jobs)
 
     def _fill_rulesets(self, found: _FetchedLayers, entry: str) -> None:
-        """Which rulesets there are must be known before they can be asked for."""
+        """Fetch an entry's rulesets. Their ids must be fetched before their segments."""
         links = _fetch_rows("ruleset", partial(self._adapter.get_rulesets_for_entry, entry))
         names = [link.id for link in sorted(links, key=lambda link: (link.sort_order, link.id))]
         found.rulesets[entry] = tuple(dict.fromkeys(names))
@@ -132,7 +134,7 @@ class LayerSource:
 
 
 class _FetchedLayers:
-    """What is known so far; each job writes keys of its own."""
+    """The segments fetched so far. Each job writes its own keys."""
 
     __slots__ = ("rulesets", "segments")
 
@@ -146,18 +148,18 @@ class _FetchedLayers:
 
 
 def _sort_active(rows: Iterable[Segment]) -> tuple[Segment, ...]:
-    """Active segments with something to say, each once: without a tier first, then by tier, then by id."""
+    """Return active, non-blank segments without duplicates: no tier first, then by tier, then by id."""
     kept = {row.id: row for row in rows if row.active and row.content.strip()}
     return tuple(sorted(kept.values(), key=lambda row: (row.tier is not None, row.tier or 0, row.id)))
 
 
 def _fetch_rows(scope: str, question: Callable[[], Iterable[_T]]) -> list[_T]:
-    """What an adapter gives; it may fail also while its rows are gone through."""
+    """Return an adapter's rows as a list, because iterating over them may fail too."""
     return _call_adapter(scope, lambda: list(question()))
 
 
 def _call_adapter(scope: str, question: Callable[[], _T]) -> _T:
-    """The boundary to an adapter, which may be anybody's."""
+    """Call an adapter, which may be third-party code. Any error becomes AdapterFailed."""
     try:
         return question()
     except Exception as error:
@@ -165,7 +167,7 @@ def _call_adapter(scope: str, question: Callable[[], _T]) -> _T:
 
 
 def _run(jobs: Sequence[Callable[[], None]]) -> None:
-    """All at once; the error is that of the first in order that has one."""
+    """Run all jobs in parallel. If several fail, raise the error of the first in order."""
     if len(jobs) <= 1:
         for job in jobs:
             job()
