@@ -15,7 +15,7 @@ from rlm.models.base import Message, Model, ModelWindow, Request, is_extractive
 from rlm.playback.asked import asked_notes
 from rlm.playback.cursor import NOTHING
 from rlm.playback.recording import RecordedCompaction
-from rlm.prompts.history import Folding, Summary, drive_async, extract, summarizing
+from rlm.prompts.history import Folding, Summary, drive_async, extract, summary_steps
 from rlm.prompts.history import Message as Said
 from rlm.prompts.recipes.folded import folded_rounds
 from rlm.prompts.tokens.counters import get_counter
@@ -150,7 +150,7 @@ class Compactor:
             window = self._model.window
             folding = Folding(_COUNTER, room, min(window.context - self._output_tokens(room), _PROMPT_TOKENS))
             summary: Summary = await drive_async(
-                summarizing(said, names, folding, so_far=self._notes),
+                summary_steps(said, names, folding, so_far=self._notes),
                 lambda prompt: self._ask(prompt, room, last, resumed=resumed),
                 failures=(ModelError, BudgetExhausted),
             )

@@ -13,7 +13,7 @@ from rlm.journal.read_only_log import ReadOnlyLog
 from rlm.journal.run_id import new_run_id
 from rlm.journal.run_log import RunLog
 from rlm.journal.stored_log import StoredLog
-from rlm.prompts.segments.location import default_store
+from rlm.store_file import default_store
 
 __all__ = [
     "EventKind",

@@ -17,7 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 from rlm.errors import JournalError
 from rlm.journal.schema import NewerStore, bring_up_to_date
 from rlm.journal.tables import HEAD
-from rlm.prompts.segments.location import keep_private, make_private_file
+from rlm.store_file import keep_private, make_private_file
 
 __all__ = ["Database"]
 

@@ -1,5 +1,4 @@
-"""Where a journal lies. Its file, where there is one, is that of the prompt segments: made, found and kept
-private by the same means (`rlm.prompts.segments.location`)."""
+"""Database URLs of a journal. `rlm.store_file` has the default path, shared with the prompt segments."""
 
 from __future__ import annotations
 

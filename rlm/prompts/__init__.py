@@ -1,7 +1,12 @@
-"""Prompts out of one pipeline: bounded, reported, and the same bytes for the same input.
+"""Build prompts with one pipeline: bounded, reported, and byte-identical for identical input.
 
-Text in, text out: no network, no model, no clock, no randomness.
+This package uses no network, no model, no clock and no randomness.
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from rlm.prompts.assembly.assembler import AssembledPrompt, assemble
 from rlm.prompts.assembly.budget import Budget
@@ -20,16 +25,18 @@ from rlm.prompts.errors import (
 )
 from rlm.prompts.history import CompactedHistory, Message, compact_history, compact_history_async
 from rlm.prompts.recipes.abstention import NOT_FOUND, is_not_found
-from rlm.prompts.recipes.card.context import CardContext, Document
-from rlm.prompts.recipes.card.prompt import CardInput, CardPrompt, is_complete
-from rlm.prompts.recipes.card.settings import CardBudget, CardSettings
 from rlm.prompts.recipes.child import ChildInput, ChildPrompt, ChildSliceText
-from rlm.prompts.recipes.cited import CitedInput, CitedPrompt, Pack
 from rlm.prompts.recipes.earlier import EarlierQuestion, earlier_words
 from rlm.prompts.recipes.root import HandleFacts, HelperDoc, RootInput, RootPrompt
-from rlm.prompts.recipes.scoped.prompt import AssembledScoped, Npc, ScopedInput, ScopedPrompt
-from rlm.prompts.recipes.tiles import Tile, TileConfig, TileInput, TilePrompt, TileStats
 from rlm.prompts.tokens.counters import Counter, counter_names, get_counter
+
+if TYPE_CHECKING:
+    from rlm.prompts.recipes.card.context import CardContext, Document
+    from rlm.prompts.recipes.card.prompt import CardInput, CardPrompt, is_complete
+    from rlm.prompts.recipes.card.settings import CardBudget, CardSettings
+    from rlm.prompts.recipes.cited import CitedInput, CitedPrompt, Pack
+    from rlm.prompts.recipes.scoped.prompt import AssembledScoped, Npc, ScopedInput, ScopedPrompt
+    from rlm.prompts.recipes.tiles import Tile, TileConfig, TileInput, TilePrompt, TileStats
 
 __all__ = [
     "NOT_FOUND",
@@ -89,3 +96,37 @@ __all__ = [
     "is_complete",
     "is_not_found",
 ]
+
+# These recipes are imported on first use: a run needs none of them.
+_HOMES = {
+    "AssembledScoped": "rlm.prompts.recipes.scoped.prompt",
+    "CardBudget": "rlm.prompts.recipes.card.settings",
+    "CardContext": "rlm.prompts.recipes.card.context",
+    "CardInput": "rlm.prompts.recipes.card.prompt",
+    "CardPrompt": "rlm.prompts.recipes.card.prompt",
+    "CardSettings": "rlm.prompts.recipes.card.settings",
+    "CitedInput": "rlm.prompts.recipes.cited",
+    "CitedPrompt": "rlm.prompts.recipes.cited",
+    "Document": "rlm.prompts.recipes.card.context",
+    "Npc": "rlm.prompts.recipes.scoped.prompt",
+    "Pack": "rlm.prompts.recipes.cited",
+    "ScopedInput": "rlm.prompts.recipes.scoped.prompt",
+    "ScopedPrompt": "rlm.prompts.recipes.scoped.prompt",
+    "Tile": "rlm.prompts.recipes.tiles",
+    "TileConfig": "rlm.prompts.recipes.tiles",
+    "TileInput": "rlm.prompts.recipes.tiles",
+    "TilePrompt": "rlm.prompts.recipes.tiles",
+    "TileStats": "rlm.prompts.recipes.tiles",
+    "is_complete": "rlm.prompts.recipes.card.prompt",
+}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(home), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

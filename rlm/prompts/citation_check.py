@@ -1,4 +1,4 @@
-"""Which markers a reply cites, which of them stand for something, and which sentences cite nothing."""
+"""Check a reply's citation markers: known, unknown and unused ones, and sentences without any."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _WORD = re.compile(r"\w{2,}")
 
 @dataclass(frozen=True, slots=True)
 class CitedPlace:
-    """A marker in the reply (`start`, `end` in its characters) and the citation it stands for: its document,
-    its pack, and where in the document, as far as that is known."""
+    """A marker in the reply and the citation it refers to. `start` and `end` are its characters in the
+    reply."""
 
     marker: str
     start: int
@@ -34,10 +34,10 @@ class CitedPlace:
 
 @dataclass(frozen=True, slots=True)
 class CitationCheck:
-    """What a reply cites. Markers are given as the prompt shows them, each once, in order of appearance.
+    """The citations of a reply. Markers are written as in the prompt, each once, in order of appearance.
 
-    `unknown` stand for nothing that was in the prompt, `unused` were there and not cited,
-    `uncited` are the sentences without any marker. `places` resolves every known one.
+    `unknown` markers were not in the prompt. `unused` markers were in the prompt but not in the reply.
+    `uncited` are the sentences without a marker. `places` holds every use of a known marker.
     """
 
     known: tuple[str, ...]
@@ -47,13 +47,15 @@ class CitationCheck:
     places: tuple[CitedPlace, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON-safe mapping of everything."""
+        """Return everything as a JSON-safe mapping."""
         return asdict(self)
 
 
 def check_citations(reply: str, citations: Sequence[Citation]) -> CitationCheck:
-    """The markers in `reply` against those of the prompt it answers. `[¹]`, `[1]` and `[^1]` are one; a
-    footnote's definition is neither a citation nor a sentence."""
+    """Compare the markers in `reply` with the citations of its prompt.
+
+    `[¹]`, `[1]` and `[^1]` are the same marker. A footnote definition is neither a citation nor a sentence.
+    """
     numbered = {_number(citation.marker): citation for citation in citations}
     body = _DEFINITION.sub(lambda found: " " * len(found[0]), reply)
     places: list[CitedPlace] = []

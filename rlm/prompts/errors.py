@@ -1,14 +1,14 @@
-"""What can go wrong while a prompt is made.
+"""Define the errors of prompt assembly.
 
 PromptError
-├── InputError       a value of a recipe's input that will not do; names its place
-├── UnknownStage     a card's state has no stage prompt, and there is none to fall back to
-├── SectionError     sections, items or a budget that contradict themselves; every fault at once
-├── ScopedInputError a scoped prompt asked for with values that will not do; every fault at once
+├── InputError       an invalid value in a recipe's input; names its path
+├── UnknownStage     no stage prompt for a card's state, and no default
+├── SectionError     contradictory sections, items or budget; lists every fault
+├── ScopedInputError invalid values for a scoped prompt; lists every fault
 ├── UnknownCounter   no token counter of that name
-├── BudgetExceeded   what may not be dropped is larger than the budget; names the sections
-├── SliceTooLarge    a child's slice does not fit its prompt; says how many characters would
-└── SegmentError     stored segments; its own tree is in rlm.prompts.segments.errors
+├── BudgetExceeded   required sections exceed the budget; names them
+├── SliceTooLarge    a child's slice does not fit its prompt; gives a size that fits
+└── SegmentError     stored segments; its subclasses are in rlm.prompts.segments.errors
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ __all__ = [
 
 
 class PromptError(Exception):
-    """Base of everything this package raises on purpose. The message is one line and ends in the remedy."""
+    """Base class of all errors this package raises on purpose. The message is one line, remedy last."""
 
 
 class InputError(PromptError):
-    """A recipe's input can't be used. `path` says where, as in `$.packs[3].score`."""
+    """A recipe's input is invalid. `path` names the place, as in `$.packs[3].score`."""
 
     def __init__(self, path: str, wrong: str, remedy: str) -> None:
         super().__init__(f"{path} {wrong}: {remedy}")
@@ -38,11 +38,11 @@ class InputError(PromptError):
 
 
 class UnknownStage(PromptError):
-    """A card is in a state for which there is no stage prompt, nor a default one."""
+    """There is no stage prompt for the card's state, and no default."""
 
 
 class SectionError(PromptError):
-    """The sections or the budget contradict themselves. `faults` holds every reason found."""
+    """Sections or budget contradict themselves. `faults` lists every reason."""
 
     def __init__(self, faults: tuple[str, ...]) -> None:
         super().__init__("; ".join(faults))
@@ -50,7 +50,7 @@ class SectionError(PromptError):
 
 
 class ScopedInputError(PromptError):
-    """A scoped prompt was asked for with values that will not do. `faults` holds every reason found."""
+    """A scoped prompt's values are invalid. `faults` lists every reason."""
 
     def __init__(self, faults: tuple[str, ...]) -> None:
         super().__init__("; ".join(faults))
@@ -58,14 +58,14 @@ class ScopedInputError(PromptError):
 
 
 class UnknownCounter(PromptError):
-    """No token counter is registered under that name."""
+    """There is no token counter of that name."""
 
 
 class BudgetExceeded(PromptError):
-    """What may not be dropped does not fit.
+    """The required sections do not fit the budget.
 
-    `needed` and `allowed` are tokens of the budget's counter; `sections` are the ids that could not be
-    dropped, largest first.
+    `needed` and `allowed` are tokens of the budget's counter. `sections` are the ids of the required
+    sections, largest first.
     """
 
     def __init__(self, needed: int, allowed: int, sections: tuple[str, ...], remedy: str) -> None:
@@ -79,17 +79,16 @@ class BudgetExceeded(PromptError):
 
 
 class SliceTooLarge(PromptError):
-    """A slice does not fit the child's prompt, so nothing was sent.
+    """A slice does not fit the child's prompt. Nothing was sent.
 
-    `tokens` is what the slice takes and `allowed` what is left for it; `max_chars` is a size that would
-    fit (0 when none would).
+    `tokens` is the size of the slice and `allowed` the room for it. `max_chars` is a size that fits, or 0.
     """
 
     def __init__(self, tokens: int, allowed: int, chars: int, max_chars: int) -> None:
         advice = (
             f"give slices of at most {max_chars:,} characters, as chunk(max_chars={max_chars}) does"
             if max_chars
-            else "the task leaves no room for one, shorten it"
+            else "the task leaves no room for a slice: shorten it"
         )
         super().__init__(
             f"the slice of {chars:,} characters takes {tokens:,} tokens and the child has room for "

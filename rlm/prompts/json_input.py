@@ -1,4 +1,4 @@
-"""Plain data (parsed JSON) to a recipe's input, with errors that name the place: `$.packs[3].score`."""
+"""Read a recipe's input from parsed JSON. Errors name the path: `$.packs[3].score`."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def _kind(value: object) -> str:
 
 
 class Record:
-    """An object of the input, at `path`. Every method raises InputError for a value that will not do.
+    """An object of the input, at `path`. Every method raises InputError for an invalid value.
 
-    A key that is missing or null has its default; one without a default is required.
+    A missing or null key gets its default. A key without a default is required.
     """
 
     def __init__(self, value: object, path: str = "$", *, what: str = "an object") -> None:
@@ -41,18 +41,18 @@ class Record:
         self.path = path
 
     def text(self, key: str, default: Any = _REQUIRED) -> str:
-        return str(self._checked(key, default, lambda value: isinstance(value, str), "a text"))
+        return str(self._check(key, default, lambda value: isinstance(value, str), "a text"))
 
     def text_or_none(self, key: str) -> str | None:
         return None if self.value.get(key) is None else self.text(key)
 
     def flag(self, key: str, default: bool) -> bool:
-        return bool(self._checked(key, default, lambda value: isinstance(value, bool), "true or false"))
+        return bool(self._check(key, default, lambda value: isinstance(value, bool), "true or false"))
 
     def number(self, key: str, default: Any = _REQUIRED) -> float:
-        """Any number; NaN and the infinities too."""
+        """Return any number, including NaN and infinities."""
         return float(
-            self._checked(
+            self._check(
                 key,
                 default,
                 lambda value: isinstance(value, int | float) and not isinstance(value, bool),
@@ -60,33 +60,33 @@ class Record:
             )
         )
 
-    def whole(self, key: str, default: Any = _REQUIRED, *, least: int | None = None) -> int:
-        wanted = "a whole number" if least is None else f"a whole number of at least {least}"
+    def whole(self, key: str, default: Any = _REQUIRED, *, minimum: int | None = None) -> int:
+        wanted = "a whole number" if minimum is None else f"a whole number of at least {minimum}"
         return int(
-            self._checked(
+            self._check(
                 key,
                 default,
                 lambda value: (
                     isinstance(value, int)
                     and not isinstance(value, bool)
-                    and (least is None or value >= least)
+                    and (minimum is None or value >= minimum)
                 ),
                 wanted,
             )
         )
 
-    def whole_or_none(self, key: str, *, least: int | None = None) -> int | None:
-        return None if self.value.get(key) is None else self.whole(key, least=least)
+    def whole_or_none(self, key: str, *, minimum: int | None = None) -> int | None:
+        return None if self.value.get(key) is None else self.whole(key, minimum=minimum)
 
     def choice(self, key: str, options: Collection[str], default: Any = _REQUIRED) -> str:
         wanted = f"one of {', '.join(options)}"
         return str(
-            self._checked(key, default, lambda value: isinstance(value, str) and value in options, wanted)
+            self._check(key, default, lambda value: isinstance(value, str) and value in options, wanted)
         )
 
     def each(self, key: str, read: Callable[[Any, str], T]) -> tuple[T, ...]:
-        """`read(value, path)` of every entry of the list under `key`; empty when it is missing."""
-        values = self._checked(
+        """Return `read(value, path)` for every entry of the list under `key`. Empty if the key is missing."""
+        values = self._check(
             key,
             (),
             lambda value: isinstance(value, Sequence) and not isinstance(value, str | bytes),
@@ -96,19 +96,19 @@ class Record:
         return tuple(read(value, f"{path}[{place}]") for place, value in enumerate(values))
 
     def under(self, key: str) -> Record:
-        """The object under `key`; an empty one when it is missing."""
+        """Return the object under `key`, or an empty one."""
         value = self.value.get(key)
         return Record({} if value is None else value, f"{self.path}.{key}")
 
-    def strangers(self, known: Collection[str]) -> tuple[str, ...]:
-        """A warning for every key that nothing reads."""
+    def unknown_keys(self, known: Collection[str]) -> tuple[str, ...]:
+        """Return a warning for every key that is not in `known`."""
         return tuple(
-            f"{self.path}.{key} is not known and was not used; known: {', '.join(known)}"
+            f"{self.path}.{key} is unknown and was ignored; known keys: {', '.join(known)}"
             for key in self.value
             if key not in known
         )
 
-    def _checked(self, key: str, default: Any, good: Callable[[Any], bool], wanted: str) -> Any:
+    def _check(self, key: str, default: Any, good: Callable[[Any], bool], wanted: str) -> Any:
         value = self.value.get(key)
         if value is None:
             if default is _REQUIRED:

@@ -1,4 +1,4 @@
-"""Foreign text inside our own words."""
+"""Quote foreign text inside our own."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ __all__ = ["quoted"]
 
 
 def quoted(text: str) -> str:
-    """`text` as a JSON string: on one line and unable to end its own quotes, so that what a document or
-    a reply holds can't pose as our words."""
+    """Return `text` as a one-line JSON string.
+
+    It can't close its own quotes, so text from a document or a reply can't pose as our instructions.
+    """
     line = json.dumps(text, ensure_ascii=False)
     return line.replace("\x85", "\\u0085").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")

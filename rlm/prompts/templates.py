@@ -1,4 +1,4 @@
-"""The words of the prompts, read once from the package's `text` folder."""
+"""Read the prompt texts, once, from the package's `text` folder."""
 
 from __future__ import annotations
 
@@ -12,19 +12,21 @@ __all__ = ["fill", "table", "words"]
 
 @cache
 def words(name: str) -> str:
-    """The text of `text/NAME`, without surrounding white space."""
+    """Return the text of `text/NAME` without surrounding white space."""
     return files("rlm.prompts").joinpath("text", name).read_text(encoding="utf-8").strip()
 
 
 @cache
 def table(name: str) -> dict[str, Any]:
-    """The parsed TOML of `text/NAME`. Shared: read it, don't change it."""
+    """Return the parsed TOML of `text/NAME`. Shared between callers: do not change it."""
     return tomllib.loads(words(name))
 
 
 def fill(template: str, values: dict[str, str]) -> str:
-    """`template` with every `{{name}}` replaced. A value is never looked through for names again; a line
-    that holds nothing but a name leaves with it when the value is empty."""
+    """Replace every line `{{name}}` of `template` by its value.
+
+    Values are not searched for names. If a value is empty, its line is removed.
+    """
     lines = []
     for line in template.splitlines():
         name = line.removeprefix("{{").removesuffix("}}")

@@ -80,7 +80,7 @@ def test_the_examples_make_a_prompt(rlm, command, store: str) -> None:
     assert [section["name"] for section in ran.json["sections"]] == ran.json["meta"]["order"]
     plain = command("assemble", "scoped", str(EXAMPLES / "scoped.json"), "--store", store, "--report")
     assert plain.stdout.startswith(ran.json["prompt"] + "\n")
-    assert "tier 2 left to make room" in " ".join(plain.stdout.split())
+    assert "tier 2 was dropped to make room" in " ".join(plain.stdout.split())
     labelled = command(
         "assemble", "scoped", "-", "--store", store, "--label", "production", "--json",
         stdin=(EXAMPLES / "scoped.json").read_text(),
@@ -109,7 +109,7 @@ def test_a_segment_s_life(command, store: str, tmp_path: Path) -> None:
     assert segments("diff", name).stdout == segments("diff", name, "1", "2").stdout
     late = segments("edit", name, "--content", "Mine!", "--if-version", "1")
     assert late.code == 2
-    assert "is at version 2, not 1: somebody edited it meanwhile" in late.one_line
+    assert "is at version 2, not 1: someone else edited it" in late.one_line
     assert segments("rollback", name, "production").one_line.endswith("is at version 3")
     assert segments("show", name, "--version", "2", "--content").stdout == "Be kind.\nBe brief.\n"
     shown = segments("show", name, "--json").json

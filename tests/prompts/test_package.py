@@ -21,13 +21,18 @@ MODULES = sorted(
 )
 
 
-def test_all_names_exactly_what_is_visible() -> None:
-    visible = {
+def test_everything_in_all_exists_and_nothing_else_is_public() -> None:
+    loaded = {
         name
         for name, value in vars(prompts).items()
         if not name.startswith("_") and not isinstance(value, type(prompts))
     }
-    assert set(prompts.__all__) == visible
+    helpers = {"annotations", "import_module", "TYPE_CHECKING", "Any"}
+    assert loaded - helpers <= set(prompts.__all__) == set(dir(prompts))
+    assert all(getattr(prompts, name).__name__ == name for name in ("CardPrompt", "ScopedPrompt", "Tile"))
+    assert all(hasattr(prompts, name) for name in prompts.__all__)
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        prompts.nothing  # noqa: B018
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -37,13 +42,15 @@ def test_every_module_exports_what_it_says(name: str) -> None:
         assert hasattr(module, exported)
 
 
-def test_importing_prompts_loads_neither_its_neighbours_nor_a_provider_nor_the_network() -> None:
-    """`rlm.prompts` imports no other room of rlm and no SDK, and stays light."""
+def test_importing_prompts_loads_no_other_package_of_rlm_and_no_heavy_recipe() -> None:
+    """Neither an SDK, nor the network, nor the recipes that only jobs and the command line use."""
     code = (
         "import sys, rlm.prompts\n"
         "bad = {'anthropic', 'openai', 'rich', 'socket', 'ssl', 'asyncio'}\n"
         "others = {m for m in sys.modules if m.startswith('rlm.') and not m.startswith('rlm.prompts')}\n"
-        "print(sorted(bad & set(sys.modules) | others - {'rlm.version'}))"
+        "parts = ('segments', 'recipes.card', 'recipes.cited', 'recipes.scoped', 'recipes.tiles')\n"
+        "late = {m for m in sys.modules if m.startswith(tuple(f'rlm.prompts.{p}' for p in parts))}\n"
+        "print(sorted(bad & set(sys.modules) | late | others - {'rlm.version'}))"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"

@@ -20,7 +20,7 @@ from rlm.prompts import (
     Pack,
     TilePrompt,
 )
-from rlm.prompts.history.cues import HEADINGS
+from rlm.prompts.history.cue_phrases import HEADINGS
 from rlm.prompts.recipes.card.settings import CONTEXT_KINDS
 from rlm.prompts.recipes.cited import citation_marker
 from rlm.prompts.templates import table, words

@@ -1,10 +1,10 @@
-"""The one pipeline every prompt comes out of.
+"""Assemble sections into a prompt that fits its budget.
 
-gather → validate → order → measure → reserve → fill → degrade → render → measure the render → report.
+Steps: gather, validate, order, measure, reserve, fill, degrade, render, measure the render, report.
 
-It is pure: equal inputs give equal bytes, nothing is read but the arguments, and they are left as they
-were. What it promises: the rendered prompt, measured whole, takes at most `Budget.allowed` tokens, or
-BudgetExceeded is raised.
+`assemble` is pure: equal inputs give equal bytes, and it neither reads nor changes anything else. The
+rendered prompt, measured as a whole, takes at most `Budget.allowed` tokens. Otherwise `assemble` raises
+BudgetExceeded.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ __all__ = ["AssembledPrompt", "assemble"]
 
 @dataclass(frozen=True, slots=True)
 class AssembledPrompt:
-    """A prompt ready to be sent.
+    """A prompt that is ready to send.
 
-    `messages` in order, system first; `text` is the same as one string. `sections` holds every section
-    in the order rendered, also those that are empty; `citations` those of the items that went in.
+    `messages` holds the system messages first, and `text` is all messages as one string. `sections` holds
+    every section in rendered order, including empty ones. `citations` are those of the items in the prompt.
     """
 
     text: str
@@ -49,7 +49,8 @@ class AssembledPrompt:
     report: Report
 
     def to_json(self) -> dict[str, Any]:
-        """prompt (one text, or {system, user} where there are both), sections, report."""
+        """Return prompt, sections and report. The prompt is {system, user} where both roles exist, else one
+        text."""
         roles = {message.role for message in self.messages}
         return {
             "prompt": {"system": self.system, "user": self.user}
@@ -61,12 +62,12 @@ class AssembledPrompt:
 
     @property
     def system(self) -> str:
-        """The text of the system messages."""
+        """Return the text of the system messages."""
         return JOINER.join(message.content for message in self.messages if message.role == "system")
 
     @property
     def user(self) -> str:
-        """The text of the user messages."""
+        """Return the text of the user messages."""
         return JOINER.join(message.content for message in self.messages if message.role == "user")
 
 
@@ -77,11 +78,11 @@ def assemble(
     may_exceed: bool = False,
     remedy: str = "shorten them or raise the budget",
 ) -> AssembledPrompt:
-    """The prompt made of `sections` within `budget`.
+    """Return the prompt made of `sections` within `budget`.
 
-    Required sections are served first, then the others, each by priority. With `may_exceed`, required
-    sections that do not fit go in all the same and `Report.over_budget` says so. `remedy` ends the message
-    of BudgetExceeded. Raises SectionError and BudgetExceeded.
+    Required sections are filled first, then the others, each by priority. With `may_exceed`, required
+    sections go in even if they do not fit, and `Report.over_budget` is set. `remedy` ends the message of
+    BudgetExceeded. Raises SectionError and BudgetExceeded.
     """
     gathered = tuple(sections)
     faults = faults_of(gathered) + budget.faults()
@@ -92,18 +93,18 @@ def assemble(
         remedy = f"the headroom is larger than the budget; {remedy}"
     assembly = _Assembly(ordered, budget, may_exceed, remedy)
     if budget.allowed < 0:
-        raise assembly.too_large(assembly.fittings().values())
+        raise assembly.too_large_error(assembly.fitters().values())
     cut = step = 0
     while True:
-        fittings = assembly.fill(cut)
-        rendered = [_rendered(fitting) for fitting in fittings]
+        fitters = assembly.fill(cut)
+        rendered = [_render(fitter) for fitter in fitters]
         messages = messages_of(rendered)
         text = JOINER.join(message.content for message in messages)
-        tokens = assembly.measured(messages, text)
+        tokens = assembly.measure_prompt(messages, text)
         if tokens <= budget.allowed or assembly.exceeded:
             break
-        # Texts measured apart may come to less than the whole: leave more room, ever faster, but never
-        # more than half of what is left at once.
+        # The parts, measured alone, can add up to less than the whole. Then leave more room and fill again.
+        # The step doubles so that the loop ends soon, but takes at most half of the remaining room.
         left = assembly.allowed - cut
         step = max(1, min(max(left - left * budget.allowed // tokens, 2 * step), left // 2))
         cut += step
@@ -111,13 +112,13 @@ def assemble(
         text=text,
         messages=messages,
         sections=tuple(rendered),
-        citations=tuple(citation for fitting in fittings for citation in fitting.citations()),
-        report=_report(ordered, fittings, rendered, budget, tokens),
+        citations=tuple(citation for fitter in fitters for citation in fitter.citations()),
+        report=_report(ordered, fitters, rendered, budget, tokens),
     )
 
 
 class _Assembly:
-    """The sections on their way through reserve, fill and degrade. Sizes are those of its measure."""
+    """Holds the sections during reserve, fill and degrade. All sizes are in units of its measure."""
 
     def __init__(self, ordered: Sequence[Section], budget: Budget, may_exceed: bool, remedy: str) -> None:
         self.ordered = ordered
@@ -133,67 +134,72 @@ class _Assembly:
         self.joiner = self.measure(JOINER)
         self.exceeded = False
 
-    def measured(self, messages: Sequence[PromptMessage], text: str) -> int:
-        """Tokens of the prompt as the budget wants it measured."""
+    def measure_prompt(self, messages: Sequence[PromptMessage], text: str) -> int:
+        """Return the tokens of the prompt, measured as the budget asks: whole or message by message."""
         if self.budget.by_message:
             return sum(self.measure.count(message.content) for message in messages)
         return self.measure.count(text)
 
-    def fittings(self) -> dict[str, SectionFitter]:
-        """The sections before anything is done to them, by id."""
+    def fitters(self) -> dict[str, SectionFitter]:
+        """Return a fresh fitter for every section, by section id."""
         return {
             section.id: SectionFitter(section, self.measure, self.sizes[section.id])
             for section in self.ordered
         }
 
     def fill(self, cut: int) -> list[SectionFitter]:
-        """Fit every section, leaving `cut` of what is allowed free; in the order of rendering."""
-        fittings = self.fittings()
+        """Fit every section while `cut` units stay free. Return the fitters in rendered order.
+
+        Sections are filled by importance. While one section is filled, the room that later sections are
+        guaranteed (`_floor`) counts as taken. Sections derived from a section are filled right after it:
+        their text depends on the items that went in, and the source section has already left room for it.
+        """
+        fitters = self.fitters()
         queue = sorted(
-            (fitting for fitting in fittings.values() if fitting.section.derived is None),
-            key=lambda fitting: (not fitting.section.required, -fitting.section.priority),
+            (fitter for fitter in fitters.values() if fitter.section.derived is None),
+            key=lambda fitter: (not fitter.section.required, -fitter.section.priority),
         )
-        # The first section stands without a joiner, and so do messages that are measured apart.
+        # The first section has no joiner, nor has the first of a message that is measured alone.
         room = self.allowed - cut + self.joiner * (1 + self._free_borders())
-        floors = {fitting.section.id: self._floor(fitting) for fitting in queue}
+        floors = {fitter.section.id: self._floor(fitter) for fitter in queue}
         kept_free = {True: 0, False: 0}
-        for fitting in queue:
-            kept_free[fitting.section.required] += floors[fitting.section.id]
+        for fitter in queue:
+            kept_free[fitter.section.required] += floors[fitter.section.id]
         pools = {
             section.pool: self.measure.bound(bound)
             for section in self.ordered
             if section.pool is not None and (bound := self.budget.cap(section.pool)) is not None
         }
-        nobody = DerivedSections((), (), self.measure, 0)
+        no_derived = DerivedSections((), (), self.measure, 0)
         used = 0
-        for fitting in queue:
-            section = fitting.section
+        for fitter in queue:
+            section = fitter.section
             derived = [part for part in self.derived if part.derived and part.derived.of == section.id]
-            followers = (
-                DerivedSections(derived, section.items, self.measure, self.joiner) if derived else nobody
+            derived_sections = (
+                DerivedSections(derived, section.items, self.measure, self.joiner) if derived else no_derived
             )
-            if not fitting.empty:
+            if not fitter.empty:
                 kept_free[section.required] -= floors[section.id]
                 left = room - used - kept_free[section.required] - self.joiner
-                used += self._fitted(fitting, left, pools, followers, fittings)
-            for part in followers.sections():
+                used += self._fit(fitter, left, pools, derived_sections, fitters)
+            for part in derived_sections.sections():
                 sizes = self.measure.each([item.text for item in part.items])
-                follower = fittings[part.id] = SectionFitter(part, self.measure, sizes)
+                derived_fitter = fitters[part.id] = SectionFitter(part, self.measure, sizes)
                 left = room - used - kept_free[section.required] - self.joiner
-                if not follower.empty:
-                    used += self._fitted(follower, left, pools, nobody, fittings)
-        return list(fittings.values())
+                if not derived_fitter.empty:
+                    used += self._fit(derived_fitter, left, pools, no_derived, fitters)
+        return list(fitters.values())
 
-    def _fitted(
+    def _fit(
         self,
-        fitting: SectionFitter,
+        fitter: SectionFitter,
         left: int,
         pools: dict[str, int],
-        followers: DerivedSections,
-        fittings: dict[str, SectionFitter],
+        derived_sections: DerivedSections,
+        fitters: dict[str, SectionFitter],
     ) -> int:
-        """What the section takes, with its joiner, once it is fitted into what is left."""
-        section = fitting.section
+        """Fit one section into `left`. Return the size it takes, including its joiner."""
+        section = fitter.section
         caps = [
             self.measure.bound(cap)
             for cap in (section.max_tokens, self.budget.cap(section.id))
@@ -202,26 +208,29 @@ class _Assembly:
         if section.pool in pools:
             caps.append(pools[section.pool or ""])
         bound = min([left, *caps])
-        fits = fitting.fit(bound, followers)
-        if section.required and (fitting.empty or not fits):
+        fits = fitter.fit(bound, derived_sections)
+        if section.required and (fitter.empty or not fits):
             if self.may_exceed:
                 self.exceeded = True
             elif bound < left:
                 tokens = self.measure.tokens
-                raise BudgetExceeded(tokens(fitting.whole), tokens(bound), (section.id,), self.remedy)
+                raise BudgetExceeded(tokens(fitter.whole), tokens(bound), (section.id,), self.remedy)
             else:
-                raise self.too_large(fittings.values())
+                raise self.too_large_error(fitters.values())
         elif not fits:
-            fitting.drop(f"its section had {max(self.measure.tokens(bound), 0):,} tokens")
-        if fitting.empty:
+            fitter.drop(f"its section had {max(self.measure.tokens(bound), 0):,} tokens")
+        if fitter.empty:
             return 0
-        taken = fitting.cost + self.joiner
+        taken = fitter.cost + self.joiner
         if section.pool in pools:
             pools[section.pool or ""] -= taken
         return taken
 
     def _free_borders(self) -> int:
-        """Borders between messages at which the joiner is not counted; both sides are sure to be there."""
+        """Count the borders between messages where no joiner is counted.
+
+        Only borders between required, non-empty sections count, because only those are certain to exist.
+        """
         if not self.budget.by_message:
             return 0
         roles = [
@@ -231,53 +240,53 @@ class _Assembly:
         ]
         return sum(former != latter for former, latter in pairwise(roles))
 
-    def _floor(self, fitting: SectionFitter) -> int:
-        """What is kept free for a section while those before it are filled."""
-        section = fitting.section
+    def _floor(self, fitter: SectionFitter) -> int:
+        """Return the room to keep free for a section while earlier ones are filled."""
+        section = fitter.section
         if section.required and all(isinstance(step, Never) for step in section.ladder):
-            kept = fitting.whole
+            kept = fitter.whole
         elif section.min_tokens:
-            kept = min(fitting.whole, self.measure.bound(section.min_tokens))
+            kept = min(fitter.whole, self.measure.bound(section.min_tokens))
         else:
             kept = 0
         return kept + self.joiner if kept else 0
 
-    def too_large(self, fittings: Iterable[SectionFitter]) -> BudgetExceeded:
-        """The error that names what is required and does not fit."""
+    def too_large_error(self, fitters: Iterable[SectionFitter]) -> BudgetExceeded:
+        """Return the error that names the required sections that do not fit."""
         costs = {
-            fitting.section.id: fitting.whole
-            for fitting in fittings
-            if fitting.section.required and any(item.text for item in fitting.section.items)
+            fitter.section.id: fitter.whole
+            for fitter in fitters
+            if fitter.section.required and any(item.text for item in fitter.section.items)
         }
         largest = tuple(sorted(costs, key=lambda name: -costs[name]))
         needed = self.measure.tokens(sum(costs.values()) + self.joiner * max(len(costs) - 1, 0))
-        needed = max(needed, self.budget.allowed + 1)  # the whole may take more than its parts
+        needed = max(needed, self.budget.allowed + 1)  # the whole can take more than its parts
         return BudgetExceeded(needed, self.budget.allowed, largest, self.remedy)
 
 
-def _rendered(fitting: SectionFitter) -> RenderedSection:
-    section = fitting.section
-    texts = fitting.texts()
+def _render(fitter: SectionFitter) -> RenderedSection:
+    section = fitter.section
+    texts = fitter.texts()
     text = section.prefix + section.separator.join(texts) + section.suffix if texts else ""
-    return RenderedSection(section.id, section.role, text, fitting.tokens, section.stability)
+    return RenderedSection(section.id, section.role, text, fitter.tokens, section.stability)
 
 
 def _report(
     ordered: Sequence[Section],
-    fittings: Sequence[SectionFitter],
+    fitters: Sequence[SectionFitter],
     rendered: Sequence[RenderedSection],
     budget: Budget,
     tokens: int,
 ) -> Report:
     decisions: list[Decision] = []
     actions: list[str] = []
-    for fitting in fittings:
-        decisions += fitting.decisions
-        actions += fitting.actions
+    for fitter in fitters:
+        decisions += fitter.decisions
+        actions += fitter.actions
     items = sum(decision.tokens_after for decision in decisions)
     warnings = tuple(
-        f"section {earlier.id!r} ({earlier.stability}) stands before {later.id!r} ({later.stability}): "
-        f"what follows it is not cached"
+        f"section {earlier.id!r} ({earlier.stability}) comes before {later.id!r} ({later.stability}): "
+        f"the text after it is not cached"
         for earlier, later in pairwise(section for section in rendered if section.text)
         if stability_rank(earlier.stability) > stability_rank(later.stability)
     )

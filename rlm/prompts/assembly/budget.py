@@ -1,4 +1,4 @@
-"""How large a prompt may be, and in whose tokens."""
+"""Define how many tokens a prompt may take, and which counter measures them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ __all__ = ["Budget"]
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Tokens for a prompt, measured with `counter`.
+    """A limit in tokens of `counter`.
 
-    The rendered prompt takes at most (total - headroom) / safety_factor, rounded down (`allowed`).
-    `per_section` bounds sections by id (beside their own `max_tokens`) and pools by name. With
-    `by_message` the messages are measured one by one: the blank line between them in the prompt's text
-    counts for nothing.
+    The rendered prompt takes at most (total - headroom) / safety_factor tokens, rounded down (`allowed`).
+    `per_section` limits sections by id, in addition to their own `max_tokens`, and pools by name. With
+    `by_message`, messages are measured one by one and the blank lines between them count nothing.
     """
 
     total: int
@@ -30,15 +29,15 @@ class Budget:
 
     @property
     def allowed(self) -> int:
-        """Tokens the rendered prompt may take; negative when the headroom is larger than the total."""
+        """Return the tokens the rendered prompt may take. Negative if the headroom exceeds the total."""
         return math.floor((self.total - self.headroom) / self.safety_factor)
 
     def cap(self, name: str) -> int | None:
-        """The bound set for a section or a pool of that name, or None."""
+        """Return the limit of the section or pool of that name, or None."""
         return (self.per_section or {}).get(name)
 
     def faults(self) -> list[str]:
-        """Everything that is wrong with this budget, one line each."""
+        """Return every fault of this budget, one line each."""
         faults = []
         if self.total < 0:
             faults.append(f"a budget of {self.total:,} tokens is negative: use 0 or more")

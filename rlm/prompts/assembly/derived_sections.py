@@ -1,4 +1,4 @@
-"""The sections derived from one that is being filled: what they would take, item by item."""
+"""Compute the size of derived sections while the section they are derived from is filled."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ __all__ = ["DerivedSections"]
 
 
 class DerivedSections:
-    """Knows what the derived sections take with the items that have entered, and with one more.
+    """Tracks the derived sections of one section, and what they would take with further items.
 
-    Items go by their place among `items`.
+    Items are addressed by their index in `items`.
     """
 
     def __init__(
@@ -25,39 +25,42 @@ class DerivedSections:
         self._sections = [(part, part.derived) for part in sections if part.derived is not None]
         self._keys: list[dict[str, None]] = [{} for _ in self._sections]
         self._items = items
-        self._offered: dict[tuple[str | None, ...], int] = {}  # one item, beside what has entered so far
-        self.cost = self._reckon()
+        self._costs: dict[tuple[str | None, ...], int] = {}  # of one more item, by its keys
+        self.cost = self._total_size()
 
     def __bool__(self) -> bool:
         return bool(self._sections)
 
     def offer(self, places: Sequence[int]) -> int:
-        """What the derived sections take once these have entered as well; nothing is kept of it."""
+        """Return the size of the derived sections if these items also entered. Changes nothing.
+
+        The result for a single item is cached by its keys, since thousands of items share few keys.
+        """
         if len(places) > 1:
-            return self._tried(places)
+            return self._cost_with(places)
         items = [self._items[place] for place in places]
         wanted = tuple([derived.key(item) for item in items for _, derived in self._sections])
-        cost = self._offered.get(wanted)
+        cost = self._costs.get(wanted)
         if cost is None:
-            cost = self._offered[wanted] = self._tried(places)
+            cost = self._costs[wanted] = self._cost_with(places)
         return cost
 
     def accept(self, places: Sequence[int]) -> None:
-        """These have entered."""
+        """Record that these items have entered."""
         if any(self._add(places)):
-            self.cost = self._reckon()
-            self._offered.clear()
+            self.cost = self._total_size()
+            self._costs.clear()
 
     def sections(self) -> list[Section]:
-        """The derived sections with their text as an item."""
+        """Return the derived sections with their text as an item."""
         return [
             replace(part, items=(Item(part.id, text),) if (text := derived.text(keys)) else ())
             for (part, derived), keys in zip(self._sections, self._keys, strict=True)
         ]
 
-    def _tried(self, places: Sequence[int]) -> int:
+    def _cost_with(self, places: Sequence[int]) -> int:
         added = self._add(places)
-        cost = self._reckon() if any(added) else self.cost
+        cost = self._total_size() if any(added) else self.cost
         for keys, new in zip(self._keys, added, strict=True):
             for key in new:
                 del keys[key]
@@ -73,7 +76,7 @@ class DerivedSections:
             added.append(new)
         return added
 
-    def _reckon(self) -> int:
+    def _total_size(self) -> int:
         return sum(
             self._size(part, derived, keys)
             for (part, derived), keys in zip(self._sections, self._keys, strict=True)

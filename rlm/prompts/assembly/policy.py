@@ -1,8 +1,8 @@
-"""What may happen to a section that does not fit.
+"""Define what may happen to a section that does not fit.
 
-A section's policy is one of these, or several tried in turn. Three of them decide which items enter and
-apply whether or not space is short (`StopFirst`, `Skip`, `Gate`); the others change a section that is
-too large. Items that matter least (`Item.priority`, then `Item.score`) are touched first.
+A section has one policy, or several that are tried in turn. `StopFirst`, `Skip` and `Gate` choose which
+items enter, even when there is room for all. The others change a section that is too large. The least
+important items (`Item.priority`, then `Item.score`) are changed first.
 """
 
 from __future__ import annotations
@@ -30,37 +30,37 @@ __all__ = [
 Keep = Literal["head", "tail", "middle", "sentence"]
 
 Summarizer = Callable[[str, int], str]
-"""Takes (text, tokens it may use) and returns the shorter text. It must be pure, or cached by content."""
+"""Takes (text, allowed tokens) and returns a shorter text. It must be pure, or cached by content."""
 
 
 @dataclass(frozen=True, slots=True)
 class Never:
-    """The section goes in whole or not at all: a required one that does not fit is BudgetExceeded."""
+    """Include the section whole or not at all. A required one that does not fit raises BudgetExceeded."""
 
 
 @dataclass(frozen=True, slots=True)
 class StopFirst:
-    """Items enter until the first that does not fit; nothing after it is tried."""
+    """Take items until the first that does not fit. Later items are not tried."""
 
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """Items that do not fit are left out and the next is tried."""
+    """Leave out items that do not fit, and try the next."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """Items enter while more than `tokens` are left, each only if it fits."""
+    """Take items that fit while more than `tokens` tokens are left."""
 
     tokens: int
 
 
 @dataclass(frozen=True, slots=True)
 class Trim:
-    """The last item that would fit only in part is cut, and the cut is marked in its text.
+    """Cut the last item that fits only in part, and mark the cut in its text.
 
-    `keep` is what stays: its head, its tail, both ends (`middle` is cut out), or its head up to the end
-    of a sentence where one ends past 70 % of the room.
+    `keep` names the part that stays: the head, the tail, both ends (`middle` is cut out), or the head up to
+    the end of a sentence if one ends past 70 % of the room (`sentence`).
     """
 
     keep: Keep = "head"
@@ -68,27 +68,27 @@ class Trim:
 
 @dataclass(frozen=True, slots=True)
 class Compress:
-    """Items fall back to their `variants`, one step at a time."""
+    """Replace items by their `variants`, one step at a time."""
 
 
 @dataclass(frozen=True, slots=True)
 class TierDown:
-    """Items of the highest `tier` above 0 leave, one tier after the other."""
+    """Drop the items of the highest `tier` above 0, one tier after the other."""
 
 
 @dataclass(frozen=True, slots=True)
 class Summarize:
-    """The items give way to one summary of them. An empty or too long summary is not used."""
+    """Replace the items by one summary. An empty or too long summary is not used."""
 
     summarizer: Summarizer
 
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """The whole section leaves."""
+    """Drop the whole section."""
 
 
 NEVER = Never()
-"""The policy of a section that says nothing else."""
+"""The default policy of a section."""
 
 Policy = Never | StopFirst | Skip | Gate | Trim | Compress | TierDown | Summarize | Drop

@@ -1,4 +1,4 @@
-"""Sections as they will be sent: joined to messages, with the borders at which caching pays."""
+"""Join sections into messages, and find the borders after which caching pays."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rlm.prompts.assembly.section import MessageRole, Stability, stability_rank
 __all__ = ["JOINER", "PromptMessage", "RenderedSection", "cache_borders", "messages_of", "prefix_hash"]
 
 JOINER = "\n\n"
-"""Stands between sections, and between messages where a prompt is sent as one text."""
+"""Separates sections, and messages where a prompt is sent as one text."""
 
 _TURN = stability_rank("turn")
 _VOLATILE = stability_rank("volatile")
@@ -21,9 +21,9 @@ _VOLATILE = stability_rank("volatile")
 
 @dataclass(frozen=True, slots=True)
 class RenderedSection:
-    """A section as it went in; `text` is "" when nothing of it did.
+    """A section as rendered. `text` is "" if nothing of it is in the prompt.
 
-    `tokens` are its items, separators and frame, each measured alone.
+    `tokens` is the sum of its items, separators and frame, each measured alone.
     """
 
     id: str
@@ -34,22 +34,22 @@ class RenderedSection:
 
     @property
     def name(self) -> str:
-        """The section's id."""
+        """Return the section's id."""
         return self.id
 
     @property
     def content(self) -> str:
-        """The section's text."""
+        """Return the section's text."""
         return self.text
 
     def to_json(self) -> dict[str, Any]:
-        """name, content, tokens."""
+        """Return name, content and tokens."""
         return {"name": self.id, "content": self.text, "tokens": self.tokens}
 
 
 @dataclass(frozen=True, slots=True)
 class PromptMessage:
-    """One chat message. `stable` says that it and all before it stay the same from turn to turn."""
+    """One chat message. `stable`: this message and all before it stay the same from turn to turn."""
 
     role: MessageRole
     content: str
@@ -57,7 +57,7 @@ class PromptMessage:
 
 
 def messages_of(sections: Sequence[RenderedSection]) -> tuple[PromptMessage, ...]:
-    """One message for every stretch of sections of one role."""
+    """Return one message for each run of consecutive sections of one role."""
     messages = []
     stable = True
     for role, stretch in groupby((part for part in sections if part.text), key=lambda part: part.role):
@@ -68,7 +68,10 @@ def messages_of(sections: Sequence[RenderedSection]) -> tuple[PromptMessage, ...
 
 
 def cache_borders(sections: Sequence[RenderedSection]) -> tuple[str, ...]:
-    """Ids of the sections after which the text changes more often than up to there; at most four."""
+    """Return the ids of the sections after which a less stable section follows.
+
+    There are at most four, since there are four stabilities.
+    """
     borders: list[str] = []
     reached = 0
     previous: RenderedSection | None = None
@@ -86,7 +89,7 @@ def cache_borders(sections: Sequence[RenderedSection]) -> tuple[str, ...]:
 
 
 def prefix_hash(sections: Sequence[RenderedSection]) -> str:
-    """SHA-256 (hex) of the text up to the first section that changes from turn to turn."""
+    """Return the SHA-256 (hex) of the text before the first section that changes from turn to turn."""
     stable = []
     for section in sections:
         if section.text and stability_rank(section.stability) >= _TURN:

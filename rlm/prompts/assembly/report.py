@@ -1,4 +1,4 @@
-"""What became of every item of a prompt, and why."""
+"""Report what happened to every item of a prompt, and why."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ DecisionStatus = Literal["included", "trimmed", "compressed", "summarized", "dro
 
 
 class Decision(NamedTuple):
-    """The fate of one item. A tuple, because a prompt may have tens of thousands of them.
+    """What happened to one item. A tuple, because a prompt may have tens of thousands of items.
 
-    Tokens are the item's own, without frames and separators; `tokens_after` is 0 when it was dropped.
-    A summary counts under the first item it stands for.
+    Tokens are the item's own, without frame and separator; `tokens_after` is 0 if it was dropped. A summary
+    counts under the first item it replaces.
     """
 
     section: str
@@ -34,9 +34,12 @@ class Decision(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """Tokens. `prompt` is the rendered prompt measured whole; `items` is the sum of what went in, and
-    `framing` the rest: frames, separators, and what measuring apart counts differently (so it can be
-    below zero). `items + framing == prompt`."""
+    """Token totals.
+
+    `prompt` is the rendered prompt measured as a whole. `items` is the sum over the items in it. `framing`
+    is the difference: frames, separators, and rounding between parts and whole. So `framing` may be
+    negative, and `items + framing == prompt` always holds.
+    """
 
     budget: int
     headroom: int
@@ -48,12 +51,12 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """How a prompt came to be. Equal inputs give equal reports.
+    """How a prompt was assembled. Equal inputs give equal reports.
 
-    `order` holds the ids of the sections as rendered. `actions` are the changes made to sections that did
-    not fit, in order. `cache_borders` are the sections after which a provider's prefix cache pays (at
-    most four); `prefix_hash` is the SHA-256 of the text up to the first part that changes from turn to
-    turn. `counter` is name and version.
+    `order` holds the section ids as rendered. `actions` lists the changes to sections that did not fit.
+    `cache_borders` (at most four) are the sections after which a provider's prefix cache pays. `prefix_hash`
+    is the SHA-256 of the text before the first part that changes from turn to turn. `counter` is name and
+    version.
     """
 
     decisions: tuple[Decision, ...]
@@ -67,7 +70,7 @@ class Report:
     cache_borders: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON-safe mapping of everything in the report."""
+        """Return the whole report as a JSON-safe mapping."""
         return {
             "decisions": [decision._asdict() for decision in self.decisions],
             "order": list(self.order),
@@ -81,7 +84,7 @@ class Report:
         }
 
     def with_warnings(self, warnings: Sequence[str]) -> Report:
-        """The same report with these warnings before its own."""
+        """Return the same report with these warnings before its own."""
         return replace(self, warnings=(*warnings, *self.warnings)) if warnings else self
 
     def __rich__(self) -> Table:
@@ -103,8 +106,10 @@ class Report:
 
 
 def _add_section(table: Table, name: str, rows: Sequence[Decision]) -> None:
-    """A line for the section, then one for each item where there are several; of many, those that changed or
-    stayed out first."""
+    """Add a row for the section, then one for each item if there are several.
+
+    If there are too many items, changed and dropped ones are shown first.
+    """
     from rich.text import Text
 
     def add(section: str, item: str, row: Decision) -> None:

@@ -1,4 +1,4 @@
-"""What a prompt is gathered from: sections, made of items."""
+"""Define the input of an assembly: sections, made of items."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _STABILITIES: dict[Stability, int] = {"static": 0, "session": 1, "turn": 2, "vol
 
 
 def stability_rank(stability: Stability) -> int:
-    """0 for what never changes, 3 for what changes with every call."""
+    """Return 0 for text that never changes, up to 3 for text that changes with every call."""
     return _STABILITIES[stability]
 
 
 class Citation(NamedTuple):
-    """Where an item's text comes from, under the marker that the prompt shows for it."""
+    """The source of an item's text, and the marker that the prompt shows for it."""
 
     marker: str
     pack_id: str
@@ -42,11 +42,12 @@ class Citation(NamedTuple):
 
 
 class Item(NamedTuple):
-    """A piece of text that enters, changes or stays out as one. A tuple, because there may be thousands.
+    """A piece of text that is included, changed or dropped as one.
 
-    Who enters first: `priority` (higher first), `score` (higher first, NaN last), `order`. Where it
-    stands: `order`, then its place among `items`. `variants` are shorter texts, longest first. `tier` is
-    the level of detail it belongs to (0 or None: the base). Items of one `group` go in or out together.
+    A tuple, because there may be thousands. Items are chosen by `priority` (higher first), `score` (higher
+    first, NaN last), then `order`. They are rendered by `order`, then by their index in `items`. `variants`
+    are shorter texts, longest first. `tier` is the level of detail (0 or None: the base). Items of one
+    `group` are included or dropped together.
     """
 
     id: str
@@ -63,11 +64,11 @@ class Item(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """A section's text made from what went into the section `of`, which keeps room for it.
+    """A section text that is computed from the items included in the section `of`.
 
-    `key` names what of an item matters to the text (None: nothing); `text` is given the keys of the items
-    that are in, in the order they entered, to be read only. The section `of` is filled by StopFirst (the text
-    must then not get shorter as items enter) or Skip.
+    `key` returns the part of an item that matters to the text, or None. `text` gets the keys of the included
+    items in the order they entered, and must not change them. The section `of` has the policy Skip or
+    StopFirst. With StopFirst, the text must never get shorter as items enter.
     """
 
     of: str
@@ -77,14 +78,13 @@ class Derived:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A part of the prompt. `order` says where it stands, `priority` (higher first) who gets the tokens.
+    """A part of the prompt. `order` sets its place, `priority` (higher first) its claim on tokens.
 
-    A required section goes in, changed at most as its policy allows. `min_tokens` is kept free for a
-    section while those of higher priority (of the required, or of the others) are filled; `max_tokens`
-    bounds it. `prefix` and `suffix`
-    frame the items, `separator` stands between them; a section without items leaves no frame. Sections
-    of one `pool` share the bound that `Budget.per_section` sets under the pool's name. A `derived` section
-    has no items of its own.
+    A required section is always included, changed at most as its policy allows. `min_tokens` is kept free
+    for a section while sections of higher priority are filled; `max_tokens` limits it. `prefix` and `suffix`
+    frame the items and `separator` joins them; a section without items has no frame. Sections of one `pool`
+    share the limit that `Budget.per_section` sets under the pool's name. A `derived` section has no items of
+    its own.
     """
 
     id: str
@@ -105,16 +105,16 @@ class Section:
 
     @property
     def ladder(self) -> tuple[Policy, ...]:
-        """The policies in the order they are tried."""
+        """Return the policies in the order they are tried."""
         return self.policy if isinstance(self.policy, tuple) else (self.policy,)
 
 
 def faults_of(sections: Sequence[Section]) -> list[str]:
-    """Everything that is wrong with these sections, one line each; empty when nothing is."""
+    """Return every fault of these sections, one line each."""
     faults = []
     if len({section.id for section in sections}) < len(sections):
         faults += [
-            f"section {name!r} is there {n} times: give every section its own id"
+            f"section {name!r} occurs {n} times: give every section its own id"
             for name, n in Tally(section.id for section in sections).items()
             if n > 1
         ]
@@ -129,7 +129,7 @@ def faults_of(sections: Sequence[Section]) -> list[str]:
         if not section.ladder:
             faults.append(f"section {section.id!r} has no policy: use Never() to allow no change")
         if section.required and any(isinstance(step, (Drop, Gate)) for step in section.ladder):
-            faults.append(f"section {section.id!r} is required and may be dropped or gated: choose one")
+            faults.append(f"section {section.id!r} is required but has Drop or Gate: remove one of them")
     sources = {section.id: section for section in sections if section.derived is None}
     for section in sections:
         if section.derived is not None:
@@ -140,10 +140,10 @@ def faults_of(sections: Sequence[Section]) -> list[str]:
                     "with items of its own and the one policy StopFirst() or Skip()"
                 )
             if section.items:
-                faults.append(f"section {section.id!r} is derived and has items: give it one or the other")
+                faults.append(f"section {section.id!r} is derived and has items: remove one of them")
     last_system = max((section.order for section in sections if section.role == "system"), default=None)
     faults += [
-        f"section {section.id!r} ({section.role}) stands before a system section: system text comes first"
+        f"section {section.id!r} ({section.role}) comes before a system section: put system sections first"
         for section in sections
         if last_system is not None and section.role != "system" and section.order < last_system
     ]

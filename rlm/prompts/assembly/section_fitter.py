@@ -1,4 +1,4 @@
-"""Fitting one section into the room there is for it: choosing items, then the steps of its policy."""
+"""Fit one section into the available room: choose its items, then apply the steps of its policy."""
 
 from __future__ import annotations
 
@@ -29,11 +29,12 @@ _FITS: tuple[DecisionStatus, str] = ("included", "fits")
 
 
 class SectionFitter:
-    """A section being fitted. After `fit`, `texts` and `decisions` say what became of it.
+    """Fits one section. After `fit`, `texts` and `decisions` describe the result.
 
-    `cost` is what it takes now, 0 when nothing is left: items, separators and frame, each measured alone.
-    `whole` is what it took before anything was done. Both, like every room here, are sizes of the measure.
-    Items go by their place in the section: lists of numbers, because there may be ten thousand of them.
+    `cost` is the current size, 0 when nothing is left: items, separators and frame, each measured alone.
+    `whole` is the size before any change. Both, like every room here, are in units of the measure. Items are
+    addressed by their index in the section, in lists of numbers, because a section may have ten thousand
+    items.
     """
 
     __slots__ = (
@@ -53,7 +54,7 @@ class SectionFitter:
     )
 
     def __init__(self, section: Section, measure: Measure, sizes: Sequence[int]) -> None:
-        """`sizes` are those of the items' texts."""
+        """Start from a section. `sizes` are the sizes of its items' texts."""
         self.section = section
         self._measure = measure
         self.actions: list[str] = []
@@ -67,17 +68,17 @@ class SectionFitter:
         self._order: list[int] | None = None
         for place, text in enumerate(self._texts):
             if not text:
-                self._out(place, "its text is empty")
-        self.cost = self.whole = self._reckon()
+                self._drop_item(place, "its text is empty")
+        self.cost = self.whole = self._total_size()
 
     @property
     def empty(self) -> bool:
-        """Whether nothing is left, or nothing ever was."""
-        return self._texts.count(None) == len(self._texts)  # a text may well cost nothing
+        """Return whether no item is left."""
+        return self._texts.count(None) == len(self._texts)  # the size of a text may be 0
 
     @property
     def decisions(self) -> list[Decision]:
-        """One for every item of the section, in the order given."""
+        """Return one decision for each item, in the order given."""
         name, fates = self.section.id, self._fates
         before, after = map(self._measure.tokens_each, (self._before, self._sizes))
         return [
@@ -87,35 +88,35 @@ class SectionFitter:
 
     @property
     def tokens(self) -> int:
-        """`cost` in tokens."""
+        """Return `cost` in tokens."""
         return self._measure.tokens(self.cost)
 
     def texts(self) -> list[str]:
-        """The texts that are in, in the order they stand."""
-        return [text for place in self._standing() if (text := self._texts[place]) is not None]
+        """Return the remaining texts in rendered order."""
+        return [text for place in self._places_in_order() if (text := self._texts[place]) is not None]
 
     def citations(self) -> list[Citation]:
-        """The citations of what is in, in the order it stands."""
+        """Return the citations of the remaining items in rendered order."""
         items = self.section.items
-        return [found for place in self._standing() if (found := items[place].citation) is not None]
+        return [found for place in self._places_in_order() if (found := items[place].citation) is not None]
 
     def drop(self, reason: str) -> None:
-        """Take the whole section out."""
-        for place in self._kept():
-            self._out(place, reason)
+        """Drop the whole section."""
+        for place in self._kept_places():
+            self._drop_item(place, reason)
         self.cost = 0
 
-    def fit(self, room: int, followers: DerivedSections) -> bool:
-        """Bring the section, and what is derived from it, within `room` as its policy allows; False when
-        that can't be done.
+    def fit(self, room: int, derived: DerivedSections) -> bool:
+        """Shrink the section and the sections derived from it to `room`, as its policy allows.
 
-        A False leaves the section as the last step made it: drop it, or give up.
+        Return False if that is impossible. The section then stays as the last step left it, and the caller
+        drops it or gives up.
         """
         for step in self.section.ladder:
             before = self.cost
             match step:
                 case StopFirst() | Skip() | Gate():
-                    self._enter(room, step, followers)
+                    self._choose_items(room, step, derived)
                 case _ if before <= room:
                     continue
                 case Never():
@@ -129,8 +130,8 @@ class SectionFitter:
                 case Summarize():
                     self._summarize(room, step)
                 case Drop():
-                    self.drop("its section gave way")
-            self.cost = self._reckon()
+                    self.drop("its section was dropped")
+            self.cost = self._total_size()
             if self.cost != before:
                 name, tokens = type(step).__name__.lower(), self._measure.tokens
                 self.actions.append(
@@ -138,34 +139,37 @@ class SectionFitter:
                 )
         return self.cost <= room
 
-    def _kept(self) -> list[int]:
+    def _kept_places(self) -> list[int]:
         return [place for place, text in enumerate(self._texts) if text is not None]
 
-    def _standing(self) -> list[int]:
+    def _places_in_order(self) -> list[int]:
         items = self.section.items
-        return sorted(self._kept(), key=lambda place: items[place].order)
+        return sorted(self._kept_places(), key=lambda place: items[place].order)
 
-    def _out(self, place: int, reason: str) -> None:
+    def _drop_item(self, place: int, reason: str) -> None:
         self._texts[place], self._sizes[place] = None, 0
         self._fates[place] = ("dropped", reason)
 
-    def _become(self, place: int, text: str, status: DecisionStatus, reason: str) -> None:
+    def _replace_item(self, place: int, text: str, status: DecisionStatus, reason: str) -> None:
         self._texts[place], self._sizes[place] = text, self._measure(text)
         self._fates[place] = (status, reason)
 
-    def _reckon(self) -> int:
+    def _total_size(self) -> int:
         kept = len(self._texts) - self._texts.count(None)
         return self._frame + sum(self._sizes) + self._separator * (kept - 1) if kept else 0
 
-    def _ranked(self) -> list[int]:
-        """The places, those that matter most first; of a group only its first, the others in `_groups`."""
+    def _rank(self) -> list[int]:
+        """Return the item indexes, most important first.
+
+        Each group is represented by its first item; `_groups` holds all its members.
+        """
         if self._order is None:
             self._order = _by_importance(self.section.items)
             if any(item.group is not None for item in self.section.items):
-                self._order = self._grouped(self._order)
+                self._order = self._rank_groups(self._order)
         return self._order
 
-    def _grouped(self, order: list[int]) -> list[int]:
+    def _rank_groups(self, order: list[int]) -> list[int]:
         leaders: dict[str, int] = {}
         for place in order:
             group = self.section.items[place].group
@@ -173,28 +177,36 @@ class SectionFitter:
                 self._groups.setdefault(leaders.setdefault(group, place), []).append(place)
         return [place for place in order if place in self._groups or self.section.items[place].group is None]
 
-    def _unit(self, place: int) -> list[int]:
-        """What enters or leaves together with `place`, so far as it is still in."""
+    def _unit_of(self, place: int) -> list[int]:
+        """Return the remaining items that enter or leave together with `place`."""
         if place not in self._groups:
             return [] if self._texts[place] is None else [place]
         return [member for member in self._groups[place] if self._texts[member] is not None]
 
-    def _enter(self, room: int, step: StopFirst | Skip | Gate, followers: DerivedSections) -> None:
-        everything = self.cost if self._kept() else 0
+    def _choose_items(self, room: int, step: StopFirst | Skip | Gate, derived: DerivedSections) -> None:
+        everything = self.cost if self._kept_places() else 0
         if not isinstance(step, Gate) and everything <= room:
-            kept = self._kept() if followers else []
-            ranked = [member for place in self._ranked() for member in self._unit(place)] if kept else []
-            if everything + followers.offer(ranked) <= room:
-                followers.accept(ranked)
+            kept = self._kept_places() if derived else []
+            ranked = [member for place in self._rank() for member in self._unit_of(place)] if kept else []
+            if everything + derived.offer(ranked) <= room:
+                derived.accept(ranked)
                 return
         if isinstance(step, StopFirst):
-            self._stop_first(room, followers)
+            self._stop_first(room, derived)
         else:
-            self._skip(room, step.tokens if isinstance(step, Gate) else -math.inf, followers)
+            self._skip(room, step.tokens if isinstance(step, Gate) else -math.inf, derived)
 
-    def _stop_first(self, room: int, followers: DerivedSections) -> None:
+    def _stop_first(self, room: int, derived: DerivedSections) -> None:
+        """Take items in rank order up to the first that does not fit.
+
+        First, `used[n]` is computed for the first n units of the section alone. If other sections are
+        derived from this one, their text needs room too, and it depends on the items taken. So `bisect_left`
+        finds the largest n for which the section and the derived text fit together. Bisecting is valid
+        because `Derived` requires that the text never shrinks as items enter. Trying each n in turn would
+        render the derived text ten thousand times.
+        """
         left = room - self._frame + self._separator
-        ranked = [unit for place in self._ranked() if (unit := self._unit(place))]
+        ranked = [unit for place in self._rank() if (unit := self._unit_of(place))]
         units: list[list[int]] = []
         used = [0]
         for unit in ranked:
@@ -206,26 +218,32 @@ class SectionFitter:
 
         def over(count: int) -> bool:
             first = [place for unit in units[:count] for place in unit]
-            return used[count] + followers.offer(first) > left
+            return used[count] + derived.offer(first) > left
 
         entered = len(units)
-        if followers:
+        if derived:
             entered = max(bisect_left(range(len(units) + 1), True, key=over) - 1, 0)
-            followers.accept([place for unit in units[:entered] for place in unit])
-        remaining = max(self._measure.tokens(left - used[entered] - followers.cost - self._separator), 0)
+            derived.accept([place for unit in units[:entered] for place in unit])
+        remaining = max(self._measure.tokens(left - used[entered] - derived.cost - self._separator), 0)
         reason = f"only {remaining:,} tokens were left"
         for unit in ranked[entered:]:
             for place in unit:
-                self._out(place, reason)
-            reason = "one before it did not fit"
+                self._drop_item(place, reason)
+            reason = "an earlier item did not fit"
 
-    def _skip(self, room: int, gate: float, followers: DerivedSections) -> None:
+    def _skip(self, room: int, gate: float, derived: DerivedSections) -> None:
+        """Take items in rank order, leaving out those that do not fit.
+
+        With a `gate` of 0 or more, stop as soon as no more than `gate` tokens are left. Every item is asked
+        about its derived text only after it fits by itself, because rendering that text is the expensive
+        part. The loop binds attributes to local names because it may run for ten thousand items.
+        """
         left = room - self._frame + self._separator
         tokens, separator, sizes, texts = self._measure.tokens, self._separator, self._sizes, self._texts
         closed = reason = ""
-        for place in self._ranked():
+        for place in self._rank():
             if place in self._groups:
-                unit = self._unit(place)
+                unit = self._unit_of(place)
                 need = sum([sizes[member] + separator for member in unit])
             elif texts[place] is None:
                 continue
@@ -234,26 +252,31 @@ class SectionFitter:
             if gate >= 0 and not closed and tokens(left - separator) <= gate:
                 closed = f"no more than {gate:,} tokens were left"
             if need <= left and not closed:
-                if not followers:
+                if not derived:
                     left, reason = left - need, ""
                     continue
-                if need + followers.offer(unit) <= left:
-                    followers.accept(unit)
+                if need + derived.offer(unit) <= left:
+                    derived.accept(unit)
                     left, reason = left - need, ""
                     continue
             reason = (
                 closed
                 or reason
-                or f"only {max(tokens(left - followers.cost - separator), 0):,} tokens were left"
+                or f"only {max(tokens(left - derived.cost - separator), 0):,} tokens were left"
             )
             for member in unit:
-                self._out(member, reason)
+                self._drop_item(member, reason)
 
     def _trim(self, room: int, step: Trim) -> None:
+        """Keep the items that fit, cut the next one, drop the rest.
+
+        Only a single item is cut, never a group: half a group would break the promise that its items stay
+        together.
+        """
         left = room - self._frame + self._separator
         full = False
-        for place in self._ranked():
-            unit = self._unit(place)
+        for place in self._rank():
+            unit = self._unit_of(place)
             need = sum(self._sizes[member] + self._separator for member in unit)
             if need <= left and not full:
                 left -= need
@@ -262,17 +285,17 @@ class SectionFitter:
                 text = self._texts[unit[0]] or ""
                 shorter = trim_text(text, left - self._separator, step.keep, self._measure.once)
                 if shorter is not None:
-                    self._become(unit[0], shorter, "trimmed", f"cut to {step.keep}")
+                    self._replace_item(unit[0], shorter, "trimmed", f"cut to {step.keep}")
                     unit = []
             full = True
             for member in unit:
-                self._out(member, "cut away to make room")
+                self._drop_item(member, "dropped to make room")
 
     def _compress(self, room: int) -> None:
         items = self.section.items
         for level in range(max((len(item.variants) for item in items), default=0)):
-            for leader in reversed(self._ranked()):
-                for place in self._unit(leader):
+            for leader in reversed(self._rank()):
+                for place in self._unit_of(leader):
                     if self.cost <= room:
                         return
                     if level >= len(items[place].variants):
@@ -280,23 +303,25 @@ class SectionFitter:
                     shorter = items[place].variants[level]
                     before = self._sizes[place]
                     if shorter and self._measure(shorter) < before:
-                        self._become(place, shorter, "compressed", f"variant {level + 1}, to save tokens")
+                        self._replace_item(
+                            place, shorter, "compressed", f"variant {level + 1}, to save tokens"
+                        )
                         self.cost -= before - self._sizes[place]
 
     def _tier_down(self, room: int) -> None:
         items = self.section.items
         while self.cost > room:
-            kept = self._kept()
+            kept = self._kept_places()
             highest = max((items[place].tier or 0 for place in kept), default=0)
             if highest <= 0:
                 return
             for place in kept:
                 if (items[place].tier or 0) == highest:
-                    self._out(place, f"tier {highest} left to make room")
-            self.cost = self._reckon()
+                    self._drop_item(place, f"tier {highest} was dropped to make room")
+            self.cost = self._total_size()
 
     def _summarize(self, room: int, step: Summarize) -> None:
-        standing = self._standing()
+        standing = self._places_in_order()
         left = self._measure.tokens(room - self._frame)
         if not standing or left <= 0:
             return
@@ -306,13 +331,16 @@ class SectionFitter:
             self.actions.append(f"summarize {self.section.id}: the summary was empty or too long, not used")
             return
         first = standing[0]
-        self._become(first, summary, "summarized", f"one summary of {len(standing):,} items")
+        self._replace_item(first, summary, "summarized", f"one summary of {len(standing):,} items")
         for place in standing[1:]:
-            self._out(place, f"in the summary at {self.section.items[first].id}")
+            self._drop_item(place, f"in the summary at {self.section.items[first].id}")
 
 
 def _by_importance(items: Sequence[Item]) -> list[int]:
-    """Places by priority, then score (NaN last), then order: one stable sort each, as numbers sort fast."""
+    """Return the indexes by priority, then score (NaN last), then order.
+
+    Three stable sorts by one number each are faster than one sort by tuples.
+    """
     places = sorted(range(len(items)), key=[item.order for item in items].__getitem__)
     scores = [-item.score for item in items]
     if any(map(math.isnan, scores)):

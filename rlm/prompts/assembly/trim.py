@@ -1,4 +1,4 @@
-"""Cutting a text to a number of tokens, and saying so in the text."""
+"""Cut a text to a number of tokens, and mark the cut in the text."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ __all__ = ["trim_text"]
 
 _SENTENCE_END = re.compile(r"[.!?…]['\")\]]?(?=\s)|[。！？]|\n")
 _SENTENCE_SHARE = 0.7
-_EXACT_BELOW = 4096  # characters between the bounds of the search above which near enough is good enough
+_EXACT_BELOW = 4096  # characters: above this, the search stops within 1.6 % of the best cut
 
 
 def trim_text(text: str, allowance: int, keep: Keep, count: Callable[[str], int]) -> str | None:
-    """As much of `text` as `allowance` tokens hold, with a mark where it was cut; None if nothing fits.
+    """Return as much of `text` as fits `allowance` tokens, with a mark at the cut. None if nothing fits.
 
-    A text that fits comes back as it is. The measuring is proportional to the allowance, not to the text:
-    the search starts from a guess and never looks at much more than twice what fits.
+    A text that fits is returned unchanged. The search starts from a guess and doubles it, so it measures
+    little more than twice what fits, however long the text is.
     """
     if len(text) <= _EXACT_BELOW and count(text) <= allowance:
         return text
@@ -38,7 +38,7 @@ def trim_text(text: str, allowance: int, keep: Keep, count: Callable[[str], int]
 
 
 def _cut(text: str, kept: int, keep: Keep) -> str:
-    """`kept` characters of a longer text, and the mark."""
+    """Return `kept` characters of a longer text, with the mark."""
     if keep == "sentence":
         ends = [match.end() for match in _SENTENCE_END.finditer(text, int(kept * _SENTENCE_SHARE), kept)]
         if ends:

@@ -1,4 +1,4 @@
-"""Chat histories that outgrow a window: a summary for what is old, the rest word for word."""
+"""Compact chat histories: summarize old messages and keep the rest word for word."""
 
 from rlm.prompts.history.cache import SummaryCache
 from rlm.prompts.history.compaction import (
@@ -9,10 +9,10 @@ from rlm.prompts.history.compaction import (
     compact_history_async,
     drive_async,
 )
-from rlm.prompts.history.cues import HEADINGS
+from rlm.prompts.history.cue_phrases import HEADINGS
 from rlm.prompts.history.extract import Extraction, SalientSentence, extract
 from rlm.prompts.history.message import Message
-from rlm.prompts.history.summary import BREAK, SUMMARY_PROMPT, Folding, Summary, chunks, summarizing
+from rlm.prompts.history.summary import BREAK, SUMMARY_PROMPT, Folding, Summary, chunks, summary_steps
 
 __all__ = [
     "BREAK",
@@ -32,5 +32,5 @@ __all__ = [
     "compact_history_async",
     "drive_async",
     "extract",
-    "summarizing",
+    "summary_steps",
 ]

@@ -1,4 +1,4 @@
-"""Where summaries are kept, so that none is made twice."""
+"""Cache summaries, so that none is requested twice."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["SummaryCache", "key_of"]
 
 
 class SummaryCache(Protocol):
-    """Summaries by a hash of what they were made from. A `dict[str, str]` will do."""
+    """Maps the hash of a prompt to its summary. A `dict[str, str]` works."""
 
     def get(self, key: str, /) -> str | None: ...
 
@@ -17,5 +17,5 @@ class SummaryCache(Protocol):
 
 
 def key_of(prompt: str) -> str:
-    """The key of a summariser's answer: its prompt holds the chunk and all that was folded before it."""
+    """Return the cache key of a prompt. The prompt holds the chunk and the summary so far."""
     return sha256(prompt.encode("utf-8", "surrogatepass")).hexdigest()

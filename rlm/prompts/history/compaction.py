@@ -1,7 +1,7 @@
-"""A chat history within a budget: whole where it fits, else a summary and the messages kept word for word.
+"""Fit a chat history into a budget: whole if it fits, else a summary and recent messages word for word.
 
-Rules (system messages) and the user's last request are always kept as they are. A summary that fails is
-never put in the place of messages: then the most recent ones that fit are kept, and the result says so.
+Rules (system messages) and the user's last request are always kept unchanged. If the summary fails, it is
+not used: then the most recent messages that fit are kept, and the result carries a warning.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from rlm.prompts.errors import BudgetExceeded, SectionError
 from rlm.prompts.history.cache import SummaryCache
 from rlm.prompts.history.extract import extract
 from rlm.prompts.history.message import Message, label, render, units
-from rlm.prompts.history.summary import MIN_GAIN, Failed, Folding, chunks, fits_window, summarizing
+from rlm.prompts.history.summary import MIN_GAIN, Failed, Folding, chunks, fits_window, summary_steps
 from rlm.prompts.tokens.counters import Counter, get_counter
 
 __all__ = [
@@ -29,7 +29,8 @@ __all__ = [
 ]
 
 Summarizer = Callable[[str], str]
-"""Answers a prompt (`SUMMARY_PROMPT`, `BREAK`, messages) with a summary. Whatever it raises is a failure."""
+"""Answers a prompt (`SUMMARY_PROMPT`, `BREAK`, messages) with a summary. Any exception counts as a failure.
+"""
 
 AsyncSummarizer = Callable[[str], Awaitable[str]]
 
@@ -37,16 +38,16 @@ _Result = TypeVar("_Result")
 _Steps: TypeAlias = Generator[str, str | Failed, _Result]
 
 _JOIN = "\n\n"
-_KEPT = "Messages kept word for word:"
+_KEPT_HEADING = "Messages kept word for word:"
 
 
 @dataclass(frozen=True, slots=True)
 class CompactedHistory:
     """A history as it goes into a prompt.
 
-    `text` is all of it, at most the budget's tokens (`tokens`, of the counter given); `messages` are those
-    that stand in it word for word, in order; `summary` is None when there is none. `kind` says which it is:
-    `whole`, `summary`, or `recent` (messages were left out and nothing stands for them: a warning says why).
+    `text` is the whole history, in at most the budget's tokens; `tokens` is its size. `messages` are those
+    kept word for word, in order. `summary` is None if there is none. `kind` is `whole`, `summary`, or
+    `recent`: messages were left out without a summary, and a warning says why.
     """
 
     text: str
@@ -68,17 +69,18 @@ def compact_history(
     window: int = 32_000,
     cache: SummaryCache | None = None,
 ) -> CompactedHistory:
-    """The history in at most `budget` tokens of `counter` (`estimate`).
+    """Return the history in at most `budget` tokens of `counter` (default `estimate`).
 
-    Up to `threshold` per cent of the budget, equality included, it is whole and no model is asked. Above,
-    older messages are summarised: by `summarizer`, in prompts of at most `window` tokens, each looked for in
-    `cache` first; or, without one, by picking their telling sentences (no model, deterministic).
+    A history of at most `threshold` per cent of the budget stays whole, and no model is called. Otherwise
+    older messages are summarized by `summarizer`, in prompts of at most `window` tokens; `cache` is checked
+    before each call. Without a summarizer their salient sentences are selected, which needs no model and is
+    deterministic.
 
-    Raises SectionError for a budget, threshold or window that can't be, BudgetExceeded when the rules and the
-    last request alone are larger than the budget.
+    Raises SectionError for an invalid budget, threshold or window. Raises BudgetExceeded if the rules and
+    the last request alone exceed the budget.
     """
     job = _Job(tuple(messages), budget, counter or get_counter(), threshold, window, cache)
-    return drive(_compacting(job, extractive=summarizer is None), summarizer or _never)
+    return drive(_compact(job, extractive=summarizer is None), summarizer or _no_summarizer)
 
 
 async def compact_history_async(
@@ -91,20 +93,20 @@ async def compact_history_async(
     window: int = 32_000,
     cache: SummaryCache | None = None,
 ) -> CompactedHistory:
-    """`compact_history` with a summariser that is awaited."""
+    """`compact_history` with an async summarizer."""
     job = _Job(tuple(messages), budget, counter or get_counter(), threshold, window, cache)
-    return await drive_async(_compacting(job, extractive=summarizer is None), summarizer or _never_async)
+    return await drive_async(_compact(job, extractive=summarizer is None), summarizer or _no_summarizer_async)
 
 
 def drive(steps: _Steps[_Result], summarizer: Summarizer) -> _Result:
-    """Run steps that yield prompts to their end."""
+    """Run steps that yield prompts, answering each with `summarizer`. Return their result."""
     try:
         prompt = next(steps)
         while True:
             try:
                 answer: str | Failed = summarizer(prompt)
             except Exception as error:  # the boundary to code that is not ours
-                answer = _failed(error)
+                answer = _failure(error)
             prompt = steps.send(answer)
     except StopIteration as end:
         result: _Result = end.value
@@ -117,36 +119,38 @@ async def drive_async(
     *,
     failures: tuple[type[Exception], ...] = (Exception,),
 ) -> _Result:
-    """`drive` with a summariser that is awaited. What is none of `failures` passes through, as does
-    cancellation."""
+    """`drive` with an async summarizer.
+
+    Only exceptions in `failures` count as a failed summary. Others, and cancellation, propagate.
+    """
     try:
         prompt = next(steps)
         while True:
             try:
                 answer: str | Failed = await summarizer(prompt)
             except failures as error:
-                answer = _failed(error)
+                answer = _failure(error)
             prompt = steps.send(answer)
     except StopIteration as end:
         result: _Result = end.value
         return result
 
 
-def _failed(error: Exception) -> Failed:
-    return Failed(f"the summariser failed ({type(error).__name__}: {error})")
+def _failure(error: Exception) -> Failed:
+    return Failed(f"the summarizer failed ({type(error).__name__}: {error})")
 
 
-def _never(prompt: str) -> str:
+def _no_summarizer(prompt: str) -> str:
     raise AssertionError("the extractive summary asks nobody")
 
 
-async def _never_async(prompt: str) -> str:
+async def _no_summarizer_async(prompt: str) -> str:
     raise AssertionError("the extractive summary asks nobody")
 
 
 @dataclass(frozen=True)
 class _Job:
-    """What is to be compacted, and what is known about it."""
+    """The input of one compaction, with values computed from it."""
 
     messages: tuple[Message, ...]
     budget: int
@@ -160,10 +164,10 @@ class _Job:
         if self.budget < 0:
             faults.append(f"a history budget of {self.budget:,} tokens is negative: use 0 or more")
         if not 1 <= self.threshold <= 100:
-            faults.append(f"a threshold of {self.threshold} per cent can't be: use 1 to 100")
+            faults.append(f"a threshold of {self.threshold} per cent is out of range: use 1 to 100")
         if not fits_window(self.counter, self.window):
             faults.append(
-                f"a summariser's prompt of {self.window:,} tokens leaves no room for messages: raise `window`"
+                f"a summary prompt of {self.window:,} tokens leaves no room for messages: raise `window`"
             )
         if faults:
             raise SectionError(tuple(faults))
@@ -174,27 +178,27 @@ class _Job:
 
     @cached_property
     def costs(self) -> list[int]:
-        """Tokens of each message, with the blank line before it."""
+        """Return the tokens of each message, with the blank line before it."""
         return self.counter.count_each([_JOIN + render(message) for message in self.messages])
 
     @cached_property
-    def talk(self) -> list[int]:
-        """The places of everything but the rules."""
+    def talk_places(self) -> list[int]:
+        """Return the indexes of all messages except rules."""
         return [place for place, message in enumerate(self.messages) if message.role != "system"]
 
     @cached_property
-    def talked(self) -> list[Message]:
-        return [self.messages[place] for place in self.talk]
+    def conversation(self) -> list[Message]:
+        return [self.messages[place] for place in self.talk_places]
 
     @cached_property
     def pinned(self) -> frozenset[int]:
-        """The places of the rules and of the last request."""
+        """Return the indexes of the rules and the last request."""
         rules = {place for place, message in enumerate(self.messages) if message.role == "system"}
         users = [place for place, message in enumerate(self.messages) if message.role == "user"]
         return frozenset(rules | set(users[-1:]))
 
-    def fixed(self) -> tuple[str, ...]:
-        """What is pinned, in words, largest first."""
+    def pinned_names(self) -> tuple[str, ...]:
+        """Return what is pinned ("the rules", "the last request"), largest first."""
         sizes: dict[str, int] = {}
         for place in self.pinned:
             what = "the rules" if self.messages[place].role == "system" else "the last request"
@@ -203,14 +207,14 @@ class _Job:
 
     @cached_property
     def room(self) -> int:
-        """Tokens left beside what is pinned, and beside the words around a summary."""
+        """Return the tokens left next to the pinned messages and the headings around a summary."""
         count = self.counter.count
-        longest = max(count(_heading(len(self.messages))), count(_left_out(len(self.messages))))
-        frame = longest + count(_KEPT) + 3 * count(_JOIN)
+        longest = max(count(_heading(len(self.messages))), count(_omission_note(len(self.messages))))
+        frame = longest + count(_KEPT_HEADING) + 3 * count(_JOIN)
         return self.budget - sum(self.costs[place] for place in self.pinned) - frame
 
-    def kept(self, old: Sequence[int]) -> list[int]:
-        """The places that stay when those of `old` are folded."""
+    def places_without(self, old: Sequence[int]) -> list[int]:
+        """Return the indexes of the messages that stay when those of `old` are summarized."""
         gone = set(old) - self.pinned
         return [place for place in range(len(self.messages)) if place not in gone]
 
@@ -224,16 +228,18 @@ class _Job:
         actions: tuple[str, ...] = (),
         warnings: tuple[str, ...] = (),
     ) -> CompactedHistory:
-        """The history with the messages at `places` word for word; a summary, or a line that says how many
-        were left out, stands after the rules."""
+        """Return the history with the messages at `places` word for word.
+
+        A summary, or a line that counts the messages left out, follows the rules.
+        """
         kept = tuple(self.messages[place] for place in places)
         if kind == "whole":
             text = _JOIN.join(map(render, kept))
         else:
             rules = [render(message) for message in kept if message.role == "system"]
             others = [render(message) for message in kept if message.role != "system"]
-            stead = [_heading(folded), summary] if summary else [_left_out(folded)]
-            text = _JOIN.join([*rules, *stead, *([_KEPT, *others] if others else [])])
+            stead = [_heading(folded), summary] if summary else [_omission_note(folded)]
+            text = _JOIN.join([*rules, *stead, *([_KEPT_HEADING, *others] if others else [])])
         return CompactedHistory(text, kept, summary, self.counter.count(text), actions, warnings, kind)
 
 
@@ -241,47 +247,47 @@ def _heading(count: int) -> str:
     return f"Summary of {count:,} earlier messages:"
 
 
-def _left_out(count: int) -> str:
+def _omission_note(count: int) -> str:
     return f"[… {count:,} earlier messages left out …]"
 
 
-def _compacting(job: _Job, *, extractive: bool) -> _Steps[CompactedHistory]:
+def _compact(job: _Job, *, extractive: bool) -> _Steps[CompactedHistory]:
     everything = range(len(job.messages))
     whole = job.result(everything, "whole")
     if whole.tokens <= job.budget * job.threshold // 100:
         return whole
-    old = job.talk[: _tail_start(job, extractive=extractive)]
-    fault = f"folding would save less than {MIN_GAIN:.0%}"
+    old = job.talk_places[: _tail_start(job, extractive=extractive)]
+    fault = f"a summary would save less than {MIN_GAIN:.0%}"
     actions: tuple[str, ...] = ()
     if job.room > 0 and sum(job.costs[place] for place in old) >= whole.tokens * MIN_GAIN:
         if extractive:
-            most = min(job.budget, int(whole.tokens * (1 - MIN_GAIN)))
-            result, fault = _extracted(job, old, most), "nothing in it stands out"
+            max_tokens = min(job.budget, int(whole.tokens * (1 - MIN_GAIN)))
+            result, fault = _extract_within(job, old, max_tokens), "no sentence stands out"
         else:
-            result, fault, actions = yield from _summarized(job, old)
+            result, fault, actions = yield from _summarize(job, old)
         if result is not None:
             if result.tokens <= whole.tokens * (1 - MIN_GAIN):
                 return result
             fault = f"the summary would save less than {MIN_GAIN:.0%}"
     if whole.tokens <= job.budget:
         return job.result(everything, "whole", actions=actions, warnings=(f"left whole: {fault}",))
-    return _recent(job, fault, actions)
+    return _keep_recent(job, fault, actions)
 
 
 def _tail_start(job: _Job, *, extractive: bool) -> int:
-    """Where in `job.talk` the messages begin that stay word for word."""
-    groups = units(job.talked)
-    costs = [sum(job.costs[job.talk[at]] for at in unit) for unit in groups]
+    """Return the index in `job.talk_places` from which messages stay word for word."""
+    groups = units(job.conversation)
+    costs = [sum(job.costs[job.talk_places[at]] for at in unit) for unit in groups]
     free = [
-        cost - sum(job.costs[job.talk[at]] for at in unit if job.talk[at] in job.pinned)
+        cost - sum(job.costs[job.talk_places[at]] for at in unit if job.talk_places[at] in job.pinned)
         for unit, cost in zip(groups, costs, strict=True)
     ]
     start = _tail(free, job.room // 5) if extractive else _border(job, groups, costs, free)
-    return groups[start].start if start < len(groups) else len(job.talk)
+    return groups[start].start if start < len(groups) else len(job.talk_places)
 
 
 def _tail(costs: Sequence[int], allowance: int) -> int:
-    """The first of the last ones that `allowance` holds."""
+    """Return the index of the first of the last units that `allowance` holds."""
     start = len(costs)
     while start and costs[start - 1] <= allowance:
         start -= 1
@@ -290,76 +296,84 @@ def _tail(costs: Sequence[int], allowance: int) -> int:
 
 
 def _border(job: _Job, groups: Sequence[range], costs: Sequence[int], free: Sequence[int]) -> int:
-    """The unit at which the messages kept word for word begin.
+    """Return the index of the unit from which messages stay word for word.
 
-    It moves by blocks, and stops at the border of a chunk before it goes past: a history that grew by no
-    more than two blocks (an eighth of the budget) costs at most one prompt.
+    The border moves in blocks, not message by message: a moving border would change every prompt and so miss
+    the cache. It stays at the border of a chunk as long as the messages after it fit. So a history that grew
+    by at most two blocks (an eighth of the budget) costs at most one new prompt.
     """
     block = max(1, job.budget // 16)
-    most = job.room // 2
-    first = _tail(free, max(0, most - 3 * block))
-    names = [job.names[place] for place in job.talk]
-    starts = {group[0].start for group in chunks(job.talked, names, Folding(job.counter, 0, job.window))}
+    max_tokens = job.room // 2
+    first = _tail(free, max(0, max_tokens - 3 * block))
+    names = [job.names[place] for place in job.talk_places]
+    starts = {
+        group[0].start for group in chunks(job.conversation, names, Folding(job.counter, 0, job.window))
+    }
     chunk = filled = 0
     for at, unit in enumerate(groups):
         if unit.start in starts:
-            # Not past the border of a chunk as long as what stands behind it may stay.
+            # Stay at the border of a chunk as long as the messages after it fit.
             chunk, filled = at, 0
         elif filled + costs[at] > block:
             filled = 0
         if filled == 0 and at >= first:
-            return chunk if chunk and sum(free[chunk:]) <= most else at
+            return chunk if chunk and sum(free[chunk:]) <= max_tokens else at
         filled += costs[at]
     return len(groups)
 
 
-def _extracted(job: _Job, old: Sequence[int], most: int) -> CompactedHistory | None:
-    """The history in at most `most` tokens, which are filled: another sentence costs no call."""
-    kept = job.kept(old)
+def _extract_within(job: _Job, old: Sequence[int], max_tokens: int) -> CompactedHistory | None:
+    """Return the history with salient sentences, in at most `max_tokens` tokens.
+
+    The budget is used in full, because another sentence costs no call.
+    """
+    kept = job.places_without(old)
     messages, names = [job.messages[place] for place in old], [job.names[place] for place in old]
     allowance = (
-        job.room - (job.budget - most) - sum(job.costs[place] for place in kept if place not in job.pinned)
+        job.room
+        - (job.budget - max_tokens)
+        - sum(job.costs[place] for place in kept if place not in job.pinned)
     )
     while allowance > 0:
         summary = extract(messages, names, allowance, job.counter)
         if not summary:
             return None
-        action = f"summarised {len(old):,} messages by their telling sentences, without a model"
+        action = f"summarized {len(old):,} messages by their salient sentences, without a model"
         result = job.result(kept, "summary", summary=summary, folded=len(old), actions=(action,))
-        if result.tokens <= most:
+        if result.tokens <= max_tokens:
             return result
-        allowance -= result.tokens - most  # the counter took the whole for more than its parts
+        allowance -= result.tokens - max_tokens  # the whole measured more than its parts
     return None
 
 
-def _summarized(
-    job: _Job, old: Sequence[int]
-) -> _Steps[tuple[CompactedHistory | None, str, tuple[str, ...]]]:
-    """The result, or why there is none; and what was done."""
+def _summarize(job: _Job, old: Sequence[int]) -> _Steps[tuple[CompactedHistory | None, str, tuple[str, ...]]]:
+    """Return the result (or None), the reason if there is none, and the actions taken."""
     allowance = min(job.room // 2, job.window // 4)
-    # What is asked for hangs on the budget alone: the room changes with the last request.
+    # The length asked for depends on the budget alone: `room` changes with every last request.
     aim = min(job.budget // 3, job.window // 4)
     folding = Folding(job.counter, allowance, job.window, job.cache, aim=aim)
     messages, names = [job.messages[place] for place in old], [job.names[place] for place in old]
-    made = yield from summarizing(messages, names, folding)
+    made = yield from summary_steps(messages, names, folding)
     if made.text is None:
         return None, made.fault, made.actions
-    result = job.result(job.kept(old), "summary", summary=made.text, folded=len(old), actions=made.actions)
+    result = job.result(
+        job.places_without(old), "summary", summary=made.text, folded=len(old), actions=made.actions
+    )
     if result.tokens > job.budget:
-        return None, "the summary and the messages beside it are over the budget", made.actions
+        return None, "the summary and the kept messages exceed the budget", made.actions
     return result, "", made.actions
 
 
-def _recent(job: _Job, fault: str, actions: tuple[str, ...]) -> CompactedHistory:
-    """The most recent messages that fit, in order, beside the rules and the last request."""
+def _keep_recent(job: _Job, fault: str, actions: tuple[str, ...]) -> CompactedHistory:
+    """Keep the rules, the last request and the most recent messages that fit, in order."""
     kept = set(job.pinned)
     left = job.room
-    groups = [[job.talk[at] for at in unit] for unit in units(job.talked)]
+    groups = [[job.talk_places[at] for at in unit] for unit in units(job.conversation)]
     for unit in reversed(groups):
         places = [place for place in unit if place not in job.pinned]
         cost = sum(job.costs[place] for place in places)
         if cost > max(job.room, 0):
-            continue  # no room would hold it: older ones may still be of use
+            continue  # never fits: older units may
         if cost > left:
             break
         kept.update(places)
@@ -367,15 +381,15 @@ def _recent(job: _Job, fault: str, actions: tuple[str, ...]) -> CompactedHistory
     order = sorted(kept)
     while True:
         out = len(job.messages) - len(order)
-        warning = f"{out:,} of {len(job.messages):,} messages were left out, nothing stands for them: {fault}"
+        warning = f"{out:,} of {len(job.messages):,} messages were left out without a summary: {fault}"
         result = job.result(order, "recent", folded=out, actions=actions, warnings=(warning,))
         if result.tokens <= job.budget:
             return result
-        # The counter took the whole for more than its parts: the oldest unit gives way.
+        # The whole measured more than its parts: drop the oldest unit.
         oldest = next((unit for unit in groups if kept.intersection(unit) - job.pinned), None)
         if oldest is None:
             raise BudgetExceeded(
-                result.tokens, job.budget, job.fixed(), "shorten them or raise the history's budget"
+                result.tokens, job.budget, job.pinned_names(), "shorten them or raise the history's budget"
             )
         kept -= set(oldest) - job.pinned
         order = sorted(kept)

@@ -1,7 +1,7 @@
-"""A summary without a model: the sentences of a chat that tell most, as they were written.
+"""Summarize a chat without a model: select its most salient sentences, word for word.
 
-What a sentence tells is guessed from turns of phrase (`cues`), from what is particular in it (numbers,
-names, paths, code), from how unlike the rest of the chat it is, and from who said it when. Deterministic.
+A sentence's score comes from cue phrases, from its particulars (numbers, names, paths, code), from how
+unlike the rest of the chat it is, and from who wrote it when. Deterministic.
 """
 
 from __future__ import annotations
@@ -9,47 +9,49 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from rlm.prompts.history.choice import Candidate, SentenceSelector, work_in
-from rlm.prompts.history.commonness import TermFrequency, words_of
-from rlm.prompts.history.cues import (
+from rlm.prompts.history.cue_phrases import (
     CORRECTION,
     DEPENDENT,
     DISFLUENT,
     FIRST_PERSON,
     HEADINGS,
     OWN_VOICE,
-    Hits,
-    cues_in,
+    CueHits,
+    find_cues,
     small_talk,
 )
 from rlm.prompts.history.message import Message
+from rlm.prompts.history.sentence_selector import Candidate, SentenceSelector, work_share
 from rlm.prompts.history.sentences import MAX_CHARS, pieces
+from rlm.prompts.history.term_frequency import TermFrequency, words_of
 from rlm.prompts.tokens.counters import Counter
 
 __all__ = ["Extraction", "SalientSentence", "extract"]
 
 _FENCED = "```"
-_FEWEST_WORDS = 4
-_STUMBLED = 0.8  # what is left of a sentence's worth for each "uh", "you know", word said twice
+_MIN_WORDS = 4
+_DISFLUENT_FACTOR = 0.8  # per "uh", "you know" or repeated word
 _SHORT = 9  # words
 _ENDS = (".", "!", "?", "…", "。", "！", "？", '"', "”", "`", ")", ":", "```")
-_TIDY = 0.7  # the share of sentences with an end, above which one without was broken off
+_TIDY = 0.7  # share of sentences with an end mark above which one without is broken off
 _LEFT = "Remaining Work"
-_TELLING = 2.5  # the score above which a sentence is good company
-_TELLING_IN_TALK = 3.5
-_GAIN = 0.3  # of what it has above that
-_MAX_PARTICULAR = {"system": 3.0, "user": 4.0, "assistant": 4.0, "tool": 1.0}
-_OWN = 1.6  # what people say of themselves tells more of their work than what they paste, …
-_OWN_COMMON = 0.3  # … unless this share of a chat is said so
-_EACH_SHARE = 0.08  # of the allowance, promised to each heading before all compete, …
-_MIN_PROMISE = 40  # … if it is as many tokens: a sentence
+_SALIENT = 2.5  # score above which a sentence is salient and raises its neighbours
+_SALIENT_IN_TALK = 3.5
+_GAIN = 0.3  # share of the score above _SALIENT that a neighbour gains
+_MAX_PARTICULARS = {"system": 3.0, "user": 4.0, "assistant": 4.0, "tool": 1.0}
+_OWN = 1.6  # people's own words say more than what they paste, …
+_OWN_COMMON = 0.3  # … unless this share of the chat is in their own words
+_EACH_SHARE = 0.08  # of the allowance, reserved for each heading, …
+_MIN_PROMISE = 40  # … if that is enough tokens for a sentence
 
 
 @dataclass(frozen=True, slots=True)
 class SalientSentence:
-    """A sentence (or a few that belong together) that a summary should not lose: the place of its message,
-    the heading it belongs under, how much it tells, its words and particulars, in small letters, and who
-    speaks, where that has to be said."""
+    """A sentence, or a few that belong together, that a summary should keep.
+
+    `place` is the index of its message, `heading` the heading it belongs under. `words` and `particulars`
+    are in lower case. `speaker` is set where the sentence needs one ("I", "we").
+    """
 
     place: int
     heading: str
@@ -60,77 +62,89 @@ class SalientSentence:
     speaker: str = ""
 
     @property
-    def said(self) -> str:
-        """The text, with who speaks before it."""
+    def text_with_speaker(self) -> str:
+        """Return the text, preceded by the speaker if there is one."""
         return f"{self.speaker}: {self.text}" if self.speaker else self.text
 
 
 class Extraction:
-    """The sentences of a chat, judged once, to be picked from as often as is wanted."""
+    """The scored sentences of a chat. Scores once, selects as often as needed."""
 
     def __init__(self, messages: Sequence[Message]) -> None:
         self._speakers = _speakers(messages)
-        self._candidates = _candidates(messages)
+        self._candidates = _find_candidates(messages)
 
-    def telling(self, most: int, *, each: int = 2) -> list[SalientSentence]:
-        """The sentences that tell most, the best first: `each` for every heading that has as many, then
-        whatever tells most, `most` in all; none that says what another says. In talk that is no work
-        only what is strong counts."""
-        least = _TELLING_IN_TALK - (_TELLING_IN_TALK - _TELLING) * work_in(self._candidates)
-        told = [place for place, one in enumerate(self._candidates) if one.alone >= least]
-        choice = SentenceSelector(self._candidates)
-        left = most
+    def salient(self, max_sentences: int, *, each: int = 2) -> list[SalientSentence]:
+        """Return at most `max_sentences` sentences, best first, none of which repeats another.
+
+        Every heading gets up to `each` sentences first; the rest go by score. In talk that is not work, the
+        minimum score is higher.
+        """
+        min_score = _SALIENT_IN_TALK - (_SALIENT_IN_TALK - _SALIENT) * work_share(self._candidates)
+        strong = [place for place, one in enumerate(self._candidates) if one.own_score >= min_score]
+        selector = SentenceSelector(self._candidates)
+        left = max_sentences
         for heading in HEADINGS:
             room = min(each, left)
-            own = (place for place in told if self._candidates[place].heading == heading)
-            left -= room - choice.fill(own, room)
-        choice.fill(told, left)
-        return [self._told(one) for one in sorted(choice.chosen, key=lambda one: (-one.score, one.order))]
+            own = (place for place in strong if self._candidates[place].heading == heading)
+            left -= room - selector.fill(own, room)
+        selector.fill(strong, left)
+        return [
+            self._salient_sentence(one)
+            for one in sorted(selector.chosen, key=lambda one: (-one.score, one.order))
+        ]
 
     def page(self, names: Sequence[str], allowance: int, counter: Counter) -> str:
-        """`lines` under the five headings, each followed by its message's name; "" when there is none."""
+        """Return `lines` under the five headings, each with its message's name. "" if there are none."""
         page: dict[str, list[str]] = {}
         for one in self.lines(names, allowance, counter):
-            page.setdefault(one.heading, []).append(_line(one.said, names[one.place]))
+            page.setdefault(one.heading, []).append(_line(one.text_with_speaker, names[one.place]))
         return _page(page) if page else ""
 
     def lines(self, names: Sequence[str], allowance: int, counter: Counter) -> list[SalientSentence]:
-        """The telling sentences in the order of the chat, those that stood side by side in one: so many that
-        a page of them takes at most about `allowance` tokens of `counter`."""
+        """Return the salient sentences in the order of the chat, adjacent ones merged.
+
+        A page of them takes about `allowance` tokens of `counter` at most.
+        """
         candidates = self._candidates
         costs = counter.count_each(
-            [f"\n{_line(self._told(one).said, names[one.source])}" for one in candidates]
+            [
+                f"\n{_line(self._salient_sentence(one).text_with_speaker, names[one.source])}"
+                for one in candidates
+            ]
         )
         left = allowance - counter.count(_page({}))
         promised = int(left * _EACH_SHARE)
-        choice = SentenceSelector(candidates, costs)
+        selector = SentenceSelector(candidates, costs)
         for heading in HEADINGS if promised >= _MIN_PROMISE else ():
             own = [index for index, one in enumerate(candidates) if one.heading == heading]
-            left -= promised - choice.fill(own, promised)
-        choice.fill(range(len(candidates)), left)
-        return [self._told(one) for one in _neighbours(choice.chosen)]
+            left -= promised - selector.fill(own, promised)
+        selector.fill(range(len(candidates)), left)
+        return [self._salient_sentence(one) for one in _merge_neighbours(selector.chosen)]
 
-    def _told(self, one: Candidate) -> SalientSentence:
+    def _salient_sentence(self, one: Candidate) -> SalientSentence:
         particulars = frozenset(word.casefold() for word in one.particulars)
         return SalientSentence(
             one.source, one.heading, one.text, one.score, one.words, particulars, self._speaker(one)
         )
 
     def _speaker(self, candidate: Candidate) -> str:
-        """Who speaks, where the sentence says "I" or "we"; "" where nobody need be named."""
+        """Return the speaker if the sentence says "I" or "we", else ""."""
         speaker, text = self._speakers[candidate.source], candidate.text
         own = speaker and _FENCED not in text and FIRST_PERSON.search(text) and not text.startswith(speaker)
         return speaker if own else ""
 
 
 def extract(messages: Sequence[Message], names: Sequence[str], allowance: int, counter: Counter) -> str:
-    """`Extraction.page` of `messages`."""
+    """Return `Extraction.page` of `messages`."""
     return Extraction(messages).page(names, allowance, counter)
 
 
-def _neighbours(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Sentences that stood side by side stand in one line, under the heading of the stronger; what is left to
-    do stays apart from what is done."""
+def _merge_neighbours(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Merge adjacent sentences into one line, under the heading of the higher score.
+
+    Remaining work is never merged with finished work.
+    """
     together: list[Candidate] = []
     for candidate in candidates:
         before = together[-1] if together else None
@@ -146,15 +160,15 @@ def _neighbours(candidates: Sequence[Candidate]) -> list[Candidate]:
 
 
 def _speakers(messages: Sequence[Message]) -> list[str]:
-    """Who speaks, for each message, where several do and say their names."""
+    """Return the speaker of each message, or "" everywhere if fewer than two authors are named."""
     names = [message.author or "" for message in messages]
     return names if len({name for name in names if name}) > 1 else [""] * len(names)
 
 
-def _line(said: str, name: str) -> str:
-    if _FENCED in said:
-        return f"- [{name}]\n  {said.replace(chr(10), chr(10) + '  ')}"
-    return f"- {said} [{name}]"
+def _line(text: str, name: str) -> str:
+    if _FENCED in text:
+        return f"- [{name}]\n  {text.replace(chr(10), chr(10) + '  ')}"
+    return f"- {text} [{name}]"
 
 
 def _page(lines: dict[str, list[str]]) -> str:
@@ -163,14 +177,14 @@ def _page(lines: dict[str, list[str]]) -> str:
     )
 
 
-def _candidates(messages: Sequence[Message]) -> list[Candidate]:
-    split = [list(_joined(list(pieces(message.content)))) for message in messages]
-    cued = [[cues_in(text) for text in sentences] for sentences in split]
-    said = [
+def _find_candidates(messages: Sequence[Message]) -> list[Candidate]:
+    split = [list(_join_dependent(list(pieces(message.content)))) for message in messages]
+    cues = [[find_cues(text) for text in sentences] for sentences in split]
+    phrases = [
         {one for found in sentences for hits in found for one in (*hits.strong, *hits.weak)}
-        for sentences in cued
+        for sentences in cues
     ]
-    common = TermFrequency(split, said)
+    terms = TermFrequency(split, phrases)
     own = _OWN * max(0.0, 1 - _own_share(split) / _OWN_COMMON)
     everything = [text for sentences in split for text in sentences]
     tidy = sum(text.endswith(_ENDS) for text in everything) > _TIDY * len(everything)
@@ -180,18 +194,18 @@ def _candidates(messages: Sequence[Message]) -> list[Candidate]:
     order = 0
     for place, message in enumerate(messages):
         age = place / max(1, len(messages) - 1)
-        order += 1  # sentences of two messages are no neighbours
-        for text, hits in zip(split[place], cued[place], strict=True):
+        order += 1  # sentences of different messages are not adjacent
+        for text, hits in zip(split[place], cues[place], strict=True):
             order += 1
             words = words_of(text)
-            if len(words) < (_FEWEST_WORDS if not any(one.strong for one in hits) else 2):
+            if len(words) < (_MIN_WORDS if not any(one.strong for one in hits) else 2):
                 continue
-            fresh = common.fresh(text)
-            heading, telling = _telling(hits, common, message.role, age)
-            particulars = common.particulars(text)
-            particular = min(sum(particulars.values()), _MAX_PARTICULAR[message.role])
-            score = (telling + particular) * (0.3 + 0.7 * fresh) + fresh
-            score *= _STUMBLED ** min(3, len(DISFLUENT.findall(text)))
+            novelty = terms.novelty(text)
+            heading, cue_score = _classify(hits, terms, message.role, age)
+            particulars = terms.particulars(text)
+            particular = min(sum(particulars.values()), _MAX_PARTICULARS[message.role])
+            score = (cue_score + particular) * (0.3 + 0.7 * novelty) + novelty
+            score *= _DISFLUENT_FACTOR ** min(3, len(DISFLUENT.findall(text)))
             if tidy and not particulars and len(words) < _SHORT and not text.endswith(_ENDS):
                 score *= 0.5  # broken off
             if place == first_user:
@@ -199,61 +213,63 @@ def _candidates(messages: Sequence[Message]) -> list[Candidate]:
             if CORRECTION.search(text.lower()):
                 score += 0.5
             if OWN_VOICE.search(text.lower()):
-                score += own * fresh
+                score += own * novelty
             if text.endswith("?"):
                 score *= 0.6
             if message.role == "tool" and heading != "Errors Resolved":
                 score *= 0.5
-            told = {word.casefold() for word in words}
-            kept = frozenset(filter(common.tells, told)) or frozenset(told)
-            subject = frozenset(word for word in told - dull if len(word) > 2 and not word.isdigit())
+            lowered = {word.casefold() for word in words}
+            kept = frozenset(filter(terms.is_distinctive, lowered)) or frozenset(lowered)
+            subject = frozenset(word for word in lowered - dull if len(word) > 2 and not word.isdigit())
             found.append(
                 Candidate(order, place, text, heading, score, score, kept, subject, frozenset(particulars))
             )
-    return _beside_the_telling(found)
+    return _reward_neighbours(found)
 
 
 def _own_share(split: Sequence[Sequence[str]]) -> float:
-    """The share of sentences in which somebody speaks for themselves."""
-    said = [OWN_VOICE.search(text.lower()) is not None for sentences in split for text in sentences]
-    return sum(said) / max(1, len(said))
+    """Return the share of sentences in which people speak for themselves."""
+    own = [OWN_VOICE.search(text.lower()) is not None for sentences in split for text in sentences]
+    return sum(own) / max(1, len(own))
 
 
-def _beside_the_telling(found: Sequence[Candidate]) -> list[Candidate]:
-    """A sentence gains by what stands next to it: a cause beside its error, a reason beside its decision."""
+def _reward_neighbours(found: Sequence[Candidate]) -> list[Candidate]:
+    """Raise the score of a sentence next to a salient one.
+
+    This keeps a cause with its error and a reason with its decision.
+    """
     scores = {candidate.order: candidate.score for candidate in found}
     gained = []
     for candidate in found:
         best = max(scores.get(candidate.order - 1, 0.0), scores.get(candidate.order + 1, 0.0))
-        more = max(0.0, _GAIN * (best - _TELLING)) if candidate.score else 0.0
+        more = max(0.0, _GAIN * (best - _SALIENT)) if candidate.score else 0.0
         gained.append(replace(candidate, score=candidate.score + more))
     return gained
 
 
-def _joined(sentences: Sequence[str]) -> Iterable[str]:
-    """Sentences, each with those that lean on it, as long as they stay short: an error with its cause, a
-    decision with its reason."""
-    held = ""
+def _join_dependent(sentences: Sequence[str]) -> Iterable[str]:
+    """Join each sentence with those that depend on it, up to a length: an error and its cause."""
+    current = ""
     for sentence in sentences:
-        leans = DEPENDENT.match(sentence) is not None and _FENCED not in held
-        if held and leans and len(held) + len(sentence) < MAX_CHARS * 3 // 4:
-            held = f"{held} {sentence}"
+        leans = DEPENDENT.match(sentence) is not None and _FENCED not in current
+        if current and leans and len(current) + len(sentence) < MAX_CHARS * 3 // 4:
+            current = f"{current} {sentence}"
         else:
-            if held:
-                yield held
-            held = sentence
-    if held:
-        yield held
+            if current:
+                yield current
+            current = sentence
+    if current:
+        yield current
 
 
-def _telling(found: Sequence[Hits], common: TermFrequency, role: str, age: float) -> tuple[str, float]:
-    """The heading a sentence belongs under, and how strongly its words say so (0 to 4)."""
+def _classify(found: Sequence[CueHits], terms: TermFrequency, role: str, age: float) -> tuple[str, float]:
+    """Return the heading of a sentence and the strength of its cue phrases (0 to 4)."""
     scores = {}
     for heading, hits in zip(HEADINGS, found, strict=True):
-        strong = sorted(map(common.cue, hits.strong), reverse=True)[:2]
-        weak = sorted(map(common.cue, hits.weak), reverse=True)[:2]
+        strong = sorted(map(terms.cue_weight, hits.strong), reverse=True)[:2]
+        weak = sorted(map(terms.cue_weight, hits.weak), reverse=True)[:2]
         scores[heading] = min(4.0, 1.6 * sum(strong) + 0.4 * sum(weak))
-    # Who speaks, and when: people ask for things; what was done and is left to do is true at the end.
+    # Users state tasks. The latest statements about state and remaining work are the true ones.
     if role == "user":
         scores["Task Summary"] *= 1.25
     elif role == "tool":

@@ -1,4 +1,4 @@
-"""One message of a chat, how it is written out, and which messages can't be parted."""
+"""Define one message of a chat, its rendering, and the groups that must stay together."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ Role = Literal["system", "user", "assistant", "tool"]
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message. `system` messages are rules: they are never summarised.
+    """A chat message. `system` messages are rules and are never summarized.
 
-    `tool_call_id` stands on the message that makes a call and on the `tool` message that answers it.
-    `created_at` is printed as it is given. `id` is the name summaries cite it by; without one they cite its
-    place, counted from 1 (`m12`).
+    `tool_call_id` is set on the message that makes a call and on the `tool` message that answers it.
+    `created_at` is rendered unchanged. Summaries cite a message by its `id`, or without one by its position,
+    counted from 1 (`m12`).
     """
 
     role: Role
@@ -29,28 +29,30 @@ class Message:
 
 
 def label(message: Message, place: int) -> str:
-    """What a summary cites the message by; `place` counts from 0."""
+    """Return the name by which a summary cites the message. `place` counts from 0."""
     return message.id or f"m{place + 1}"
 
 
 def render(message: Message, name: str | None = None) -> str:
-    """`user (Ann, 2026-05-01): …`, after `[name] ` where there is one."""
-    beside = ", ".join(filter(None, (message.author, message.created_at)))
+    """Return `user (Ann, 2026-05-01): …`, preceded by `[name] ` if a name is given."""
+    details = ", ".join(filter(None, (message.author, message.created_at)))
     mark = f"[{name}] " if name else ""
-    return f"{mark}{message.role}{f' ({beside})' if beside else ''}: {message.content}"
+    return f"{mark}{message.role}{f' ({details})' if details else ''}: {message.content}"
 
 
 def units(messages: Sequence[Message]) -> list[range]:
-    """The places of the messages, in order, in groups that stay together: a tool's result stands with the
-    call it answers, and with whatever was said in between."""
+    """Return consecutive ranges of message indexes that must stay together.
+
+    A tool result stays with the call it answers and with the messages in between.
+    """
     calls: dict[str, int] = {}
-    starts = list(range(len(messages)))  # the first message that each one can't be parted from
+    starts = list(range(len(messages)))  # the first message that each one must stay with
     for place, message in enumerate(messages):
         if message.role != "tool":
             if message.tool_call_id:
                 calls[message.tool_call_id] = place
         elif place:
-            # Some servers use an id again: the nearest call before the result is the one it answers.
+            # Some servers reuse ids: a result answers the nearest call before it.
             starts[place] = calls.get(message.tool_call_id or "", place - 1)
     groups: list[range] = []
     for place, start in enumerate(starts):

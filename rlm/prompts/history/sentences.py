@@ -1,4 +1,4 @@
-"""The sentences of a message: pieces that can stand in a list, as they were written."""
+"""Split a message into sentences that can stand alone in a list."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Iterator
 __all__ = ["MAX_CHARS", "UNSPACED", "pieces"]
 
 MAX_CHARS = 400
-"""A piece is no longer: what goes on without an end is cut at a word."""
+"""Maximum length of a piece. Longer ones are split at a word."""
 
 UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer
     "\u3005\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"  # kana, Han
     "\U00020000-\U0003ffff"  # rarer Han
 )
-"""Scripts that do not part their words, as the inside of a character class."""
+"""Scripts without spaces between words, as the inside of a character class."""
 
 _FENCE = re.compile(
     r"^[ \t]*(`{3,}|~{3,})[^\n]*\n(.*?)(?:^[ \t]*\1[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL
@@ -35,30 +35,32 @@ _NOISE = re.compile(
 
 
 def pieces(text: str) -> Iterator[str]:
-    """Sentences and lines of `text`, and its fenced code, in order; white space folded, except in code,
-    which comes in its fence. What transcribers note of laughter and pauses is left out."""
+    """Yield the sentences, lines and fenced code blocks of `text`, in order.
+
+    White space is collapsed except in code. Transcribers' notes (laughter, pauses) are removed.
+    """
     at = 0
     for fence in _FENCE.finditer(text):
-        yield from _prose(text[at : fence.start()])
+        yield from _split_prose(text[at : fence.start()])
         code = fence[2].strip("\n")
         if code.strip():
-            yield from [f"```\n{code}\n```"] if len(code) <= MAX_CHARS else _prose(code)
+            yield from [f"```\n{code}\n```"] if len(code) <= MAX_CHARS else _split_prose(code)
         at = fence.end()
-    yield from _prose(text[at:])
+    yield from _split_prose(text[at:])
 
 
-def _prose(text: str) -> Iterator[str]:
+def _split_prose(text: str) -> Iterator[str]:
     for line in _NOISE.sub(" ", text).splitlines():
-        held = ""
+        current = ""
         for part in _END.split(_LIST_MARK.sub("", line)):
-            held = f"{held} {part}" if held else part
-            if not _ABBREVIATION.search(held):
-                yield from _bounded(_BLANK.sub(" ", held).strip())
-                held = ""
-        yield from _bounded(_BLANK.sub(" ", held).strip())
+            current = f"{current} {part}" if current else part
+            if not _ABBREVIATION.search(current):
+                yield from _split_long(_BLANK.sub(" ", current).strip())
+                current = ""
+        yield from _split_long(_BLANK.sub(" ", current).strip())
 
 
-def _bounded(sentence: str) -> Iterator[str]:
+def _split_long(sentence: str) -> Iterator[str]:
     while len(sentence) > MAX_CHARS:
         cut = max(sentence.rfind("; ", 0, MAX_CHARS) + 1, sentence.rfind(", ", MAX_CHARS // 2, MAX_CHARS) + 1)
         cut = cut or sentence.rfind(" ", MAX_CHARS // 2, MAX_CHARS) + 1 or MAX_CHARS

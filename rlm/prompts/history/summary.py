@@ -1,7 +1,7 @@
-"""Messages folded into one summary, chunk by chunk, without ever asking for one itself.
+"""Summarize messages chunk by chunk, carrying the summary so far into each prompt.
 
-The work is a generator: it yields a prompt and is sent the answer, so that one logic serves callers that
-wait and callers that await.
+The work is a generator that yields prompts and is sent the answers. So the same code serves sync and async
+callers.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ __all__ = [
     "SUMMARY_PROMPT",
     "Failed",
     "Folding",
-    "Summarizing",
     "Summary",
+    "SummarySteps",
     "chunks",
     "fits_window",
-    "summarizing",
+    "summary_steps",
 ]
 
 SUMMARY_PROMPT = words("summary.md")
-"""What a summariser is asked, before `BREAK` and the messages."""
+"""The instructions of a summary prompt, before `BREAK` and the messages."""
 
 BREAK = "\n\n---\n\n"
 
 MIN_GAIN = 0.1
-"""A summary that saves less of what it replaces is not worth its losses."""
+"""Minimum share of its input that a summary must save to be used."""
 
-_WORDS_A_TOKEN = 0.6  # few enough for lines full of names, paths and marks
+_WORDS_A_TOKEN = 0.6  # low enough for lines full of names, paths and marks
 _SO_FAR = "Summary so far:\n\n"
 _NEW = "\n\nNew messages:\n\n"
 _JOIN = "\n\n"
@@ -44,53 +44,66 @@ _JOIN = "\n\n"
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """Sent instead of an answer: the summariser failed, and why."""
+    """Sent instead of an answer: the summarizer failed for this reason."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Folding:
-    """How messages are folded: a summary of at most `allowance` tokens of `counter`, out of prompts of at
-    most `window` tokens. A quarter of the window is kept for the summary so far. A summary that saves less
-    than `least_gain` of what it replaces is a failure. `aim` tokens are what the prompts ask for: the same
-    while a history grows, so that no prompt changes; 0 says nothing of length."""
+    """How messages are summarized.
+
+    The summary takes at most `allowance` tokens of `counter`, each prompt at most `window` tokens. A quarter
+    of the window is reserved for the summary so far. A summary that saves less than `min_gain` of its input
+    is a failure. `aim` is the length in tokens that prompts ask for. It must stay the same while a history
+    grows, or cached prompts no longer match; 0 asks for no length.
+    """
 
     counter: Counter
     allowance: int
     window: int
     cache: SummaryCache | None = None
-    least_gain: float = MIN_GAIN
+    min_gain: float = MIN_GAIN
     aim: int = 0
 
     @property
     def chunk_tokens(self) -> int:
-        """Tokens of messages in one prompt. It hangs on the window alone: the borders of the chunks, and
-        with them what is cached, stay as they are while a history grows."""
-        around = SUMMARY_PROMPT + 2 * BREAK + _SO_FAR + _NEW + _size(10**9) + BREAK + _overrun(10**9, 10**9)
+        """Return the tokens of messages in one prompt.
+
+        It depends on the window alone. So chunk borders, and cached summaries with them, stay the same while
+        a history grows.
+        """
+        around = (
+            SUMMARY_PROMPT
+            + 2 * BREAK
+            + _SO_FAR
+            + _NEW
+            + _size_request(10**9)
+            + BREAK
+            + _overrun_request(10**9, 10**9)
+        )
         return self.window * 3 // 4 - self.counter.count(around)
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """`text` is None when there is none worth having: `fault` says why."""
+    """A summary. `text` is None if there is no usable one; `fault` says why."""
 
     text: str | None
     fault: str = ""
     actions: tuple[str, ...] = ()
 
 
-Summarizing = Generator[str, "str | Failed", Summary]
+SummarySteps = Generator[str, "str | Failed", Summary]
 
 
-def summarizing(
+def summary_steps(
     messages: Sequence[Message], names: Sequence[str], folding: Folding, *, so_far: str = ""
-) -> Summarizing:
-    """The summary of `messages`, which it cites by `names`; `so_far` is the summary of what came before
-    them, which is carried into it.
+) -> SummarySteps:
+    """Summarize `messages`, citing them by `names`. `so_far` is the summary of earlier messages, if any.
 
-    Yields prompts; is sent each one's answer, or Failed. Nothing is asked twice: `folding.cache` is looked
-    into first. Stops at the first answer that fails, is empty, is too long twice, or saves too little.
+    Yields prompts, and expects each one's answer or Failed. Checks `folding.cache` before each prompt. Stops
+    at the first answer that fails, is empty, is too long twice, or saves too little.
     """
     count = folding.counter.count
     cut: list[str] = []
@@ -98,29 +111,31 @@ def summarizing(
     summary, asked = so_far, 0
     groups = chunks(messages, names, folding)
     for group in groups:
-        written = _written(messages, names, group, folding, cut)
+        written = _write_group(messages, names, group, folding, cut)
         replaced += count(written)
         body = f"{_SO_FAR}{summary}{_NEW}{written}" if summary else written
-        prompt = SUMMARY_PROMPT + BREAK + body + (BREAK + _size(folding.aim) if folding.aim else "")
+        prompt = SUMMARY_PROMPT + BREAK + body + (BREAK + _size_request(folding.aim) if folding.aim else "")
         kept = folding.cache.get(key_of(prompt)) if folding.cache is not None else None
-        answer = yield from _answer(prompt, kept, folding)
+        answer = yield from _request_summary(prompt, kept, folding)
         if isinstance(answer, Failed):
             return Summary(None, answer.reason)
-        if count(answer) > replaced * (1 - folding.least_gain):
-            return Summary(None, f"a summary saved less than {folding.least_gain:.0%} of what it replaced")
+        if count(answer) > replaced * (1 - folding.min_gain):
+            return Summary(None, f"a summary saved less than {folding.min_gain:.0%} of what it replaced")
         if answer != kept:
             asked += 1
             if folding.cache is not None:
                 folding.cache[key_of(prompt)] = answer
         summary = answer
     done = (
-        f"summarised {len(messages):,} messages in {len(groups):,} chunks, {len(groups) - asked:,} from cache"
+        f"summarized {len(messages):,} messages in {len(groups):,} chunks, {len(groups) - asked:,} from cache"
     )
     return Summary(summary, actions=(done, *cut))
 
 
-def _answer(prompt: str, kept: str | None, folding: Folding) -> Generator[str, str | Failed, str | Failed]:
-    """The answer to `prompt` within the allowance, after one retry that names the overrun."""
+def _request_summary(
+    prompt: str, kept: str | None, folding: Folding
+) -> Generator[str, str | Failed, str | Failed]:
+    """Return the answer to `prompt`, after one retry if it is too long. The retry names the overrun."""
     answer: str | Failed = (yield prompt) if kept is None else kept
     sizes = []
     for last in (False, True):
@@ -134,14 +149,12 @@ def _answer(prompt: str, kept: str | None, folding: Folding) -> Generator[str, s
             return answer
         sizes.append(f"{size:,}")
         if not last:
-            answer = yield prompt + BREAK + _overrun(size, folding.allowance)
-    return Failed(
-        f"the summary took {' and then '.join(sizes)} tokens, {folding.allowance:,} were left for it"
-    )
+            answer = yield prompt + BREAK + _overrun_request(size, folding.allowance)
+    return Failed(f"the summary took {' and then '.join(sizes)} tokens, {folding.allowance:,} were allowed")
 
 
-def _size(aim: int) -> str:
-    """In words, rounded to two figures: models know these better than tokens."""
+def _size_request(aim: int) -> str:
+    """Ask for a length in words, rounded to two digits: models follow words better than tokens."""
     words = int(aim * _WORDS_A_TOKEN)
     step = 10 ** max(0, len(str(words)) - 2)
     return (
@@ -150,7 +163,7 @@ def _size(aim: int) -> str:
     )
 
 
-def _overrun(size: int, allowance: int) -> str:
+def _overrun_request(size: int, allowance: int) -> str:
     return (
         f"Your last summary took {size:,} tokens, {size - allowance:,} too many. Write it again in at most "
         f"{allowance:,} tokens: drop what matters least, and keep requirements, decisions and errors."
@@ -158,12 +171,12 @@ def _overrun(size: int, allowance: int) -> str:
 
 
 def fits_window(counter: Counter, window: int) -> bool:
-    """Whether prompts of `window` tokens leave room for messages."""
+    """Return whether prompts of `window` tokens leave room for messages."""
     return Folding(counter, 0, window).chunk_tokens > 0
 
 
 def chunks(messages: Sequence[Message], names: Sequence[str], folding: Folding) -> list[list[range]]:
-    """The messages' units, in order, in groups that fit a prompt; one that is larger stands alone."""
+    """Group the messages' units into prompts, in order. A unit too large for a prompt gets its own group."""
     costs = folding.counter.count_each(
         [_JOIN + render(message, name) for message, name in zip(messages, names, strict=True)]
     )
@@ -179,15 +192,18 @@ def chunks(messages: Sequence[Message], names: Sequence[str], folding: Folding) 
     return groups
 
 
-def _written(
+def _write_group(
     messages: Sequence[Message],
     names: Sequence[str],
     group: Sequence[range],
     folding: Folding,
     cut: list[str],
 ) -> str:
-    """The group's messages as the summariser reads them. Those of a unit too large for any prompt are cut
-    in the middle, each to its share, and noted in `cut`."""
+    """Render the group's messages for the summarizer.
+
+    If one unit is too large for any prompt, each of its messages is cut in the middle to its share, and
+    noted in `cut`.
+    """
     places = range(group[0].start, group[-1].stop)
     texts = [render(messages[place], names[place]) for place in places]
     count = folding.counter.count
@@ -199,5 +215,5 @@ def _written(
         shorter = trim_text(texts[index], share, "middle", count) or f"[{names[place]}] […]"
         if shorter != texts[index]:
             texts[index] = shorter
-            cut.append(f"{names[place]} was cut in the middle: the summariser's prompt does not hold it")
+            cut.append(f"{names[place]} was cut in the middle: it does not fit a summary prompt")
     return _JOIN.join(texts)

@@ -1,1 +1,1 @@
-"""What each prompt is made of. Every recipe hands its sections to `rlm.prompts.assembly.assembler`."""
+"""Define the sections of each prompt. Every recipe passes them to `rlm.prompts.assembly.assembler`."""

@@ -1,4 +1,4 @@
-"""How a child says that its slice does not hold the answer, and how that is read back."""
+"""Recognize a child's reply that its slice does not hold the answer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 __all__ = ["NOT_FOUND", "is_not_found"]
 
 NOT_FOUND = "NOT_FOUND"
-"""What a child answers, on a line of its own, when its slice does not hold what was asked for."""
+"""The reply of a child, on a line of its own, if its slice does not hold the answer."""
 
 _FENCE = re.compile(r"\A(?P<mark>```+|~~~+)[^\n`]*\n(?P<inside>.*?)\n?(?P=mark)\s*\Z", re.DOTALL)
 _WRAPPING = r"[\s\"'`*_«»“”‘’\[\](){}<>#]*"
@@ -20,11 +20,11 @@ _SENTENCE_BORDER = re.compile(r"[.!?。！？]\s+\S|\n")
 
 
 def is_not_found(reply: str) -> bool:
-    """Whether a reply says NOT_FOUND and nothing else of weight.
+    """Return whether a reply says NOT_FOUND and nothing else of weight. Never raises.
 
-    Quotes, emphasis, brackets, a code fence and punctuation around it don't matter, nor does one short
-    sentence after it that a line break, a full stop, a colon or a dash sets apart. Anything before it, or
-    more after it, makes the reply an answer: losing evidence is worse than keeping a remark. Never raises.
+    Quotes, emphasis, brackets, punctuation and a code fence around it are ignored. So is one short sentence
+    after it, if a line break, full stop, colon or dash separates it. Anything before it, or more after it,
+    makes the reply an answer, because losing evidence is worse than keeping a remark.
     """
     text = reply.strip()
     fence = _FENCE.match(text)

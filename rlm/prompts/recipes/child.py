@@ -1,4 +1,5 @@
-"""A child's prompt: one task, one slice between boundary lines, bounded before anything is sent."""
+"""Build a child's prompt: one task, and one slice between boundary lines. Its size is checked before
+sending."""
 
 from __future__ import annotations
 
@@ -23,16 +24,16 @@ _WINDOW = 128_000
 _OUTPUT_RESERVE = 4_000
 _BRIEF_CHARS = 200
 _LABEL_CHARS = 160
-_CODE_DIGITS = 20  # 80 bits: nobody finds a text that holds its own code
-_SPARE = 0.9  # of a size that would fit by the average of a slice which did not
+_CODE_DIGITS = 20  # 80 bits: no one can find a text that holds its own code
+_SPARE = 0.9  # margin on a size estimated from the average of the slice
 
 
 @dataclass(frozen=True, slots=True)
 class ChildSliceText:
-    """A piece of text for a child to read, and where it comes from.
+    """A piece of text for a child to read, and its source.
 
-    `start` and `end` are characters of the body, None for text that a cell made; `section` is a heading
-    or message it stands under; `first_line` is the number of its first line (0-based, body-wide).
+    `start` and `end` are characters of the body, or None for text made by a cell. `section` is the heading
+    or message the text is under. `first_line` is the 0-based number of its first line in the body.
     """
 
     text: str
@@ -49,8 +50,8 @@ class ChildInput:
     """One child call.
 
     `part` is (i, n), counted from 1. `schema` is the text of a JSON Schema that the answer must match.
-    `window` is the child model's, in tokens; `output_reserve` is kept free of it, and the prompt takes at
-    most `child_tokens` of the rest. Tokens are `counter`'s, times `safety_factor`.
+    `window` is the child model's, in tokens. Of it `output_reserve` stays free, and the prompt takes at most
+    `child_tokens` of the rest. Tokens are `counter`'s, times `safety_factor`.
     """
 
     prompt: str
@@ -67,28 +68,28 @@ class ChildInput:
 
     @classmethod
     def from_json(cls, value: object) -> ChildInput:
-        """`{prompt, slice: {text, start?, end?, document?}, window, output_reserve}`, and whatever else a
-        child call has. Raises InputError."""
+        """Read `{prompt, slice: {text, start?, end?, document?}, window, output_reserve}`, and optionally
+        the other fields. Raises InputError."""
         given = Record(value)
         part = given.each("part", _part_number)
         if part and (len(part) != 2 or not 1 <= part[0] <= part[1]):
             raise InputError("$.part", f"is {list(part)!r}", "give [i, n], the i-th of n")
         return cls(
             prompt=given.text("prompt"),
-            window=given.whole("window", _WINDOW, least=1),
-            output_reserve=given.whole("output_reserve", _OUTPUT_RESERVE, least=0),
+            window=given.whole("window", _WINDOW, minimum=1),
+            output_reserve=given.whole("output_reserve", _OUTPUT_RESERVE, minimum=0),
             slices=() if given.value.get("slice") is None else (_slice(given.under("slice")),),
             part=(part[0], part[1]) if part else None,
             stage=given.text_or_none("stage"),
             numbered=given.flag("numbered", False),
             schema=given.text_or_none("schema"),
-            child_tokens=given.whole("child_tokens", _CHILD_TOKENS, least=1),
+            child_tokens=given.whole("child_tokens", _CHILD_TOKENS, minimum=1),
             counter=get_counter(given.text("counter", "estimate")),
         )
 
     @property
     def budget(self) -> Budget:
-        """The tokens this prompt may take."""
+        """Return the budget of this prompt."""
         total = min(self.window, self.child_tokens + self.output_reserve)
         return Budget(
             total, headroom=self.output_reserve, counter=self.counter, safety_factor=self.safety_factor
@@ -96,24 +97,24 @@ class ChildInput:
 
 
 class ChildPrompt:
-    """Makes a child's prompt: one system message, the same for a whole batch, and one user message."""
+    """Builds a child's prompt: a system message, the same for a whole batch, and a user message."""
 
     def assemble(self, given: ChildInput | Mapping[str, Any]) -> AssembledPrompt:
-        """Sections system, agent, history, context, task; nothing of them is ever cut.
+        """Return sections system, agent, history, context and task. None is ever cut.
 
-        Raises SliceTooLarge when the slice does not fit, BudgetExceeded when the rest alone does not, and
-        InputError for plain data that can't be used.
+        Raises SliceTooLarge if the slice does not fit, BudgetExceeded if the rest alone does not fit, and
+        InputError for invalid plain data.
         """
         if not isinstance(given, ChildInput):
             given = ChildInput.from_json(given)
-        pieces = [_numbered(piece) if given.numbered else piece.text for piece in given.slices]
+        pieces = [_number_lines(piece) if given.numbered else piece.text for piece in given.slices]
         try:
-            return _assembled(given, pieces)
+            return _assemble(given, pieces)
         except BudgetExceeded as error:
             if not any(pieces):
                 raise
             too_large = error
-        rest = _assembled(given, [""] * len(pieces)).report.totals.prompt
+        rest = _assemble(given, [""] * len(pieces)).report.totals.prompt
         left = max(given.budget.allowed - rest, 0)
         tokens = sum(given.counter.count_each(pieces))
         chars = sum(len(piece.text) for piece in given.slices)
@@ -127,28 +128,28 @@ def _part_number(value: Any, path: str) -> int:
 
 
 def _slice(given: Record) -> ChildSliceText:
-    start = given.whole_or_none("start", least=0)
-    end = given.whole_or_none("end", least=0)
+    start = given.whole_or_none("start", minimum=0)
+    end = given.whole_or_none("end", minimum=0)
     if (start is None) != (end is None) or (start is not None and end is not None and end < start):
-        raise InputError(given.path, "has a range that can't be", "give start and end, or neither")
+        raise InputError(given.path, "has an invalid range", "give start and end, or neither")
     return ChildSliceText(
         given.text("text"),
         start=start,
         end=end,
         document=given.text_or_none("document"),
         section=given.text_or_none("section"),
-        page=given.whole_or_none("page", least=1),
-        first_line=given.whole("first_line", 0, least=0),
+        page=given.whole_or_none("page", minimum=1),
+        first_line=given.whole("first_line", 0, minimum=0),
     )
 
 
-def _assembled(given: ChildInput, pieces: Sequence[str]) -> AssembledPrompt:
+def _assemble(given: ChildInput, pieces: Sequence[str]) -> AssembledPrompt:
     data = table("child.toml")
     parts: tuple[tuple[str, MessageRole, Stability, list[str]], ...] = (
         ("system", "system", "static", [words("child_system.md")]),
         ("agent", "system", "session", _agent(given)),
         ("history", "user", "session", []),
-        ("context", "user", "volatile", _framed(given, pieces)),
+        ("context", "user", "volatile", _frame_pieces(given, pieces)),
         (
             "task",
             "user",
@@ -175,7 +176,7 @@ def _assembled(given: ChildInput, pieces: Sequence[str]) -> AssembledPrompt:
 
 
 def _agent(given: ChildInput) -> list[str]:
-    """What the calls of one batch have in common."""
+    """Return the lines that all calls of one batch share."""
     data = table("child.toml")
     lines: list[str] = []
     if given.stage:
@@ -191,8 +192,8 @@ def _agent(given: ChildInput) -> list[str]:
     return lines
 
 
-def _framed(given: ChildInput, pieces: Sequence[str]) -> list[str]:
-    """The pieces between boundary lines, under a note on which part of the job they are."""
+def _frame_pieces(given: ChildInput, pieces: Sequence[str]) -> list[str]:
+    """Return the pieces between boundary lines, preceded by the part number if there are several parts."""
     data = table("child.toml")
     labels = [_label(piece) for piece in given.slices]
     code = _boundary_code(given.prompt, [*labels, *(piece.text for piece in given.slices)])
@@ -221,10 +222,10 @@ def _label(piece: ChildSliceText) -> str:
 
 
 def _boundary_code(task: str, texts: Sequence[str]) -> str:
-    """Hexadecimal digits that stand in none of the texts.
+    """Return hexadecimal digits that occur in none of the texts.
 
-    They are a hash of all of them and of the task: the same call gives the same bytes, for caches, and
-    whoever wrote a slice can't have put its own code into it.
+    They are a hash of the task and all texts. So equal calls give equal bytes, as caches need, and the
+    author of a slice can't put its own code into it: the text would change the code.
     """
     digest = hashlib.sha256()
     for text in (task, *texts):
@@ -238,7 +239,7 @@ def _boundary_code(task: str, texts: Sequence[str]) -> str:
         digest.update(b"again")
 
 
-def _numbered(piece: ChildSliceText) -> str:
+def _number_lines(piece: ChildSliceText) -> str:
     lines = piece.text.split("\n")
     if lines[-1] == "":
         lines.pop()

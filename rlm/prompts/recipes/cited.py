@@ -1,4 +1,4 @@
-"""Retrieved packs to a prompt with citation markers, and the citations behind them."""
+"""Build a prompt from retrieved packs with citation markers, and return the citations."""
 
 from __future__ import annotations
 
@@ -40,8 +40,10 @@ _UNBOUNDED = 1 << 62
 
 
 class Pack(NamedTuple):
-    """A retrieved piece of a document. `hits` are (start, end) of a searched phrase in the document. A
-    tuple, because there may be tens of thousands."""
+    """A retrieved piece of a document. A tuple, because there may be tens of thousands.
+
+    `hits` are (start, end) of a searched phrase in the document.
+    """
 
     pack_id: str
     doc_id: str
@@ -56,8 +58,9 @@ class Pack(NamedTuple):
 class CitedInput:
     """A question and the packs found for it.
 
-    System, user and `headroom_tokens` together take at most `max_tokens` (None: no bound), in `counter`'s
-    tokens, which are characters: about four to a real token of English, fewer in code and other scripts.
+    System, user and `headroom_tokens` together take at most `max_tokens` (None: no limit). Tokens are
+    `counter`'s, by default characters: about four for a real token of English, fewer in code and other
+    scripts.
     """
 
     question: str
@@ -79,7 +82,7 @@ class CitedInput:
 
     @classmethod
     def from_json(cls, value: object) -> CitedInput:
-        """`{question, packs: [{pack_id, doc_id, score, order, heading_path, text, hits?}], style,
+        """Read `{question, packs: [{pack_id, doc_id, score, order, heading_path, text, hits?}], style,
         citation_style, headroom_tokens, max_tokens?}`. Raises InputError."""
         given = Record(value)
         return cls(
@@ -87,26 +90,26 @@ class CitedInput:
             packs=given.each("packs", _pack),
             style=given.choice("style", _STYLES, "qa"),  # type: ignore[arg-type]
             citation_style=given.choice("citation_style", _CITATION_STYLES, "numeric"),  # type: ignore[arg-type]
-            headroom_tokens=given.whole("headroom_tokens", _HEADROOM, least=1),
-            max_tokens=given.whole_or_none("max_tokens", least=0),
+            headroom_tokens=given.whole("headroom_tokens", _HEADROOM, minimum=1),
+            max_tokens=given.whole_or_none("max_tokens", minimum=0),
             counter=get_counter(given.text("counter", "chars")),
-            warnings=given.strangers(tuple(name for name in cls.__slots__ if name != "warnings")),
+            warnings=given.unknown_keys(tuple(name for name in cls.__slots__ if name != "warnings")),
         )
 
 
 @dataclass(frozen=True, slots=True)
 class AssembledCited(AssembledPrompt):
-    """A cited prompt. `tokens_estimated` are those of the system and the user message."""
+    """A cited prompt. `tokens_estimated` counts the system and the user message."""
 
     tokens_estimated: int
 
     @property
     def prompt(self) -> dict[str, str]:
-        """`{system, user}`."""
+        """Return `{system, user}`."""
         return {"system": self.system, "user": self.user}
 
     def to_json(self) -> dict[str, Any]:
-        """prompt {system, user}, citations, tokens_estimated, sections, report."""
+        """Return prompt {system, user}, citations, tokens_estimated, sections and report."""
         return {
             "prompt": self.prompt,
             "citations": [citation_json(citation) for citation in self.citations],
@@ -117,12 +120,14 @@ class AssembledCited(AssembledPrompt):
 
 
 class CitedPrompt:
-    """Makes a system message, and a user message of the question and the best packs."""
+    """Builds a system message, and a user message of the question and the best packs."""
 
     def assemble(self, given: CitedInput | Mapping[str, Any]) -> AssembledCited:
-        """Sections system, question, markers, packs, definitions. Packs go in by score, then order, then
-        id, up to the first that would not fit. Raises InputError, and BudgetExceeded when the question
-        alone is over `max_tokens`."""
+        """Return sections system, question, markers, packs and definitions.
+
+        Packs are included by score, order and id, up to the first that does not fit. Raises InputError, and
+        BudgetExceeded if the question alone exceeds `max_tokens`.
+        """
         if not isinstance(given, CitedInput):
             given = CitedInput.from_json(given)
         total = _UNBOUNDED if given.max_tokens is None else given.max_tokens
@@ -138,12 +143,12 @@ class CitedPrompt:
 
 
 def citation_marker(number: int, style: CitationStyle = "numeric") -> str:
-    """`[¹⁰]`, or `[^10]` for a footnote."""
+    """Return `[¹⁰]`, or `[^10]` for a footnote."""
     return f"[^{number}]" if style == "footnote" else f"[{str(number).translate(_SUPERSCRIPT)}]"
 
 
 def citation_json(citation: Citation) -> dict[str, Any]:
-    """marker, pack_id, doc_id, heading_path, and span_offsets where there are any."""
+    """Return marker, pack_id, doc_id, heading_path, and span_offsets if there are any."""
     data: dict[str, Any] = {
         "marker": citation.marker,
         "pack_id": citation.pack_id,
@@ -222,23 +227,23 @@ def _items(given: CitedInput) -> tuple[Item, ...]:
         path = f"Path: {_line(' > '.join(headings))}\n" if headings else ""
         text = f"{marker}\nDoc: {_line(document)}\n{path}---\n{body}"
         citation = Citation(marker, name, document, headings, hits)
-        # The rank is settled above, ids included: to the pipeline the first is simply the first.
+        # The rank is settled above, so the pipeline needs only the order.
         items.append(Item(name, text, (), 0.0, 0, place, None, None, citation))
     return tuple(items)
 
 
 def _by_rank(packs: Sequence[Pack]) -> list[Pack]:
-    """By score, NaN last, then order, then id: one stable sort each, as numbers sort fast."""
+    """Return packs by score (NaN last), order and id. Three sorts by one key each are the fastest."""
     ranked = sorted(packs, key=attrgetter("pack_id"))
     ranked.sort(key=attrgetter("order"))
-    lost = [pack for pack in ranked if math.isnan(pack.score)]
-    sound = [pack for pack in ranked if not math.isnan(pack.score)] if lost else ranked
-    sound.sort(key=attrgetter("score"), reverse=True)
-    return sound + lost
+    without_score = [pack for pack in ranked if math.isnan(pack.score)]
+    scored = [pack for pack in ranked if not math.isnan(pack.score)] if without_score else ranked
+    scored.sort(key=attrgetter("score"), reverse=True)
+    return scored + without_score
 
 
 def _line(text: str) -> str:
-    """`text` without line breaks, so that it can't begin a line of the block's head."""
+    """Return `text` without line breaks, so that it can't pose as a line of the block's head."""
     return text if text.isprintable() else " ".join(text.splitlines())
 
 
@@ -270,7 +275,7 @@ def _pack(value: Any, path: str) -> Pack:
             value.get("score", 0.0),
             value.get("order", 0),
         )
-        # The quick way, for ten thousand of them; whatever is not plainly right is read again below.
+        # Fast path, for ten thousand packs. Anything else is validated below.
         if (
             type(made.pack_id) is type(made.doc_id) is type(made.text) is str
             and type(made.score) is float

@@ -1,4 +1,4 @@
-"""What the root is told about its replies: a violation, a soft breach, an error, the last round."""
+"""Build the messages that tell the root what is wrong with its reply, or that this is its last round."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _ASKED = re.compile(r"'([\w.]{1,80})'")
 
 
 def correction(violation: str, received: str) -> str:
-    """Names the violation, says in at most 200 characters what was received, shows the one right shape.
+    """Return a message with the violation, an excerpt of the reply and the right shape.
 
     `violation` is one of no_block, several_blocks, unclosed_block, wrong_language, empty_block,
-    truncated_reply, prose_around; PromptError for any other.
+    truncated_reply, prose_around. Raises PromptError for any other. The excerpt has at most 200 characters.
     """
     data = table("corrections.toml")
     what = data["violations"].get(violation)
@@ -30,18 +30,21 @@ def correction(violation: str, received: str) -> str:
 
 
 def soft_breach_reminder() -> str:
-    """One line for a reply whose block ran although there was text around it."""
+    """Return a reminder for a reply whose block ran despite text around it."""
     return str(table("corrections.toml")["reminder"])
 
 
 def last_round_notice(reason: str) -> str:
-    """Asks for `finalize` now. `reason` is a clause such as "the limit of 30 rounds is reached"."""
+    """Ask for `finalize` now. `reason` is a clause such as "the limit of 30 rounds is reached"."""
     return str(table("corrections.toml")["last_round"]).format(reason=reason.strip().rstrip("."))
 
 
 def advice_on(ename: str, evalue: str) -> str:
-    """What to do about an error of a block, from its name and message, where a model would not know: a name
-    or a module that is not there, quotes in an f-string, an `await`; "" for any other."""
+    """Return advice on an exception that models rarely understand by themselves, or "".
+
+    These are missing names and modules, quotes in an f-string, and `await`. `ename` and `evalue` are the
+    exception's type and message.
+    """
     data = table("corrections.toml")
     if ename == "SyntaxError" and evalue.startswith("f-string"):
         return str(data["f_string"])
@@ -56,11 +59,11 @@ def advice_on(ename: str, evalue: str) -> str:
 
 
 def _excerpt(received: str) -> str:
-    """The beginning, on one line, so that a fence in it opens nothing."""
+    """Return the beginning on one line, so that a fence in it opens nothing."""
     text = received.strip()
     excerpt = quoted(text[:_RECEIVED_CHARS])
     kept = min(len(text), _RECEIVED_CHARS)
     while len(excerpt) > _RECEIVED_CHARS:
-        kept -= 1 + (len(excerpt) - _RECEIVED_CHARS) // 6  # no character is quoted in more than six
+        kept -= 1 + (len(excerpt) - _RECEIVED_CHARS) // 6  # quoting takes at most six characters for one
         excerpt = quoted(text[:kept] + "…")
     return excerpt

@@ -1,4 +1,4 @@
-"""The questions that came before, as a prompt tells of them."""
+"""Show previous questions and their answers in a prompt."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _CHARS_SHOWN = 2_000
 
 @dataclass(frozen=True, slots=True)
 class EarlierQuestion:
-    """A question that was asked before about the same text, and what came of it, as text."""
+    """A previous question about the same text, and its answer as text."""
 
     question: str
     answer: str
 
 
 def earlier_items(earlier: Sequence[EarlierQuestion]) -> list[Item]:
-    """One for each of the last 20, in their order; the latest matter most."""
+    """Return one item for each of the last 20 questions, in order. Later ones matter more."""
     words = table("root.toml")["earlier"]
     left_out = max(0, len(earlier) - QUESTIONS_SHOWN)
     return [
@@ -39,7 +39,7 @@ def earlier_items(earlier: Sequence[EarlierQuestion]) -> list[Item]:
 
 
 def earlier_words(earlier: Sequence[EarlierQuestion]) -> str:
-    """The same as one text, to stand before a question; empty when there was none."""
+    """Return the questions as one text to put before a new question, or ""."""
     if not earlier:
         return ""
     lines = [table("root.toml")["earlier"]["direct"], *(item.text for item in earlier_items(earlier))]

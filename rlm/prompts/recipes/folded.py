@@ -1,4 +1,4 @@
-"""What stands in a root's messages for rounds that were folded."""
+"""Replace old rounds in a root's messages by a summary."""
 
 from __future__ import annotations
 
@@ -12,8 +12,11 @@ _VARIABLES = 60
 
 
 def folded_rounds(last: int, notes: str, variables: Sequence[str]) -> str:
-    """The message for rounds 1 to `last`: what the kernel holds (`name: type, size`, one line each), and the
-    notes made of the rounds; without any it says that there are none."""
+    """Return the message that replaces rounds 1 to `last`.
+
+    `variables` lists what the kernel holds (`name: type, size`). `notes` is the summary of the rounds, or ""
+    if there is none.
+    """
     listed = list(variables[:_VARIABLES])
     if len(variables) > _VARIABLES:
         listed.append(f"… and {len(variables) - _VARIABLES} more (SHOW_VARS() lists all)")

@@ -1,6 +1,6 @@
-"""The root model's prompt: the system text, and the first message with the task and the handle's facts.
+"""Build the root model's prompt: the system text, and a first message with the task and facts of the handle.
 
-Nothing of the context body enters but two previews of 500 characters.
+Of the context body, only two previews of 500 characters are included.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Contract = Literal["one-block", "strict"]
 
 @dataclass(frozen=True, slots=True)
 class HelperDoc:
-    """A helper as the root is told of it: `search(pattern, max_hits=100)`, what it does, what it returns."""
+    """A helper as shown to the root: `search(pattern, max_hits=100)`, its purpose, its result's fields."""
 
     signature: str
     summary: str
@@ -38,8 +38,10 @@ class HelperDoc:
 
 @dataclass(frozen=True, slots=True)
 class HandleFacts:
-    """What is known of the context body. `documents` counts them, `document_names` may be any number;
-    the previews are cut to 500 characters, whatever is given."""
+    """Facts about the context body. `documents` is their number; `document_names` may hold any number.
+
+    Previews are cut to 500 characters.
+    """
 
     chars: int
     lines: int
@@ -52,12 +54,12 @@ class HandleFacts:
 
 @dataclass(frozen=True, slots=True)
 class RootInput:
-    """What a run's first two messages are made of.
+    """The input of a run's first two messages.
 
-    `limits` are (name, words for a reader); `output_limit` is how many characters of a cell's stdout are
-    fed back; `answer_schema` is the JSON Schema that the answer must match, as text; `model` is the name
-    the user gave and chooses words for its family; `tools` are the functions that the host offers beside the
-    helpers; `earlier` are the questions before this one in the same kernel, `variables` what they left there.
+    `limits` are (name, text for a reader). `output_limit` is the number of characters of a cell's stdout
+    that the root sees. `answer_schema` is the text of a JSON Schema that the answer must match. `model` is
+    the name given by the user; it selects text for the model family. `tools` are host functions besides the
+    helpers. `earlier` are the previous questions in the same kernel, and `variables` what they left there.
     """
 
     task: str
@@ -75,11 +77,14 @@ class RootInput:
 
 
 class RootPrompt:
-    """Makes the root's prompt: one system message and one user message, both stable for the whole run."""
+    """Builds the root's prompt: a system and a user message, both stable for the whole run."""
 
     def assemble(self, given: RootInput) -> AssembledPrompt:
-        """Sections system, task, earlier, handle, limits. The oldest questions, the handle's document names,
-        then its previews give way when space is short; anything else that does not fit is BudgetExceeded."""
+        """Return sections system, task, earlier, handle and limits.
+
+        If space is short, the oldest questions, the document names and the previews are dropped, in this
+        order. If the rest does not fit, BudgetExceeded is raised.
+        """
         first = table("root.toml")["first"]
         return assemble(
             (
@@ -93,7 +98,7 @@ class RootPrompt:
                     items=tuple(_task_items(given)),
                     prefix=f"{first['task']}\n",
                 ),
-                *_earlier(given),
+                *_earlier_section(given),
                 Section(
                     "handle",
                     role="user",
@@ -120,7 +125,7 @@ class RootPrompt:
         )
 
     def system(self, given: RootInput) -> AssembledPrompt:
-        """The section system alone: what a root is told whatever its task."""
+        """Return the section system alone, which is the same for every task."""
         return assemble((_system(given),), given.budget)
 
 
@@ -136,7 +141,7 @@ def _system(given: RootInput) -> Section:
     )
 
 
-def _earlier(given: RootInput) -> list[Section]:
+def _earlier_section(given: RootInput) -> list[Section]:
     if not given.earlier:
         return []
     data = table("root.toml")["earlier"]
@@ -201,8 +206,8 @@ def _handle_items(handle: HandleFacts) -> list[Item]:
     first = table("root.toml")["first"]
     shape = first["shape"].format(
         chars=f"{handle.chars:,}",
-        lines=_counted(handle.lines, "line"),
-        documents=_counted(handle.documents, "document"),
+        lines=_count_noun(handle.lines, "line"),
+        documents=_count_noun(handle.documents, "document"),
     )
     items = [Item("shape", shape, priority=3)]
     head, tail = handle.preview[:PREVIEW_CHARS], handle.tail_preview[-PREVIEW_CHARS:]
@@ -222,7 +227,7 @@ def _handle_items(handle: HandleFacts) -> list[Item]:
     return items
 
 
-def _counted(number: int, noun: str) -> str:
+def _count_noun(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 

@@ -1,4 +1,4 @@
-"""Scored question-and-answer tiles within a budget, and a warning for every critical domain left bare."""
+"""Build a prompt from scored question-and-answer tiles, with a warning for each uncovered critical domain."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Tile(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TileConfig:
-    """`max_tokens` bounds the whole prompt, in `counter`'s tokens (a quarter of the UTF-8 bytes)."""
+    """`max_tokens` limits the whole prompt, in `counter`'s tokens (a quarter of the UTF-8 bytes)."""
 
     max_tokens: int = 4096
     inject_deadband: bool = True
@@ -73,7 +73,7 @@ class TileInput:
 
     @classmethod
     def from_json(cls, value: object) -> TileInput:
-        """`{query, tiles: [{id, question, answer, domain, score, priority}], config: {…}}`. Raises
+        """Read `{query, tiles: [{id, question, answer, domain, score, priority}], config: {…}}`. Raises
         InputError."""
         given = Record(value)
         config = given.under("config")
@@ -81,7 +81,7 @@ class TileInput:
             query=given.text("query"),
             tiles=given.each("tiles", _tile),
             config=TileConfig(
-                max_tokens=config.whole("max_tokens", 4096, least=0),
+                max_tokens=config.whole("max_tokens", 4096, minimum=0),
                 inject_deadband=config.flag("inject_deadband", True),
                 format=config.choice("format", _FORMATS, "structured"),  # type: ignore[arg-type]
                 system_prefix=config.text("system_prefix", ""),
@@ -89,16 +89,19 @@ class TileInput:
                 counter=get_counter(config.text("counter", "bytes4_floor")),
             ),
             warnings=(
-                *given.strangers(("query", "tiles", "config")),
-                *config.strangers(tuple(TileConfig.__slots__)),
+                *given.unknown_keys(("query", "tiles", "config")),
+                *config.unknown_keys(tuple(TileConfig.__slots__)),
             ),
         )
 
 
 @dataclass(frozen=True, slots=True)
 class TileStats:
-    """What went in. A part's tokens are what the prompt grew by through it, its separator included, so
-    that the four add up to `total_tokens`, the prompt measured whole."""
+    """Counts of included tiles, and tokens by part.
+
+    A part's tokens are the growth of the prompt by that part and its separator. So the four parts add up to
+    `total_tokens`, the prompt measured as a whole.
+    """
 
     tiles_included: int
     excluded: int
@@ -114,12 +117,12 @@ class TileStats:
 
 @dataclass(frozen=True, slots=True)
 class AssembledTiles(AssembledPrompt):
-    """A tile prompt, and its ten figures."""
+    """A tile prompt and its ten figures."""
 
     stats: TileStats
 
     def to_json(self) -> dict[str, Any]:
-        """prompt, sections, stats, report."""
+        """Return prompt, sections, stats and report."""
         return {
             "prompt": self.text,
             "sections": [section.to_json() for section in self.sections],
@@ -129,15 +132,17 @@ class AssembledTiles(AssembledPrompt):
 
 
 class TilePrompt:
-    """Makes a prompt of the tiles that matter most: P0 first, then by score.
+    """Builds a prompt of the most important tiles: P0 first, then by score.
 
-    A tile that does not fit is passed over and the next is tried. A domain that has a P0 tile, but none
-    that went in, is warned of.
+    A tile that does not fit is skipped and the next is tried. A domain with a P0 tile but no included tile
+    gets a warning.
     """
 
     def assemble(self, given: TileInput | Mapping[str, Any]) -> AssembledTiles:
-        """Sections system, tiles, deadband, query. Raises InputError, and BudgetExceeded when the prefix
-        and the query alone are over `max_tokens`."""
+        """Return sections system, tiles, deadband and query.
+
+        Raises InputError, and BudgetExceeded if the prefix and the query alone exceed `max_tokens`.
+        """
         if not isinstance(given, TileInput):
             given = TileInput.from_json(given)
         config = given.config
@@ -165,7 +170,7 @@ def _tile(value: Any, path: str) -> Tile:
             value.get("score", 0.0),
             value.get("priority", "P2"),
         )
-        # The quick way, for ten thousand of them; whatever is not plainly right is read again below.
+        # Fast path, for ten thousand tiles. Anything else is validated below.
         if (
             type(made.id) is type(made.question) is type(made.answer) is type(made.domain) is str
             and type(made.score) is float
@@ -234,11 +239,11 @@ def _sections(given: TileInput, tiles: Sequence[Tile], gaps: _Gaps | None) -> li
 
 
 def _by_rank(tiles: Sequence[Tile]) -> list[Tile]:
-    """P0 first, then by score, NaN last; equal ones as they came."""
-    lost = [tile for tile in tiles if math.isnan(tile.score)]
-    sound = [tile for tile in tiles if not math.isnan(tile.score)] if lost else list(tiles)
-    sound.sort(key=attrgetter("score"), reverse=True)
-    ranked = sound + lost
+    """Return P0 tiles first, then by score, NaN last. Equal ones keep their order."""
+    without_score = [tile for tile in tiles if math.isnan(tile.score)]
+    scored = [tile for tile in tiles if not math.isnan(tile.score)] if without_score else list(tiles)
+    scored.sort(key=attrgetter("score"), reverse=True)
+    ranked = scored + without_score
     ranked.sort(key=attrgetter("priority"))
     return ranked
 
@@ -270,7 +275,7 @@ def _texts(tiles: Sequence[Tile], config: TileConfig) -> list[str]:
 
 
 def _as_json(tile: Tile) -> str:
-    score = f"{tile.score:.3f}" if math.isfinite(tile.score) else "null"  # JSON knows no NaN
+    score = f"{tile.score:.3f}" if math.isfinite(tile.score) else "null"  # JSON has no NaN
     name, question, answer = map(encode_basestring, (tile.id, tile.question, tile.answer))
     return f'{{"id":{name},"q":{question},"a":{answer},"score":{score}}}'
 
@@ -278,31 +283,31 @@ def _as_json(tile: Tile) -> str:
 class _Gaps:
     """The warnings for P0 domains without a tile in the prompt.
 
-    Where the warnings alone would not leave room for the query, as many are given as take half of the
-    room, and one more counts the others.
+    If all warnings would leave no room for the query, only as many as fit half of the room are listed, and
+    one more line counts the others.
     """
 
     def __init__(self, given: TileInput) -> None:
         self._words = table("tiles.toml")
         domains = sorted({tile.domain for tile in given.tiles if tile.priority == "P0"})
         self._lines = {domain: self._line(domain) for domain in domains}
-        self._most = len(domains)
+        self._max_lines = len(domains)
         self.warnings: tuple[str, ...] = ()
         measure = Measure(given.config.counter)
         query = self._words["query"].format(query=given.query)
         fixed = "".join(f"{part}{JOINER}" for part in (given.config.system_prefix, query) if part)
         room = measure.bound(given.config.max_tokens) - measure(fixed)
         if measure(self.text({})) > room:
-            self._shorten(measure, room // 2)
+            self._limit_lines(measure, room // 2)
 
-    def _shorten(self, measure: Measure, room: int) -> None:
+    def _limit_lines(self, measure: Measure, room: int) -> None:
         left = room - measure(self._words["deadband"]) - measure(self._more(len(self._lines)))
-        self._most = 0
+        self._max_lines = 0
         for size in measure.each(list(self._lines.values())):
             if size > left:
                 break
             left -= size
-            self._most += 1
+            self._max_lines += 1
         self.warnings = (
             f"{len(self._lines):,} domains have P0 tiles, more than max_tokens has room to warn of one by "
             "one: raise it",
@@ -316,7 +321,7 @@ class _Gaps:
         if not bare:
             return ""
         bare_lines = (line for domain, line in self._lines.items() if domain not in covered)
-        lines = list(islice(bare_lines, self._most))
+        lines = list(islice(bare_lines, self._max_lines))
         if bare > len(lines):
             lines.append(self._more(bare - len(lines)))
         return str(self._words["deadband"]) + "".join(lines)
@@ -329,13 +334,13 @@ class _Gaps:
 
 
 def _stats(tiles: Sequence[Tile], config: TileConfig, prompt: AssembledPrompt) -> TileStats:
-    grown: dict[str, int] = {}
+    growth: dict[str, int] = {}
     text, reached = "", 0
     for section in prompt.sections:
         if section.text:
             text = f"{text}{JOINER}{section.text}" if text else section.text
             tokens = config.counter.count(text)
-            grown[section.id], reached = tokens - reached, tokens
+            growth[section.id], reached = tokens - reached, tokens
     fates = (decision.status for decision in prompt.report.decisions if decision.section == "tiles")
     included = Tally(tile.priority for tile, fate in zip(tiles, fates, strict=True) if fate != "dropped")
     return TileStats(
@@ -344,9 +349,9 @@ def _stats(tiles: Sequence[Tile], config: TileConfig, prompt: AssembledPrompt) -
         p0_count=included["P0"],
         p1_count=included["P1"],
         p2_count=included["P2"],
-        system_tokens=grown.get("system", 0),
-        tile_tokens=grown.get("tiles", 0),
-        deadband_tokens=grown.get("deadband", 0),
-        query_tokens=grown.get("query", 0),
+        system_tokens=growth.get("system", 0),
+        tile_tokens=growth.get("tiles", 0),
+        deadband_tokens=growth.get("deadband", 0),
+        query_tokens=growth.get("query", 0),
         total_tokens=reached,
     )

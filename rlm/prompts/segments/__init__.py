@@ -1,6 +1,6 @@
-"""Stored pieces of prompts: the records, the adapters an assembly reads from, and the store.
+"""Store pieces of prompts: records, adapters that an assembly reads from, and the store.
 
-The store and what belongs to it are loaded when first named, because SQLAlchemy is heavy.
+The store is imported on first use, because SQLAlchemy is heavy.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What an assembly needs of whoever keeps the segments."""
+"""Define the interface between an assembly and a source of segments."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ __all__ = ["BatchAdapter", "DbAdapter", "RevisedAdapter"]
 
 
 class DbAdapter(Protocol):
-    """Gives the static layers. Asked from several threads at once; never asked for a dynamic layer.
+    """Provides the static layers. Called from several threads at once, never for a dynamic layer.
 
-    Whatever order the segments come in, and whether or not inactive ones are among them, the prompt is
-    the same. An exception becomes AdapterFailed.
+    The prompt does not depend on the order of the segments, nor on inactive ones among them. An exception
+    becomes AdapterFailed.
     """
 
     def get_segments(self, scope: str, ref_id: str | None) -> Sequence[Segment]:
-        """The active segments of that scope and entity; `ref_id` is None for core."""
+        """Return the active segments of that scope and entity. `ref_id` is None for core."""
 
     def get_rulesets_for_entry(self, entry_id: str) -> Sequence[EntryRuleset]:
-        """The rulesets of an entry."""
+        """Return the rulesets of an entry."""
 
 
 @runtime_checkable
 class BatchAdapter(DbAdapter, Protocol):
-    """An adapter that can fetch for several entities with one query."""
+    """An adapter that can fetch several entities with one query."""
 
     def get_segments_of(self, scope: str, ref_ids: Sequence[str]) -> Sequence[Segment]:
-        """The active segments of that scope of any of those entities."""
+        """Return the active segments of that scope for any of those entities."""
 
 
 @runtime_checkable
 class RevisedAdapter(DbAdapter, Protocol):
-    """An adapter that knows when its contents changed, so that static layers may be kept."""
+    """An adapter that reports changes, so that static layers can be cached."""
 
     def revision(self) -> object:
-        """Something that compares unequal after every change of a segment, a version, a label or a link."""
+        """Return a value that differs after every change of a segment, version, label or link."""

@@ -1,4 +1,4 @@
-"""One open database of a store: connections, transactions, and the translation of its errors."""
+"""Open the database of a store: connections, transactions, and translation of its errors."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError, SQLAlch
 from sqlalchemy.pool import NullPool
 
 from rlm.prompts.segments.errors import StoreOutdated, StoreUnavailable
-from rlm.prompts.segments.location import keep_private, make_private_file
 from rlm.prompts.segments.migration import HEAD, MigrationStep, current_revision, move_to
 from rlm.prompts.segments.tables import store_revision
+from rlm.store_file import keep_private, make_private_file
 
 __all__ = ["Database"]
 
@@ -41,9 +41,9 @@ _WRITES = "rlm_writes"
 
 
 class Database:
-    """An engine whose failures come out as StoreUnavailable: one line naming the store, and what to do.
+    """An engine whose errors become StoreUnavailable, naming the store and a remedy.
 
-    May be used from any number of threads; writers queue, in this process and between processes.
+    Thread-safe. Writers queue, within this process and between processes.
     """
 
     def __init__(self, url: URL) -> None:
@@ -54,10 +54,13 @@ class Database:
         self._engine: Engine | None = None
 
     def open(self) -> None:
-        """Connect. A SQLite store's tables are made or brought up to date; those of a server are made in
-        an empty database and otherwise left to `migrate`. Raises StoreUnavailable and StoreOutdated."""
+        """Connect. Creates the tables of an empty database.
+
+        A SQLite store is migrated to the current schema. A server's tables are left to `migrate`, since
+        others use them. Raises StoreUnavailable and StoreOutdated.
+        """
         try:
-            with self._translated("opened"):
+            with self._translate_errors("opened"):
                 if self._file is not None:
                     make_private_file(self._file)
                 self._engine = self._make_engine()
@@ -78,17 +81,17 @@ class Database:
             raise
 
     def close(self) -> None:
-        """Let go of every connection. Safe to call twice."""
+        """Close every connection. Safe to call twice."""
         if self._engine is not None:
             self._engine.dispose()
             self._engine = None
 
     def migrate(self, revision: str) -> MigrationStep:
-        """Bring the tables to that version; whole or not at all. Others wait meanwhile."""
-        with self._translated("migrated"):
+        """Migrate the tables to that version, in one transaction. Others wait meanwhile."""
+        with self._translate_errors("migrated"):
             if self._file is not None:
                 make_private_file(self._file)
-            # of its own: SQLite's foreign keys can't be off for one connection of a pool that others use
+            # A separate engine: a pool shared with others can't turn foreign keys off for one connection.
             engine = self._make_engine(foreign_keys=False)
             try:
                 with engine.connect().execution_options(**{_WRITES: True}) as connection, connection.begin():
@@ -104,7 +107,7 @@ class Database:
     @contextlib.contextmanager
     def read(self) -> Iterator[Connection]:
         """A transaction that sees one state of the store."""
-        with self._translated("read"), self._opened().connect() as connection:
+        with self._translate_errors("read"), self._require_engine().connect() as connection:
             if not self._is_sqlite:
                 connection.execution_options(isolation_level="REPEATABLE READ")
             with connection.begin():
@@ -113,7 +116,7 @@ class Database:
     @contextlib.contextmanager
     def write(self) -> Iterator[Connection]:
         """A transaction with no other writer in it: kept at the end, or taken back when something raises."""
-        with self._translated("written"), self._opened().connect() as connection:
+        with self._translate_errors("written"), self._require_engine().connect() as connection:
             connection.execution_options(**{_WRITES: True})
             with connection.begin():
                 change = update(store_revision).values(revision=store_revision.c.revision + 1)
@@ -121,9 +124,9 @@ class Database:
                     connection.execute(insert(store_revision).values(id=1, revision=1))
                 yield connection
 
-    def _opened(self) -> Engine:
+    def _require_engine(self) -> Engine:
         if self._engine is None:
-            raise StoreUnavailable(f"the segments in {self.name} are closed: open them again")
+            raise StoreUnavailable(f"the segments in {self.name} are closed: open the store again")
         return self._engine
 
     def _make_engine(self, *, foreign_keys: bool = True) -> Engine:
@@ -133,13 +136,13 @@ class Database:
             else {"connect_timeout": _CONNECT_SECONDS}
         )
         pooling: dict[str, Any] = {"pool_pre_ping": True} if foreign_keys else {"poolclass": NullPool}
-        # hide_parameters: the text of segments does not belong in an error's message
+        # hide_parameters: error messages must not contain segment text
         engine = create_engine(self._url, connect_args=arguments, hide_parameters=True, **pooling)
         if self._is_sqlite:
 
             def configure(connection: Any, _record: object) -> None:
-                connection.isolation_level = None  # transactions begin below, not when the driver thinks so
-                # auto_vacuum counts only before the first table, and the journal in the same file wants it
+                connection.isolation_level = None  # `begin` starts transactions, not the driver
+                # auto_vacuum must be set before the first table; the journal in the same file needs it
                 for pragma in ("auto_vacuum=INCREMENTAL", "synchronous=NORMAL"):
                     connection.execute(f"PRAGMA {pragma}")
                 connection.execute(f"PRAGMA foreign_keys={'ON' if foreign_keys else 'OFF'}")
@@ -153,9 +156,9 @@ class Database:
         return engine
 
     def _switch_to_wal(self) -> None:
-        # SQLite does not wait for other processes here, whatever its busy timeout
+        # The busy timeout does not apply to this statement, so retry while others hold the file.
         for attempt in range(1, _WAL_ATTEMPTS + 1):
-            connection = self._opened().raw_connection()
+            connection = self._require_engine().raw_connection()
             try:
                 connection.driver_connection.execute("PRAGMA journal_mode=WAL")  # type: ignore[union-attr]
                 return
@@ -167,16 +170,16 @@ class Database:
                 connection.close()
 
     def _check_references(self, connection: Connection) -> None:
-        """Foreign keys were off while tables were made anew: nothing may dangle now."""
+        """Check foreign keys, which were off while tables were rebuilt."""
         if connection.execute(text("PRAGMA foreign_key_check")).first() is not None:
             raise StoreUnavailable(
-                f"the segments in {self.name} hold references to nothing: export what is needed, "
+                f"the segments in {self.name} have broken references: export what is needed, "
                 "and import it into a new store"
             )
 
     @contextlib.contextmanager
-    def _translated(self, action: str) -> Iterator[None]:
-        """The boundary to the database: its errors become ours."""
+    def _translate_errors(self, action: str) -> Iterator[None]:
+        """Translate errors of the database to ours."""
         try:
             yield
         except (SQLAlchemyError, sqlite3.Error, OSError, ModuleNotFoundError) as error:
@@ -191,17 +194,17 @@ class Database:
         if isinstance(error, ModuleNotFoundError):
             return "install PostgreSQL's driver with `pip install 'rlm-kernel[postgres]'`"
         if isinstance(error, IntegrityError):
-            return "what was written contradicts the rules of its table: correct it"
+            return "the data violates a constraint of its table: correct it"
         if not self._is_sqlite:
             return (
                 "check its URL, and that its server runs"
                 if isinstance(error, OperationalError)
-                else "check what its tables hold"
+                else "check its tables"
             )
         if "not a database" in reason or "malformed" in reason:
             return "move the damaged file away, or use another store"
         if "locked" in reason:
-            return "another process holds it: try again when that has ended"
+            return "another process has locked it: try again later"
         if "full" in reason or "no space" in reason:
             return "free some space on its disk, or use another store"
-        return "check that its folder exists and is yours to write, or use another store"
+        return "check that its folder exists and is writable, or use another store"

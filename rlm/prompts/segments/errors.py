@@ -1,14 +1,14 @@
-"""What can go wrong with stored segments.
+"""Define the errors of stored segments.
 
 PromptError
-└── SegmentError             everything below; the message is one line and ends in the remedy
-    ├── ScopeRefused         a scope that may not be stored; names what takes its place
-    ├── SegmentRefused       a segment, link or label that contradicts itself or dangles; every fault at once
+└── SegmentError             base of all below; the message is one line, remedy last
+    ├── ScopeRefused         a scope that can't be stored; names what to use instead
+    ├── SegmentRefused       an invalid segment, link or label; lists every fault
     ├── SegmentNotFound      no segment, version or label of that name
-    ├── SegmentConflict      somebody else edited it since it was read
+    ├── SegmentConflict      edited by someone else since it was read
     ├── StoreUnavailable     the database can't be opened, read or written
-    ├── StoreOutdated        its tables are of another version: migrate, or another rlm
-    └── AdapterFailed        a DbAdapter raised; names the scope that was asked for
+    ├── StoreOutdated        the tables have another schema version
+    └── AdapterFailed        a DbAdapter raised; names the scope
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ __all__ = [
 
 
 class SegmentError(PromptError):
-    """Base of all that stored segments can fail with."""
+    """Base class of all errors of stored segments."""
 
 
 class ScopeRefused(SegmentError):
-    """A scope that may not be stored."""
+    """The scope can't be stored."""
 
 
 class SegmentRefused(SegmentError):
-    """What was to be written contradicts itself. `faults` holds every reason found."""
+    """The data to write is invalid. `faults` lists every reason."""
 
     def __init__(self, *faults: str) -> None:
         super().__init__("; ".join(faults))
@@ -44,18 +44,18 @@ class SegmentRefused(SegmentError):
 
 
 class SegmentNotFound(SegmentError):
-    """No segment, version or label of that name."""
+    """There is no segment, version or label of that name."""
 
 
 class SegmentConflict(SegmentError):
-    """Somebody edited the segment between reading and writing it; nothing was written.
+    """The segment was edited between reading and writing it. Nothing was written.
 
-    `expected` is the version the writer had read, `found` the one that stands now.
+    `expected` is the version the writer had read, `found` the current one.
     """
 
     def __init__(self, segment_id: str, expected: int, found: int) -> None:
         super().__init__(
-            f"segment {segment_id} is at version {found}, not {expected}: somebody edited it meanwhile; "
+            f"segment {segment_id} is at version {found}, not {expected}: someone else edited it; "
             "read it again and repeat your edit"
         )
         self.segment_id = segment_id
@@ -68,11 +68,11 @@ class StoreUnavailable(SegmentError):
 
 
 class StoreOutdated(SegmentError):
-    """The tables are of another version than this program's."""
+    """The tables have another schema version than this program needs."""
 
 
 class AdapterFailed(SegmentError):
-    """A DbAdapter raised. `scope` is what it was asked for; the cause is chained."""
+    """A DbAdapter raised an error, which is chained. `scope` is the scope it was asked for."""
 
     def __init__(self, scope: str, error: BaseException) -> None:
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]

@@ -1,4 +1,4 @@
-"""A store's contents as one JSON object, out and in."""
+"""Export a store to one JSON object, and import such an object."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationErro
 from sqlalchemy import Connection, insert, select, update
 
 from rlm.prompts.segments.errors import SegmentRefused
-from rlm.prompts.segments.rows import labels_by_segment, segment_id, stored, version_of
+from rlm.prompts.segments.rows import labels_by_segment, segment_id, to_segment_version, to_stored_segment
 from rlm.prompts.segments.scopes import DEPRECATED, SCOPES, kind_of
 from rlm.prompts.segments.segment import (
     Segment,
@@ -34,7 +34,7 @@ FORMAT = "rlm-segments/1"
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """How many segments an import added, gave a new version, and found unchanged."""
+    """The number of segments that an import added, replaced by a new version, and found unchanged."""
 
     added: int
     replaced: int
@@ -86,18 +86,19 @@ class _File(_Strict):
 
 
 def export_segments(store: SegmentStore) -> dict[str, Any]:
-    """Everything in the store, inactive segments and all versions too; the same for the same contents.
+    """Return everything in the store as a JSON-safe object, with inactive segments and all versions.
 
-    The object is JSON-safe, and an import of it into an empty store gives the same export again.
+    Equal contents give equal exports. Importing an export into an empty store and exporting again gives the
+    same object.
     """
     with store.database.read() as connection:
         marks = labels_by_segment(connection)
         history: dict[uuid.UUID, list[SegmentVersion]] = {}
         query = select(versions).order_by(versions.c.segment_id, versions.c.version)
         for row in connection.execute(query):
-            history.setdefault(row.segment_id, []).append(version_of(row))
+            history.setdefault(row.segment_id, []).append(to_segment_version(row))
         segments = [
-            (stored(row, marks.get(row.id, ())), history.get(row.id, []))
+            (to_stored_segment(row, marks.get(row.id, ())), history.get(row.id, []))
             for row in connection.execute(select(prompt_segments))
         ]
         known = sorted((row.kind, row.id) for row in connection.execute(select(entities)))
@@ -111,16 +112,16 @@ def export_segments(store: SegmentStore) -> dict[str, Any]:
         "entry_rulesets": [
             {"entry": entry, "ruleset": ruleset, "sort_order": order} for entry, order, ruleset in links
         ],
-        "segments": [_exported(found, its_versions) for found, its_versions in segments],
+        "segments": [_export_segment(found, its_versions) for found, its_versions in segments],
     }
 
 
 def import_segments(store: SegmentStore, data: object, *, replace: bool = False) -> Imported:
-    """Put an export, or a file written by hand, into the store; all of it or nothing.
+    """Import an export, or a file written by hand, completely or not at all.
 
-    A segment without an id gets one made of its scope, ref_id and content, so that importing a file twice
-    adds nothing. One that is in the store with another content is refused, unless `replace` makes the
-    file's a new version of it. Raises SegmentRefused with every fault.
+    A segment without an id gets one computed from its scope, ref_id and content, so importing a file twice
+    adds nothing. A segment that exists with other content is refused, unless `replace` adds a new version.
+    Raises SegmentRefused with every fault.
     """
     try:
         given = _File.model_validate(data)
@@ -129,13 +130,13 @@ def import_segments(store: SegmentStore, data: object, *, replace: bool = False)
             f"{'.'.join(map(str, fault['loc'])) or 'the file'}: {fault['msg']}" for fault in error.errors()
         ]
         raise SegmentRefused(*faults) from error
-    wanted = [_given(segment) for segment in given.segments]
+    wanted = [_to_segment(segment) for segment in given.segments]
     faults = [
         f"segment {number} ({segment.id}): {fault}"
         for number, (segment, entry) in enumerate(zip(wanted, given.segments, strict=True), 1)
         for fault in _faults(segment, entry)
     ]
-    faults += _twice(f"segment {segment.id}" for segment in wanted)
+    faults += _find_duplicates(f"segment {segment.id}" for segment in wanted)
     faults += [
         f"{entity.kind} {entity.id!r}: {fault}"
         for entity in given.entities
@@ -163,7 +164,9 @@ def _import_links(connection: Connection, given: _File) -> None:
 
 
 def _import_segments(connection: Connection, wanted: list[Segment], given: _File, replace: bool) -> Imported:
-    here = {str(row.id): stored(row, ()).segment for row in connection.execute(select(prompt_segments))}
+    here = {
+        str(row.id): to_stored_segment(row, ()).segment for row in connection.execute(select(prompt_segments))
+    }
     added = replaced = unchanged = 0
     differing = []
     for segment, entry in zip(wanted, given.segments, strict=True):
@@ -171,7 +174,7 @@ def _import_segments(connection: Connection, wanted: list[Segment], given: _File
         if old is None:
             _add(connection, segment, entry)
             added += 1
-        elif _same(old, segment):
+        elif _is_same(old, segment):
             unchanged += 1
         elif replace and (old.scope, old.ref_id) == (segment.scope, segment.ref_id):
             _replace(connection, old, segment)
@@ -181,7 +184,7 @@ def _import_segments(connection: Connection, wanted: list[Segment], given: _File
     if differing:
         raise SegmentRefused(
             *(
-                f"segment {name} is in the store and differs: "
+                f"segment {name} exists with other content: "
                 + (
                     "its scope or ref_id can't change"
                     if replace
@@ -193,7 +196,7 @@ def _import_segments(connection: Connection, wanted: list[Segment], given: _File
     return Imported(added, replaced, unchanged)
 
 
-def _exported(found: StoredSegment, its_versions: list[SegmentVersion]) -> dict[str, Any]:
+def _export_segment(found: StoredSegment, its_versions: list[SegmentVersion]) -> dict[str, Any]:
     segment = found.segment
     return {
         "id": segment.id,
@@ -219,10 +222,10 @@ def _exported(found: StoredSegment, its_versions: list[SegmentVersion]) -> dict[
     }
 
 
-def _given(entry: _Segment) -> Segment:
+def _to_segment(entry: _Segment) -> Segment:
     name = entry.id
     if name is not None:
-        with contextlib.suppress(ValueError):  # what is no UUID is refused with all other faults
+        with contextlib.suppress(ValueError):  # an invalid id is reported with all other faults
             name = str(uuid.UUID(name))
     else:
         name = str(uuid.uuid5(uuid.NAMESPACE_OID, repr((entry.scope, entry.ref_id, entry.content))))
@@ -243,7 +246,7 @@ def _faults(segment: Segment, entry: _Segment) -> list[str]:
     try:
         uuid.UUID(segment.id)
     except ValueError:
-        faults.append("its id is no UUID: give one, or leave it out")
+        faults.append("its id is not a UUID: give one, or leave it out")
     if segment.scope in SCOPES:
         faults += faults_of_segment(segment)
     elif segment.scope not in DEPRECATED:
@@ -251,15 +254,15 @@ def _faults(segment: Segment, entry: _Segment) -> list[str]:
     elif segment.active:
         faults.append(f"scope {segment.scope!r} is no longer stored: {DEPRECATED[segment.scope]}")
     numbers = [version.version for version in entry.versions]
-    faults += _twice(f"version {number}" for number in numbers)
+    faults += _find_duplicates(f"version {number}" for number in numbers)
     newest = next((v for v in entry.versions if v.version == segment.version), None)
     if entry.versions and (newest is None or segment.version != max(numbers)):
         faults.append(f"its version {segment.version} is not the newest of its versions")
     elif newest is not None and (newest.content, newest.metadata) != (entry.content, entry.metadata):
-        faults.append(f"it differs from what its version {segment.version} says")
+        faults.append(f"it differs from its version {segment.version}")
     known = set(numbers) or {segment.version}
     faults += [
-        f"its label {label!r} is on version {version}, which it has not got"
+        f"its label {label!r} is on version {version}, which does not exist"
         for label, version in entry.labels.items()
         if version not in known
     ]
@@ -272,8 +275,8 @@ def _faults(segment: Segment, entry: _Segment) -> list[str]:
     return faults
 
 
-def _twice(names: Iterable[str]) -> list[str]:
-    return [f"{name} is there more than once" for name, times in Counter(names).items() if times > 1]
+def _find_duplicates(names: Iterable[str]) -> list[str]:
+    return [f"{name} occurs more than once" for name, times in Counter(names).items() if times > 1]
 
 
 def _refuse_dangling(given: _File, known: set[tuple[str, str]]) -> None:
@@ -290,7 +293,7 @@ def _refuse_dangling(given: _File, known: set[tuple[str, str]]) -> None:
         raise SegmentRefused(*faults)
 
 
-def _same(old: Segment, new: Segment) -> bool:
+def _is_same(old: Segment, new: Segment) -> bool:
     return (old.scope, old.ref_id, old.content, dict(old.metadata), old.active) == (
         new.scope,
         new.ref_id,
@@ -326,7 +329,7 @@ def _add(connection: Connection, segment: Segment, entry: _Segment) -> None:
 
 
 def _replace(connection: Connection, old: Segment, segment: Segment) -> None:
-    """The file's content as a new version of what stands; its own history and labels stay the store's."""
+    """Add the imported content as a new version. The store keeps its own history and labels."""
     key, now = segment_id(old.id), datetime.now(UTC)
     number = old.version
     if (old.content, dict(old.metadata)) != (segment.content, dict(segment.metadata)):

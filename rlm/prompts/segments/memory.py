@@ -1,4 +1,4 @@
-"""Segments in memory: for tests, and for those who keep them elsewhere."""
+"""Keep segments in memory, for tests and for other stores."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ __all__ = ["MemoryAdapter"]
 
 
 class MemoryAdapter:
-    """A DbAdapter over segments that are given once. `rulesets` are by entry.
+    """A DbAdapter over segments given once. `rulesets` are by entry.
 
-    Raises ScopeRefused and SegmentRefused, as a store would.
+    Raises ScopeRefused and SegmentRefused, like a store.
     """
 
     def __init__(
@@ -32,17 +32,17 @@ class MemoryAdapter:
             raise SegmentRefused(*faults)
 
     def get_segments(self, scope: str, ref_id: str | None) -> Sequence[Segment]:
-        """The active segments of that scope and entity."""
+        """Return the active segments of that scope and entity."""
         return [s for s in self._segments if s.active and s.scope == scope and s.ref_id == ref_id]
 
     def get_segments_of(self, scope: str, ref_ids: Sequence[str]) -> Sequence[Segment]:
-        """The active segments of that scope of any of those entities."""
+        """Return the active segments of that scope for any of those entities."""
         return [s for s in self._segments if s.active and s.scope == scope and s.ref_id in ref_ids]
 
     def get_rulesets_for_entry(self, entry_id: str) -> Sequence[EntryRuleset]:
-        """The rulesets of an entry."""
+        """Return the rulesets of an entry."""
         return self._rulesets.get(entry_id, ())
 
     def revision(self) -> object:
-        """Always the same: what was given does not change."""
+        """Return a constant, because the segments never change."""
         return 0

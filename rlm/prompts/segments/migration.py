@@ -1,4 +1,4 @@
-"""Bringing the tables of a store to a version, up or down."""
+"""Migrate the tables of a store up or down."""
 
 from __future__ import annotations
 
@@ -11,24 +11,26 @@ from rlm.prompts.segments.errors import StoreOutdated
 __all__ = ["HEAD", "REVISIONS", "MigrationStep", "current_revision", "move_to"]
 
 REVISIONS = ("0001", "0002")
-"""All versions of the tables, oldest first."""
+"""All schema versions, oldest first."""
 
 HEAD = REVISIONS[-1]
 
-_VERSION_TABLE = "prompt_segments_schema"  # the database may hold other programs' tables, and their alembic's
+_VERSION_TABLE = (
+    "prompt_segments_schema"  # the database may also hold other programs' tables and alembic versions
+)
 _schema = Table(_VERSION_TABLE, MetaData(), Column("version_num", String(32)))
 
 
 @dataclass(frozen=True, slots=True)
 class MigrationStep:
-    """What a migration did: from which version of the tables (None: there were none) to which."""
+    """A migration from one schema version (None: no tables) to another."""
 
     before: str | None
     after: str
 
 
 def current_revision(connection: Connection) -> str | None:
-    """The version of the tables, None where there are none. Raises StoreOutdated for an unknown one."""
+    """Return the schema version, or None without tables. Raises StoreOutdated for an unknown one."""
     if not inspect(connection).has_table(_VERSION_TABLE):
         return None
     found = connection.scalar(select(_schema.c.version_num))
@@ -40,7 +42,7 @@ def current_revision(connection: Connection) -> str | None:
 
 
 def move_to(connection: Connection, revision: str) -> MigrationStep:
-    """Run the migrations between the tables as they are and `revision`, inside the caller's transaction."""
+    """Run the migrations from the current schema version to `revision`, in the caller's transaction."""
     if revision not in REVISIONS:
         raise StoreOutdated(f"there is no schema {revision!r}: use one of {', '.join(REVISIONS)}")
     before = current_revision(connection)

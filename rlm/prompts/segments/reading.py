@@ -1,4 +1,4 @@
-"""A store as an assembly reads it: the DbAdapter over SQLite and PostgreSQL."""
+"""Read segments from SQLite and PostgreSQL as a DbAdapter."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Select, select
 
 from rlm.prompts.segments.database import Database
-from rlm.prompts.segments.rows import frozen
+from rlm.prompts.segments.rows import freeze
 from rlm.prompts.segments.segment import EntryRuleset, Segment
 from rlm.prompts.segments.tables import entry_rulesets, labels, prompt_segments, store_revision, versions
 
@@ -16,10 +16,10 @@ __all__ = ["StoreAdapter"]
 
 
 class StoreAdapter:
-    """Active segments, each as it stands now or, with a label, as the version that carries the label.
+    """Provides active segments: their current version or, with a label, the version that has the label.
 
-    With a label, segments that do not have it are left out: they were never released under it. Every
-    method is one query. Raises StoreUnavailable.
+    With a label, segments without it are left out: they were never released under it. Every method is one
+    query. Raises StoreUnavailable.
     """
 
     def __init__(self, database: Database, label: str | None = None) -> None:
@@ -27,23 +27,23 @@ class StoreAdapter:
         self._label = label
 
     def get_segments(self, scope: str, ref_id: str | None) -> Sequence[Segment]:
-        """The active segments of that scope and entity."""
+        """Return the active segments of that scope and entity."""
         ref = prompt_segments.c.ref_id
         return self._fetch(self._query(scope).where(ref.is_(None) if ref_id is None else ref == ref_id))
 
     def get_segments_of(self, scope: str, ref_ids: Sequence[str]) -> Sequence[Segment]:
-        """The active segments of that scope of any of those entities."""
+        """Return the active segments of that scope for any of those entities."""
         return self._fetch(self._query(scope).where(prompt_segments.c.ref_id.in_(ref_ids)))
 
     def get_rulesets_for_entry(self, entry_id: str) -> Sequence[EntryRuleset]:
-        """The rulesets of an entry."""
+        """Return the rulesets of an entry."""
         query = select(entry_rulesets.c.ruleset, entry_rulesets.c.sort_order)
         with self._database.read() as connection:
             rows = connection.execute(query.where(entry_rulesets.c.entry == entry_id)).all()
         return [EntryRuleset(row.ruleset, row.sort_order) for row in rows]
 
     def revision(self) -> object:
-        """The number of changes the store has seen."""
+        """Return the number of changes to the store so far."""
         with self._database.read() as connection:
             return connection.scalar(select(store_revision.c.revision))
 
@@ -73,7 +73,7 @@ class StoreAdapter:
                 scope=row.scope,
                 content=row.content,
                 ref_id=row.ref_id,
-                metadata=frozen(row.metadata),
+                metadata=freeze(row.metadata),
                 version=row.version,
             )
             for row in rows

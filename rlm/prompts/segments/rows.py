@@ -1,4 +1,4 @@
-"""Rows of the tables to records and back."""
+"""Convert rows of the tables to records."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from rlm.prompts.segments.tables import labels, prompt_segments, versions
 __all__ = [
     "find_segment",
     "find_version",
-    "frozen",
+    "freeze",
     "labels_by_segment",
     "segment_id",
-    "stored",
-    "version_of",
+    "to_segment_version",
+    "to_stored_segment",
 ]
 
 
 def segment_id(text: str) -> uuid.UUID:
-    """The id of a segment as the database has it. Raises SegmentNotFound for what is none."""
+    """Parse the id of a segment. Raises SegmentNotFound for an invalid one."""
     try:
         return uuid.UUID(text)
     except ValueError as error:
-        raise SegmentNotFound(f"{text!r} is no segment's id: `rlm segments list` shows them") from error
+        raise SegmentNotFound(f"{text!r} is not a segment id: `rlm segments list` shows them") from error
 
 
-def frozen(metadata: Any) -> Mapping[str, Any]:
-    """Metadata that callers can't change under each other."""
+def freeze(metadata: Any) -> Mapping[str, Any]:
+    """Return metadata as a read-only mapping."""
     return MappingProxyType(metadata if isinstance(metadata, dict) else {})
 
 
-def stored(row: Row[Any], its_labels: Sequence[tuple[str, int]]) -> StoredSegment:
+def to_stored_segment(row: Row[Any], its_labels: Sequence[tuple[str, int]]) -> StoredSegment:
     """A row of `prompt_segments`, with the labels of it."""
     fields = row._mapping
     segment = Segment(
@@ -45,21 +45,21 @@ def stored(row: Row[Any], its_labels: Sequence[tuple[str, int]]) -> StoredSegmen
         scope=fields["scope"],
         content=fields["content"],
         ref_id=fields["ref_id"],
-        metadata=frozen(fields["metadata"]),
+        metadata=freeze(fields["metadata"]),
         version=fields["version"],
         active=fields["active"],
     )
     return StoredSegment(segment, fields["created_at"], fields["updated_at"], tuple(sorted(its_labels)))
 
 
-def version_of(row: Row[Any]) -> SegmentVersion:
-    """A row of the versions."""
+def to_segment_version(row: Row[Any]) -> SegmentVersion:
+    """Convert a row of the versions."""
     fields = row._mapping
     return SegmentVersion(
         segment_id=str(fields["segment_id"]),
         version=fields["version"],
         content=fields["content"],
-        metadata=frozen(fields["metadata"]),
+        metadata=freeze(fields["metadata"]),
         note=fields["note"],
         created_at=fields["created_at"],
     )
@@ -68,7 +68,7 @@ def version_of(row: Row[Any]) -> SegmentVersion:
 def labels_by_segment(
     connection: Connection, only: uuid.UUID | None = None
 ) -> dict[uuid.UUID, list[tuple[str, int]]]:
-    """(label, version) of every segment, or of one."""
+    """Return the (label, version) pairs of every segment, or of one."""
     query = select(labels)
     if only is not None:
         query = query.where(labels.c.segment_id == only)
@@ -79,19 +79,19 @@ def labels_by_segment(
 
 
 def find_segment(connection: Connection, name: uuid.UUID) -> StoredSegment:
-    """The segment as it stands. Raises SegmentNotFound."""
+    """Return the current segment. Raises SegmentNotFound."""
     row = connection.execute(select(prompt_segments).where(prompt_segments.c.id == name)).first()
     if row is None:
         raise SegmentNotFound(f"there is no segment {name}: `rlm segments list --all` shows them")
-    return stored(row, labels_by_segment(connection, name).get(name, ()))
+    return to_stored_segment(row, labels_by_segment(connection, name).get(name, ()))
 
 
 def find_version(connection: Connection, name: uuid.UUID, version: int) -> SegmentVersion:
-    """One version of a segment. Raises SegmentNotFound."""
+    """Return one version of a segment. Raises SegmentNotFound."""
     query = select(versions).where(versions.c.segment_id == name, versions.c.version == version)
     row = connection.execute(query).first()
     if row is None:
         raise SegmentNotFound(
             f"segment {name} has no version {version}: `rlm segments show {name}` lists its versions"
         )
-    return version_of(row)
+    return to_segment_version(row)

@@ -1,4 +1,4 @@
-"""Scopes: which layers of a prompt are stored, which are made at run time, and what each refers to."""
+"""Define the scopes: which layers are stored, which are dynamic, and what each refers to."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from rlm.prompts.segments.errors import ScopeRefused
 __all__ = ["DEPRECATED", "ENTITY_KINDS", "LAYERS", "SCOPES", "check_scope", "kind_of"]
 
 SCOPES = ("core", "ruleset", "world", "entry", "entry_start", "npc")
-"""The scopes a segment may have, in the order they stand in a prompt."""
+"""The scopes of stored segments, in prompt order."""
 
 DEPRECATED = {
     "game_state": "pass the state of the game as `game_state` when the prompt is assembled",
@@ -15,17 +15,17 @@ DEPRECATED = {
     "rng": "pass the dice as `rng` when the prompt is assembled",
     "input": "pass the player's words as `input` when the prompt is assembled",
 }
-"""Scopes that were stored once and are made at run time now, with what takes their place."""
+"""Scopes that are no longer stored, with what to use instead."""
 
 LAYERS = (*SCOPES, *DEPRECATED)
 """All layers of a prompt, in order."""
 
 ENTITY_KINDS = ("ruleset", "world", "entry", "npc")
-"""What a segment's `ref_id` may name."""
+"""The kinds of entity that a segment's `ref_id` may name."""
 
 
 def check_scope(scope: str) -> None:
-    """Raises ScopeRefused for anything that may not be stored."""
+    """Raise ScopeRefused if the scope can't be stored."""
     if scope in SCOPES:
         return
     if scope in DEPRECATED:
@@ -34,5 +34,5 @@ def check_scope(scope: str) -> None:
 
 
 def kind_of(scope: str) -> str | None:
-    """The kind of entity that a segment of this scope refers to; None for core."""
+    """Return the kind of entity that a segment of this scope refers to. None for core."""
     return None if scope == "core" else scope.removesuffix("_start")

@@ -1,4 +1,4 @@
-"""A stored segment, its versions, and what else the store holds."""
+"""Define stored segments, their versions, and the links between entries and rulesets."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ NO_METADATA: Mapping[str, Any] = MappingProxyType({})
 class Segment:
     """A piece of prompt text as an assembly sees it.
 
-    `ref_id` names the entity it belongs to (None for core). `metadata` is a JSON object; its `tier` is
-    the level of detail of an NPC's segment and orders all others, its `cue` is one line about an NPC for
-    when there is no room for more.
+    `ref_id` names the entity it belongs to (None for core). `metadata` is a JSON object. Its `tier` is the
+    level of detail of an NPC's segment, and sorts other segments. Its `cue` is one line about an NPC, used
+    if there is no room for more.
     """
 
     id: str
@@ -46,20 +46,20 @@ class Segment:
 
     @property
     def tier(self) -> int | None:
-        """The `tier` of the metadata, None where there is none."""
+        """Return the `tier` of the metadata, or None."""
         tier = self.metadata.get("tier")
         return tier if isinstance(tier, int) and not isinstance(tier, bool) else None
 
     @property
     def cue(self) -> str:
-        """The `cue` of the metadata as one line, "" where there is none."""
+        """Return the `cue` of the metadata as one line, or ""."""
         cue = self.metadata.get("cue")
         return " ".join(cue.split()) if isinstance(cue, str) else ""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredSegment:
-    """A segment with all that the store knows of it. Times are UTC; `labels` are (name, version)."""
+    """A segment with its times (UTC) and labels, as (name, version)."""
 
     segment: Segment
     created_at: datetime
@@ -69,7 +69,7 @@ class StoredSegment:
 
 @dataclass(frozen=True, slots=True)
 class SegmentVersion:
-    """One version of a segment: what it said, since when, and why."""
+    """One version of a segment: its content, time and note."""
 
     segment_id: str
     version: int
@@ -81,18 +81,18 @@ class SegmentVersion:
 
 @dataclass(frozen=True, slots=True)
 class EntryRuleset:
-    """A ruleset of an entry; lower `sort_order` comes first."""
+    """A ruleset of an entry. Lower `sort_order` comes first."""
 
     id: str
     sort_order: int = 0
 
 
 def faults_of_segment(segment: Segment) -> list[str]:
-    """What is wrong with a segment whose scope is known to be one, one line each."""
+    """Return every fault of a segment with a valid scope, one line each."""
     faults = []
     kind = kind_of(segment.scope)
     if kind is None and segment.ref_id is not None:
-        faults.append("a core segment belongs to everything: give it no ref_id")
+        faults.append("a core segment belongs to no entity: remove its ref_id")
     if kind is not None and not (segment.ref_id or "").strip():
         faults.append(f"a segment of scope {segment.scope!r} needs the ref_id of its {kind}")
     if not segment.content.strip():
@@ -104,7 +104,7 @@ def faults_of_segment(segment: Segment) -> list[str]:
 
 
 def faults_of_text(name: str, text: str) -> list[str]:
-    """What a database can't keep: NUL, and halves of surrogate pairs."""
+    """Return a fault if the text holds NUL or a lone surrogate, which databases can't store."""
     bad = next((at for at, char in enumerate(text) if char == "\0" or "\ud800" <= char <= "\udfff"), None)
     if bad is None:
         return []
@@ -112,7 +112,7 @@ def faults_of_text(name: str, text: str) -> list[str]:
 
 
 def faults_of_label(label: str) -> list[str]:
-    """What is wrong with a label's name. One that could be taken for a number is."""
+    """Return a fault for an invalid label. A label must not look like a number."""
     if _LABEL.fullmatch(label):
         return []
     return [f"{label!r} can't be a label: use up to 64 of a-z, 0-9, '_', '.' and '-', a letter first"]
@@ -124,11 +124,11 @@ def _faults_of_metadata(metadata: Mapping[str, Any]) -> list[str]:
     if tier is not None and (not isinstance(tier, int) or isinstance(tier, bool) or tier < 0):
         faults.append(f"its tier is {tier!r}: use a whole number from 0 up, or none")
     if not isinstance(metadata.get("cue", ""), str):
-        faults.append("its cue is no text: use one line, or none")
+        faults.append("its cue is not a text: use one line, or none")
     try:
         text = json.dumps(dict(metadata), allow_nan=False)
     except (TypeError, ValueError) as error:
-        return [*faults, f"its metadata is no JSON object ({error})"]
+        return [*faults, f"its metadata is not a JSON object ({error})"]
     if "\\u0000" in text:
         faults.append("its metadata holds U+0000, which is not text: remove it")
     return faults

@@ -1,4 +1,4 @@
-"""The store of prompt segments: every edit a new version, labels on versions, nothing lost."""
+"""Store prompt segments. Every edit adds a version, and labels mark versions. Nothing is deleted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sqlalchemy import Connection, delete, insert, select, update
 
 from rlm.prompts.segments.database import Database
 from rlm.prompts.segments.errors import SegmentConflict, SegmentNotFound, SegmentRefused
-from rlm.prompts.segments.location import default_store, store_url
+from rlm.prompts.segments.location import store_url
 from rlm.prompts.segments.migration import HEAD, MigrationStep
 from rlm.prompts.segments.reading import StoreAdapter
 from rlm.prompts.segments.rows import (
@@ -23,8 +23,8 @@ from rlm.prompts.segments.rows import (
     find_version,
     labels_by_segment,
     segment_id,
-    stored,
-    version_of,
+    to_segment_version,
+    to_stored_segment,
 )
 from rlm.prompts.segments.scopes import ENTITY_KINDS, LAYERS, check_scope, kind_of
 from rlm.prompts.segments.segment import (
@@ -38,15 +38,16 @@ from rlm.prompts.segments.segment import (
     faults_of_text,
 )
 from rlm.prompts.segments.tables import entities, entry_rulesets, labels, prompt_segments, versions
+from rlm.store_file import default_store
 
-__all__ = ["SegmentStore", "insert_segment", "insert_version", "need_entity"]
+__all__ = ["SegmentStore", "insert_segment", "insert_version", "require_entity"]
 
 
 class SegmentStore:
     """Segments in a SQLite file or a PostgreSQL database.
 
-    Open it with `SegmentStore.open(...)`, as a context manager or with `close()`. May be used from any
-    number of threads and processes at once. Everything it raises is a SegmentError.
+    Open it with `SegmentStore.open(...)`, as a context manager or with `close()`. Any number of threads and
+    processes may use a store at once. All errors are SegmentErrors.
     """
 
     def __init__(self, database: Database) -> None:
@@ -54,10 +55,10 @@ class SegmentStore:
 
     @classmethod
     def open(cls, path_or_url: str | Path | None = None) -> SegmentStore:
-        """The store at a path or URL (`postgresql://user@host/name`); by default in the state folder.
+        """Open the store at a path or URL (`postgresql://user@host/name`). Default: in the state folder.
 
-        A SQLite file is made where there is none, with its tables, and brought up to date; so are the
-        tables in an empty PostgreSQL database. Others there wait for `migrate`: StoreOutdated.
+        A missing SQLite file is created, and an older one is migrated. An empty PostgreSQL database gets its
+        tables. Other PostgreSQL schema versions raise StoreOutdated: run `migrate`.
         """
         database = Database(store_url(default_store(os.environ) if path_or_url is None else path_or_url))
         database.open()
@@ -65,12 +66,12 @@ class SegmentStore:
 
     @classmethod
     def migrate(cls, path_or_url: str | Path | None = None, revision: str = HEAD) -> MigrationStep:
-        """Bring the tables of a store to a version, up or down."""
+        """Migrate the tables of a store up or down."""
         url = store_url(default_store(os.environ) if path_or_url is None else path_or_url)
         return Database(url).migrate(revision)
 
     def close(self) -> None:
-        """Let go of the database. Safe to call twice."""
+        """Close the database. Safe to call twice."""
         self._database.close()
 
     def __enter__(self) -> SegmentStore:
@@ -83,27 +84,27 @@ class SegmentStore:
 
     @property
     def name(self) -> str:
-        """The file, or the URL without its password."""
+        """Return the file, or the URL without its password."""
         return self._database.name
 
     @property
     def database(self) -> Database:
-        """The database itself, for `rlm.prompts.segments.exchange`."""
+        """Return the database, for `rlm.prompts.segments.exchange`."""
         return self._database
 
     def adapter(self, label: str | None = None) -> StoreAdapter:
-        """What a ScopedPrompt reads from; with a label, the versions that carry it."""
-        return StoreAdapter(self._database, None if label is None else _checked_label(label))
+        """Return the adapter for a ScopedPrompt. With a label, it reads the versions with that label."""
+        return StoreAdapter(self._database, None if label is None else _check_label(label))
 
     # reading
 
     def get(self, name: str) -> StoredSegment:
-        """The segment of that id. Raises SegmentNotFound."""
+        """Return the segment with that id. Raises SegmentNotFound."""
         with self._database.read() as connection:
             return find_segment(connection, segment_id(name))
 
     def resolve(self, start: str) -> str:
-        """The id that begins so. Raises SegmentNotFound when there is none, or more than one."""
+        """Return the only id that begins with `start`. Raises SegmentNotFound if none or several do."""
         with self._database.read() as connection:
             names = [str(name) for name in connection.scalars(select(prompt_segments.c.id))]
         found = [name for name in names if start and name.startswith(start.lower())]
@@ -111,13 +112,15 @@ class SegmentStore:
             return found[0]
         if not found:
             raise SegmentNotFound(f"there is no segment {start!r}: `rlm segments list --all` shows them")
-        raise SegmentNotFound(f"{len(found)} segments begin with {start!r}: give more of the id")
+        raise SegmentNotFound(f"{len(found)} segments begin with {start!r}: give more characters of the id")
 
     def list(
         self, scope: str | None = None, ref_id: str | None = None, *, active: bool | None = True
     ) -> tuple[StoredSegment, ...]:
-        """Segments by scope in the order of a prompt, entity, tier (none first) and id; `active` None is
-        all of them."""
+        """Return segments by scope in prompt order, entity, tier (none first) and id.
+
+        With `active` None, inactive ones are included.
+        """
         query = select(prompt_segments)
         if scope is not None:
             query = query.where(prompt_segments.c.scope == scope)
@@ -127,19 +130,19 @@ class SegmentStore:
             query = query.where(prompt_segments.c.active.is_(active))
         with self._database.read() as connection:
             marks = labels_by_segment(connection)
-            found = [stored(row, marks.get(row.id, ())) for row in connection.execute(query)]
+            found = [to_stored_segment(row, marks.get(row.id, ())) for row in connection.execute(query)]
         return tuple(sorted(found, key=_place))
 
     def history(self, name: str) -> tuple[SegmentVersion, ...]:
-        """All versions, oldest first. Raises SegmentNotFound."""
+        """Return all versions, oldest first. Raises SegmentNotFound."""
         key = segment_id(name)
         with self._database.read() as connection:
             find_segment(connection, key)
             query = select(versions).where(versions.c.segment_id == key).order_by(versions.c.version)
-            return tuple(version_of(row) for row in connection.execute(query))
+            return tuple(to_segment_version(row) for row in connection.execute(query))
 
     def version(self, name: str, which: int | str) -> SegmentVersion:
-        """A version by number or label. Raises SegmentNotFound."""
+        """Return a version by number or label. Raises SegmentNotFound."""
         key = segment_id(name)
         with self._database.read() as connection:
             if isinstance(which, int):
@@ -152,7 +155,7 @@ class SegmentStore:
         )
 
     def diff(self, name: str, old: int | str, new: int | str) -> str:
-        """What changed between two versions (numbers or labels), as a unified diff; "" when nothing did."""
+        """Return a unified diff of two versions (numbers or labels), or "" if they are equal."""
         before, after = self.version(name, old), self.version(name, new)
         return "".join(
             line if line.endswith("\n") else f"{line}\n\\ no line end here\n"
@@ -165,7 +168,7 @@ class SegmentStore:
         """(kind, id) of everything that segments may refer to."""
         query = select(entities.c.kind, entities.c.id)
         if kind is not None:
-            query = query.where(entities.c.kind == _checked_kind(kind))
+            query = query.where(entities.c.kind == _check_kind(kind))
         with self._database.read() as connection:
             return tuple(sorted((row.kind, row.id) for row in connection.execute(query)))
 
@@ -190,7 +193,7 @@ class SegmentStore:
         segment = Segment(str(uuid.uuid4()), scope, content, ref_id, dict(metadata))
         _refuse(faults_of_segment(segment) + faults_of_text("note", note))
         with self._database.write() as connection:
-            need_entity(connection, kind_of(scope), ref_id)
+            require_entity(connection, kind_of(scope), ref_id)
             now = datetime.now(UTC)
             insert_segment(connection, StoredSegment(segment, now, now))
             version = SegmentVersion(segment.id, 1, content, dict(metadata), note, now)
@@ -206,10 +209,10 @@ class SegmentStore:
         metadata: Mapping[str, Any] | None = None,
         note: str = "",
     ) -> StoredSegment:
-        """A new version with another content, other metadata (whole), or both.
+        """Add a version with new content, new metadata (replaced as a whole), or both.
 
-        `expected` is the version that was read before editing: if the segment has moved on since, it is
-        left alone and SegmentConflict is raised. Nothing new makes no version.
+        `expected` is the version that was read before editing. If the segment has a newer one,
+        SegmentConflict is raised and nothing is written. Unchanged content adds no version.
         """
         with self._database.write() as connection:
             now = find_segment(connection, segment_id(name)).segment
@@ -223,7 +226,7 @@ class SegmentStore:
             return _next_version(connection, now, wanted, expected, note)
 
     def rollback(self, name: str, to: int | str, *, expected: int, note: str = "") -> StoredSegment:
-        """A new version that says what an old one (number or label) said. Raises as `edit` does."""
+        """Add a version with the content of an old one (number or label). Raises as `edit` does."""
         old = self.version(name, to)
         return self.edit(
             name,
@@ -234,11 +237,11 @@ class SegmentStore:
         )
 
     def label(self, name: str, label: str, version: int | str | None = None) -> int:
-        """Put a label on a version (number, or another label), by default the newest; off any other.
+        """Move a label to a version (number or other label; default: the newest). Return that version.
 
-        Gives the version. Raises SegmentNotFound.
+        Raises SegmentNotFound.
         """
-        mark, key = _checked_label(label), segment_id(name)
+        mark, key = _check_label(label), segment_id(name)
         with self._database.write() as connection:
             found = find_segment(connection, key)
             if isinstance(version, str):
@@ -253,16 +256,18 @@ class SegmentStore:
         return wanted
 
     def unlabel(self, name: str, label: str) -> None:
-        """Take a label off. Raises SegmentNotFound when it is on no version."""
+        """Remove a label. Raises SegmentNotFound if no version has it."""
         key = segment_id(name)
         with self._database.write() as connection:
             gone = delete(labels).where(labels.c.segment_id == key, labels.c.label == label)
             if connection.execute(gone).rowcount == 0:
-                raise SegmentNotFound(f"segment {name} has no label {label!r}: there is nothing to take off")
+                raise SegmentNotFound(f"segment {name} has no label {label!r}: there is nothing to remove")
 
     def set_active(self, name: str, active: bool) -> None:
-        """Take a segment out of every prompt, whatever its labels, or back in. Raises SegmentNotFound and,
-        for what the deprecated-scope migration put aside, ScopeRefused."""
+        """Activate a segment, or remove it from every prompt, whatever its labels.
+
+        Raises SegmentNotFound. Raises ScopeRefused for a segment of a scope that is no longer stored.
+        """
         key = segment_id(name)
         with self._database.write() as connection:
             found = find_segment(connection, key).segment
@@ -273,8 +278,8 @@ class SegmentStore:
                 connection.execute(change.values(active=active, updated_at=datetime.now(UTC)))
 
     def add_entity(self, kind: str, name: str) -> bool:
-        """Make a ruleset, world, entry or npc known, so that segments may refer to it; False if it was."""
-        _checked_kind(kind)
+        """Add a ruleset, world, entry or npc that segments may refer to. Return False if it exists."""
+        _check_kind(kind)
         _refuse([*faults_of_text("id", name), *([] if name.strip() else [f"the {kind}'s id is blank"])])
         with self._database.write() as connection:
             if _has_entity(connection, kind, name):
@@ -283,10 +288,10 @@ class SegmentStore:
             return True
 
     def link(self, entry: str, ruleset: str, sort_order: int = 0) -> None:
-        """Give an entry a ruleset, or another place among its rulesets. Raises SegmentRefused."""
+        """Add a ruleset to an entry, or change its position. Raises SegmentRefused."""
         with self._database.write() as connection:
-            need_entity(connection, "entry", entry)
-            need_entity(connection, "ruleset", ruleset)
+            require_entity(connection, "entry", entry)
+            require_entity(connection, "ruleset", ruleset)
             here = (entry_rulesets.c.entry == entry) & (entry_rulesets.c.ruleset == ruleset)
             if connection.execute(update(entry_rulesets).where(here).values(sort_order=sort_order)).rowcount:
                 return
@@ -295,17 +300,17 @@ class SegmentStore:
             )
 
     def unlink(self, entry: str, ruleset: str) -> None:
-        """Take a ruleset away from an entry. Raises SegmentNotFound when it has not got it."""
+        """Remove a ruleset from an entry. Raises SegmentNotFound if they are not linked."""
         here = (entry_rulesets.c.entry == entry) & (entry_rulesets.c.ruleset == ruleset)
         with self._database.write() as connection:
             if connection.execute(delete(entry_rulesets).where(here)).rowcount == 0:
                 raise SegmentNotFound(
-                    f"entry {entry!r} has no ruleset {ruleset!r}: there is nothing to take off"
+                    f"entry {entry!r} has no ruleset {ruleset!r}: there is nothing to remove"
                 )
 
 
-def need_entity(connection: Connection, kind: str | None, name: str | None) -> None:
-    """Raises SegmentRefused when there is no such entity; None of both is core's, and fine."""
+def require_entity(connection: Connection, kind: str | None, name: str | None) -> None:
+    """Raise SegmentRefused if the entity does not exist. Accepts None for core."""
     if kind is not None and name is not None and not _has_entity(connection, kind, name):
         raise SegmentRefused(
             f"there is no {kind} {name!r}: add it first with `rlm segments entity {kind} {name}`"
@@ -313,7 +318,7 @@ def need_entity(connection: Connection, kind: str | None, name: str | None) -> N
 
 
 def insert_segment(connection: Connection, given: StoredSegment) -> None:
-    """A row of `prompt_segments`."""
+    """Insert a row into `prompt_segments`."""
     segment = given.segment
     connection.execute(
         insert(prompt_segments).values(
@@ -331,7 +336,7 @@ def insert_segment(connection: Connection, given: StoredSegment) -> None:
 
 
 def insert_version(connection: Connection, given: SegmentVersion) -> None:
-    """A row of the versions."""
+    """Insert a row into the versions."""
     connection.execute(
         insert(versions).values(
             segment_id=segment_id(given.segment_id),
@@ -354,7 +359,7 @@ def _next_version(
     key = segment_id(now.id)
     if (wanted.content, dict(wanted.metadata)) != (now.content, dict(now.metadata)):
         moment = datetime.now(UTC)
-        # writers queue, so nobody else can have moved it on since it was read above; this holds all the same
+        # Writers queue, so the version read above is current. The condition guards against a bug in that.
         change = (
             update(prompt_segments)
             .where(prompt_segments.c.id == key, prompt_segments.c.version == expected)
@@ -384,19 +389,19 @@ def _refuse(faults: Sequence[str]) -> None:
         raise SegmentRefused(*faults)
 
 
-def _checked_label(label: str) -> str:
+def _check_label(label: str) -> str:
     _refuse(faults_of_label(label))
     return label
 
 
-def _checked_kind(kind: str) -> str:
+def _check_kind(kind: str) -> str:
     if kind not in ENTITY_KINDS:
         raise SegmentRefused(f"there is no kind {kind!r}: use one of {', '.join(ENTITY_KINDS)}")
     return kind
 
 
 def _lines(version: SegmentVersion) -> Sequence[str]:
-    """Its content; metadata stands above it where there is any."""
+    """Return the lines of the content, preceded by the metadata if there is any."""
     head = [f"{key}: {value!r}\n" for key, value in sorted(version.metadata.items())]
     return [*head, *(["\n"] if head else []), *version.content.splitlines(keepends=True)]
 

@@ -1,4 +1,5 @@
-"""The tables of the store, the same on SQLite and PostgreSQL. The migrations make them; a test compares."""
+"""Define the tables of the store, the same on SQLite and PostgreSQL. A test compares them with the
+migrations."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ __all__ = [
 
 
 class _Utc(TypeDecorator[datetime]):
-    """A time in UTC. SQLite keeps no zone, so it gets one back here."""
+    """A time in UTC. SQLite stores no zone, so it is added when reading."""
 
     impl = DateTime(timezone=True)
     cache_ok = True
@@ -73,7 +74,7 @@ entry_rulesets = Table(
     Column("entry", Text, primary_key=True),
     Column("ruleset", Text, primary_key=True),
     Column("sort_order", Integer, nullable=False, server_default="0"),
-    # a foreign key needs both columns of what it names
+    # a foreign key needs both columns of the key it refers to
     Column("entry_kind", Text, Computed("'entry'", persisted=True)),
     Column("ruleset_kind", Text, Computed("'ruleset'", persisted=True)),
     ForeignKeyConstraint(
@@ -141,7 +142,7 @@ labels = Table(
     ),
 )
 
-# What the deprecated-scope migration found, so that it can be taken back to the letter.
+# The rows that the deprecated-scope migration changed, so that the downgrade can restore them exactly.
 put_aside = Table(
     "prompt_segments_put_aside",
     metadata,
@@ -150,7 +151,7 @@ put_aside = Table(
     Column("metadata", JSON, nullable=False, server_default="{}"),
 )
 
-# One row, counted up by every writer: it makes them queue, and tells caches that something changed.
+# One row, incremented by every writer: it makes writers queue and invalidates caches.
 store_revision = Table(
     "prompt_segments_revision",
     metadata,

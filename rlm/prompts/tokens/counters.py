@@ -1,4 +1,4 @@
-"""Token counters by name. None of them reaches the network; every report names the one that was used."""
+"""Look up token counters by name. None uses the network, and every report names its counter."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Counter", "FunctionCounter", "Units", "counter_names", "get_counter"
 
 
 class Counter(Protocol):
-    """Counts tokens. `count` is total, pure, never negative, and 0 for the empty string."""
+    """Counts tokens. `count` accepts any string, is pure, never negative, and 0 for ""."""
 
     @property
     def name(self) -> str: ...
@@ -25,14 +25,16 @@ class Counter(Protocol):
     def count(self, text: str) -> int: ...
 
     def count_each(self, texts: Sequence[str]) -> list[int]:
-        """`count` of every text, in whatever way is fastest."""
+        """Return `count` of every text. May be faster than one by one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Units:
-    """What a counter really adds up, where that is finer than its tokens: `per` units make a token, and a
-    rest counts as one (`up`) or not at all. `each` gives the units of texts; those of joined texts are
-    their sum, which is how parts measured apart come to exactly what the whole takes."""
+    """The finer unit that a counter adds up. `per` units make a token, and `up` rounds a rest up.
+
+    `each` returns the units of texts. The units of joined texts are the sum of their units, so parts
+    measured alone add up exactly to the whole.
+    """
 
     per: int
     up: bool
@@ -41,7 +43,7 @@ class Units:
 
 @dataclass(frozen=True, slots=True)
 class FunctionCounter:
-    """A counter made of a pure function, and of a faster one for many texts where there is one."""
+    """A counter made of a pure function, with an optional faster function for many texts."""
 
     name: str
     version: str
@@ -88,17 +90,16 @@ _COUNTERS: dict[str, Counter] = {
 
 
 def counter_names() -> tuple[str, ...]:
-    """The names `get_counter` knows; beside them there is `hf:FILE`."""
+    """Return the names for `get_counter`. It also accepts `hf:FILE`."""
     return (*_COUNTERS, "openai")
 
 
 def get_counter(name: str = "estimate") -> Counter:
-    """The counter of that name.
+    """Return the counter of that name.
 
-    `estimate` stays at or above o200k on real text (see its module); `chars` counts code points,
-    `chars4_ceil` a quarter of them rounded up, `bytes4_floor` a quarter of the UTF-8 bytes rounded down.
-    `openai` counts o200k's own tokens (extra `tokens`), `hf:FILE` those of a `tokenizer.json` (extra `hf`).
-    Raises UnknownCounter.
+    `estimate` is at or above o200k on real text (see its module). `chars` counts code points, `chars4_ceil`
+    a quarter of them rounded up, `bytes4_floor` a quarter of the UTF-8 bytes rounded down. `openai` counts
+    o200k tokens (extra `tokens`), `hf:FILE` those of a `tokenizer.json` (extra `hf`). Raises UnknownCounter.
     """
     if name in _COUNTERS:
         return _COUNTERS[name]
@@ -107,4 +108,4 @@ def get_counter(name: str = "estimate") -> Counter:
     if name.startswith("hf:"):
         return FunctionCounter(name, *huggingface(name.removeprefix("hf:")))
     known = ", ".join(counter_names())
-    raise UnknownCounter(f"no token counter is called {name!r}: use one of {known}, hf:FILE")
+    raise UnknownCounter(f"there is no token counter {name!r}: use one of {known}, hf:FILE")

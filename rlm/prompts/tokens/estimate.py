@@ -1,13 +1,12 @@
-"""The default token counter: a weighted count of character kinds, without any dependency.
+"""Estimate tokens by a weighted count of character kinds, without dependencies.
 
-A byte-pair tokenizer spends its tokens on few things: a word, a capital inside a word, a cluster of
-consonants that no vocabulary holds, a group of digits, a sign. The text is mapped to one letter a
-character naming its kind (`w` a Latin small letter, `D` a digit, …), and kinds and short sequences of
-kinds are counted and weighed. The weights are the smallest that stay at or above OpenAI's o200k on
-prose, code, JSON, logs, identifiers, random strings, emoji and some sixty languages; `docs/prompts.md`
-has the ratios.
+A byte-pair tokenizer spends tokens on few things: a word, a capital inside a word, a rare cluster of
+consonants, a group of digits, a sign. Each character is mapped to one letter for its kind (`w` a Latin small
+letter, `D` a digit, …), and kinds and short sequences of kinds are counted and weighted. The weights are the
+smallest that stay at or above OpenAI's o200k on prose, code, JSON, logs, identifiers, random strings, emoji
+and about sixty languages. `docs/prompts.md` has the ratios.
 
-Weights are integers, hundredths of a token, so that the sum is the same on every machine.
+Weights are integers, in hundredths of a token, so that the sum is the same on every machine.
 """
 
 from __future__ import annotations
@@ -19,21 +18,21 @@ __all__ = ["VERSION", "estimate_each", "estimate_tokens"]
 
 VERSION = "2"
 
-_WINDOW = 1 << 20  # characters at a time: memory stays bounded, a border costs at most a few tokens
+_WINDOW = 1 << 20  # characters at a time, to bound memory; a border costs at most a few tokens
 
 # (characters, or leading bytes of their UTF-8) -> (kind, hundredths of a token for each character)
 _KINDS: tuple[tuple[bytes, bytes, int], ...] = (
     (b"aeiouy", b"v", 0),
     (b"bcdfghjklmnpqrstvwxz", b"c", 0),
-    (b"AEIOUY", b"V", 57),  # capitals that follow each other cost less, below
+    (b"AEIOUY", b"V", 57),  # consecutive capitals cost less, see _weigh
     (b"BCDFGHJKLMNPQRSTVWXZ", b"U", 57),
-    (b"0123456789", b"D", 0),  # weighed by groups of three, below
+    (b"0123456789", b"D", 0),  # counted in groups of three, see _weigh
     (b" ", b" ", 0),
     (b"\r\n", b"n", 119),
     (b"\t\v\f", b"t", 60),
     (b"!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~", b"p", 73),
     (bytes(range(0xC2, 0xCA)), b"l", 144),  # Latin letters with marks
-    (bytes(range(0xCA, 0xCE)), b"z", 255),  # phonetic letters, marks that stand alone
+    (bytes(range(0xCA, 0xCE)), b"z", 255),  # phonetic letters, combining marks
     (bytes(range(0xCE, 0xD0)), b"g", 34),  # Greek
     (bytes(range(0xD0, 0xD4)), b"y", 37),  # Cyrillic
     (bytes(range(0xD4, 0xD8)), b"h", 38),  # Armenian, Hebrew
@@ -50,7 +49,7 @@ _KINDS: tuple[tuple[bytes, bytes, int], ...] = (
 )
 _CONTROL = (b"k", 110)
 
-# First two bytes of what costs less than its first byte alone says, and how much less.
+# Characters that cost less than others with the same first byte: first two bytes, difference.
 _CHEAPER: tuple[tuple[bytes, int], ...] = (
     (b"\xe2\x80", 128 - 206),  # typographic signs
     (b"\xe1\xba", 20 - 200),  # Vietnamese
@@ -58,13 +57,13 @@ _CHEAPER: tuple[tuple[bytes, int], ...] = (
     (b"\xe1\x83", 60 - 200),  # Georgian
 )
 
-# Lines drawn of one sign, for which vocabularies have long tokens of their own.
+# Lines drawn with one sign: vocabularies have long tokens for them.
 _RULES = (*(bytes([sign]) * 16 for sign in b"-=*_#.~"), *(sign.encode() * 16 for sign in "─═━—…█"))
 
 
 def _tables() -> tuple[bytes, bytes]:
     kinds = bytearray(_CONTROL[0] * 256)
-    kinds[0] = 0  # a kind of its own, because it parts the texts of a batch
+    kinds[0] = 0  # its own kind, because it separates the texts of a batch
     weights = bytearray(256)
     weights[0] = weights[_CONTROL[0][0]] = _CONTROL[1]
     for members, kind, weight in _KINDS:
@@ -75,17 +74,17 @@ def _tables() -> tuple[bytes, bytes]:
 
 
 _KIND_OF, _WEIGHT_OF = _tables()
-_WEIGHTLESS = bytes(kind for kind in range(256) if not _WEIGHT_OF[kind])  # nothing to add up
+_WEIGHTLESS = bytes(kind for kind in range(256) if not _WEIGHT_OF[kind])  # kinds without a weight
 _WEIGHT_OR_BORDER = b"\0" + _WEIGHT_OF[1:]
 _CONTINUATION = bytes(range(0x80, 0xC0))  # every byte of a character but its first
 _MERGE = bytes.maketrans(b"vcV", b"wwU")
 _LETTERS_ONLY = bytes(ord("w") if kind in b"vcwUVlgyhaioz" else 0x20 for kind in range(256))
 _LETTERS_OR_BORDER = b"\0" + _LETTERS_ONLY[1:]
-_ENGLISH = 250  # hundredths a short word speaks for, at most half of what the long ones cost
+_ENGLISH = 250  # hundredths saved per short English word, at most half the cost of long words
 _SHORT = 4096
-_REPEATED_CHARS = 2048  # the short parts of a prompt stand in the next one, too: their sizes are remembered
-_MANY = 16  # texts from which on joining them pays
-_BATCH = 1024  # texts joined by U+0000 to be sorted into kinds at once
+_REPEATED_CHARS = 2048  # short parts recur in later prompts, so their sizes are cached
+_MANY = 16  # number of texts from which joining them pays
+_BATCH = 1024  # texts joined by U+0000 and mapped to kinds at once
 
 
 def _kinds(data: bytes) -> bytes:
@@ -93,22 +92,25 @@ def _kinds(data: bytes) -> bytes:
         if rule in data:
             data = data.replace(rule, rule[: len(rule) // 8])
     kinds = data.translate(_KIND_OF, _CONTINUATION)
-    if b"    " in kinds:  # indentation, however deep, is a token or two
+    if b"    " in kinds:  # indentation takes a token or two, however deep
         kinds = kinds.replace(b" " * 16, b"  ").replace(b"    ", b"  ")
-    return kinds.replace(b"DDD", b"D")  # digits go by threes
+    return kinds.replace(b"DDD", b"D")  # vocabularies hold groups of three digits
 
 
 def _weigh(data: bytes, kinds: bytes, weights: bytes, words: bytes, runs: bytes) -> int:
-    """Hundredths of a token. `weights` are those of the kinds, where they have any; `words` and `runs` are
-    `kinds` with less told apart, `runs` between blanks."""
+    """Return hundredths of a token.
+
+    `weights` are the weights of the kinds that have one. `words` and `runs` are `kinds` with some kinds
+    merged; `runs` has a blank at both ends.
+    """
     long = 47 * words.count(b"wwww")
     if long:
         long += 144 * words.count(b"wwwwww")
-        # Vocabularies hold the long words of English whole. How English a text is shows in its short ones.
+        # Vocabularies hold long English words whole. Short words show whether a text is English.
         english = data.count(b" the ") + data.count(b" of ") + data.count(b" and ")
         long -= min(_ENGLISH * english, long // 2)
     if b"UU" in words:
-        # So they do with words in capitals; random capitals show in their clusters.
+        # The same holds for words in capitals. Random capitals form clusters.
         shouted = data.count(b" THE ") + data.count(b" OF ") + data.count(b" OR ")
         long += (
             30 * words.count(b"UUUU")
@@ -145,7 +147,7 @@ def _hundredths(text: str) -> int:
 
 
 def estimate_tokens(text: str) -> int:
-    """Tokens `text` is likely to take, rounded up. 0 for "" alone; any string will do."""
+    """Return the estimated tokens of `text`, rounded up. 0 only for "". Accepts any string."""
     if len(text) <= _REPEATED_CHARS:
         return _repeated(text)
     if len(text) <= _WINDOW:
@@ -165,7 +167,7 @@ def _rounded(hundredths: int, text: str) -> int:
 
 
 def estimate_each(texts: Sequence[str]) -> list[int]:
-    """`estimate_tokens` of every text, in less time where there are thousands of short ones."""
+    """Return `estimate_tokens` of every text. Faster for thousands of short texts."""
     if len(texts) < _MANY:
         return [estimate_tokens(text) for text in texts]
     tokens = [0] * len(texts)

@@ -1,4 +1,4 @@
-"""Counters that hold a vocabulary: exact for the models that use it. Loaded when asked for, never fetched."""
+"""Count tokens exactly with a vocabulary. Vocabularies are loaded on first use, never downloaded."""
 
 from __future__ import annotations
 
@@ -14,20 +14,21 @@ from rlm.prompts.errors import UnknownCounter
 __all__ = ["Count", "huggingface", "openai"]
 
 Count = tuple[str, Callable[[str], int], Callable[[Sequence[str]], list[int]] | None]
-"""Version, the count of a text, the counts of many."""
+"""Version, count of one text, counts of many texts."""
 
 _VOCABULARY = "o200k_base"
 _WINDOW = 32_768  # characters; the tokenizer refuses 200,000 tokens, and a character has up to four
 _BORDER = re.compile(r"(?<=\n)(?=[^\W_])|(?<=[A-Za-z])(?= [A-Za-z])")
-"""Where no token of the vocabulary can reach across: it parts lines and words first."""
+"""Places that no token of the vocabulary spans: it splits lines and words first."""
 
 
 @cache
 def openai() -> Count:
-    """OpenAI's o200k, whose vocabulary is in the package. Raises UnknownCounter without the extra."""
+    """Return OpenAI's o200k counter; its vocabulary is in the package. Raises UnknownCounter without the
+    extra."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # how it opens its own files
+            warnings.simplefilter("ignore", DeprecationWarning)  # raised by its own file access
             import bpe_openai
     except ImportError:
         raise UnknownCounter(
@@ -48,7 +49,7 @@ def openai() -> Count:
 
 
 def _windows(text: str) -> Iterator[str]:
-    """`text` in pieces, parted where that changes no token; where there is no such place, anywhere."""
+    """Yield `text` in pieces, split where it changes no token, or anywhere if there is no such place."""
     at = 0
     while len(text) - at > _WINDOW:
         border = _BORDER.search(text, at + _WINDOW // 2, at + _WINDOW)
@@ -60,8 +61,10 @@ def _windows(text: str) -> Iterator[str]:
 
 @cache
 def huggingface(file: str) -> Count:
-    """The tokenizer of a `tokenizer.json` (`hf:FILE`), without the special tokens a chat adds. Raises
-    UnknownCounter without the extra, or for a file that is none."""
+    """Return the counter of a `tokenizer.json` (`hf:FILE`), without the special tokens of a chat.
+
+    Raises UnknownCounter without the extra, or for an invalid file.
+    """
     try:
         from tokenizers import Tokenizer
     except ImportError:
@@ -77,7 +80,7 @@ def huggingface(file: str) -> Count:
     try:
         tokenizer = Tokenizer.from_str(data.decode("utf-8"))
     except Exception as error:  # the library raises bare Exception
-        raise UnknownCounter(f"'{file}' is no tokenizer.json of Hugging Face's: {error}") from error
+        raise UnknownCounter(f"'{file}' is not a Hugging Face tokenizer.json: {error}") from error
 
     def count(text: str) -> int:
         return len(tokenizer.encode(_valid(text), add_special_tokens=False).ids)
@@ -86,5 +89,5 @@ def huggingface(file: str) -> Count:
 
 
 def _valid(text: str) -> str:
-    """Lone surrogates have no UTF-8, and so no tokens: each is counted as a question mark."""
+    """Replace lone surrogates by question marks: they have no UTF-8 encoding."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")

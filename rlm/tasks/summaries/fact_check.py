@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rlm.prompts.history import Extraction, SalientSentence
-from rlm.prompts.history.commonness import words_of as history_words
-from rlm.prompts.history.cues import small_talk
+from rlm.prompts.history.cue_phrases import small_talk
+from rlm.prompts.history.term_frequency import words_of as history_words
 from rlm.tasks.summaries.summary_lines import Line, words_of
 
 __all__ = ["Fact", "check", "facts_of"]
@@ -40,7 +40,7 @@ def facts_of(extraction: Extraction, entries: int) -> list[SalientSentence]:
     """What a summary of so many entries is checked for, what tells most first: 40 facts at most, fewer in
     talk that is no work."""
     most = max(_FEWEST, min(_MOST, entries // _A_FACT_FOR))
-    return extraction.telling(most)
+    return extraction.salient(most)
 
 
 def check(facts: Sequence[SalientSentence], lines: Sequence[Line], names: Sequence[str] = ()) -> list[bool]:

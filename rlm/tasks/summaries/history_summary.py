@@ -18,7 +18,7 @@ from rlm.prompts.history import (
     SalientSentence,
     chunks,
     drive_async,
-    summarizing,
+    summary_steps,
 )
 from rlm.prompts.tokens.counters import Counter, get_counter
 from rlm.results import Citation
@@ -118,7 +118,7 @@ async def _folded(job: Job, messages: Sequence[Message], names: Sequence[str], t
     parts = len(chunks(messages, names, folding))
     if parts == 1:
         # A short chat is not folded to save room.
-        folding = replace(folding, least_gain=float("-inf"))
+        folding = replace(folding, min_gain=float("-inf"))
     failure: list[ModelError | BudgetExhausted] = []
     asked = 0
 
@@ -136,7 +136,7 @@ async def _folded(job: Job, messages: Sequence[Message], names: Sequence[str], t
             raise
 
     summary = await drive_async(
-        summarizing(messages, names, folding), ask, failures=(ModelError, BudgetExhausted)
+        summary_steps(messages, names, folding), ask, failures=(ModelError, BudgetExhausted)
     )
     if summary.text is None:
         job.warn(f"{summary.fault}: the messages' telling sentences stand in the summary's place")
@@ -217,7 +217,7 @@ def _restored(
 
 
 def _line(told: SalientSentence, names: Sequence[str]) -> Line:
-    return Line(told.heading, told.said, (names[told.place],))
+    return Line(told.heading, told.text_with_speaker, (names[told.place],))
 
 
 def _citations(body: Body, lines: Sequence[Line], entries: Sequence[Entry]) -> tuple[Citation, ...]:

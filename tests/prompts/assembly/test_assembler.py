@@ -282,12 +282,12 @@ def test_every_fault_is_listed_at_once() -> None:
         assemble(wrong, Budget(-1, headroom=-1, safety_factor=0.5, per_section={"a": -1}))
     text = str(caught.value)
     for part in (
-        "'a' is there 2 times",
+        "'a' occurs 2 times",
         "holds 'i' more than once",
         "max_tokens below min_tokens",
         "required and may be dropped or gated",
         "'d' has no policy",
-        "stands before a system section",
+        "comes before a system section",
         "-1 tokens is negative",
         "headroom of -1",
         "safety factor of 0.5",
@@ -355,7 +355,7 @@ def test_cache_borders_stand_where_stability_ends_and_disorder_is_warned_of() ->
     report = assemble(mixed, Budget(100)).report
     assert report.cache_borders == ()
     assert report.warnings == (
-        "section 'now' (volatile) stands before 'rules' (static): what follows it is not cached",
+        "section 'now' (volatile) comes before 'rules' (static): the text after it is not cached",
     )
 
 

@@ -58,7 +58,7 @@ def test_stop_first_tries_nothing_after_the_first_that_does_not_fit() -> None:
     assert [decision.reason for decision in prompt.report.decisions] == [
         "fits",
         "only 5 tokens were left",
-        "one before it did not fit",
+        "an earlier item did not fit",
     ]
 
 
@@ -190,7 +190,7 @@ def test_a_summary_that_is_empty_or_too_long_replaces_nothing(summary: str) -> N
 def test_drop_takes_the_section_and_says_why() -> None:
     prompt = only(ITEMS, Drop(), total=12)
     assert prompt.text == ""
-    assert {decision.reason for decision in prompt.report.decisions} == {"its section gave way"}
+    assert {decision.reason for decision in prompt.report.decisions} == {"its section was dropped"}
     assert prompt.report.actions == ("drop s: 18 to 0 tokens",)
 
 

@@ -194,7 +194,7 @@ def test_nothing_is_asked_where_folding_could_not_gain() -> None:
     budget = count(messages[-1].content) + 200
     result = compact_history(messages, budget=budget, summarizer=asked)
     assert (result.kind, asked.prompts) == ("whole", [])
-    assert result.warnings == ("left whole: folding would save less than 10%",)
+    assert result.warnings == ("left whole: a summary would save less than 10%",)
 
 
 def test_a_summary_is_folded_with_new_messages_and_never_summarised_alone() -> None:

@@ -66,7 +66,7 @@ def test_what_transcribers_note_is_no_part_of_a_sentence_and_stumbling_is_not_qu
     messages[41] = Message("user", "The remote control {vocalsound} must cost 25 Euro {disfmarker} at most.")
     messages[61] = Message("user", "Um so uh the {pause} the you know we must I mean must sort of be 12.")
     extraction = Extraction(messages)
-    told = {one.text: one.score for one in extraction.telling(20)}
+    told = {one.text: one.score for one in extraction.salient(20)}
     assert clear in told
     assert all(score < told[clear] for text, score in told.items() if text.startswith("Um"))
 

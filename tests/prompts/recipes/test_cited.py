@@ -175,7 +175,7 @@ def test_row_5_stops_at_the_first_that_would_exceed() -> None:
     made = ask(*given_, max_tokens=most)
     assert [citation.pack_id for citation in made.citations] == ["a"]
     reasons = {decision.id: decision.reason for decision in made.report.decisions}
-    assert reasons["small"] == "one before it did not fit"
+    assert reasons["small"] == "an earlier item did not fit"
 
 
 def test_row_5_no_bound_takes_all_and_more_headroom_drops_more() -> None:

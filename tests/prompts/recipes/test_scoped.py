@@ -201,8 +201,8 @@ def test_an_unknown_npc_is_skipped_and_reported() -> None:
     made = prompt_of(*npcs_at(0)[:1], stored("deep", "npc", "x", "n2", tier=3)).assemble(turn)
     assert made.meta.skipped_npcs == ("stranger", "n2")
     assert made.report.warnings == (
-        "npc 'stranger' was skipped: of segments for it there is none",
-        "npc 'n2' was skipped: of segments for it there is none of tier 0 or below",
+        "npc 'stranger' was skipped: it has no segment",
+        "npc 'n2' was skipped: it has no segment of tier 0 or below",
     )
     assert "stranger" not in made.text
     assert made.meta.segment_ids_by_scope["npc"] == ("n1-0",)
@@ -272,5 +272,5 @@ def test_plain_json_makes_the_same_prompt_and_says_what_it_did_not_read() -> Non
     made = prompt_of().assemble({**data, "game_sate": 1, "game_state": {"hour": 3, "who": "Ö"}})
     assert '<game_state>\n{\n  "hour": 3,\n  "who": "Ö"\n}\n</game_state>' in made.text
     assert made.report.warnings[0].startswith(
-        "game_sate is not known and was not used; known: entry_point_id"
+        "game_sate is unknown and was ignored; known keys: entry_point_id"
     )

@@ -67,7 +67,7 @@ def test_the_database_itself_refuses_other_scopes_dangling_and_missing_reference
 
 
 def test_core_takes_no_ref_id(store: SegmentStore) -> None:
-    with pytest.raises(SegmentRefused, match="belongs to everything: give it no ref_id"):
+    with pytest.raises(SegmentRefused, match="belongs to no entity: remove its ref_id"):
         store.add("core", "text", ref_id="x")
 
 
@@ -93,7 +93,7 @@ def test_rulesets_of_an_entry_must_exist_and_come_in_order(store: SegmentStore) 
     assert [link.id for link in store.rulesets("e")] == ["b", "c"]
     with pytest.raises(SegmentRefused, match="no ruleset 'nowhere'"):
         store.link("e", "nowhere")
-    with pytest.raises(SegmentNotFound, match="nothing to take off"):
+    with pytest.raises(SegmentNotFound, match="nothing to remove"):
         store.unlink("e", "a")
 
 
@@ -133,7 +133,7 @@ def test_every_edit_is_a_new_version_and_old_ones_stay(store: SegmentStore) -> N
 def test_an_edit_of_an_outdated_version_is_a_conflict_and_changes_nothing(store: SegmentStore) -> None:
     name = store.add("core", "one").segment.id
     store.edit(name, content="two", expected=1)
-    with pytest.raises(SegmentConflict, match="is at version 2, not 1: somebody edited it") as caught:
+    with pytest.raises(SegmentConflict, match="is at version 2, not 1: someone else edited it") as caught:
         store.edit(name, content="three", expected=1)
     assert (caught.value.expected, caught.value.found) == (1, 2)
     with pytest.raises(SegmentConflict):
@@ -348,7 +348,7 @@ def test_a_killed_writer_leaves_a_whole_store(tmp_path: Path) -> None:
 def test_a_place_that_can_not_hold_a_store_is_one_clear_error(tmp_path: Path) -> None:
     for place in (tmp_path, tmp_path / "file" / "segments.db"):
         (tmp_path / "file").touch()
-        with pytest.raises(StoreUnavailable, match="check that its folder exists and is yours to write"):
+        with pytest.raises(StoreUnavailable, match="check that its folder exists and is writable"):
             SegmentStore.open(place)
 
 

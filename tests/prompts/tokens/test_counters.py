@@ -140,7 +140,7 @@ def test_a_tokenizer_file_counts_its_own_tokens(tmp_path: Path) -> None:
     assert [counter.count("a b a"), counter.count(""), *counter.count_each(["a", "a \ud800"])] == [3, 0, 1, 2]
     assert counter.version.startswith("sha256 ")
     file.with_name("other.json").write_text("{}")
-    with pytest.raises(UnknownCounter, match=r"is no tokenizer.json"):
+    with pytest.raises(UnknownCounter, match=r"is not a Hugging Face tokenizer.json"):
         get_counter(f"hf:{file.with_name('other.json')}")
 
 

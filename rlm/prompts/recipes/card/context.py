@@ -1,4 +1,4 @@
-"""The context of a card: notes, logs, files, results, decisions, libraries, each under its heading."""
+"""Build the context of a card: notes, logs, files, results, decisions, libraries, each under its heading."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from rlm.prompts.assembly.section import Item, Section
 from rlm.prompts.recipes.card.settings import CONTEXT_KINDS, CardSettings
 from rlm.prompts.templates import table
 
-__all__ = ["CardContext", "Document", "context_sections", "fenced"]
+__all__ = ["CardContext", "Document", "context_sections", "fence_for"]
 
 _FENCES = re.compile(r"`{3,}")
-_FIRST_ORDER = 10  # behind system, agent and history
+_FIRST_ORDER = 10  # after system, agent and history
 
-# Files and decisions stop before the context is full: what is left over keeps a little room to grow.
+# Files and decisions stop before the context is full, to leave a little room for growth.
 _POLICIES: dict[str, Policy] = {
     "notes": Trim("head"),
     "build_logs": Trim("tail"),
@@ -31,7 +31,7 @@ _POLICIES: dict[str, Policy] = {
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A text with a name: a file's path, a decision's title, a library's name."""
+    """A named text: a file with its path, a decision with its title, a library with its name."""
 
     name: str
     content: str
@@ -39,7 +39,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class CardContext:
-    """What a card's prompt may hold beside its history. What is blank leaves no heading."""
+    """The optional contents of a card's prompt besides its history. Blank ones get no heading."""
 
     notes: tuple[str, ...] = ()
     adrs: tuple[Document, ...] = ()
@@ -51,18 +51,18 @@ class CardContext:
 
 
 def context_sections(context: CardContext, settings: CardSettings, *, fixing_errors: bool) -> list[Section]:
-    """One section for each kind, in the order of their priorities; together they share the bound `context`.
+    """Return one section for each kind, by priority. Together they share the limit `context`.
 
-    Notes are always in. Logs enter while errors are being fixed, whole or with their end.
+    Notes are always included. Logs are included while errors are being fixed, whole or with their end.
     """
     texts = {
         "notes": [note.strip("\n") for note in context.notes if note.strip()],
         "build_logs": [context.build_logs] if fixing_errors else [],
         "pod_logs": [context.pod_logs] if fixing_errors else [],
-        "source_files": [_file(file) for file in context.source_files if file.content.strip()],
+        "source_files": [_file_text(file) for file in context.source_files if file.content.strip()],
         "test_results": [context.test_results],
-        "adrs": _titled(context.adrs),
-        "libraries": _titled(context.libraries),
+        "adrs": _titled_texts(context.adrs),
+        "libraries": _titled_texts(context.libraries),
     }
     kinds = sorted(CONTEXT_KINDS, key=lambda kind: -settings.priority(kind))
     return [
@@ -74,7 +74,7 @@ def context_sections(context: CardContext, settings: CardSettings, *, fixing_err
 def _section(kind: str, texts: Sequence[str], place: int, priority: int) -> Section:
     heading = table("card.toml")["headings"][kind]
     logged = kind in ("build_logs", "pod_logs", "test_results")
-    fence = fenced("".join(texts)) if logged else ""
+    fence = fence_for("".join(texts)) if logged else ""
     return Section(
         kind,
         "user",
@@ -90,20 +90,20 @@ def _section(kind: str, texts: Sequence[str], place: int, priority: int) -> Sect
     )
 
 
-def fenced(text: str) -> str:
-    """A fence that nothing in `text` can close."""
+def fence_for(text: str) -> str:
+    """Return a fence that no line of `text` can close."""
     longest = max((len(run) for run in _FENCES.findall(text)), default=2)
     return "`" * (longest + 1)
 
 
-def _file(file: Document) -> str:
-    fence = fenced(file.content)
+def _file_text(file: Document) -> str:
+    fence = fence_for(file.content)
     language = PurePath(file.name).suffix.removeprefix(".")
     language = language if language.isalnum() else ""
     return f"### {_line(file.name)}\n{fence}{language}\n{file.content.rstrip()}\n{fence}"
 
 
-def _titled(documents: Sequence[Document]) -> list[str]:
+def _titled_texts(documents: Sequence[Document]) -> list[str]:
     return [
         f"### {_line(document.name)}\n{document.content.strip()}"
         for document in documents

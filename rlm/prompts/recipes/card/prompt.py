@@ -1,4 +1,4 @@
-"""A card's prompt: what the agent is, what its stage asks, what was said so far, and what it should know."""
+"""Build a card's prompt: system text, stage instructions, history and context."""
 
 from __future__ import annotations
 
@@ -28,20 +28,22 @@ _TITLE_CHARS = 300
 
 @dataclass(frozen=True, slots=True)
 class AssembledCard(AssembledPrompt):
-    """A card's prompt: one text of four sections. `condensed` says that its history did not go in whole."""
+    """A card's prompt: one text of four sections. `condensed`: its history is not included whole."""
 
     condensed: bool
 
     def to_json(self) -> dict[str, Any]:
-        """prompt (one text), sections, report."""
+        """Return prompt (one text), sections and report."""
         return {**super(AssembledCard, self).to_json(), "prompt": self.text}
 
 
 @dataclass(frozen=True, slots=True)
 class CardInput:
-    """A card in a state (`planning`, `coding`, `review`, `testing`, `error_fixing`), its messages, oldest
-    first, and its context. With `repl` the prompt is for a run of the RLM driver, whose reply contract
-    takes the place of the output format."""
+    """A card in a state, its messages (oldest first) and its context.
+
+    States are `planning`, `coding`, `review`, `testing` and `error_fixing`. With `repl`, the prompt is for a
+    run of the RLM driver, and its reply contract replaces the output format.
+    """
 
     id: str = ""
     title: str = ""
@@ -53,9 +55,9 @@ class CardInput:
 
     @classmethod
     def from_json(cls, value: object) -> CardInput:
-        """`{id, title, state, messages: [{role, content, author?, created_at?, tool_call_id?}], notes,
-        adrs: [{title, content}], libraries: [{name, content}], source_files: [{path, content}],
-        build_logs, pod_logs, test_results}`. Raises InputError."""
+        """Read `{id, title, state, messages: [{role, content, author?, created_at?, tool_call_id?}], notes,
+        adrs: [{title, content}], libraries: [{name, content}], source_files: [{path, content}], build_logs,
+        pod_logs, test_results}`. Raises InputError."""
         given = Record(value)
         context = CardContext(
             notes=given.each("notes", _note),
@@ -74,15 +76,15 @@ class CardInput:
             messages=given.each("messages", _message),
             context=context,
             repl=given.flag("repl", False),
-            warnings=given.strangers(("id", "title", "state", "messages", *CardContext.__slots__, "repl")),
+            warnings=given.unknown_keys(("id", "title", "state", "messages", *CardContext.__slots__, "repl")),
         )
 
 
 class CardPrompt:
-    """Makes a card's prompt of four sections: system, agent, history, context.
+    """Builds a card's prompt of four sections: system, agent, history, context.
 
-    `summarizer` answers a prompt with a summary of a history that is over its threshold; without one its
-    telling sentences are picked, which asks no model. `cache` keeps summaries from one call to the next.
+    `summarizer` summarizes a history above its threshold. Without one, its salient sentences are selected,
+    which needs no model. `cache` keeps summaries between calls.
     """
 
     def __init__(
@@ -97,13 +99,16 @@ class CardPrompt:
         self._cache = cache
 
     def assemble(self, given: CardInput | Mapping[str, Any]) -> AssembledCard:
-        """The four sections, always, each within its budget. Raises InputError, UnknownStage, and
-        BudgetExceeded when the system or agent text, or the last request, is over its budget."""
+        """Return the four sections, each within its budget.
+
+        Raises InputError, UnknownStage, and BudgetExceeded if the system text, the agent text or the last
+        request exceeds its budget.
+        """
         if not isinstance(given, CardInput):
             given = CardInput.from_json(given)
         settings, budget = self.settings, self.settings.budget
         stage = card_stage(given.state)
-        agent = _agent(given, stage, settings)
+        agent = _agent_text(given, stage, settings)
         history = compact_history(
             given.messages,
             budget=budget.chat_history,
@@ -135,25 +140,25 @@ class CardPrompt:
             actions=(*(f"history: {action}" for action in history.actions), *prompt.report.actions),
         ).with_warnings((*given.warnings, *(f"history: {warning}" for warning in history.warnings)))
         fields = {name: getattr(prompt, name) for name in AssembledPrompt.__slots__}
-        sections = _four(prompt, settings)
+        sections = _merge_context(prompt, settings)
         condensed = history.kind != "whole"
         return AssembledCard(**{**fields, "sections": sections, "report": report}, condensed=condensed)
 
 
 def card_stage(state: str) -> str:
-    """A state as stage prompts are named by: `CodeReview` and `code review` are `review`."""
+    """Normalize a state to the name of its stage prompt: `CodeReview` and `code review` become `review`."""
     parted = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", state.strip())
     name = re.sub(r"[\W_]+", "_", parted).strip("_").lower()
     return _ALIASES.get(name, name)
 
 
 def is_complete(reply: str, settings: CardSettings | None = None) -> bool:
-    """Whether a reply carries the completion signal."""
+    """Return whether a reply contains the completion signal."""
     return (settings or CardSettings()).promise in reply
 
 
-def _agent(given: CardInput, stage: str, settings: CardSettings) -> str:
-    """The stage's words: those of the state, else the default, else those for coding."""
+def _agent_text(given: CardInput, stage: str, settings: CardSettings) -> str:
+    """Return the stage text of the state, else the default, else the one for coding."""
     data = table("card.toml")
     agents: Mapping[str, str] = data["agent"] if settings.agents is None else settings.agents
     found = next((agents[name] for name in (stage, "default", "coding") if name in agents), None)
@@ -192,7 +197,7 @@ def _fixed_sections(given: CardInput, agent: str, settings: CardSettings) -> lis
 
 
 def _history_section(history: CompactedHistory) -> Section:
-    """Already within its budget. A required one, because what was said is never dropped as a whole."""
+    """Return the history as a required section. It already fits its budget and is never dropped."""
     return Section(
         "history",
         "user",
@@ -204,8 +209,8 @@ def _history_section(history: CompactedHistory) -> Section:
     )
 
 
-def _four(prompt: AssembledPrompt, settings: CardSettings) -> tuple[RenderedSection, ...]:
-    """The parts of the context become one section again."""
+def _merge_context(prompt: AssembledPrompt, settings: CardSettings) -> tuple[RenderedSection, ...]:
+    """Merge the parts of the context into one section."""
     kept = [section for section in prompt.sections if section.id in _SECTIONS]
     context = JOINER.join(
         section.text for section in prompt.sections if section.id not in _SECTIONS and section.text

@@ -1,4 +1,4 @@
-"""How large the parts of a card's prompt may be and what comes first: the `[prompt]` table of settings."""
+"""Define the budgets and priorities of a card's prompt: the `[prompt]` table of the settings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CONTEXT_KINDS: Mapping[str, int] = MappingProxyType(
         "libraries": 40,
     }
 )
-"""The kinds of context and their priorities: the higher, the earlier."""
+"""The kinds of context and their priorities. Higher ones come first."""
 
 _BUDGETS = ("system_prompt", "agent_prompt", "chat_history", "other_context")
 PROMISE = "<promise>COMPLETE</promise>"
@@ -31,8 +31,10 @@ PROMISE = "<promise>COMPLETE</promise>"
 
 @dataclass(frozen=True, slots=True)
 class CardBudget:
-    """Tokens of the four sections, and of all of them. Raises InputError for a negative one, and when the
-    four add up to more than the total."""
+    """Tokens of the four sections, and of all together.
+
+    Raises InputError for a negative value, or if the four exceed the total.
+    """
 
     system_prompt: int = 1_000
     agent_prompt: int = 1_500
@@ -42,7 +44,7 @@ class CardBudget:
 
     def __post_init__(self) -> None:
         for item in fields(self):
-            _whole(f"prompt.{item.name}_budget", getattr(self, item.name), 0)
+            _check_whole(f"prompt.{item.name}_budget", getattr(self, item.name), 0)
         parts = sum(getattr(self, name) for name in _BUDGETS)
         if parts > self.total:
             raise InputError(
@@ -54,11 +56,11 @@ class CardBudget:
 
 @dataclass(frozen=True, slots=True)
 class CardSettings:
-    """Everything about a card's prompt that is not the card.
+    """All settings of a card's prompt.
 
-    `threshold_percentage` of the history's budget is what a history may take before it is summarised;
-    `summary_model` names the model for that. `priorities` orders the kinds of context. `agents` replaces
-    stage prompts by state (`planning`, `default`, …) or adds some. Raises InputError naming the key.
+    A history above `threshold_percentage` of its budget is summarized, by `summary_model` if one is named.
+    `priorities` orders the kinds of context. `agents` replaces the stage prompts, by state (`planning`,
+    `default`, …). Raises InputError naming the key.
     """
 
     budget: CardBudget = field(default_factory=CardBudget)
@@ -70,27 +72,29 @@ class CardSettings:
     counter: Counter = field(default_factory=get_counter)
 
     def __post_init__(self) -> None:
-        _whole("prompt.rlm.threshold_percentage", self.threshold_percentage, 1, 100)
-        _known("prompt.context_priority", self.priorities, CONTEXT_KINDS)
+        _check_whole("prompt.rlm.threshold_percentage", self.threshold_percentage, 1, 100)
+        _check_keys("prompt.context_priority", self.priorities, CONTEXT_KINDS)
         for name, value in self.priorities.items():
-            _whole(f"prompt.context_priority.{name}", value, 0)
+            _check_whole(f"prompt.context_priority.{name}", value, 0)
         if not self.promise.strip():
-            raise InputError("prompt.promise", "is empty", "give the text that says the work is complete")
+            raise InputError("prompt.promise", "is empty", "give the text that signals completion")
 
     def priority(self, kind: str) -> int:
-        """The priority of a kind of context: the configured one, or the default."""
+        """Return the configured or default priority of a kind of context."""
         return self.priorities.get(kind, CONTEXT_KINDS[kind])
 
     @classmethod
     def from_table(cls, table: object) -> CardSettings:
-        """The settings in a `[prompt]` table: `*_budget`, `promise`, `rlm`, `context_priority`. What is not
-        given has its default; an unknown key is an error."""
-        prompt = _table("prompt", table)
+        """Read a `[prompt]` table: `*_budget`, `promise`, `rlm`, `context_priority`.
+
+        Missing keys get their defaults. Unknown keys raise InputError.
+        """
+        prompt = _check_table("prompt", table)
         budgets = tuple(f"{item.name}_budget" for item in fields(CardBudget))
-        _known("prompt", prompt, (*budgets, "promise", "rlm", "context_priority"))
-        rlm = _table("prompt.rlm", prompt.get("rlm", {}))
-        _known("prompt.rlm", rlm, ("model", "threshold_percentage"))
-        priorities = _table("prompt.context_priority", prompt.get("context_priority", {}))
+        _check_keys("prompt", prompt, (*budgets, "promise", "rlm", "context_priority"))
+        rlm = _check_table("prompt.rlm", prompt.get("rlm", {}))
+        _check_keys("prompt.rlm", rlm, ("model", "threshold_percentage"))
+        priorities = _check_table("prompt.context_priority", prompt.get("context_priority", {}))
         return cls(
             budget=CardBudget(
                 **{
@@ -100,37 +104,37 @@ class CardSettings:
                 }
             ),
             threshold_percentage=rlm.get("threshold_percentage", 80),
-            summary_model=_text("prompt.rlm.model", rlm.get("model")),
+            summary_model=_check_text("prompt.rlm.model", rlm.get("model")),
             priorities=MappingProxyType({**CONTEXT_KINDS, **priorities}),
-            promise=_text("prompt.promise", prompt.get("promise", PROMISE)) or "",
+            promise=_check_text("prompt.promise", prompt.get("promise", PROMISE)) or "",
         )
 
 
-def _table(path: str, value: object) -> Mapping[str, Any]:
+def _check_table(path: str, value: object) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise InputError(path, f"is {value!r}", "make it a table")
     return value
 
 
-def _known(path: str, given: Mapping[str, Any], known: Any) -> None:
+def _check_keys(path: str, given: Mapping[str, Any], known: Any) -> None:
     for key in given:
         if key not in known:
             raise InputError(f"{path}.{key}", "is no setting", f"use one of {', '.join(known)}")
 
 
-def _text(path: str, value: object) -> str | None:
+def _check_text(path: str, value: object) -> str | None:
     if value is not None and not isinstance(value, str):
         raise InputError(path, f"is {value!r}", "give a text in quotes")
     return value
 
 
-def _whole(path: str, value: object, least: int, most: int | None = None) -> None:
+def _check_whole(path: str, value: object, minimum: int, maximum: int | None = None) -> None:
     if (
         isinstance(value, int)
         and not isinstance(value, bool)
-        and least <= value
-        and (most is None or value <= most)
+        and minimum <= value
+        and (maximum is None or value <= maximum)
     ):
         return
-    wanted = f"of at least {least}" if most is None else f"from {least} to {most}"
+    wanted = f"of at least {minimum}" if maximum is None else f"from {minimum} to {maximum}"
     raise InputError(path, f"is {value!r}", f"give a whole number {wanted}")

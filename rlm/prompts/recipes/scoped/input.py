@@ -1,4 +1,4 @@
-"""What a scoped prompt is asked for with."""
+"""Define the input of a scoped prompt."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _DYNAMIC = ("game_state", "player", "rng", "input")
 
 @dataclass(frozen=True, slots=True)
 class Npc:
-    """A character that is present, the most important first. Segments up to `tier` tell of it."""
+    """A character that is present, most important first. Its segments up to `tier` are used."""
 
     id: str
     name: str | None = None
@@ -27,10 +27,9 @@ class Npc:
 
 @dataclass(frozen=True, slots=True)
 class ScopedInput:
-    """One turn. `token_budget` bounds the prompt, `npc_budget` its block of characters, both in tokens.
+    """One turn. `token_budget` limits the prompt, `npc_budget` its block of characters, both in tokens.
 
-    The last four texts are the dynamic layers; a blank one renders nothing. `warnings` come out in the
-    report.
+    The last four texts are the dynamic layers; blank ones are left out. `warnings` are copied to the report.
     """
 
     entry_point_id: str
@@ -46,18 +45,20 @@ class ScopedInput:
     warnings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "npcs", tuple(self.npcs))  # a list does as well, and can't change later
+        object.__setattr__(self, "npcs", tuple(self.npcs))  # accept a list, and keep it immutable
 
     @classmethod
     def from_json(cls, value: object) -> ScopedInput:
-        """`{entry_point_id, world_id, is_first_turn, token_budget, npc_budget?, npcs: [{id, name?, tier?}],
-        game_state, player, rng, input}`.
+        """Read `{entry_point_id, world_id, is_first_turn, token_budget, npc_budget?, npcs: [{id, name?,
+        tier?}], game_state, player, rng, input}`.
 
-        A dynamic layer may be any JSON; what is no text is written out as JSON. Raises ScopedInputError
+        A dynamic layer may be any JSON; anything but a string is rendered as JSON. Raises ScopedInputError
         with every fault.
         """
         if not isinstance(value, Mapping):
-            raise ScopedInputError(("the input is no object: give entry_point_id, world_id and the rest",))
+            raise ScopedInputError(
+                ("the input is not an object: give entry_point_id, world_id and the rest",)
+            )
         faults: list[str] = []
         known = {field.name: field.default for field in fields(cls) if field.name != "warnings"}
         chosen: dict[str, Any] = {}
@@ -74,10 +75,10 @@ class ScopedInput:
             elif key in _DYNAMIC:
                 given = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False, indent=2)
             else:
-                given = _typed(key, given, faults)
+                given = _check_type(key, given, faults)
             chosen[key] = given
         unread = tuple(
-            f"{key} is not known and was not used; known: {', '.join(known)}"
+            f"{key} is unknown and was ignored; known keys: {', '.join(known)}"
             for key in value
             if key not in known
         )
@@ -88,7 +89,7 @@ class ScopedInput:
         return asked
 
     def faults(self) -> list[str]:
-        """Everything that is wrong with these values, one line each."""
+        """Return every fault of these values, one line each."""
         faults = [
             f"{name} is empty: give the id"
             for name, text in (("entry_point_id", self.entry_point_id), ("world_id", self.world_id))
@@ -119,8 +120,8 @@ _TYPES: dict[str, tuple[type, str, Any]] = {
 }
 
 
-def _typed(key: str, value: Any, faults: list[str]) -> Any:
-    """The value, or a harmless one and a fault."""
+def _check_type(key: str, value: Any, faults: list[str]) -> Any:
+    """Return the value, or record a fault and return a harmless value."""
     kind, wanted, harmless = _TYPES[key]
     if isinstance(value, kind) and (kind is bool or not isinstance(value, bool)):
         return value
@@ -130,20 +131,20 @@ def _typed(key: str, value: Any, faults: list[str]) -> Any:
 
 def _npcs(value: Any, faults: list[str]) -> tuple[Npc, ...]:
     if not isinstance(value, list):
-        faults.append("npcs is no list: give [{id, name?, tier?}]")
+        faults.append("npcs is not a list: give [{id, name?, tier?}]")
         return ()
     made = []
     for place, entry in enumerate(value):
         where = f"npcs[{place}]"
         if not isinstance(entry, Mapping):
-            faults.append(f"{where} is no object: give {{id, name?, tier?}}")
+            faults.append(f"{where} is not an object: give {{id, name?, tier?}}")
             continue
         name, label, tier = entry.get("id"), entry.get("name"), entry.get("tier")
         if not isinstance(name, str):
-            faults.append(f"{where}.id is missing or no text: give the id")
+            faults.append(f"{where}.id is missing or not a text: give the id")
             name = f"?{place}"
         if label is not None and not isinstance(label, str):
-            faults.append(f"{where}.name is no text: give a text, or leave it out")
+            faults.append(f"{where}.name is not a text: give a text, or leave it out")
             label = None
         if tier is not None and (not isinstance(tier, int) or isinstance(tier, bool)):
             faults.append(f"{where}.tier is {str(tier)[:40]!r}: give a whole number, or leave it out")

@@ -1,8 +1,8 @@
-"""The layers of a scoped prompt as sections, and the steps by which they give way.
+"""Turn the layers of a scoped prompt into sections, and shrink them step by step.
 
-Within the budget the pipeline itself walks the ladder, because a layer that matters less is filled later:
-input is trimmed first, then rng leaves, player is trimmed, game_state compressed, npc taken down. What
-is left to do here: characters as single lines, and the static layers above core and ruleset.
+Most steps follow from priorities alone, because the pipeline fills less important layers later: input is
+trimmed first, then rng dropped, player trimmed, game_state compressed and npc reduced. This module adds two
+steps: characters become single lines, and static layers other than core and ruleset are dropped.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from rlm.prompts.tokens.counters import Counter
 
 __all__ = ["assemble_layers"]
 
-_SEVERE = 1.5  # times the budget, above which static layers leave
-_LEAVING = ("entry_start", "world", "entry")  # in this order
-_FLOOR = 32  # tokens kept free for a layer while those above it are filled
+_SEVERE = 1.5  # times the budget, above which static layers are dropped
+_DROP_ORDER = ("entry_start", "world", "entry")  # in this order
+_FLOOR = 32  # tokens kept free for a layer while more important ones are filled
 _PRIORITIES = {"npc": 50, "game_state": 40, "player": 30, "rng": 20, "input": 10}
 _POLICIES: dict[str, tuple[Policy, ...]] = {
     "npc": (TierDown(), StopFirst()),
@@ -51,38 +51,38 @@ _JSON_SPACE = re.compile(r'("(?:[^"\\]|\\.)*")|\s+')
 
 
 def assemble_layers(given: ScopedInput, layers: StaticLayers, counter: Counter) -> AssembledScoped:
-    """The prompt of these layers; a pure function."""
+    """Return the prompt of these layers. Pure."""
     ladder = _Ladder(given, layers, counter)
     prompt = ladder.attempt()
     total = given.token_budget
     if prompt.report.over_budget and prompt.report.totals.prompt > total * _SEVERE:
-        for scope in _LEAVING:
+        for scope in _DROP_ORDER:
             if ladder.items[scope] and prompt.report.over_budget:
-                ladder.leaving.add(scope)
+                ladder.dropped.add(scope)
                 prompt = ladder.attempt()
     if prompt.report.over_budget and ladder.items["input"]:
-        prompt = ladder.with_some_input(prompt)
-    return ladder.finished(prompt)
+        prompt = ladder.keep_some_input(prompt)
+    return ladder.finish(prompt)
 
 
 class _Ladder:
-    """One prompt on its way down the ladder."""
+    """One prompt while its layers are reduced."""
 
     def __init__(self, given: ScopedInput, layers: StaticLayers, counter: Counter) -> None:
         self._given = given
         self._layers = layers
         self._counter = counter
-        self._told: list[tuple[Npc, tuple[Segment, ...]]] = []
+        self._npc_segments: list[tuple[Npc, tuple[Segment, ...]]] = []
         self._skipped: dict[str, str] = {}
         for npc, segments in zip(given.npcs, layers.by_npc, strict=True):
             used = tuple(segment for segment in segments if (segment.tier or 0) <= npc.tier)
             if used:
-                self._told.append((npc, used))
+                self._npc_segments.append((npc, used))
             else:
-                lack = f"none of tier {npc.tier} or below" if segments else "none"
-                self._skipped[npc.id] = f"npc {npc.id!r} was skipped: of segments for it there is {lack}"
+                lack = f"no segment of tier {npc.tier} or below" if segments else "no segment"
+                self._skipped[npc.id] = f"npc {npc.id!r} was skipped: it has {lack}"
         self._cues = False
-        self.leaving: set[str] = set()
+        self.dropped: set[str] = set()
         self.items: dict[str, tuple[Item, ...]] = {
             **{scope: _items(segments) for scope, segments in layers.by_scope},
             "npc": self._npc_items(),
@@ -100,8 +100,10 @@ class _Ladder:
         )
 
     def attempt(self, some_input: str | None = None) -> AssembledPrompt:
-        """The pipeline's prompt of the layers as they stand; characters as lines when there is no room
-        for even the first of them."""
+        """Assemble the layers as they are now.
+
+        If there is no room for even the first character, each character becomes one line.
+        """
         budget = Budget(self._given.token_budget, counter=self._counter)
         self._cues = False
         prompt = assemble(self._sections(some_input), budget, may_exceed=True)
@@ -110,8 +112,8 @@ class _Ladder:
             prompt = assemble(self._sections(some_input), budget, may_exceed=True)
         return prompt
 
-    def with_some_input(self, over: AssembledPrompt) -> AssembledPrompt:
-        """A prompt that is over its budget whatever leaves still holds the beginning of the request."""
+    def keep_some_input(self, over: AssembledPrompt) -> AssembledPrompt:
+        """Keep the beginning of the request, even in a prompt that exceeds its budget."""
         text = self.items["input"][0].text
         some = trim_text(text, _FLOOR, "sentence", self._counter.count)
         if some is None:
@@ -122,7 +124,7 @@ class _Ladder:
                 "input",
                 "input",
                 "trimmed",
-                "only its beginning: the prompt is over its budget",
+                "only its beginning: the prompt exceeds its budget",
                 self._counter.count(text),
                 decision.tokens_after,
             )
@@ -132,14 +134,16 @@ class _Ladder:
         )
         return replace(prompt, report=replace(prompt.report, decisions=decisions))
 
-    def finished(self, prompt: AssembledPrompt) -> AssembledScoped:
-        """The prompt with its meta, and what is to be said about it in the report."""
+    def finish(self, prompt: AssembledPrompt) -> AssembledScoped:
+        """Return the prompt with its meta, and warnings in its report."""
         warnings = [*self._given.warnings, *self._skipped.values()]
         if self._cues and prompt.sections[LAYERS.index("npc")].text:
-            warnings.append("there was no room for what is known of the characters: each is one line at most")
+            warnings.append(
+                "there was no room for the characters' segments: each character is one line at most"
+            )
         if prompt.report.over_budget:
             warnings.append(
-                f"the prompt is over its budget of {self._given.token_budget:,} tokens: "
+                f"the prompt exceeds its budget of {self._given.token_budget:,} tokens: "
                 "shorten its static layers, or raise token_budget"
             )
         report = replace(prompt.report, warnings=(*warnings, *prompt.report.warnings))
@@ -176,7 +180,7 @@ class _Ladder:
             return None
         fates = {row.id: row.status for row in decisions if row.section == row.id}
         lower = []
-        for npc, used in self._told:
+        for npc, used in self._npc_segments:
             before = max(segment.tier or 0 for segment in used)
             kept = [segment.tier or 0 for segment in used if segment.id in npc_ids]
             if len(kept) < len(used):
@@ -192,7 +196,7 @@ class _Ladder:
 
     def _segments(self, scope: str) -> Sequence[Segment]:
         if scope == "npc":
-            return [segment for _, used in self._told for segment in used]
+            return [segment for _, used in self._npc_segments for segment in used]
         return dict(self._layers.by_scope)[scope]
 
     def _sections(self, some_input: str | None) -> list[Section]:
@@ -203,7 +207,7 @@ class _Ladder:
         policy: Policy | tuple[Policy, ...] = _POLICIES.get(layer, (NEVER,))
         bound = self._given.npc_budget if layer == "npc" else None
         separator = JOINER
-        if layer in self.leaving:
+        if layer in self.dropped:
             required, policy, bound = False, Drop(), 0
         elif layer == "npc" and self._cues:
             items, policy, separator = self._cue_items(), StopFirst(), "\n"
@@ -226,9 +230,9 @@ class _Ladder:
         )
 
     def _npc_items(self) -> tuple[Item, ...]:
-        """A heading and the segments of each character, who goes in or out with them."""
+        """Return a heading and the segments of each character, in one group per character."""
         items: list[Item] = []
-        for place, (npc, used) in enumerate(self._told):
+        for place, (npc, used) in enumerate(self._npc_segments):
             texts = [(f"npc {npc.id}", f"## {_label(npc)}", None), *((s.id, s.content, s.tier) for s in used)]
             items += [
                 Item(name, text, priority=-place, order=len(items) + step, tier=tier, group=npc.id)
@@ -238,7 +242,7 @@ class _Ladder:
 
     def _cue_items(self) -> tuple[Item, ...]:
         items = []
-        for place, (npc, used) in enumerate(self._told):
+        for place, (npc, used) in enumerate(self._npc_segments):
             cue = next((segment.cue for segment in used if segment.cue), "")
             line = f"- {_label(npc)}" + (f": {cue}" if cue else "")
             items.append(Item(f"npc {npc.id}", line, priority=-place, order=place))
@@ -261,8 +265,11 @@ def _label(npc: Npc) -> str:
 
 
 def _compact(text: str) -> str | None:
-    """The same state in fewer characters, None where there are none to save. JSON loses its white space;
-    other text its blank lines and runs of blanks, but not its indentation, which may mean something."""
+    """Return the same state in fewer characters, or None if there is nothing to save.
+
+    JSON loses its white space. Other text loses blank lines and runs of blanks, but keeps its indentation,
+    which may carry meaning.
+    """
     try:
         json.loads(text)
     except (ValueError, RecursionError):

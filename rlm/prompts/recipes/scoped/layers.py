@@ -1,4 +1,4 @@
-"""The static layers of a scoped prompt: fetched in parallel, kept until something changed."""
+"""Fetch the static layers of a scoped prompt in parallel, and cache them until they change."""
 
 from __future__ import annotations
 
@@ -16,24 +16,26 @@ from rlm.prompts.segments.segment import Segment
 __all__ = ["LayerSource", "StaticLayers"]
 
 _T = TypeVar("_T")
-_KEPT = 4096  # entities whose segments are kept
-_TRIES = 3  # to read all layers at one revision, while others write
+_KEPT = 4096  # cached entities
+_TRIES = 3  # attempts to read all layers at one revision while others write
 
 _Key = tuple[str, str | None]
 
 
 @dataclass(frozen=True, slots=True)
 class StaticLayers:
-    """Active segments in the order they stand: by scope (all but npc), and by character."""
+    """Active segments in rendered order: by scope (all but npc), and by character."""
 
     by_scope: tuple[tuple[str, tuple[Segment, ...]], ...]
     by_npc: tuple[tuple[Segment, ...], ...]
 
 
 class LayerSource:
-    """Fetches from an adapter. From a RevisedAdapter nothing is fetched twice until its revision changes,
-    and all layers are of one revision, unless others write during each of three tries. May be used from
-    several threads."""
+    """Fetches segments from an adapter. Thread-safe.
+
+    From a RevisedAdapter, nothing is fetched twice until its revision changes, and all layers come from one
+    revision, unless others write during each of three attempts.
+    """
 
     def __init__(self, adapter: DbAdapter) -> None:
         self._adapter = adapter
@@ -45,11 +47,11 @@ class LayerSource:
         self._rulesets: dict[str, tuple[str, ...]] = {}
 
     def fetch(self, entry: str, world: str, first_turn: bool, npcs: Sequence[str]) -> StaticLayers:
-        """The layers of one prompt. Raises AdapterFailed, which names the scope."""
-        found = _Found()
+        """Return the layers of one prompt. Raises AdapterFailed, which names the scope."""
+        found = _FetchedLayers()
         for _ in range(_TRIES):
             revision = self._read_revision()
-            found = self._known(revision)
+            found = self._cached(revision)
             if not self._fill(found, entry, world, first_turn, npcs) or self._revised is None:
                 break
             if self._read_revision() == revision:
@@ -66,26 +68,28 @@ class LayerSource:
         return StaticLayers(tuple(scopes.items()), tuple(found.segments["npc", name] for name in npcs))
 
     def forget(self) -> None:
-        """Fetch everything anew next time."""
+        """Clear the cache."""
         with self._lock:
             self._segments, self._rulesets = {}, {}
 
     def _read_revision(self) -> object:
-        # whichever scope comes first is the one that can't be had
-        return None if self._revised is None else _asked(SCOPES[0], self._revised.revision)
+        # a failure is reported for the first scope
+        return None if self._revised is None else _call_adapter(SCOPES[0], self._revised.revision)
 
-    def _known(self, revision: object) -> _Found:
+    def _cached(self, revision: object) -> _FetchedLayers:
         with self._lock:
             if self._revised is None or revision != self._revision or len(self._segments) > _KEPT:
-                return _Found()
-            return _Found(dict(self._segments), dict(self._rulesets))
+                return _FetchedLayers()
+            return _FetchedLayers(dict(self._segments), dict(self._rulesets))
 
-    def _remember(self, revision: object, found: _Found) -> None:
+    def _remember(self, revision: object, found: _FetchedLayers) -> None:
         with self._lock:
             self._revision, self._segments, self._rulesets = revision, found.segments, found.rulesets
 
-    def _fill(self, found: _Found, entry: str, world: str, first_turn: bool, npcs: Sequence[str]) -> bool:
-        """Fetch what is not known yet; whether there was anything."""
+    def _fill(
+        self, found: _FetchedLayers, entry: str, world: str, first_turn: bool, npcs: Sequence[str]
+    ) -> bool:
+        """Fetch what is missing in `found`. Return whether anything was missing."""
         wanted: list[tuple[str, list[str | None]]] = [
             ("core", [None]),
             ("world", [world]),
@@ -106,9 +110,9 @@ class LayerSource:
         _run(jobs)
         return bool(jobs)
 
-    def _fill_rulesets(self, found: _Found, entry: str) -> None:
-        """Which rulesets there are must be known before they can be asked for."""
-        links = _rows("ruleset", partial(self._adapter.get_rulesets_for_entry, entry))
+    def _fill_rulesets(self, found: _FetchedLayers, entry: str) -> None:
+        """Fetch an entry's rulesets. Their ids must be fetched before their segments."""
+        links = _fetch_rows("ruleset", partial(self._adapter.get_rulesets_for_entry, entry))
         names = [link.id for link in sorted(links, key=lambda link: (link.sort_order, link.id))]
         found.rulesets[entry] = tuple(dict.fromkeys(names))
         missing: list[str | None] = [
@@ -117,20 +121,20 @@ class LayerSource:
         if missing:
             self._fill_scope(found, "ruleset", missing)
 
-    def _fill_scope(self, found: _Found, scope: str, names: Sequence[str | None]) -> None:
+    def _fill_scope(self, found: _FetchedLayers, scope: str, names: Sequence[str | None]) -> None:
         ids = [name for name in names if name is not None]
         if len(names) > 1 and self._batched is not None:
-            rows = _rows(scope, partial(self._batched.get_segments_of, scope, ids))
+            rows = _fetch_rows(scope, partial(self._batched.get_segments_of, scope, ids))
             for one in ids:
-                found.segments[scope, one] = _in_order(row for row in rows if row.ref_id == one)
+                found.segments[scope, one] = _sort_active(row for row in rows if row.ref_id == one)
             return
         for name in names:
-            rows = _rows(scope, partial(self._adapter.get_segments, scope, name))
-            found.segments[scope, name] = _in_order(rows)
+            rows = _fetch_rows(scope, partial(self._adapter.get_segments, scope, name))
+            found.segments[scope, name] = _sort_active(rows)
 
 
-class _Found:
-    """What is known so far; each job writes keys of its own."""
+class _FetchedLayers:
+    """The segments fetched so far. Each job writes its own keys."""
 
     __slots__ = ("rulesets", "segments")
 
@@ -143,19 +147,19 @@ class _Found:
         self.rulesets = rulesets or {}
 
 
-def _in_order(rows: Iterable[Segment]) -> tuple[Segment, ...]:
-    """Active segments with something to say, each once: without a tier first, then by tier, then by id."""
+def _sort_active(rows: Iterable[Segment]) -> tuple[Segment, ...]:
+    """Return active, non-blank segments without duplicates: no tier first, then by tier, then by id."""
     kept = {row.id: row for row in rows if row.active and row.content.strip()}
     return tuple(sorted(kept.values(), key=lambda row: (row.tier is not None, row.tier or 0, row.id)))
 
 
-def _rows(scope: str, question: Callable[[], Iterable[_T]]) -> list[_T]:
-    """What an adapter gives; it may fail also while its rows are gone through."""
-    return _asked(scope, lambda: list(question()))
+def _fetch_rows(scope: str, question: Callable[[], Iterable[_T]]) -> list[_T]:
+    """Return an adapter's rows as a list, because iterating over them may fail too."""
+    return _call_adapter(scope, lambda: list(question()))
 
 
-def _asked(scope: str, question: Callable[[], _T]) -> _T:
-    """The boundary to an adapter, which may be anybody's."""
+def _call_adapter(scope: str, question: Callable[[], _T]) -> _T:
+    """Call an adapter, which may be third-party code. Any error becomes AdapterFailed."""
     try:
         return question()
     except Exception as error:
@@ -163,7 +167,7 @@ def _asked(scope: str, question: Callable[[], _T]) -> _T:
 
 
 def _run(jobs: Sequence[Callable[[], None]]) -> None:
-    """All at once; the error is that of the first in order that has one."""
+    """Run all jobs in parallel. If several fail, raise the error of the first in order."""
     if len(jobs) <= 1:
         for job in jobs:
             job()

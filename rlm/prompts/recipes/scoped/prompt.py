@@ -1,4 +1,4 @@
-"""A scoped prompt: six layers of stored segments, four layers of the moment, within a budget."""
+"""Build a scoped prompt: six layers of stored segments and four dynamic layers, within a budget."""
 
 from __future__ import annotations
 
@@ -31,11 +31,10 @@ _COUNTS_KEPT = 4096
 
 
 class ScopedPrompt:
-    """Makes prompts of the segments behind an adapter. One may serve many threads.
+    """Builds prompts from an adapter's segments. Thread-safe.
 
-    Static layers are fetched in parallel and, from an adapter that knows its revision, kept until it
-    changes; the dynamic ones are taken as given. Equal contents are not measured and fitted twice.
-    Tokens are `counter`'s, by default a quarter of the characters, rounded up.
+    Static layers are fetched in parallel and cached while the adapter's revision stays the same. Results for
+    equal content are cached too. Tokens are `counter`'s, by default a quarter of the characters, rounded up.
     """
 
     def __init__(self, adapter: DbAdapter, *, counter: Counter | None = None) -> None:
@@ -45,10 +44,10 @@ class ScopedPrompt:
         self._lock = threading.Lock()
 
     def assemble(self, given: ScopedInput | Mapping[str, Any]) -> AssembledScoped:
-        """Layers core, ruleset, world, entry, entry_start, npc, game_state, player, rng, input.
+        """Return layers core, ruleset, world, entry, entry_start, npc, game_state, player, rng and input.
 
-        core and ruleset are never cut: where they alone are too large, `report.over_budget` says so.
-        Raises ScopedInputError with every fault, and AdapterFailed naming the scope.
+        core and ruleset are never cut. If they alone exceed the budget, `report.over_budget` is set. Raises
+        ScopedInputError with every fault, and AdapterFailed naming the scope.
         """
         if not isinstance(given, ScopedInput):
             given = ScopedInput.from_json(given)
@@ -71,7 +70,7 @@ class ScopedPrompt:
         return made
 
     def stream(self, given: ScopedInput | Mapping[str, Any]) -> Iterator[str]:
-        """The prompt layer by layer; the parts put together are the text of `assemble`."""
+        """Yield the prompt layer by layer. The parts joined are the text of `assemble`."""
         joiner = ""
         for section in self.assemble(given).sections:
             if section.text:
@@ -79,12 +78,12 @@ class ScopedPrompt:
                 joiner = JOINER
 
     def forget(self) -> None:
-        """Fetch all segments anew next time: after writing to the tables of a store by other means."""
+        """Clear the cache. Call it after writing to a store's tables without the store."""
         self._source.forget()
 
 
 class _RememberingCounter:
-    """A counter that does not count the same item twice. What is tried and thrown away is not kept."""
+    """A counter that caches the sizes of items, but not those of texts tried once."""
 
     def __init__(self, counter: Counter) -> None:
         self._counter = counter
@@ -101,7 +100,7 @@ class _RememberingCounter:
 
     @property
     def units(self) -> Any:
-        """What the counter adds up, where it says so."""
+        """Return the counter's units, if it has any."""
         return getattr(self._counter, "units", None)
 
     def count(self, text: str) -> int:
@@ -120,7 +119,7 @@ class _RememberingCounter:
 
 
 def _content(layers: StaticLayers) -> object:
-    """All of the layers that a prompt depends on, to be compared and hashed."""
+    """Return everything in the layers that a prompt depends on, as a hashable value."""
     stretches = [*(segments for _, segments in layers.by_scope), *layers.by_npc]
     return tuple(
         tuple((segment.id, segment.tier, segment.content, segment.cue) for segment in stretch)

@@ -1,4 +1,4 @@
-"""What a scoped prompt was made of, and what it had to leave out."""
+"""Report what a scoped prompt includes and what it leaves out."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["AssembledScoped", "NpcTierDrop", "ScopedMeta", "Truncation"]
 
 @dataclass(frozen=True, slots=True)
 class NpcTierDrop:
-    """A character that is told of in less detail; `to_tier` None: not by any of its segments."""
+    """A character shown in less detail. `to_tier` None: none of its segments is included."""
 
     npc_id: str
     from_tier: int
@@ -22,7 +22,7 @@ class NpcTierDrop:
 
 @dataclass(frozen=True, slots=True)
 class Truncation:
-    """What was done to keep within the budgets. `dropped_scopes` had something to say and say nothing."""
+    """What was reduced to fit the budgets. `dropped_scopes` had content and are not included."""
 
     dropped_scopes: tuple[str, ...] = ()
     npc_dropped_tiers: tuple[NpcTierDrop, ...] = ()
@@ -32,9 +32,12 @@ class Truncation:
 
 @dataclass(frozen=True, slots=True)
 class ScopedMeta:
-    """Ids of the segments that are in the prompt, by static scope (every one is a key); all ten layers in
-    order; tokens before anything was cut, and after; what was cut (None: nothing); characters without a
-    segment."""
+    """Facts about a scoped prompt.
+
+    `segment_ids_by_scope` has every static scope as a key. `order` lists all ten layers. `tokens_estimated`
+    counts the layers before any reduction, `tokens_after` the prompt. `truncated` is None if nothing was
+    reduced. `skipped_npcs` are characters without a segment.
+    """
 
     segment_ids_by_scope: Mapping[str, tuple[str, ...]]
     order: tuple[str, ...]
@@ -45,7 +48,7 @@ class ScopedMeta:
     skipped_npcs: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """The same as a JSON-safe mapping."""
+        """Return the same as a JSON-safe mapping."""
         return {
             "segment_ids_by_scope": {
                 scope: list(names) for scope, names in self.segment_ids_by_scope.items()
@@ -61,12 +64,12 @@ class ScopedMeta:
 
 @dataclass(frozen=True, slots=True)
 class AssembledScoped(AssembledPrompt):
-    """A scoped prompt, and what it is made of."""
+    """A scoped prompt and its meta."""
 
     meta: ScopedMeta
 
     def to_json(self) -> dict[str, Any]:
-        """prompt, sections, meta, report."""
+        """Return prompt, sections, meta and report."""
         return {
             "prompt": self.text,
             "sections": [

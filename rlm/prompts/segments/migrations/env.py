@@ -1,4 +1,4 @@
-"""Runs in alembic, on the connection and in the transaction of `rlm.prompts.segments.migration`."""
+"""Configure alembic to use the connection and transaction of `rlm.prompts.segments.migration`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The tables of the segment store, with the ten scopes that could be stored once.
+"""Create the tables of the segment store, with the ten scopes of the first version.
 
-A table `prompt_segments` that is there already, made by another program, is renamed to
-`prompt_segments_adopted` and its rows are copied.
+An existing table `prompt_segments`, made by another program, is renamed to `prompt_segments_adopted` and its
+rows are copied.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ def _faults(row: Mapping[Any, Any]) -> list[str]:
 
 
 def _uuid(value: Any) -> Any:
-    """The row's own id where it is a UUID; else always the same one for the same id."""
+    """Return the row's id if it is a UUID, else a UUID computed from it."""
     try:
         found = uuid.UUID(str(value))
     except ValueError:

@@ -1,6 +1,6 @@
-"""Four scopes are made at run time now: their segments are put aside, inactive, with what they say untouched.
+"""Deactivate the segments of four scopes that are no longer stored. Their content is unchanged.
 
-What each row was before is kept, so that going back restores it to the letter.
+The previous state of each row is kept, so that the downgrade restores it exactly.
 """
 
 from __future__ import annotations
@@ -90,8 +90,8 @@ def _replace_check(scope_check: str) -> None:
         op.drop_constraint("prompt_segments_scope", "prompt_segments", type_="check")
         op.create_check_constraint("prompt_segments_scope", "prompt_segments", sa.text(scope_check))
         return
-    # SQLite can't change a constraint: the table is made anew. (Alembic's batches can't copy a table with
-    # a computed column.)
+    # SQLite can't change a constraint, so the table is rebuilt. Alembic's batch mode can't copy a table
+    # with a computed column.
     new = _whole_table("prompt_segments_new", scope_check)
     copied = ", ".join(column.name for column in new.columns if column.computed is None)
     new.create(op.get_bind())

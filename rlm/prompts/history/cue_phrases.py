@@ -1,6 +1,6 @@
-"""Turns of phrase that say what a sentence of a working chat is about (`text/cues.toml`).
+"""Find phrases that show what a sentence of a working chat is about (`text/cues.toml`).
 
-A sentence without any of them can still be kept: names, numbers and rare words speak in every language.
+A sentence without any can still be selected: names, numbers and rare words count in every language.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ __all__ = [
     "FIRST_PERSON",
     "HEADINGS",
     "OWN_VOICE",
-    "Hits",
-    "cues_in",
+    "CueHits",
+    "find_cues",
     "small_talk",
 ]
 
@@ -28,23 +28,27 @@ HEADINGS = ("Task Summary", "Key Decisions", "Errors Resolved", "Current State",
 
 
 def _pattern(phrases: Sequence[str], unspaced: str = "") -> re.Pattern[str]:
-    """For text in small letters: matching in any case takes four times as long. `unspaced` may stand within a
-    word."""
+    """Compile phrases for lower-case text. Case-insensitive matching would take four times as long.
+
+    `unspaced` phrases also match inside a word.
+    """
     within = f"|{unspaced}" if unspaced else ""
     return re.compile(rf"(?<![\w-])(?:{'|'.join(phrases)})(?!\w){within}")
 
 
-class Hits(NamedTuple):
-    """The turns of phrase of one heading that a sentence holds, in small letters."""
+class CueHits(NamedTuple):
+    """The lower-case phrases of one heading found in a sentence."""
 
     strong: frozenset[str]
     weak: frozenset[str]
 
 
 @cache
-def _cues() -> tuple[tuple[re.Pattern[str], re.Pattern[str]], ...]:
-    """For each heading: phrases that tell much, and phrases that tell a little. Made when first asked for:
-    that takes longer than the import of all the rest."""
+def _cue_patterns() -> tuple[tuple[re.Pattern[str], re.Pattern[str]], ...]:
+    """Return the patterns of strong and weak phrases for each heading.
+
+    Compiled on first use, because that takes longer than all other imports.
+    """
     found = table("cues.toml")
     return tuple(
         (
@@ -55,17 +59,18 @@ def _cues() -> tuple[tuple[re.Pattern[str], re.Pattern[str]], ...]:
     )
 
 
-def cues_in(text: str) -> tuple[Hits, ...]:
-    """What `text` says that belongs under each of `HEADINGS`."""
+def find_cues(text: str) -> tuple[CueHits, ...]:
+    """Return the phrases in `text` for each of `HEADINGS`."""
     small = text.lower()
     return tuple(
-        Hits(frozenset(strong.findall(small)), frozenset(weak.findall(small))) for strong, weak in _cues()
+        CueHits(frozenset(strong.findall(small)), frozenset(weak.findall(small)))
+        for strong, weak in _cue_patterns()
     )
 
 
 @cache
 def small_talk() -> frozenset[str]:
-    """Words that all talk is full of (`text/small_talk.txt`). They are no subject."""
+    """Return frequent words (`text/small_talk.txt`) that are never a subject."""
     return frozenset(words("small_talk.txt").split())
 
 
@@ -76,7 +81,7 @@ CORRECTION = _pattern(
         "new (?:limit|rule|requirement|deadline|plan)",
     ]
 )
-"""A later word on something said before."""
+"""Phrases that correct an earlier message."""
 
 OWN_VOICE = _pattern(
     [
@@ -87,21 +92,21 @@ OWN_VOICE = _pattern(
         r"(?:want|like|love|hate|care|need|ask|tell|told|keep|complain)\w*",
     ]
 )
-"""Somebody speaks for themselves, or for those the work is for."""
+"""Phrases in which people speak for themselves or for their users."""
 
 DISFLUENT = re.compile(
     r"\b(?:u[hm]+|e[hr]+m*|h+m+|m+[ -]*hm+|you know|i mean|(?:sort|kind) of|or whatever|äh+m*)\b"
     r"|\b(\w+)(?: \1\b)+",
     re.IGNORECASE,
 )
-"""Speech as it was spoken: to be read, not to be quoted."""
+"""Spoken filler and repeated words."""
 
 FIRST_PERSON = re.compile(
     r"\b(?:i|my|me|mine|we|our|ours|us|ich|mein\w*|mir|mich|wir|uns\w*|yo|mi|nosotr[oa]s|nuestr[oa]s?"
     r"|je|mon|nous|nos|notre|io|noi|ik|wij|я|мой|моя|меня|мне|мы|наш\w*|нас)\b|\bj['’]|我|私|僕",
     re.IGNORECASE,
 )
-"""Words that mean nothing to who does not know who is speaking."""
+"""Words whose meaning depends on the speaker."""
 
 DEPENDENT = re.compile(
     r"(?:because|this|that|it|they|these|those|so|turns? out|turned out|due to"
@@ -109,4 +114,4 @@ DEPENDENT = re.compile(
     r"|which|otherwise|namely|we'd|mainly|specifically|instead)\b",
     re.IGNORECASE,
 )
-"""How a sentence begins that means little without the one before it."""
+"""Beginnings of sentences that depend on the sentence before."""
