@@ -391,7 +391,7 @@ def test_a_machine_that_refuses_namespaces(tmp_path) -> None:
     unshare = shutil.which("unshare")
     if unshare is None:
         pytest.skip("needs unshare, of util-linux")
-    rlm = f"{sys.executable} -m rlm.cli"
+    rlm = f"{sys.executable} -m rlm"
     script = (
         "echo 0 > /proc/sys/user/max_user_namespaces || exit 99\n"
         f"echo 6*7 | {rlm} sandbox exec -; echo refused $?\n"
