@@ -1,4 +1,4 @@
-"""`python -m rlm.cli` is `rlm`."""
+"""`python -m rlm` runs the command line."""
 
 from rlm.cli import main
 

@@ -44,7 +44,7 @@ def measure(tasks: int, jobs: int, latency: float, strategy: str, workers: int =
                 line = {"id": f"t{number}", "task": "What does it say?", "context": [{"text": text}]}
                 file.write(json.dumps(line) + "\n")
         out = folder / "results.jsonl"
-        command = [sys.executable, "-m", "rlm.cli", "batch", str(folder / "tasks.jsonl"), "--out", str(out)]
+        command = [sys.executable, "-m", "rlm", "batch", str(folder / "tasks.jsonl"), "--out", str(out)]
         command += ["--model", f"openai:m@{url}/v1", "--strategy", strategy, "--jobs", str(jobs), "--quiet"]
         command += ["--store", str(folder / "rlm.db"), "--concurrency", str(jobs)]
         if workers:

@@ -1,4 +1,4 @@
-"""Many runs: a file of tasks in, a file of results out, one line a task, whatever happens in between."""
+"""Batches: a run for each line of a tasks file, and one line of results for each task."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One batch, from its tasks to its results: what is left to do, within what budget, on which engine."""
+"""One batch: runs the unfinished tasks of a file on an engine, within a budget."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from rlm.settings import Limits
 
 __all__ = ["Batch", "BatchEngine", "BatchProgress"]
 
-_FAILURES = 10
-"""So many tasks in a row that failed for want of their provider, or of a kernel, end the batch: the others
-would fare no better."""
+_MAX_FAILURES = 10
+"""The batch stops after this number of consecutive tasks whose provider or kernel failed. The remaining tasks
+would fail too."""
 
 BatchProgress = Callable[[BatchSummary], None]
-"""Is told after every line."""
+"""Called after every line."""
 
 
 class BatchEngine(Protocol):
-    """Whoever carries out jobs, `slots` of them at a time, within `async with`."""
+    """Runs up to `slots` jobs at a time, within `async with`."""
 
     @property
     def slots(self) -> int: ...
@@ -41,12 +41,15 @@ class BatchEngine(Protocol):
     ) -> None: ...
 
     async def run(self, job: BatchJob) -> BatchOutcome:
-        """What came of it. Raises RLMError or SandboxError when no other job would fare better."""
+        """Run a job. Raises RLMError or SandboxError if every other job would fail too."""
 
 
 class Batch:
-    """The tasks of `tasks` that have no line in `results` yet. `limits` hold for each, `budget` for all.
-    `before` is what their runs cost in earlier starts, by name; `budget` counts it as spent."""
+    """Runs the tasks that have no line in `results` yet.
+
+    `limits` apply to each task, `budget` to all together. `before` maps the runs of unfinished tasks to
+    their cost in earlier starts, which `budget` counts as spent.
+    """
 
     def __init__(
         self,
@@ -55,43 +58,47 @@ class Batch:
         *,
         limits: Limits,
         budget: BatchBudget,
-        told: BatchProgress,
+        on_progress: BatchProgress,
         before: Mapping[str, float] = MappingProxyType({}),
     ) -> None:
         self._tasks = tasks
         self._results = results
         self._limits = limits
         self._budget = budget
-        self._told = told
+        self._on_progress = on_progress
         self._before = before
         self._failures = 0
         results.summary.tasks = len(tasks.places) + len(tasks.bad)
-        self._left = [place for place in tasks.places if not self._has_line(place)]
+        self._unfinished = [place for place in tasks.places if not self._has_line(place)]
 
     async def run(self, engine: BatchEngine) -> BatchSummary:
-        """Run what is left; every task has its line then. Raises what ends it before: UsageError,
-        JournalError, SandboxRefused, ModelUnavailable when the provider fails task after task, SandboxError
-        when no kernel can be started for task after task. Whatever ends it, what is written stays, and the
-        next start goes on from there."""
-        began = time.monotonic()
+        """Run the unfinished tasks and return the summary. Afterwards every task has its line.
+
+        Raises UsageError, JournalError and SandboxRefused. Raises ModelUnavailable if the provider fails
+        task after task, and SandboxError if no kernel starts for task after task. Lines that are written
+        stay, and the next start continues after them.
+        """
+        start = time.monotonic()
         for bad in self._tasks.bad:
             if str(bad.id) not in self._results.done:
                 self._write(
                     bad.id, BatchOutcome(None, Failure("BadTask", f"line {bad.line} {bad.reason}")), ""
                 )
-        places = iter(self._left)
-        workers = [asyncio.ensure_future(self._work(engine, places)) for _ in self._left[: engine.slots]]
+        places = iter(self._unfinished)
+        workers = [
+            asyncio.ensure_future(self._work(engine, places)) for _ in self._unfinished[: engine.slots]
+        ]
         try:
             await asyncio.gather(*workers)
         finally:
             for worker in workers:
                 worker.cancel()
             await asyncio.gather(*workers, return_exceptions=True)
-            self._results.summary.seconds = time.monotonic() - began
+            self._results.summary.seconds = time.monotonic() - start
         return self._results.summary
 
     async def _work(self, engine: BatchEngine, places: Iterator[TaskPlace]) -> None:
-        # Each takes the next task: no more of them than these are in memory.
+        # Each worker reads the next task when it is free, so only the tasks in progress are in memory.
         for place in places:
             task = self._tasks.read(place)
             run_id = self._run_id(place)
@@ -109,33 +116,33 @@ class Batch:
                 spent = max(0.0, self._write(task.id, outcome, run_id) - before)
             finally:
                 await self._budget.settle(share, spent)
-            self._watch(outcome)
+            self._check_failures(outcome)
 
     def _write(self, task_id: str | int, outcome: BatchOutcome, run_id: str) -> float:
-        """Write a task's line; what it cost, as far as that is known."""
+        """Write a task's line and return its cost, 0 if it is unknown."""
         line = outcome.to_json(task_id, run_id)
         self._results.append(line)
-        self._told(self._results.summary)
+        self._on_progress(self._results.summary)
         return cost_of(line) or 0.0
 
-    def _watch(self, outcome: BatchOutcome) -> None:
-        """Raises ModelUnavailable or SandboxError when task after task fails for want of the same thing."""
+    def _check_failures(self, outcome: BatchOutcome) -> None:
+        """Raise ModelUnavailable or SandboxError after too many consecutive failures."""
         result, failure = outcome.result, outcome.failure
-        provider = result is not None and result.stop_reason == "model"
-        kernels = failure is not None and failure.type == KernelStartError.__name__
-        self._failures = self._failures + 1 if provider or kernels else 0
-        if self._failures < _FAILURES:
+        is_provider = result is not None and result.stop_reason == "model"
+        is_kernel = failure is not None and failure.type == KernelStartError.__name__
+        self._failures = self._failures + 1 if is_provider or is_kernel else 0
+        if self._failures < _MAX_FAILURES:
             return
         if failure is not None:
             raise SandboxError(
-                f"no kernel could be started for {self._failures} tasks one after another "
-                f"({failure.message}): when one can (rlm doctor), the same command goes on"
+                f"no kernel started for {self._failures} consecutive tasks ({failure.message}): "
+                "fix it (see rlm doctor), then the same command resumes the batch"
             )
         assert result is not None
-        why = result.warnings[-1] if result.warnings else "it gave no reason"
+        why = result.warnings[-1] if result.warnings else "no reason given"
         raise ModelUnavailable(
-            f"the provider failed {self._failures} tasks one after another ({why}): when it answers "
-            "again, the same command goes on"
+            f"the provider failed {self._failures} consecutive tasks ({why}): when it answers again, "
+            "the same command resumes the batch"
         )
 
     def _run_id(self, place: TaskPlace) -> str:
@@ -146,6 +153,6 @@ class Batch:
         if run_id is not None and run_id != self._run_id(place):
             raise UsageError(
                 f"line {place.line} of {self._tasks.path} (task {place.id!r}) has changed since its result "
-                f"was written: give it another id, or another --out"
+                "was written: give it a new id, or give a new --out"
             )
         return run_id is not None

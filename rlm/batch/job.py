@@ -1,4 +1,4 @@
-"""What an engine is given for a task, and what it gives back. Both can be sent to another machine."""
+"""The input and output of an engine for one task. Both can be pickled."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["BatchJob", "BatchOutcome", "Failure", "RunModels"]
 
 @dataclass(frozen=True, slots=True)
 class BatchJob:
-    """A task, the name its run has in the journal, and what it may take."""
+    """A task, the name of its run in the journal, and its limits."""
 
     task: BatchTask
     run_id: str
@@ -26,7 +26,7 @@ class BatchJob:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a task has no result. `type` is the error's class; `usage` is what it took all the same."""
+    """Why a task has no result. `type` is the error's class; `usage` is what the task used nevertheless."""
 
     type: str
     message: str
@@ -35,14 +35,16 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class BatchOutcome:
-    """What came of a task: a result, or why there is none."""
+    """The result of a task, or why there is none."""
 
     result: RunResult | None
     failure: Failure | None = None
 
     def to_json(self, task_id: str | int, run_id: str) -> dict[str, Any]:
-        """A line of the results: the task's id, the result's fields, and `error`, which is null unless the
-        task could not be run."""
+        """Return the line of results: the task's id, the fields of the result, and `error`.
+
+        `error` is null unless the task failed to run.
+        """
         if self.result is not None:
             return {"id": task_id, **self.result.to_json(), "error": None}
         assert self.failure is not None
@@ -64,14 +66,14 @@ class BatchOutcome:
 
 @dataclass(frozen=True, slots=True)
 class RunModels:
-    """The names, as RLM takes them."""
+    """The names of the models, as RLM takes them."""
 
     model: str
     sub_model: str | None = None
     summary_model: str | None = None
 
     def rlm(self, limits: Limits, settings: Settings, observe: Observer | Sequence[Observer] = ()) -> RLM:
-        """Ready to run. Raises ConfigurationError, for a missing key, say."""
+        """Return a runtime with these models. Raises ConfigurationError, for example for a missing key."""
         return RLM(
             self.model,
             sub_model=self.sub_model,

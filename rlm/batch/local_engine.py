@@ -1,4 +1,4 @@
-"""The local engine: every task a run in this process, each in a kernel of its own from one pool."""
+"""The local engine: a run in this process for each task, each in its own kernel from a pool."""
 
 from __future__ import annotations
 
@@ -20,28 +20,29 @@ from rlm.sandbox.host.pool import KernelPool
 
 __all__ = ["LocalEngine"]
 
-_ROOM_SECONDS = 300.0
+_PRUNE_SECONDS = 300.0
 
 
 class LocalEngine:
-    """Runs jobs with one RLM, up to `slots` of them at a time, within `async with`. Its journal is that of
-    the RLM's settings.
+    """Runs up to `slots` jobs at a time with one RLM and its journal, within `async with`.
 
-    No kernel serves two tasks. A job whose run is in the journal goes on from there, whoever began it: the
-    caller sees to it that nobody else has the job.
+    No kernel serves two tasks. A job whose run is in the journal is resumed, whichever process started it.
+    The caller must ensure that no other process runs the same job.
     """
 
     def __init__(self, rlm: RLM, *, slots: int) -> None:
         self.slots = slots
         self._rlm = rlm
-        self._room_at = 0.0
+        self._prune_at = 0.0
         self._stack = AsyncExitStack()
         self._journal: Journal
         self._kernels: KernelPool
 
     async def run(self, job: BatchJob) -> BatchOutcome:
-        """The result, or what the task can't be run for. Raises what would fail every other task as well:
-        SandboxRefused, ConfigurationError, JournalError."""
+        """Return the result, or the task's failure.
+
+        Raises errors that would fail every other task too: SandboxRefused, ConfigurationError, JournalError.
+        """
         try:
             return BatchOutcome(await self._run(job))
         except (SandboxRefused, ConfigurationError, JournalError):
@@ -52,13 +53,13 @@ class LocalEngine:
             )
 
     async def _usage(self, run_id: str) -> tuple[Usage, ...]:
-        """What a run that failed had taken until then."""
+        """Return what a failed run used."""
         if not await self._journal.holds(run_id):
             return ()
         return Recording.of(await self._journal.events(run_id)).spent.usage
 
     async def _run(self, job: BatchJob) -> RunResult:
-        await self._make_room()
+        await self._prune_journal()
         rlm = self._rlm.sharing(self._kernels, self._journal, job.limits)
         task = job.task
         sources = task.sources()
@@ -66,10 +67,10 @@ class LocalEngine:
             return await rlm.resume(job.run_id, context=sources, take_over=True, cost_usd=job.limits.cost_usd)
         return await rlm.run(task.task, sources, schema=task.schema, run_id=job.run_id)
 
-    async def _make_room(self) -> None:
-        """Keep the journal within its size, now and then: all of it is looked through for that."""
-        if time.monotonic() >= self._room_at:
-            self._room_at = time.monotonic() + _ROOM_SECONDS
+    async def _prune_journal(self) -> None:
+        """Keep the journal within its size. Runs rarely, because it reads the whole journal."""
+        if time.monotonic() >= self._prune_at:
+            self._prune_at = time.monotonic() + _PRUNE_SECONDS
             await make_room(self._journal, self._rlm.settings)
 
     async def __aenter__(self) -> Self:

@@ -1,7 +1,7 @@
-"""The results file: one line a task, each written once, whenever the batch is killed.
+"""The results file: one line a task, written once, also if the batch is killed.
 
-Beside it stands `NAME.batch`: which batch the file belongs to. It is what the runs of tasks that have no line
-yet are found by in the journal, and its lock keeps a second process out.
+The file `NAME.batch` next to it names the batch. The journal finds the runs of unfinished tasks by that name.
+A lock on the file keeps a second process out.
 """
 
 from __future__ import annotations
@@ -22,14 +22,16 @@ from rlm.results import RESUMABLE
 
 __all__ = ["ResultsFile", "unfinished_costs"]
 
-_GO_ON_WITH = RESUMABLE | {"error"}
-"""Ends after which a task is tried again when the batch is started again: what it has paid for is kept in
-the journal."""
+_RETRIED = RESUMABLE | {"error"}
+"""Stop reasons after which the next start retries a task. The journal keeps the replies it has paid for."""
 
 
 class ResultsFile:
-    """An open results file. `done` maps the ids that have a line (as text) to the names of their runs;
-    `summary` counts these lines; `is_new` says that no earlier start is being gone on with."""
+    """An open results file.
+
+    `done` maps the ids that have a line (as text) to the names of their runs. `summary` counts these lines.
+    `is_new` is False if an earlier start of the batch wrote to the file.
+    """
 
     def __init__(self, path: Path, batch: str, *, is_new: bool) -> None:
         self.path = path
@@ -42,12 +44,16 @@ class ResultsFile:
     @classmethod
     @contextmanager
     def open(cls, path: Path, batch: str, facts: Mapping[str, Any]) -> Iterator[Self]:
-        """The file, for the new batch `batch` of these `facts` (its models), or gone on with under the name
-        it was begun with. A line that was cut off by the end of a process is dropped, and so are the lines of
-        tasks that failed without coming to an end. Raises UsageError when it is no results file, belongs to a
-        batch with other facts, is written by another process, or can't be written."""
+        """Open the file for the new batch `batch` with these `facts` (its models), or for its own batch.
+
+        Drops a line that a kill cut off, and the lines of failed tasks that are to be retried. Raises
+        UsageError if `path` is not a results file, belongs to a batch with other facts, is locked by another
+        process, or is not writable.
+        """
         if path.exists() and not path.is_file():
-            raise UsageError(f"{path} is no ordinary file: give --out a file, which can be gone on with")
+            raise UsageError(
+                f"{path} is not a regular file: give --out a file, so that the batch can be resumed"
+            )
         side = path.with_name(path.name + ".batch")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -59,9 +65,9 @@ class ResultsFile:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise UsageError(
-                    f"another rlm batch is writing {path}: wait for it, or give another --out"
+                    f"another rlm batch is writing {path}: wait for it, or give a new --out"
                 ) from None
-            results = cls._begun(path, side, lock, batch, facts)
+            results = cls._for_batch(path, side, lock, batch, facts)
             try:
                 results._load()
                 yield results
@@ -71,13 +77,13 @@ class ResultsFile:
             os.close(lock)
 
     @classmethod
-    def _begun(cls, path: Path, side: Path, lock: int, batch: str, facts: Mapping[str, Any]) -> Self:
-        known = _known(os.pread(lock, 1 << 20, 0))
-        if known is None:
+    def _for_batch(cls, path: Path, side: Path, lock: int, batch: str, facts: Mapping[str, Any]) -> Self:
+        sidecar = _parse_sidecar(os.pread(lock, 1 << 20, 0))
+        if sidecar is None:
             if path.exists() and path.stat().st_size:
                 raise UsageError(
-                    f"{path} is there and is not known to be a batch's (there is no {side.name} beside it): "
-                    "give another --out, or move it away"
+                    f"{path} exists, but {side.name} next to it does not: give a new --out, or move the file "
+                    "away"
                 )
             try:
                 os.ftruncate(lock, 0)
@@ -87,51 +93,51 @@ class ResultsFile:
                 raise _unwritable(side, error) from None
             return cls(path, batch, is_new=True)
         for name, value in facts.items():
-            if known.get(name) != value:
+            if sidecar.get(name) != value:
                 raise UsageError(
-                    f"{path} was begun with {name} {known.get(name)}, not {value}: give that, or another "
-                    "--out"
+                    f"{path} was started with {name} {sidecar.get(name)}, not {value}: use that, or give a "
+                    "new --out"
                 )
-        return cls(path, str(known["batch"]), is_new=False)
+        return cls(path, str(sidecar["batch"]), is_new=False)
 
     def append(self, line: Mapping[str, Any]) -> None:
-        """Write a line; it is on the disk when this returns. Raises UsageError when it can't be written."""
+        """Write a line and wait until it is on the disk. Raises UsageError if that fails."""
         data = json.dumps(line, ensure_ascii=False, separators=(",", ":"))
-        file = self._opened()
-        whole = os.fstat(file).st_size
+        file = self._descriptor()
+        size = os.fstat(file).st_size
         try:
             _write(file, data.encode("utf-8", "backslashreplace") + b"\n")
         except OSError as error:
-            # Half a line with another one behind it could not be told apart any more.
+            # Half a line would merge with the next one.
             with suppress(OSError):
-                os.ftruncate(file, whole)
+                os.ftruncate(file, size)
             raise _unwritable(self.path, error) from None
         self._count(line)
 
     def close(self) -> None:
-        """Let go of the file. Safe to call twice."""
+        """Close the file. Safe to call twice."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
 
     def _load(self) -> None:
-        """Count the lines there are, without those that are to be tried again."""
-        dropped = False
+        """Count the existing lines, and drop those of tasks that are to be retried."""
+        has_dropped = False
         try:
             if self.path.exists():
-                kept = self.path.with_name(self.path.name + ".new")
-                with self.path.open("rb") as old, kept.open("wb") as new:
+                copy = self.path.with_name(self.path.name + ".new")
+                with self.path.open("rb") as old, copy.open("wb") as new:
                     for number, line in enumerate(old, 1):
                         if not line.endswith(b"\n") or not self._keep(line, number):
-                            dropped = True
+                            has_dropped = True
                             continue
                         new.write(line)
                     new.flush()
                     os.fsync(new.fileno())
-                if dropped:
-                    kept.replace(self.path)
+                if has_dropped:
+                    copy.replace(self.path)
                 else:
-                    kept.unlink()
+                    copy.unlink()
             self._file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
         except OSError as error:
             raise _unwritable(self.path, error) from None
@@ -140,36 +146,37 @@ class ResultsFile:
     def _keep(self, raw: bytes, number: int) -> bool:
         try:
             line = json.loads(raw)
-            again = line["answer"] is None and line["stop_reason"] in _GO_ON_WITH
-            if not again:
+            is_retried = line["answer"] is None and line["stop_reason"] in _RETRIED
+            if not is_retried:
                 if str(line["id"]) in self.done:
-                    raise UsageError(f"{self.path} has two lines of {line['id']!r}: remove one of them")
+                    raise UsageError(
+                        f"{self.path} has two lines with the id {line['id']!r}: remove one of them"
+                    )
                 self._count(line)
         except (ValueError, KeyError, TypeError):
             raise UsageError(
-                f"line {number} of {self.path} is no line of a batch: put the file back as it was, or give "
-                "another --out"
+                f"line {number} of {self.path} is not a line of results: restore the file, or give "
+                "a new --out"
             ) from None
-        return not again
+        return not is_retried
 
     def _count(self, line: Mapping[str, Any]) -> None:
         self.summary.add(line)
         self.done[str(line["id"])] = str(line["run_id"])
 
-    def _opened(self) -> int:
+    def _descriptor(self) -> int:
         if self._file is None:
             raise ValueError("the results file is closed")
         return self._file
 
 
-def _known(data: bytes) -> dict[str, Any] | None:
-    """What the file beside the results says; None for a new one, or one whose writing was cut off: then
-    nothing was run yet."""
+def _parse_sidecar(data: bytes) -> dict[str, Any] | None:
+    """Return the content of `NAME.batch`. None if it is new, or was cut off before any task ran."""
     try:
-        known = json.loads(data)
+        sidecar = json.loads(data)
     except ValueError:
         return None
-    return known if isinstance(known, dict) and isinstance(known.get("batch"), str) else None
+    return sidecar if isinstance(sidecar, dict) and isinstance(sidecar.get("batch"), str) else None
 
 
 def _write(descriptor: int, data: bytes) -> None:
@@ -180,12 +187,14 @@ def _write(descriptor: int, data: bytes) -> None:
 
 
 def _unwritable(path: Path, error: OSError) -> UsageError:
-    return UsageError(f"{path} can't be written: {error.strerror}; make room, or give another --out")
+    return UsageError(f"cannot write {path}: {error.strerror}; free some space, or give another --out")
 
 
 async def unfinished_costs(store: str, batch: str) -> dict[str, float]:
-    """US dollars by the run's name, as far as prices are known. `store` is the journal's. Raises
-    JournalError."""
+    """Return the cost of each unfinished run in US dollars, as far as prices are known.
+
+    `store` is the journal. Raises JournalError.
+    """
     async with Journal.open(store) as journal:
         names = await journal.unfinished(f"{batch}.")
         costs = [Recording.of(await journal.events(name)).spent.cost_usd for name in names]

@@ -1,4 +1,4 @@
-"""What a batch came to, summed over the lines of its results."""
+"""The figures of a batch, summed over the lines of its results."""
 
 from __future__ import annotations
 
@@ -12,8 +12,11 @@ __all__ = ["BatchSummary"]
 
 @dataclass(slots=True)
 class BatchSummary:
-    """Sums so far. `ends` counts tasks by how they ended: `answered`, else the stop reason. `cost_usd` is a
-    lower bound once `cost_known` is False. `before` is how many lines an earlier start of the batch wrote."""
+    """The sums so far.
+
+    `ends` counts tasks by `answered` or their stop reason. `cost_usd` is a lower bound if `cost_known` is
+    False. `before` is the number of lines that earlier starts wrote.
+    """
 
     tasks: int = 0
     before: int = 0
@@ -29,7 +32,7 @@ class BatchSummary:
 
     @property
     def done(self) -> int:
-        """Tasks that have a line."""
+        """The number of tasks that have a line."""
         return self.ends.total()
 
     @property
@@ -50,11 +53,11 @@ class BatchSummary:
         self.verified += sum(bool(citation["verified"]) for citation in line["citations"])
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON-safe mapping."""
+        """Return a JSON-safe mapping."""
         return {**asdict(self), "ends": dict(self.ends), "done": self.done, "answered": self.answered}
 
 
 def cost_of(line: Mapping[str, Any]) -> float | None:
-    """What a line's task cost; None when a price is not known."""
+    """Return the cost of a line's task, None if a price is unknown."""
     costs = [usage["cost_usd"] for usage in line["usage"]]
     return None if any(cost is None for cost in costs) else float(sum(costs))

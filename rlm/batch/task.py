@@ -1,4 +1,4 @@
-"""One task of a batch: what a line of the tasks file says."""
+"""One task of a batch: a line of the tasks file."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ __all__ = ["BadTask", "BatchTask"]
 
 _KEYS = ("id", "task", "context", "schema", "limits")
 _LIMITS = tuple(limit.name for limit in fields(Limits))
-_LONGEST_ID = 500
+_MAX_ID_CHARS = 500
 
 
 class BadTask(UsageError):
-    """A line that is no task. `id` is the one it gives, if it gives one."""
+    """A line is not a valid task. `id` is its id, if it has one."""
 
     def __init__(self, message: str, id: str | int | None = None) -> None:
         super().__init__(message)
@@ -32,8 +32,10 @@ class BadTask(UsageError):
 
 @dataclass(frozen=True, slots=True)
 class BatchTask:
-    """A question and its context: paths, and texts as `{"text": …}` (with a `name`, if they have one).
-    `limits` stand in the place of the batch's for this task. `digest` names its content."""
+    """A question and its context: paths, and texts as `{"text": …}` with an optional `name`.
+
+    `limits` override those of the batch. `digest` is a hash of the content.
+    """
 
     id: str | int
     task: str
@@ -44,8 +46,7 @@ class BatchTask:
 
     @classmethod
     def parse(cls, line: bytes) -> BatchTask:
-        """The task that a line holds. Raises BadTask, which says what is wrong with it and what belongs
-        there; it does not look at files."""
+        """Parse a line. Raises BadTask with the fault and its remedy. Does not check files."""
         try:
             data = json.loads(line)
         except ValueError as error:
@@ -55,8 +56,8 @@ class BatchTask:
         id_ = data.get("id")
         if isinstance(id_, bool) or not isinstance(id_, str | int) or str(id_).strip() == "":
             raise BadTask('has no "id": give a text or a whole number')
-        if len(str(id_)) > _LONGEST_ID:
-            raise BadTask(f'has an "id" of over {_LONGEST_ID} characters: give a shorter one')
+        if len(str(id_)) > _MAX_ID_CHARS:
+            raise BadTask(f'has an "id" of over {_MAX_ID_CHARS} characters: give a shorter one')
         try:
             _check(data)
         except RLMError as error:
@@ -75,8 +76,10 @@ class BatchTask:
         )
 
     def sources(self) -> tuple[Source, ...]:
-        """Its context, for a run; paths from the current folder. Raises DocumentError for one that is not
-        there."""
+        """Return the context for a run, with paths relative to the current folder.
+
+        Raises DocumentError if a path does not exist.
+        """
         sources: list[Source] = []
         for number, part in enumerate(self.context, 1):
             if isinstance(part, str):
@@ -85,8 +88,8 @@ class BatchTask:
                 sources.append(TextSource(part.get("name", f"text {number}"), part["text"]))
         return tuple(sources)
 
-    def seen_from(self, folder: Path) -> BatchTask:
-        """The same, its paths absolute: for whoever works in another folder than `folder`."""
+    def with_absolute_paths(self, folder: Path) -> BatchTask:
+        """Return the same task with absolute paths, for a process in another folder than `folder`."""
         parts = [
             str(folder / part) if isinstance(part, str) and not part.startswith("~") else part
             for part in self.context
@@ -94,14 +97,14 @@ class BatchTask:
         return replace(self, context=tuple(parts))
 
     def under(self, limits: Limits) -> Limits:
-        """The batch's limits with its own."""
+        """Return the batch's limits, overridden by the task's own."""
         return replace(limits, **self.limits)
 
 
 def _check(data: Mapping[str, Any]) -> None:
     unknown = sorted(data.keys() - set(_KEYS))
     if unknown:
-        raise UsageError(f"has an unknown key {unknown[0]!r}: there are {', '.join(_KEYS)}")
+        raise UsageError(f"has an unknown key {unknown[0]!r}: use {', '.join(_KEYS)}")
     task = data.get("task")
     if not isinstance(task, str) or not task.strip():
         raise UsageError('has no "task": give the question as a text')
@@ -111,15 +114,15 @@ def _check(data: Mapping[str, Any]) -> None:
     limits = data.get("limits")
     if limits is not None:
         if not isinstance(limits, dict):
-            raise UsageError('"limits" is no object: write {"cost_usd": 0.1}')
-        strange = sorted(limits.keys() - set(_LIMITS))
-        if strange:
-            raise UsageError(f"has an unknown limit {strange[0]!r}: there are {', '.join(_LIMITS)}")
+            raise UsageError('"limits" is not an object: write {"cost_usd": 0.1}')
+        unknown = sorted(limits.keys() - set(_LIMITS))
+        if unknown:
+            raise UsageError(f"has an unknown limit {unknown[0]!r}: use {', '.join(_LIMITS)}")
         Limits(**limits)
     schema = data.get("schema")
     if schema is not None:
         if not isinstance(schema, dict):
-            raise UsageError('"schema" is no object: give a JSON Schema')
+            raise UsageError('"schema" is not an object: give a JSON Schema')
         AnswerType(schema)
 
 
@@ -129,14 +132,14 @@ def _check_context(context: Any) -> None:
         raise UsageError('"context" is empty: give a path or {"text": …}')
     for part in parts:
         if isinstance(part, dict):
-            known = part.keys() <= {"text", "name"}
+            has_known_keys = part.keys() <= {"text", "name"}
             if (
-                not known
+                not has_known_keys
                 or not isinstance(part.get("text"), str)
                 or not isinstance(part.get("name", ""), str)
             ):
-                raise UsageError('"context" holds an object that is not {"text": …} (with a "name", if any)')
+                raise UsageError('"context" holds an object that is not {"text": …} (and an optional "name")')
         elif not isinstance(part, str) or not part:
             raise UsageError('"context" holds something that is neither a path nor {"text": …}')
         elif part == "-":
-            raise UsageError('"context" names -: a batch reads no standard input, name a file')
+            raise UsageError('"context" holds "-", but a batch does not read stdin: name a file')

@@ -1,4 +1,4 @@
-"""The tasks file: checked whole before anything is spent, then read task by task."""
+"""The tasks file: every line is checked before anything is spent, then tasks are read one by one."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from rlm.errors import DocumentError, UsageError
 
 __all__ = ["BadLine", "TaskPlace", "TasksFile"]
 
-_SHOWN = 3
+_MAX_SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
 class TaskPlace:
-    """Where a task stands, and what it is known by. Texts are left in the file: there may be a million."""
+    """The place of a task in the file. Its texts stay in the file, because there may be a million tasks."""
 
     id: str | int
     digest: str
@@ -28,7 +28,7 @@ class TaskPlace:
 
 @dataclass(frozen=True, slots=True)
 class BadLine:
-    """A line that is no task, and why; `id` is its own, else `line N`."""
+    """A line that is not a valid task, and why. `id` is its id, or `line N` without one."""
 
     id: str | int
     line: int
@@ -36,7 +36,7 @@ class BadLine:
 
 
 class TasksFile:
-    """A file of JSON lines, open. `places` are its tasks in order, `bad` the lines that are none."""
+    """An open file of JSON lines. `places` are its tasks in order, `bad` its invalid lines."""
 
     def __init__(self, path: Path, stream: BinaryIO) -> None:
         self.path = path
@@ -48,13 +48,14 @@ class TasksFile:
     @classmethod
     @contextmanager
     def open(cls, path: Path, *, skip_bad: bool = False) -> Iterator[Self]:
-        """The file, once every line of it is checked, paths included. Raises UsageError, one line, when it
-        can't be read, holds no task or (unless `skip_bad`) holds a line that is none: an id given twice, a
-        path that is not there."""
+        """Open the file and check every line, including ids and paths.
+
+        Raises UsageError if the file is unreadable or has no task, or (unless `skip_bad`) an invalid line.
+        """
         try:
             stream = path.open("rb")
         except OSError as error:
-            raise UsageError(f"{path} can't be read: {error.strerror}; check the path") from None
+            raise UsageError(f"cannot read {path}: {error.strerror}; check the path") from None
         with stream:
             if not stream.seekable():
                 raise UsageError(f"{path} is a pipe: write the tasks to a file first")
@@ -62,18 +63,18 @@ class TasksFile:
             if file.bad and not skip_bad:
                 raise UsageError(file._complaint())
             if not file.places and not file.bad:
-                raise UsageError(f'{path} holds no task: write one {{"id", "task", "context"}} a line')
+                raise UsageError(f'{path} has no task: write one {{"id", "task", "context"}} a line')
             yield file
 
     def read(self, place: TaskPlace) -> BatchTask:
-        """The task at a place. Raises UsageError when the file was changed meanwhile."""
+        """Read the task at a place. Raises UsageError if the file has changed."""
         self._stream.seek(place.offset)
         try:
             task = BatchTask.parse(self._stream.readline())
         except BadTask as error:
-            raise UsageError(f"{self.path} was changed while it was worked through: {error}") from None
+            raise UsageError(f"{self.path} changed during the batch: {error}") from None
         if task.digest != place.digest:
-            raise UsageError(f"{self.path} was changed while it was worked through: begin again")
+            raise UsageError(f"{self.path} changed during the batch: start the command again")
         return task
 
     def _index(self) -> None:
@@ -81,20 +82,20 @@ class TasksFile:
         offset = 0
         try:
             for number, line in enumerate(self._stream, 1):
-                begins, offset = offset, offset + len(line)
+                start, offset = offset, offset + len(line)
                 if not line.strip():
                     continue
-                self._take(line, number, begins, seen)
+                self._index_line(line, number, start, seen)
         except OSError as error:
-            raise UsageError(f"{self.path} can't be read: {error.strerror}") from None
+            raise UsageError(f"cannot read {self.path}: {error.strerror}; check its disk") from None
 
-    def _take(self, line: bytes, number: int, offset: int, seen: dict[str, int]) -> None:
+    def _index_line(self, line: bytes, number: int, offset: int, seen: dict[str, int]) -> None:
         try:
             task = BatchTask.parse(line)
             first = seen.setdefault(str(task.id), number)
             if first != number:
-                # Under its number: an id names one line of the results.
-                raise BadTask(f"has the id of line {first} ({task.id!r}): give every task its own")
+                # Reported under its line number, because an id names one line of the results.
+                raise BadTask(f"has the id of line {first} ({task.id!r}): give each task its own id")
             task.sources()
         except BadTask as error:
             if error.id is not None and seen.setdefault(str(error.id), number) == number:
@@ -107,6 +108,6 @@ class TasksFile:
             self.places.append(TaskPlace(task.id, task.digest, number, offset))
 
     def _complaint(self) -> str:
-        shown = "; ".join(f"line {bad.line} {bad.reason}" for bad in self.bad[:_SHOWN])
-        more = f"; and {len(self.bad) - _SHOWN} more" if len(self.bad) > _SHOWN else ""
-        return f"{self.path}: {shown}{more} (nothing was spent; --skip-bad runs the others)"
+        shown = "; ".join(f"line {bad.line} {bad.reason}" for bad in self.bad[:_MAX_SHOWN])
+        more = f"; and {len(self.bad) - _MAX_SHOWN} more" if len(self.bad) > _MAX_SHOWN else ""
+        return f"{self.path}: {shown}{more} (nothing was spent; --skip-bad runs the other tasks)"

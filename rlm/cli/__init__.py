@@ -1,4 +1,4 @@
-"""The command line: `rlm`. Each command imports what it needs when it runs, so that help is instant."""
+"""The command line `rlm`. Each command imports what it needs when it runs, so that help is fast."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from rlm.cli.console.streams import prepare_streams
 __all__ = ["COLLECT_AT", "main"]
 
 COLLECT_AT = (10_000, 20, 20)
-"""Thresholds of the garbage collector. A run makes many objects and next to no cycles of them: with Python's
-own (700, 10, 10), looking for cycles takes one part in twenty-five of a large batch's time."""
+"""Thresholds of the garbage collector. A run makes many objects and hardly any cycles. With Python's own
+thresholds (700, 10, 10) the search for cycles takes 4 % of a large batch's time."""
 
 
 def main() -> None:
-    """Run the command line and leave with its exit code."""
+    """Run the command line and exit with its code."""
     gc.set_threshold(*COLLECT_AT)
     outlast_interrupts_at_exit()
     prepare_streams()
     try:
-        # In here, for it takes long enough to be interrupted.
+        # Imported inside `try`, because the import takes long enough to be interrupted.
         from rlm.cli.app import run
 
         code = run()

@@ -1,4 +1,4 @@
-"""The commands, and the one place where an error becomes a line and an exit code."""
+"""The commands, and the one place that turns an error into a line and an exit code."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rlm.cli.commands.resume import replay, resume
 from rlm.cli.commands.runs import runs_app
 from rlm.cli.commands.sandbox import sandbox_app
 from rlm.cli.commands.search import search
-from rlm.cli.commands.segments import segments_app
+from rlm.cli.commands.segments.app import segments_app
 from rlm.cli.commands.show import export, show
 from rlm.cli.commands.summarize import summarize
 from rlm.cli.console.exits import Exit, exit_for, say
@@ -31,19 +31,19 @@ __all__ = ["app", "run"]
 
 
 class _Commands(TyperGroup):
-    """All commands: one that is interrupted says so, be it while its options are read."""
+    """Reports an interrupt of any command, also while its options are read."""
 
     def make_context(self, *args: Any, **options: Any) -> Any:
-        with _saying_so():
+        with _report_interrupt():
             return super().make_context(*args, **options)
 
     def invoke(self, ctx: Any) -> Any:
-        with _saying_so():
+        with _report_interrupt():
             return super().invoke(ctx)
 
 
 @contextmanager
-def _saying_so() -> Iterator[None]:
+def _report_interrupt() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
@@ -54,7 +54,6 @@ def _saying_so() -> Iterator[None]:
 app = typer.Typer(
     cls=_Commands,
     name="rlm",
-    help="Ask questions of texts far larger than any model's window.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
@@ -92,16 +91,23 @@ def options(
         bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Ask questions of texts far larger than any model's window."""
+    """Answer questions over text far larger than any model's context window, with verified citations.
+
+    \b
+    Examples:
+      rlm ask "What does the crane of the northern yard cost?" examples/offers
+      rlm summarize examples/chat.md --tokens 500
+      rlm doctor
+    """
 
 
 def run() -> int:
-    """Run the command line; its exit code."""
+    """Run the command line and return its exit code."""
     try:
         app()
-    except SystemExit as left:
-        return left.code if isinstance(left.code, int) else Exit.OK
+    except SystemExit as error:
+        return error.code if isinstance(error.code, int) else Exit.OK
     except Exception as error:
-        # The one boundary: an error of ours becomes a line, anything else stays a traceback.
+        # The one boundary: our own errors become a line, any other stays a traceback.
         return exit_for(error)
     return Exit.OK

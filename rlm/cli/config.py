@@ -1,8 +1,7 @@
-"""`--config` and the files it stands for: their values become the defaults of a command's options.
+"""`--config` and the settings files: their values become the defaults of a command's options.
 
-So the precedence is the command line's own: option, then `RLM_*` variable, then `rlm.toml` (or the file
-given), then the user's file, then the default. The keys a file may hold are the options of `rlm ask` that an
-`RLM_*` variable sets too, under the same names.
+The precedence is: option, `RLM_*` variable, `rlm.toml` (or the file of --config), the user's file, default.
+A file may set each option of `rlm ask` that has an `RLM_*` variable, under the same name.
 """
 
 from __future__ import annotations
@@ -25,13 +24,13 @@ _META = "rlm.config_file"
 
 
 def settings_in_force(ctx: typer.Context) -> FileSettings:
-    """What the settings files say, for a command that has a ConfigOption."""
+    """Return the values of the settings files, for a command that has a ConfigOption."""
     found: FileSettings = ctx.meta[_META]
     return found
 
 
 class KnownOption(NamedTuple):
-    """An option that a settings file may set, as `rlm ask` declares it."""
+    """An option of `rlm ask` that a settings file may set."""
 
     name: str
     type: Any
@@ -40,7 +39,7 @@ class KnownOption(NamedTuple):
 
 
 def known_options(ctx: typer.Context) -> tuple[KnownOption, ...]:
-    """The options of `rlm ask` that an RLM_* variable sets too, but for --config itself."""
+    """Return the options of `rlm ask` that have an RLM_* variable, without --config."""
     commands: dict[str, Any] = getattr(ctx.find_root().command, "commands", {})
     ask = inspect.unwrap(commands["ask"].callback)
     parameters = inspect.signature(ask).parameters
@@ -61,39 +60,39 @@ def _apply(ctx: typer.Context, file: str | None) -> str | None:
     files = settings_files(Path(file) if file else None, os.environ, Path.cwd())
     settings = load_settings(files)
     options = {option.name: option for option in known_options(ctx)} if settings.options else {}
-    values = {key: _checked(key, setting, options) for key, setting in settings.options.items()}
+    values = {key: _validated(key, setting, options) for key, setting in settings.options.items()}
     ctx.meta[_META] = settings
     ctx.default_map = {**values, **(ctx.default_map or {})}
     return file
 
 
-def _checked(key: str, setting: Setting, options: dict[str, KnownOption]) -> Any:
-    """The value, of the option's type. Raises ConfigurationError naming the file and the key."""
+def _validated(key: str, setting: Setting, options: dict[str, KnownOption]) -> Any:
+    """Return the value, converted to the option's type. Raises ConfigurationError with file and key."""
     from pydantic import TypeAdapter, ValidationError
 
     from rlm.errors import ConfigurationError
 
     option = options.get(key)
     if option is None:
-        known = ", ".join((*sorted(options), "[models]", "[prompt]"))
-        raise ConfigurationError(f"{setting.file}: {key} is no setting; there are {known}")
+        names = ", ".join((*sorted(options), "[models]", "[prompt]"))
+        raise ConfigurationError(f"{setting.file}: unknown setting {key}; use one of {names}")
     value = setting.value
     if type(value) is int and str(value) in get_args(option.type):
-        value = str(value)  # `sandbox = 2` and `sandbox = "2"` are both what people write
+        value = str(value)  # `sandbox = 2` means `sandbox = "2"`
     try:
         value = TypeAdapter(option.type).validate_python(value, strict=True)
-        _judge(key, value)
+        _check_value(key, value)
     except ValidationError as error:
-        wanted = error.errors()[0]["msg"]
-        raise ConfigurationError(f"{setting.file}: {key} is {value!r}: {wanted}") from None
+        reason = error.errors()[0]["msg"]
+        raise ConfigurationError(f"{setting.file}: {key} is {value!r}: {reason}") from None
     except ConfigurationError as error:
         fault = f"{key}: {error}" if error.option is None else f"{key} {error.problem}"
         raise ConfigurationError(f"{setting.file}: {fault}") from None
     return value
 
 
-def _judge(key: str, value: Any) -> None:
-    """What the runtime would say of it, said before anything else is done."""
+def _check_value(key: str, value: Any) -> None:
+    """Raise now what the runtime would raise later."""
     from rlm.models.catalog.names import parse_name
     from rlm.settings import Limits
 
@@ -109,7 +108,7 @@ ConfigOption = Annotated[
     typer.Option(
         "--config",
         envvar="RLM_CONFIG",
-        help="A settings file in the place of ./rlm.toml.",
+        help="A settings file to use instead of ./rlm.toml.",
         is_eager=True,
         callback=_apply,
         show_default=False,

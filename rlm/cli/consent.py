@@ -1,4 +1,4 @@
-"""Level 1 runs model-written code only for those who said so: once, in a terminal."""
+"""Consent to isolation level 1: model-written code runs there only after the user agreed in a terminal."""
 
 from __future__ import annotations
 
@@ -16,16 +16,18 @@ from rlm.cli.console.exits import say
 if TYPE_CHECKING:
     from rlm.sandbox.isolation.probe import Probed
 
-__all__ = ["SandboxOption", "allowed_level", "consent_file", "remembered"]
+__all__ = ["SandboxOption", "allowed_level", "consent_file", "has_consent"]
 
 SandboxOption = Annotated[
     Literal["auto", "0", "1", "2", "3"],
-    typer.Option(envvar="RLM_SANDBOX", help="Isolation: auto takes the strongest, 0 is none at all."),
+    typer.Option(
+        envvar="RLM_SANDBOX", help="Isolation level: auto takes the strongest available, 0 is none."
+    ),
 ]
 
 
 def consent_file(env: Mapping[str, str]) -> Path:
-    """`$XDG_CONFIG_HOME/rlm/sandbox.json`, else under `~/.config`."""
+    """Return `$XDG_CONFIG_HOME/rlm/sandbox.json`, or the same under `~/.config`."""
     config = Path(env.get("XDG_CONFIG_HOME", ""))
     if not config.is_absolute():
         config = Path(env.get("HOME") or Path.home()) / ".config"
@@ -33,8 +35,11 @@ def consent_file(env: Mapping[str, str]) -> Path:
 
 
 def allowed_level(option: SandboxOption, *, model_written: bool = True) -> int | Literal["auto"]:
-    """The level for a run. Where `auto` would be refused and level 1 is to be had, it is asked for on a
-    terminal, once; a yes is remembered. Nothing is probed where nobody can be or was asked."""
+    """Return the level of a run.
+
+    Where `auto` would be refused but level 1 works, the user is asked once in a terminal, and a yes is
+    stored. Without a terminal and without a stored yes nothing is probed.
+    """
     if option != "auto":
         return int(option)
     path = consent_file(os.environ)
@@ -45,24 +50,24 @@ def allowed_level(option: SandboxOption, *, model_written: bool = True) -> int |
     tried = probe_until_safe()
     if max((probed.candidate.level for probed in tried if probed.holds), default=0) != 1:
         return "auto"
-    if remembered(path):
+    if has_consent(path):
         return 1
-    return 1 if _on_terminal() and _asked(tried, path) else "auto"
+    return 1 if _on_terminal() and _ask_consent(tried, path) else "auto"
 
 
 def _on_terminal() -> bool:
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
-def remembered(path: Path) -> bool:
-    """Whether a yes to level 1 stands in the file."""
+def has_consent(path: Path) -> bool:
+    """Return whether the file holds a yes to level 1."""
     try:
         return bool(json.loads(path.read_text(encoding="utf-8")) == {"level": 1})
     except (OSError, ValueError):
         return False
 
 
-def _asked(tried: list[Probed], path: Path) -> bool:
+def _ask_consent(tried: list[Probed], path: Path) -> bool:
     from rlm.sandbox.isolation.advice import advice, counted
 
     missing: dict[str, str] = {}
@@ -73,10 +78,10 @@ def _asked(tried: list[Probed], path: Path) -> bool:
     missing = counted(missing)
     reasons = "; ".join(f"{layer}: {reason}" for layer, reason in missing.items())
     typer.echo(
-        f"This machine gives no full isolation ({reasons}).\n"
+        f"Full isolation does not work on this machine ({reasons}).\n"
         f"To get it: {advice(missing)}\n"
-        "At level 1 model-written code reads no file of yours and reaches no network, but it shares the "
-        "machine's processes and memory with you.",
+        "At level 1 model-written code can read none of your files and cannot reach the network. "
+        "It can see your processes and shares the machine's memory with you.",
         err=True,
     )
     if not typer.confirm("Run model-written code at level 1 from now on?", default=False, err=True):
@@ -85,7 +90,7 @@ def _asked(tried: list[Probed], path: Path) -> bool:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         path.write_text('{"level": 1}\n', encoding="utf-8")
     except OSError as error:
-        say(f"this could not be remembered in {path}: {error.strerror}")
+        say(f"cannot store your answer in {path}: {error.strerror}; you will be asked again")
     else:
-        typer.echo(f"Remembered in {path}; remove that file to be asked again.", err=True)
+        typer.echo(f"Stored your answer in {path}. Remove that file to be asked again.", err=True)
     return True

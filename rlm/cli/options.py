@@ -1,4 +1,4 @@
-"""The options that all commands which ask models have in common: declared once, for every one of them."""
+"""The options that all commands with models share, declared once."""
 
 from __future__ import annotations
 
@@ -39,62 +39,76 @@ _LIMITS = frozenset({"max_rounds", "max_depth", "max_calls", "max_tokens", "max_
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """What a command was given of them. Fields are named as in settings files; those without an `RLM_*`
-    variable stand on the command line alone."""
+    """The values of the shared options, named as in settings files.
+
+    Fields without an `RLM_*` variable can be set on the command line only.
+    """
 
     model: Annotated[
         str | None,
         typer.Option(
             envvar="RLM_MODEL",
-            help=f"The root: {list_forms(bare=False)}. Default: the one whose key is set, else extractive.",
+            help=f"The root model: {list_forms(bare=False)}. Default: the provider whose key is set, else "
+            "extractive.",
         ),
     ] = None
     sub_model: Annotated[
-        str | None, typer.Option(envvar="RLM_SUB_MODEL", help="The children's model. Default: the root's.")
+        str | None,
+        typer.Option(envvar="RLM_SUB_MODEL", help="The model of the children. Default: the root model."),
     ] = None
     summary_model: Annotated[
         str | None,
         typer.Option(
             envvar="RLM_SUMMARY_MODEL",
-            help="Writes summaries, folds older rounds near the window. Default: the children's.",
+            help="The model that summarizes texts and older rounds. Default: the children's model.",
         ),
     ] = None
     exclude: Annotated[
-        list[str] | None, typer.Option(help="Leave out what matches, as in .gitignore; may be repeated.")
+        list[str] | None, typer.Option(help="Skip files that match, as in .gitignore. Repeatable.")
     ] = None
     strategy: Annotated[
         Literal["auto", "rlm", "direct"],
-        typer.Option(envvar="RLM_STRATEGY", help="auto: short inputs are answered by one call."),
+        typer.Option(
+            envvar="RLM_STRATEGY",
+            help="rlm: rounds of code; direct: one call; auto: direct if the input is short.",
+        ),
     ] = "auto"
     contract: Annotated[
         Literal["one-block", "strict"],
-        typer.Option(envvar="RLM_CONTRACT", help="strict: prose around the block is refused."),
+        typer.Option(
+            envvar="RLM_CONTRACT", help="The reply format of the root; strict refuses prose around the block."
+        ),
     ] = "one-block"
-    max_rounds: Annotated[int, typer.Option(envvar="RLM_MAX_ROUNDS", help="Rounds of a root.")] = 30
+    max_rounds: Annotated[int, typer.Option(envvar="RLM_MAX_ROUNDS", help="Maximum rounds of a root.")] = 30
     max_depth: Annotated[
-        int, typer.Option(envvar="RLM_MAX_DEPTH", help="How deep sub-RLMs may go; 0: none, children alone.")
+        int, typer.Option(envvar="RLM_MAX_DEPTH", help="Maximum depth of sub-RLMs; 0: children only.")
     ] = 1
-    max_calls: Annotated[int, typer.Option(envvar="RLM_MAX_CALLS", help="Child calls.")] = 1_000
-    max_tokens: Annotated[int, typer.Option(envvar="RLM_MAX_TOKENS", help="Tokens, all in all.")] = 10_000_000
-    max_cost: Annotated[float, typer.Option(envvar="RLM_MAX_COST", help="US dollars.")] = 5.0
-    max_seconds: Annotated[float, typer.Option(envvar="RLM_MAX_SECONDS", help="Seconds.")] = 1_800.0
+    max_calls: Annotated[int, typer.Option(envvar="RLM_MAX_CALLS", help="Maximum child calls.")] = 1_000
+    max_tokens: Annotated[
+        int, typer.Option(envvar="RLM_MAX_TOKENS", help="Maximum tokens of all calls together.")
+    ] = 10_000_000
+    max_cost: Annotated[float, typer.Option(envvar="RLM_MAX_COST", help="Maximum cost in US dollars.")] = 5.0
+    max_seconds: Annotated[float, typer.Option(envvar="RLM_MAX_SECONDS", help="Timeout in seconds.")] = (
+        1_800.0
+    )
     cell_seconds: Annotated[
-        float, typer.Option(envvar="RLM_CELL_SECONDS", help="Seconds of computing of one block.")
+        float, typer.Option(envvar="RLM_CELL_SECONDS", help="Timeout of one block, in seconds of computing.")
     ] = 120.0
     concurrency: Annotated[
-        int, typer.Option(envvar="RLM_CONCURRENCY", help="Calls in flight at a provider.")
+        int, typer.Option(envvar="RLM_CONCURRENCY", help="Maximum calls in flight at a provider.")
     ] = 16
     schema: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="A JSON Schema that the answer must match.", show_default=False),
+        typer.Option(metavar="FILE", help="A JSON Schema for the answer.", show_default=False),
     ] = None
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what it would take; ask no model, spend nothing.")
+        bool,
+        typer.Option("--dry-run", help="Estimate calls, tokens and cost. Asks no model and spends nothing."),
     ] = False
     sandbox: SandboxOption = "auto"
     trace: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write what happens there, as JSON lines.", show_default=False),
+        typer.Option(metavar="FILE", help="Write all events to this file as JSON lines.", show_default=False),
     ] = None
     store: StoreOption = None
     no_cache: Annotated[
@@ -102,28 +116,34 @@ class RunOptions:
         typer.Option(
             "--no-cache",
             envvar="RLM_NO_CACHE",
-            help="Keep no copy of large inputs from run to run, and use none that is kept.",
+            help="Neither read nor write cached copies of large inputs.",
         ),
     ] = False
     store_mb: Annotated[
-        int, typer.Option(envvar="RLM_STORE_MB", help="Over it the journal loses its oldest finished runs.")
+        int,
+        typer.Option(
+            envvar="RLM_STORE_MB",
+            help="Size of the journal in MB. Above it the oldest finished runs are removed.",
+        ),
     ] = 2_048
     cache: Annotated[
-        bool, typer.Option("--cache", envvar="RLM_CACHE", help="Take children's answers of earlier runs.")
+        bool, typer.Option("--cache", envvar="RLM_CACHE", help="Reuse children's answers of earlier runs.")
     ] = False
-    as_json: Annotated[bool, typer.Option("--json", help="Print the whole outcome as JSON.")] = False
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no account on stderr.")] = False
+    as_json: Annotated[bool, typer.Option("--json", help="Print the whole result as JSON.")] = False
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Print neither progress nor the account on stderr.")
+    ] = False
     config: ConfigOption = None
 
     @property
     def model_name(self) -> str:
-        """The root's model, the default one where none is given."""
+        """The root model, or the default one if none is given."""
         from rlm.models import default_model
 
         return self.model or default_model(os.environ)
 
     def limits(self) -> Limits:
-        """Raises ConfigurationError for a value that can't be."""
+        """Return the limits. Raises ConfigurationError for an invalid value."""
         from rlm.settings import Limits
 
         return Limits(
@@ -138,7 +158,7 @@ class RunOptions:
         )
 
     def settings(self, ctx: typer.Context, *, runs_code: bool = True) -> Settings:
-        """`runs_code`: models may write code, so isolation is settled first."""
+        """Return the settings. `runs_code`: models may write code, so the isolation level is chosen first."""
         from rlm.models.base import EXTRACTIVE
         from rlm.settings import RootSettings, Settings
 
@@ -155,8 +175,8 @@ class RunOptions:
         )
 
     @contextmanager
-    def watched(self) -> Iterator[tuple[Progress, list[Observer]]]:
-        """The progress of a run on stderr, and who is to be told of it: that, and the trace file."""
+    def observe(self) -> Iterator[tuple[Progress, list[Observer]]]:
+        """Give the progress display, and the observers: the display and the trace file."""
         from rlm.cli.console.progress import Progress
         from rlm.trace import TraceFile
 
@@ -168,7 +188,7 @@ class RunOptions:
             yield progress, observers
 
     def rlm(self, ctx: typer.Context, observers: list[Observer], *, runs_code: bool = True) -> RLM:
-        """The runtime that these options make. Raises ConfigurationError, for a missing key, say."""
+        """Return the runtime with these options. Raises ConfigurationError, for example for a missing key."""
         from rlm.runtime import RLM
 
         return RLM(
@@ -181,7 +201,7 @@ class RunOptions:
         )
 
     def sources(self, paths: list[str]) -> list[Source]:
-        """What the PATHs of a command name. Raises UsageError."""
+        """Return the sources that PATHs name. Raises UsageError."""
         import sys
 
         from rlm.documents import sources_from_arguments
@@ -195,28 +215,28 @@ def takes_run_options(
     without_effect: Mapping[str, str] | None = None,
     refused: Mapping[str, str] | None = None,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command all of them, in the place of its parameter `given: RunOptions`.
+    """Replace the parameter `options: RunOptions` of a command by all shared options.
 
-    `each` is what its limits are for (`each task`). An option in `without_effect` is taken, and told to have
-    none, with the reason; one in `refused` raises UsageError: what it asks for can't be had there.
+    `each` is what the limits apply to (`each task`). An option in `without_effect` is ignored, with a note
+    that gives the reason. One in `refused` raises UsageError with the reason.
     """
-    return lambda command: _Taking(command, each, without_effect or {}, refused or {})
+    return lambda command: _CommandWithOptions(command, each, without_effect or {}, refused or {})
 
 
-class _Taking:
-    """A command as typer is to see it: the options stand in its signature where `given` did."""
+class _CommandWithOptions:
+    """A command as typer sees it: its signature has the shared options in place of `options`."""
 
     def __init__(
-        self, command: Callable[..., None], each: str, idle: Mapping[str, str], never: Mapping[str, str]
+        self, command: Callable[..., None], each: str, ignored: Mapping[str, str], refused: Mapping[str, str]
     ) -> None:
         self._command = command
-        self._idle = idle
-        self._never = never
+        self._ignored = ignored
+        self._refused = refused
         hints = get_type_hints(command, include_extras=True)
         parameters: list[inspect.Parameter] = []
         for parameter in inspect.signature(command).parameters.values():
-            if parameter.name == "given":
-                parameters += _declared(each, {**idle, **never})
+            if parameter.name == "options":
+                parameters += _parameters(each, {**ignored, **refused})
             else:
                 parameters.append(parameter.replace(annotation=hints[parameter.name]))
         self.__name__ = command.__name__
@@ -226,24 +246,24 @@ class _Taking:
 
     def __call__(self, ctx: typer.Context, **values: Any) -> None:
         own = {field.name: values.pop(field.name) for field in fields(RunOptions)}
-        for name in (*self._idle, *self._never):
+        for name in (*self._ignored, *self._refused):
             source = ctx.get_parameter_source(name)
             if source is None or source.name != "COMMANDLINE":
                 continue
             flag = f"--{name.replace('_', '-')}"
-            if name in self._never:
-                raise UsageError(f"{flag} can't be had with rlm {ctx.info_name}: {self._never[name]}")
-            say(f"{flag} has no effect here: {self._idle[name]}")
-        self._command(ctx, **values, given=RunOptions(**own))
+            if name in self._refused:
+                raise UsageError(f"{flag} cannot be used with rlm {ctx.info_name}: {self._refused[name]}")
+            say(f"{flag} has no effect here: {self._ignored[name]}")
+        self._command(ctx, **values, options=RunOptions(**own))
 
 
-def _declared(each: str, not_here: Mapping[str, str]) -> Iterator[inspect.Parameter]:
-    """The fields of RunOptions as parameters, each with what this command has to say of it."""
+def _parameters(each: str, unused: Mapping[str, str]) -> Iterator[inspect.Parameter]:
+    """Yield the fields of RunOptions as parameters, with this command's help texts."""
     hints = get_type_hints(RunOptions, include_extras=True)
     for field in fields(RunOptions):
         kind, option = hints[field.name].__origin__, copy(hints[field.name].__metadata__[0])
-        if field.name in not_here:
-            option.help = f"Not here: {not_here[field.name]}."
+        if field.name in unused:
+            option.help = f"Not available here: {unused[field.name]}."
         elif each and field.name in _LIMITS:
             option.help = f"{option.help.rstrip('.')}, {each}."
         yield inspect.Parameter(

@@ -1,4 +1,4 @@
-"""A kernel's handler where there is no run: no children, and any final answer is taken."""
+"""A kernel's handler without a run: it has no children, and accepts any final answer."""
 
 from __future__ import annotations
 
@@ -22,23 +22,25 @@ __all__ = ["OfflineHandler"]
 
 
 class OfflineHandler:
-    """Implements KernelHandler. `final` is what the cell finalised with, if it did."""
+    """Implements KernelHandler. `final` is the answer of the cell's finalize(), None without one."""
 
     def __init__(self, chars: int) -> None:
         self._chars = chars
         self.final: Finalization | None = None
 
     async def children(self, batch: ChildBatch, answered: AnswerSink) -> None:
-        raise BadCall("value", "there is no model here: children can only be asked in a run (rlm ask)")
+        raise BadCall("value", "there is no model here: children work in a run only (rlm ask)")
 
     async def rank(self, query: RankQuery) -> Sequence[RankedSpan]:
-        raise BadCall("value", "there is no ranked index here: rank() works in a run (rlm ask); use search()")
+        raise BadCall(
+            "value", "there is no ranked index here: rank() works in a run only (rlm ask); use search()"
+        )
 
     async def sub_rlms(self, batch: SubRLMBatch, answered: AnswerSink) -> None:
-        raise BadCall("value", "there is no model here: a sub-RLM can only be asked in a run (rlm ask)")
+        raise BadCall("value", "there is no model here: a sub-RLM works in a run only (rlm ask)")
 
     async def tool(self, call: ToolCall) -> Any:
-        raise BadCall("tool", "there are no tools of a host here")
+        raise BadCall("tool", "there are no host tools here: tools work in a run only (rlm ask)")
 
     async def finalize(self, final: Finalization) -> FinalizeVerdict:
         self.final = final

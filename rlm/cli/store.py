@@ -1,4 +1,4 @@
-"""The journal that a command works on."""
+"""The journal of a command."""
 
 from __future__ import annotations
 
@@ -20,19 +20,21 @@ StoreOption = Annotated[
     str | None,
     typer.Option(
         envvar="RLM_STORE",
-        help="The journal: a file, or postgresql://USER@HOST/NAME.",
+        help="The journal: a SQLite file, or postgresql://USER@HOST/NAME.",
         show_default="in the state folder",
     ),
 ]
-RunArgument = Annotated[str, typer.Argument(help="The run, or the start of its name.", show_default=False)]
+RunArgument = Annotated[
+    str, typer.Argument(help="The run's name, or its first characters.", show_default=False)
+]
 
 
 def with_journal(store: str | None, work: Callable[[Journal], Coroutine[Any, Any, _T]]) -> _T:
-    """What `work` gives, over the journal open."""
+    """Return what `work` returns for the open journal."""
     from rlm.journal import Journal, default_store
 
-    async def whole() -> _T:
+    async def work_on_journal() -> _T:
         async with Journal.open(store or default_store(os.environ)) as journal:
             return await work(journal)
 
-    return asyncio.run(whole())
+    return asyncio.run(work_on_journal())

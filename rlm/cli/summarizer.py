@@ -1,4 +1,4 @@
-"""A model as the summariser of a history: a prompt in, a summary out, for callers that don't await."""
+"""A model as a synchronous function that summarizes a history."""
 
 from __future__ import annotations
 
@@ -11,22 +11,24 @@ from rlm.models.base import Message, Request
 
 __all__ = ["summarizer"]
 
-_SHARE_OF_WINDOW = 8  # a summary is asked to be no longer than an eighth of what the model could read
+_WINDOW_PARTS = 8  # a summary takes at most an eighth of the model's window
 
 
 @contextmanager
 def summarizer(model: str, env: Mapping[str, str]) -> Iterator[Callable[[str], str]]:
-    """Answers prompts with the model of that name while the block lasts. Raises ConfigurationError (name,
-    key) at once; what the provider raises comes out of the call. Not for use inside an event loop."""
-    asked = resolve(model, env)
-    most = min(asked.window.output, asked.window.context // _SHARE_OF_WINDOW)
+    """Give a function from prompt to summary that asks `model`. It must not run inside an event loop.
+
+    Raises ConfigurationError for a bad name or a missing key. The function raises ModelError.
+    """
+    resolved = resolve(model, env)
+    max_tokens = min(resolved.window.output, resolved.window.context // _WINDOW_PARTS)
 
     def summarize(prompt: str) -> str:
-        request = Request("summary", (Message("user", prompt),), most, task="")
-        return runner.run(asked.generate(request)).text
+        request = Request("summary", (Message("user", prompt),), max_tokens, task="")
+        return runner.run(resolved.generate(request)).text
 
     with asyncio.Runner() as runner:
         try:
             yield summarize
         finally:
-            runner.run(asked.aclose())
+            runner.run(resolved.aclose())

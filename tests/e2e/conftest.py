@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-COMMAND = [sys.executable, "-m", "rlm.cli"]
+COMMAND = [sys.executable, "-m", "rlm"]
 
 
 @dataclass(frozen=True)

@@ -134,7 +134,7 @@ class Folder:
                 file.write(json.dumps(task | {"context": [{"text": text}]} | more) + "\n")
 
     def start(self, *more: str, jobs: int = JOBS) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "rlm.cli", "batch", str(self.tasks), "--out", str(self.out)]
+        command = [sys.executable, "-m", "rlm", "batch", str(self.tasks), "--out", str(self.out)]
         command += ["--engine", "ray", "--jobs", str(jobs), "--strategy", "rlm", "--model", self.model, *more]
         with self.log.open("a") as stream:
             return subprocess.Popen(

@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -32,6 +33,17 @@ def test_version_and_usage(rlm) -> None:
     unknown = rlm("ask")
     assert unknown.code == 2
     assert "Traceback" not in unknown.stderr
+
+
+def test_python_m_rlm_is_the_installed_command(tmp_path) -> None:
+    """Output and exit code are the same; so `python -m rlm` serves where no script is on PATH."""
+    for arguments, code in ((["--version"], 0), (["runs", "--help"], 0), (["no-such-command"], 2)):
+        as_module, as_script = (
+            subprocess.run([*command, *arguments], capture_output=True, cwd=tmp_path, check=False)
+            for command in ([sys.executable, "-m", "rlm"], [Path(sys.executable).with_name("rlm")])
+        )
+        assert (as_module.returncode, as_script.returncode) == (code, code)
+        assert as_module.stdout == as_script.stdout.replace(b"Usage: rlm", b"Usage: python -m rlm")
 
 
 def test_help_imports_nothing_heavy() -> None:

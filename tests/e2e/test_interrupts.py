@@ -69,7 +69,7 @@ class Loading:
     def __call__(self, *paths: str, stdin: int = subprocess.DEVNULL) -> subprocess.Popen[str]:
         """It has begun to read when this returns."""
         process = subprocess.Popen(
-            [sys.executable, "-m", "rlm.cli", "ask", QUESTION, *paths, "--quiet"],
+            [sys.executable, "-m", "rlm", "ask", QUESTION, *paths, "--quiet"],
             stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -21,7 +21,7 @@ def shell(environment, tmp_path):
             capture_output=True,
             text=True,
             cwd=tmp_path,
-            env={**environment, "RLM": f"{sys.executable} -m rlm.cli"},
+            env={**environment, "RLM": f"{sys.executable} -m rlm"},
             timeout=60,
             check=False,
         )

@@ -34,7 +34,7 @@ def talk(tmp_path: Path) -> Path:
 
 def begun(talk: Path, server: Any, *more: str) -> subprocess.Popen[str]:
     model = f"openai:m@{server.url}/v1"
-    command = [sys.executable, "-m", "rlm.cli", "summarize", str(talk), "--model", model]
+    command = [sys.executable, "-m", "rlm", "summarize", str(talk), "--model", model]
     store = str(talk.parent / "rlm.db")
     return subprocess.Popen(
         [*command, "--store", store, "--tokens", "900", *more],

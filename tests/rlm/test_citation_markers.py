@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlm.citation_markers import marked, marker, marks_in, sourced, unknown_marks
-from rlm.cli.console.render_result import answer_text, styled
+from rlm.cli.console.render_result import answer_text, style_answer
 from rlm.results import Citation, Coverage, RunResult
 
 
@@ -113,7 +113,7 @@ def test_the_terminal_shows_marks_and_sources() -> None:
         "  [²] talk.json:2, message 7 (Anna 10:00)  “We leave.”",
         "  [³] NOT FOUND in the input: “never said”",
     ]
-    shown = styled(text)
+    shown = style_answer(text)
     assert shown.plain == text
     styles = {text[span.start : span.end]: str(span.style) for span in shown.spans}
     assert styles["[¹]"] == "bold cyan"

@@ -1,4 +1,4 @@
-"""What runs on a node: the local engine, within a Ray actor."""
+"""The Ray actor on a node: runs jobs with the local engine."""
 
 from __future__ import annotations
 
@@ -16,14 +16,16 @@ from rlm.version import __version__
 __all__ = ["FATAL", "NOT_HERE", "Worker"]
 
 FATAL = {kind.__name__: kind for kind in (SandboxRefused, ConfigurationError, JournalError)}
-"""What would fail every job of a batch: it is sent as a Failure, and raised at the other end."""
+"""Errors that would fail every job of a batch. They are sent as a Failure and raised by the driver."""
 NOT_HERE = "NotHere"
-"""The type of a Failure whose task names a path that this node does not have. It names the node."""
+"""The type of a Failure whose task names a path that this node does not have. Its message names the node."""
 
 
 class Worker:
-    """An actor's class: runs jobs on its node, as many at a time as it is sent. Models' keys are those of the
-    node's own environment: none is sent."""
+    """The class of the actors: runs all jobs it gets at the same time.
+
+    API keys come from the environment of the node; none is sent.
+    """
 
     def __init__(self, models: RunModels, limits: Limits, settings: Settings, slots: int) -> None:
         self._models = models
@@ -37,20 +39,22 @@ class Worker:
         logging.getLogger("rlm").addHandler(logging.NullHandler())
 
     async def ready(self, version: str) -> Failure | None:
-        """Open the journal, make the models; why that can't be done, if it can't. `version` is that of who
-        will send the jobs: another one's would not be understood, or would go on differently."""
+        """Open the journal and create the models. Return the failure if that is impossible.
+
+        `version` is that of the driver. Another version could read jobs or journals differently.
+        """
         try:
             if version != __version__:
                 raise ConfigurationError(
-                    f"rlm-kernel is {__version__} there and {version} here: install the same on every node"
+                    f"its rlm-kernel is {__version__}, not {version}: install the same version on every node"
                 )
-            await self._entered()
+            await self._local_engine()
         except tuple(FATAL.values()) as error:
             return Failure(type(error).__name__, f"{error} (on node {socket.gethostname()})")
         return None
 
     async def run(self, job: BatchJob) -> BatchOutcome:
-        """What came of a job."""
+        """Run a job."""
         task = asyncio.ensure_future(self._run(job))
         self._running.add(task)
         try:
@@ -59,7 +63,7 @@ class Worker:
             self._running.discard(task)
 
     async def stop(self) -> None:
-        """Interrupt what runs, so that it can be gone on with, and let go of everything."""
+        """Interrupt the running jobs, which can then be resumed, and release everything."""
         for task in self._running:
             task.cancel()
         await asyncio.gather(*self._running, return_exceptions=True)
@@ -67,7 +71,7 @@ class Worker:
 
     async def _run(self, job: BatchJob) -> BatchOutcome:
         try:
-            engine = await self._entered()
+            engine = await self._local_engine()
             job.task.sources()
             return await engine.run(job)
         except DocumentError as error:
@@ -75,7 +79,7 @@ class Worker:
         except tuple(FATAL.values()) as error:
             return BatchOutcome(None, Failure(type(error).__name__, str(error)))
 
-    async def _entered(self) -> LocalEngine:
+    async def _local_engine(self) -> LocalEngine:
         async with self._entering:
             if self._engine is None:
                 engine = LocalEngine(self._models.rlm(self._limits, self._settings), slots=self._slots)

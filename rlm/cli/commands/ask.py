@@ -27,10 +27,11 @@ if TYPE_CHECKING:
 __all__ = ["ask", "takes_rounds"]
 
 _LONG_BYTES = 1 << 20
-"""A file of so much is seldom short enough for one call."""
+"""A file of this size is rarely short enough for one call."""
 
 EXAMPLES = """\b
 Examples:
+  rlm ask "What does the crane of the northern yard cost?" examples/offers
   rlm ask "Which clause ends the contract early?" contract.txt
   rlm ask "What does heapq.merge do?" src/ --exclude 'test*'
   journalctl -b | rlm ask "Why did the network go down?" -
@@ -43,7 +44,7 @@ Examples:
 @takes_run_options()
 def ask(
     ctx: typer.Context,
-    question: Annotated[str, typer.Argument(help="What is to be answered.", show_default=False)],
+    question: Annotated[str, typer.Argument(help="The question.", show_default=False)],
     paths: Annotated[
         list[str] | None,
         typer.Argument(metavar="PATH…", help="Files, folders, globs, or - for stdin.", show_default=False),
@@ -53,47 +54,44 @@ def ask(
         typer.Option(
             "--continue",
             metavar="RUN",
-            help="Go on from that run: its text, its variables, its model if none is given; PATHs are added.",
+            help="Ask after that run, with its text, variables and model. PATHs are added to the text.",
             show_default=False,
         ),
     ] = None,
     choice: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="TEXT", help="One of the answers to choose from; repeat it.", show_default=False
-        ),
+        typer.Option(metavar="TEXT", help="An answer to choose from. Repeatable.", show_default=False),
     ] = None,
     *,
-    given: RunOptions,
+    options: RunOptions,
 ) -> None:
-    """Answer a question over any amount of text, with citations."""
-    if not given.dry_run and takes_rounds(paths or (), given.strategy):
-        _begin_forkserver()
-
-    _check(paths or (), continued, dry_run=given.dry_run, choices=choice or ())
+    """Answer a question over any amount of text. The citations are verified."""
+    if not options.dry_run and takes_rounds(paths or (), options.strategy):
+        _start_forkserver()
+    _check(paths or (), continued, dry_run=options.dry_run, choices=choice or ())
     if continued is not None:
-        given = _with_models_of(continued, given)
-    with given.watched() as (progress, observers):
-        rlm = given.rlm(ctx, observers)
-        sources = given.sources(paths) if paths else []
+        options = _with_models_of(continued, options)
+    with options.observe() as (progress, observers):
+        rlm = options.rlm(ctx, observers)
+        sources = options.sources(paths) if paths else []
         try:
-            if given.dry_run:
-                print_plan(run_interruptible(rlm.plan(sources)), as_json=given.as_json)
+            if options.dry_run:
+                print_plan(run_interruptible(rlm.plan(sources)), as_json=options.as_json)
                 return
             answered = run_interruptible(
-                _run(rlm, question, sources, _schema(given.schema), choice or (), continued)
+                _ask(rlm, question, sources, _schema(options.schema), choice or (), continued)
             )
         except KeyboardInterrupt:
             progress.close()
             raise interrupted(progress.run_id) from None
-    leave_with(answered.result, as_json=given.as_json, quiet=given.quiet, data=answered.to_json())
+    leave_with(answered.result, as_json=options.as_json, quiet=options.quiet, data=answered.to_json())
 
 
 ask.__doc__ = f"{ask.__doc__}\n\n{EXAMPLES}"
 
 
 def takes_rounds(paths: Sequence[str], strategy: str) -> bool:
-    """Whether a kernel will most likely be wanted."""
+    """Return whether the run will probably need a kernel."""
     if strategy != "auto":
         return strategy == "rlm"
     for path in paths:
@@ -104,52 +102,52 @@ def takes_rounds(paths: Sequence[str], strategy: str) -> bool:
     return False
 
 
-def _begin_forkserver() -> None:
-    """Its imports go on beside our own, which take about as long."""
+def _start_forkserver() -> None:
+    """Start it early: its imports run in parallel with ours, which take about as long."""
     from rlm.sandbox import warm_forkserver
 
     warm_forkserver()
 
 
 def _schema(file: Path | None) -> object:
-    """What `--schema` names. Raises ConfigurationError for a file that can't be read or holds no object."""
+    """Return the schema in `file`. Raises ConfigurationError if it is unreadable or no JSON object."""
     if file is None:
         return None
     try:
         schema = json.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
-        raise ConfigurationError(f"--schema {file} can't be read: {error.strerror}; check the path") from None
+        raise ConfigurationError(f"cannot read --schema {file}: {error.strerror}; check the path") from None
     except ValueError as error:
         raise ConfigurationError(f"--schema {file} is not JSON ({error}); give a JSON Schema") from None
     if not isinstance(schema, dict):
-        raise ConfigurationError(f"--schema {file} holds no JSON object; give a JSON Schema")
+        raise ConfigurationError(f"--schema {file} is not a JSON object; give a JSON Schema")
     return schema
 
 
 def _check(paths: Sequence[str], continued: str | None, *, dry_run: bool, choices: Sequence[str]) -> None:
     if continued is None and not paths:
-        raise UsageError("no PATH was given: name files or folders, - for stdin, or a run (--continue RUN)")
+        raise UsageError("no PATH is given: name files or folders, - for stdin, or a run (--continue RUN)")
     if continued is not None and (dry_run or choices):
-        wanted = "--dry-run" if dry_run else "--choice"
-        raise UsageError(f"{wanted} can't be had with --continue: leave one out")
+        option = "--dry-run" if dry_run else "--choice"
+        raise UsageError(f"{option} cannot be combined with --continue: leave one out")
 
 
-def _with_models_of(run: str, given: RunOptions) -> RunOptions:
-    """The options for a question that goes on from a run: its models where none is given."""
+def _with_models_of(run: str, options: RunOptions) -> RunOptions:
+    """Return the options with the models of the run, if no model is given."""
     from rlm.runs.stored_run import StoredRun
 
-    if given.model is not None:
-        return given
-    facts = with_journal(given.store, lambda journal: StoredRun.read(journal, run)).facts
+    if options.model is not None:
+        return options
+    facts = with_journal(options.store, lambda journal: StoredRun.read(journal, run)).facts
     return replace(
-        given,
+        options,
         model=facts["model"],
-        sub_model=given.sub_model or facts["sub_model"],
-        summary_model=given.summary_model or facts["summary_model"],
+        sub_model=options.sub_model or facts["sub_model"],
+        summary_model=options.summary_model or facts["summary_model"],
     )
 
 
-async def _run(
+async def _ask(
     rlm: RLM,
     question: str,
     sources: Sequence[Source],

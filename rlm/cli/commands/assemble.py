@@ -1,4 +1,4 @@
-"""`rlm assemble`: a prompt out of a JSON file. The commands share their reading and their printing."""
+"""`rlm assemble`: a prompt made from a JSON file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from rlm.cli.commands.segments import SegmentStoreOption
+from rlm.cli.commands.segments.options import SegmentStoreOption
 from rlm.cli.config import ConfigOption, settings_in_force
 from rlm.cli.console.exits import say
 from rlm.cli.console.render_result import json_bytes, printable
@@ -23,11 +23,14 @@ __all__ = ["assemble_app"]
 assemble_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 FileArgument = Annotated[
-    str, typer.Argument(metavar="FILE", help="The input as JSON, or - for stdin.", show_default=False)
+    str, typer.Argument(metavar="FILE", help="A JSON file, or - for stdin.", show_default=False)
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print prompt, sections and report as JSON.")]
 ReportOption = Annotated[
-    bool, typer.Option("--report", help="Print a table of every section's tokens and fate behind the prompt.")
+    bool,
+    typer.Option(
+        "--report", help="Print a table of the sections after the prompt: their tokens, and what was dropped."
+    ),
 ]
 
 _TABLE_COLUMNS = 120
@@ -35,9 +38,10 @@ _TABLE_COLUMNS = 120
 
 @assemble_app.callback()
 def group() -> None:
-    """Assemble a prompt within its budget, and say what went in.
+    """Assemble a prompt within its token budget.
 
-    Nothing is asked of a model, unless --summary-model names one for a card's long history.
+    --report shows what the prompt contains. No model is asked, unless --summary-model names one to summarize
+    the long history of a card.
 
     \b
     Examples:
@@ -54,14 +58,14 @@ def card(
         str | None,
         typer.Option(
             envvar="RLM_SUMMARY_MODEL",
-            help="Summarizes a history over its threshold. Default: telling sentences, without a model.",
+            help="The model that summarizes a long history. Default: key sentences, without a model.",
         ),
     ] = None,
     as_json: JsonOption = False,
     report: ReportOption = False,
     config: ConfigOption = None,
 ) -> None:
-    """A development card: instructions for its stage, history, context by priority.
+    """Assemble a development card: instructions for its stage, its history, its context by priority.
 
     \b
     Examples:
@@ -76,8 +80,8 @@ def card(
         assembled = CardPrompt(settings).assemble(given)
         if settings.summary_model and assembled.condensed:
             say(
-                f"the history was condensed without a model: --summary-model {settings.summary_model} "
-                "asks the one that [prompt.rlm] names"
+                "the history was condensed without a model. To use the model of [prompt.rlm]: "
+                f"--summary-model {settings.summary_model}"
             )
     else:
         from rlm.cli.summarizer import summarizer
@@ -91,7 +95,7 @@ def card(
 def cited(
     file: FileArgument, as_json: JsonOption = False, report: ReportOption = False, config: ConfigOption = None
 ) -> None:
-    """Retrieved packs under citation markers: a system and a user message.
+    """Assemble retrieved passages under citation markers: a system and a user message.
 
     \b
     Example:
@@ -106,7 +110,7 @@ def cited(
 def tiles(
     file: FileArgument, as_json: JsonOption = False, report: ReportOption = False, config: ConfigOption = None
 ) -> None:
-    """Scored tiles, the critical first, with warnings for critical domains left bare.
+    """Assemble scored tiles, critical ones first. Warns of critical domains without a tile.
 
     \b
     Example:
@@ -121,7 +125,7 @@ def tiles(
 def child(
     file: FileArgument, as_json: JsonOption = False, report: ReportOption = False, config: ConfigOption = None
 ) -> None:
-    """A child call: one task and one slice between its boundary lines.
+    """Assemble a child call: one task, and one slice between boundary lines.
 
     \b
     Example:
@@ -135,16 +139,14 @@ def child(
 @assemble_app.command("root")
 def root(
     model: Annotated[
-        str, typer.Option(help="Adds the words for this model's family.", show_default=False)
+        str, typer.Option(help="Add the instructions for this model's family.", show_default=False)
     ] = "",
-    contract: Annotated[
-        Literal["one-block", "strict"], typer.Option(help="Which reply contract.")
-    ] = "one-block",
+    contract: Annotated[Literal["one-block", "strict"], typer.Option(help="The reply format.")] = "one-block",
     as_json: JsonOption = False,
     report: ReportOption = False,
     config: ConfigOption = None,
 ) -> None:
-    """The root model's instructions, as every run begins with them.
+    """Print the instructions of the root model, with which every run starts.
 
     \b
     Example:
@@ -164,7 +166,7 @@ def root(
 
 
 def read_input(file: str) -> Any:
-    """The JSON in a file or on stdin. Raises InputError."""
+    """Return the JSON in a file or on stdin. Raises InputError."""
     from rlm.prompts import InputError
 
     name = "stdin" if file == "-" else file
@@ -172,18 +174,20 @@ def read_input(file: str) -> Any:
         data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
         return json.loads(data)
     except OSError as error:
-        raise InputError(name, f"can't be read: {error.strerror}", "check the path") from None
+        raise InputError(name, f"cannot be read: {error.strerror}", "check the path") from None
     except (UnicodeDecodeError, ValueError) as error:
         raise InputError(name, f"is not JSON ({error})", "give one JSON object") from None
 
 
 def show_prompt(prompt: AssembledPrompt, *, as_json: bool, report: bool) -> None:
-    """The prompt on stdout, as text or JSON; the table behind it, or beside the JSON on stderr. Warnings go
-    to stderr."""
+    """Print the prompt on stdout, as text or JSON, and warnings on stderr.
+
+    The table follows the text on stdout, or goes to stderr if stdout has JSON.
+    """
     if as_json:
         typer.echo(json_bytes(prompt.to_json(), indent=2))
     else:
-        # What a file gets are the prompt's own characters; a terminal must not be talked to by them.
+        # A file gets the prompt unchanged; a terminal must not get its control characters.
         typer.echo(printable(prompt.text) if sys.stdout.isatty() else prompt.text)
     if report:
         from rich.console import Console
@@ -204,13 +208,13 @@ def scoped(
     label: Annotated[
         str | None,
         typer.Option(
-            help="Use the versions under this label; segments without it are left out.", show_default=False
+            help="Use the versions with this label, and skip segments without it.", show_default=False
         ),
     ] = None,
     as_json: JsonOption = False,
     report: ReportOption = False,
 ) -> None:
-    """Stored layers by scope, then those of the moment, within a budget.
+    """Assemble stored segments by scope, then the layers of this turn, within a budget.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""`rlm batch`: many runs, from a file of tasks to a file of results."""
+"""`rlm batch`: a run for each task of a file, and a file of results."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["batch"]
 
 _FIRST_PROMPT = 4_000
-"""Tokens of the shortest prompt that a run begins with, or hardly more."""
+"""Tokens of the shortest first prompt of a run, about."""
 
 EXAMPLES = """\b
 Examples:
@@ -37,21 +37,22 @@ A line of TASKS.jsonl:
   {"id": "a1", "task": "Who signs?", "context": ["contracts/a1.pdf"], "limits": {"cost_usd": 0.2}}
   {"id": "a2", "task": "How many words?", "context": [{"text": "one two"}], "schema": {"type": "integer"}}
 
-Paths are looked for from the current folder. Every task gets one line in the results, as it ends: its id,
-the fields of a run's result, and `error`. Interrupted or killed, the same command goes on: what is done is
-not run again, what was half done goes on where it was, and tasks that failed (a missing file, a provider that
-did not answer, an empty budget) are tried again. Exit code 1 when a task has no answer.
+Paths are relative to the current folder. Each task gets one line in the results when it ends: its id, the
+fields of a run's result, and `error`. If the command is interrupted or killed, the same command resumes the
+batch: it keeps finished tasks, resumes unfinished ones, and retries failed ones (a missing file, a provider
+that did not answer, an empty budget). The exit code is 1 if a task has no answer.
 """
 
 
 @takes_run_options(
-    each="each task",
-    refused={"schema": "a task has its own, in its line", "exclude": "a task names its files, in its line"},
+    each="for each task",
+    refused={"schema": "each task names its own schema", "exclude": "each task names its own files"},
 )
 def batch(
     ctx: typer.Context,
     tasks: Annotated[
-        Path, typer.Argument(metavar="TASKS.jsonl", help="One task a line.", show_default=False)
+        Path,
+        typer.Argument(metavar="TASKS.jsonl", help="The tasks, one JSON object a line.", show_default=False),
     ],
     out: Annotated[
         Path,
@@ -60,65 +61,72 @@ def batch(
         ),
     ],
     engine: Annotated[
-        Literal["local", "ray"], typer.Option(help="This process, or a Ray cluster (an extra).")
+        Literal["local", "ray"],
+        typer.Option(help="local: this process; ray: a Ray cluster (needs the extra `ray`)."),
     ] = "local",
     address: Annotated[
         str | None,
-        typer.Option(help="The Ray cluster; auto is the one this machine is part of. Default: a local one."),
+        typer.Option(help="The Ray cluster; auto: the one this machine belongs to. Default: a local one."),
     ] = None,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Ray workers. Default: one for each CPU of the cluster.")
+        int | None,
+        typer.Option(min=1, help="Number of Ray workers. Default: one for each CPU of the cluster."),
     ] = None,
     jobs: Annotated[
-        int, typer.Option("--jobs", "-j", min=1, help="Tasks at a time; with Ray, on each worker.")
+        int, typer.Option("--jobs", "-j", min=1, help="Tasks in parallel; with Ray, on each worker.")
     ] = 8,
     budget: Annotated[
         float | None,
-        typer.Option(min=0.0, help="US dollars for the whole batch, earlier starts of it included."),
+        typer.Option(min=0.0, help="US dollars for the whole batch, including earlier starts."),
     ] = None,
     skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Run the others when lines are no tasks; these get an error.")
+        bool,
+        typer.Option(
+            "--skip-bad", help="Report invalid lines as errors in the results, and run the other tasks."
+        ),
     ] = False,
     *,
-    given: RunOptions,
+    options: RunOptions,
 ) -> None:
-    """Run many tasks, and write one line for each, whatever happens in between."""
+    """Run many tasks, with one line of results for each. The same command resumes a batch."""
     from rlm.batch import Batch, BatchBudget, LocalEngine, ResultsFile, RunModels, TasksFile, unfinished_costs
     from rlm.cli.console.batch_progress import BatchDisplay, summary_table
+    from rlm.cli.console.render_result import plural
     from rlm.journal import default_store, new_run_id
     from rlm.trace import TraceFile
 
     for flag, value in (("--address", address), ("--workers", workers)):
         if value is not None and engine != "ray":
-            raise ConfigurationError(f"{flag} is of a Ray cluster: give --engine ray too, or leave it out")
-    models = RunModels(given.model_name, given.sub_model, given.summary_model)
-    journal = str(given.store or default_store(os.environ))
-    limits, settings = given.limits(), replace(given.settings(ctx), store=journal)
-    # What a run warns of is in its line: the log's last resort would print it among the progress.
+            raise ConfigurationError(f"{flag} needs a Ray cluster: add --engine ray, or leave it out")
+    models = RunModels(options.model_name, options.sub_model, options.summary_model)
+    journal = str(options.store or default_store(os.environ))
+    limits, settings = options.limits(), replace(options.settings(ctx), store=journal)
+    # The warnings of a run are in its line; without a handler, logging would print them into the progress.
     logging.getLogger("rlm").addHandler(logging.NullHandler())
     with ExitStack() as stack:
         file = stack.enter_context(TasksFile.open(tasks, skip_bad=skip_bad))
-        display = stack.enter_context(BatchDisplay(quiet=given.quiet, budget=budget))
+        display = stack.enter_context(BatchDisplay(quiet=options.quiet, budget=budget))
         observers: list[Observer] = [display.on_event]
-        if given.trace is not None:
-            observers.append(stack.enter_context(TraceFile(given.trace)).on_event)
+        if options.trace is not None:
+            observers.append(stack.enter_context(TraceFile(options.trace)).on_event)
         rlm = models.rlm(limits, settings, observers)
         floor = _floor(rlm, budget)
-        if given.dry_run:
-            _print_plan(run_interruptible(_planned(rlm, file)), as_json=given.as_json)
+        if options.dry_run:
+            _print_plan(run_interruptible(_plan(rlm, file)), as_json=options.as_json)
             return
         facts = {"model": rlm.model.name, "sub_model": rlm.sub_model.name}
         results = stack.enter_context(ResultsFile.open(out, new_run_id(), facts))
         if not results.is_new:
             display.note(
-                f"going on with batch {results.batch}: {len(results.done):,} of {len(file.places):,} are done"
+                f"resuming batch {results.batch}: {len(results.done):,} of "
+                f"{plural(len(file.places), 'task')} done"
             )
         chosen: BatchEngine
         if engine == "ray":
             from rlm.batch.ray import ray_engine
 
             cluster = ray_engine(
-                models, limits, settings, address=address, workers=workers, jobs=jobs, told=display.note
+                models, limits, settings, address=address, workers=workers, jobs=jobs, notify=display.note
             )
             chosen = stack.enter_context(cluster)
         else:
@@ -129,13 +137,21 @@ def batch(
                 before = run_interruptible(unfinished_costs(journal, results.batch))
             spent = results.summary.cost_usd + sum(before.values())
             ledger = BatchBudget(budget, slots=chosen.slots, floor=floor, spent=spent)
-            work = Batch(file, results, limits=limits, budget=ledger, told=display.line, before=before)
+            work = Batch(
+                file,
+                results,
+                limits=limits,
+                budget=ledger,
+                on_progress=display.show_summary,
+                before=before,
+            )
             summary = run_interruptible(_run(work, chosen))
         except KeyboardInterrupt:
             display.close()
-            say(f"interrupted: {len(results.done):,} lines are in {out}; the same command goes on")
+            lines = plural(len(results.done), "line")
+            say(f"interrupted; {lines} in {out}; the same command resumes the batch")
             raise typer.Exit(Exit.INTERRUPTED) from None
-    _leave(summary, as_json=given.as_json, quiet=given.quiet, table=summary_table(summary))
+    _leave(summary, as_json=options.as_json, quiet=options.quiet, table=summary_table(summary))
 
 
 batch.__doc__ = f"{batch.__doc__}\n\n{EXAMPLES}"
@@ -147,8 +163,10 @@ async def _run(work: Batch, engine: BatchEngine) -> BatchSummary:
 
 
 def _floor(rlm: RLM, budget: float | None) -> float:
-    """What a run needs to begin: its first call, and the last one, which it holds back. Raises
-    ConfigurationError where a budget can't be held."""
+    """Return what a run needs to start: its first call and the last one, which it keeps in reserve.
+
+    Raises ConfigurationError if a price is unknown, because the budget could not be enforced.
+    """
     if budget is None:
         return 0.0
     from rlm.models.catalog.prices import Prices
@@ -159,15 +177,15 @@ def _floor(rlm: RLM, budget: float | None) -> float:
         cost = prices.at_most(model, _FIRST_PROMPT, min(rlm.settings.root.output_tokens, model.window.output))
         if cost is None:
             raise ConfigurationError(
-                f"--budget can't be held: the price of {model.name} is not known; put it into rlm.toml as "
+                f"--budget cannot be enforced: the price of {model.name} is unknown; put it into rlm.toml as "
                 f'[models."{model.name}"] with input_price and output_price, or leave --budget out'
             )
         costs.append(cost)
     return costs[0] if rlm.settings.strategy == "direct" else 2 * costs[0]
 
 
-async def _planned(rlm: RLM, file: TasksFile) -> dict[str, Any]:
-    """What all tasks would take together."""
+async def _plan(rlm: RLM, file: TasksFile) -> dict[str, Any]:
+    """Return what all tasks together would take."""
     plans = [await rlm.plan(file.read(place).sources()) for place in file.places]
     costs = [plan.cost_usd for plan in plans]
     return {
@@ -190,14 +208,14 @@ def _print_plan(plan: dict[str, Any], *, as_json: bool) -> None:
     cost = "cost unknown" if plan["cost_usd"] is None else dollars(plan["cost_usd"])
     typer.echo(
         f"{plan['tasks']:,} tasks ({plan['direct']:,} by one call), {plan['chars']:,} characters\n"
-        f"about {plan['calls']:,} calls, {plan['tokens']:,} tokens, {cost} at most, if every part "
-        "is read once\n"
+        f"about {plan['calls']:,} calls, {plan['tokens']:,} tokens, {cost} (if children "
+        "read every part once)\n"
         "nothing was spent"
     )
 
 
 def _leave(summary: BatchSummary, *, as_json: bool, quiet: bool, table: str) -> None:
-    """Print what it came to. Raises typer.Exit when a task has no answer."""
+    """Print the summary. Raises typer.Exit if a task has no answer."""
     from rlm.cli.console.render_result import json_bytes
 
     if as_json:

@@ -25,71 +25,72 @@ __all__ = ["compare", "leave_with_comparison"]
 
 EXAMPLES = """\b
 Examples:
+  rlm compare "What does the crane of the northern yard cost?" examples/offers
   rlm compare "Which clause ends the contract early?" contract.pdf
   rlm compare "Who is the supplier?" folder/ --model openai:gpt-5 --sub-model openai:gpt-5-mini --max-cost 0.5
   rlm compare "What failed?" big.log --method bm25 --method rlm --json
 
 \b
-  direct      one call over the input, or over the part of its beginning that fits
+  direct      one call over the input, cut at the end if it is too long
   bm25        one call over the passages that rank best for the question
-  map-reduce  a child for every part, then one call over what they found
-  rlm         the recursive run that rlm ask does
+  map-reduce  a child for every part, then one call over their findings
+  rlm         the recursive run of rlm ask
 
-Every method is paid for. --max-cost and the other limits hold for all of them together: of what is left
-when one begins, the RLM and map-reduce may take three times as much as one of the others. Interrupted or
-killed, it is gone on with by rlm resume.
+You pay for every method. --max-cost and the other limits apply to all methods together. Each method gets a
+share of what is left when it starts; the shares of rlm and map-reduce are three times as large as the others.
+If the command is interrupted or killed, `rlm resume` continues it.
 """
 
 
 @takes_run_options(
-    without_effect={"strategy": "the methods are what is compared"},
+    without_effect={"strategy": "--method chooses what is compared"},
     refused={"schema": "answers are compared as text"},
 )
 def compare(
     ctx: typer.Context,
-    question: Annotated[str, typer.Argument(help="What is to be answered.", show_default=False)],
+    question: Annotated[str, typer.Argument(help="The question.", show_default=False)],
     paths: PathsArgument,
     method: Annotated[
         list[str] | None,
         typer.Option(
             metavar="direct|bm25|map-reduce|rlm",
-            help="Only this one; may be repeated. Default: all four.",
+            help="Run this method only. Repeatable. Default: all four.",
             show_default=False,
         ),
     ] = None,
-    top_k: Annotated[int, typer.Option(min=1, max=100, help="Passages for bm25.")] = 8,
+    top_k: Annotated[int, typer.Option(min=1, max=100, help="Number of passages for bm25.")] = 8,
     *,
-    given: RunOptions,
+    options: RunOptions,
 ) -> None:
-    """Answer one question in several ways, side by side: do you need an RLM for it at all?"""
+    """Answer one question in four ways, side by side. It shows whether you need an RLM."""
     from rlm.tasks.comparison.table import METHODS
 
     if not question.strip():
-        raise UsageError("the question is empty: say what is to be answered")
+        raise UsageError("the question is empty: write one")
     for unknown in set(method or ()) - set(METHODS):
-        raise UsageError(f"--method {unknown} is none: there are {', '.join(METHODS)}")
-    # What a run warns of is in its row.
+        raise UsageError(f"unknown --method {unknown}: use one of {', '.join(METHODS)}")
+    # The warnings of a run are in its row.
     logging.getLogger("rlm").addHandler(logging.NullHandler())
     chosen = tuple(one for one in METHODS if one in method) if method else METHODS
-    with given.watched() as (progress, observers):
-        rlm = given.rlm(ctx, observers)
-        sources = given.sources(paths)
+    with options.observe() as (progress, observers):
+        rlm = options.rlm(ctx, observers)
+        sources = options.sources(paths)
         try:
-            if given.dry_run:
-                print_plan(run_interruptible(_planned(rlm, sources, chosen)), as_json=given.as_json)
+            if options.dry_run:
+                print_plan(run_interruptible(_plan(rlm, sources, chosen)), as_json=options.as_json)
                 return
             found = run_interruptible(_run(rlm, question, sources, chosen, top_k))
         except KeyboardInterrupt:
             progress.close()
             raise interrupted(progress.run_id) from None
-    leave_with_comparison(found, as_json=given.as_json)
+    leave_with_comparison(found, as_json=options.as_json)
 
 
 compare.__doc__ = f"{compare.__doc__}\n\n{EXAMPLES}"
 
 
-async def _planned(rlm: RLM, sources: Sequence[Source], methods: Sequence[Method]) -> RunPlan:
-    """All methods together."""
+async def _plan(rlm: RLM, sources: Sequence[Source], methods: Sequence[Method]) -> RunPlan:
+    """Return what all methods together would take."""
     from rlm.tasks.comparison.compare import plan_comparison
 
     return await plan_comparison(rlm, sources, methods)
@@ -98,16 +99,16 @@ async def _planned(rlm: RLM, sources: Sequence[Source], methods: Sequence[Method
 async def _run(
     rlm: RLM, question: str, sources: Sequence[Source], methods: Sequence[Method], top_k: int
 ) -> Comparison:
-    from rlm.tasks.comparison.compare import compare as compared
+    from rlm.tasks.comparison.compare import compare as run_comparison
 
     try:
-        return await compared(rlm, question, sources, methods=methods, top_k=top_k)
+        return await run_comparison(rlm, question, sources, methods=methods, top_k=top_k)
     finally:
         await rlm.aclose()
 
 
 def leave_with_comparison(found: Comparison, *, as_json: bool) -> None:
-    """Print it. Raises typer.Exit where no method has an answer."""
+    """Print the comparison. Raises typer.Exit if no method has an answer."""
     from rlm.cli.console.render_result import json_bytes
 
     typer.echo(json_bytes(found.to_json(), indent=2) if as_json else comparison_text(found))
@@ -117,7 +118,7 @@ def leave_with_comparison(found: Comparison, *, as_json: bool) -> None:
 
 
 def comparison_text(found: Comparison) -> str:
-    """The table, every answer with its sources, and the advice."""
+    """Return the table, every answer with its sources, and the advice."""
     from rlm.cli.console.render_result import answer_text, printable
 
     header = ("", "citations", "calls", "tokens in", "out", "cost", "seconds", "read")

@@ -1,4 +1,4 @@
-"""`rlm doctor`: what works on this machine, what does not, and the one thing to do about it."""
+"""`rlm doctor`: what works on this machine, what does not, and how to fix it."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ __all__ = ["doctor"]
 _Verdict = Literal["ok", "warn", "fail"]
 _COLOURS = {"ok": typer.colors.GREEN, "warn": typer.colors.YELLOW, "fail": typer.colors.RED}
 
-_CONFIGURED = {"packages", "journal"}
-"""What fails by how this machine is set up; everything else that can fail is the sandbox."""
+_CONFIGURATION = {"packages", "journal"}
+"""Findings about the setup of this machine. All others that can fail are about the sandbox."""
 
-# Each probe tries the attack and prints its name when it got through.
+# Each probe tries an attack, and prints its name if it succeeds.
 _PROBES = """
 import os, socket
-def got_through(name, attack):
+def attack(name, action):
     try:
-        attack()
+        action()
     except Exception:
         return
     print(name)
-got_through("read /etc/passwd", lambda: open("/etc/passwd").read())
-got_through("list the home folder", lambda: os.listdir({home!r}))
-got_through("open a network socket", lambda: socket.socket(socket.AF_INET))
-got_through("see other processes", lambda: os.kill({pid}, 0))
-got_through("write outside the scratch", lambda: open("/written", "w"))
+attack("read /etc/passwd", lambda: open("/etc/passwd").read())
+attack("list the home folder", lambda: os.listdir({home!r}))
+attack("open a network socket", lambda: socket.socket(socket.AF_INET))
+attack("see other processes", lambda: os.kill({pid}, 0))
+attack("write outside the scratch", lambda: open("/written", "w"))
 if any("KEY" in name or "TOKEN" in name for name in os.environ):
     print("see a key in the environment")
 """
@@ -55,7 +55,9 @@ class Finding:
 
 
 def doctor() -> None:
-    """Check this machine: the kernel, its isolation, models, the journal.
+    """Check whether runs work on this machine.
+
+    It checks packages, kernel, isolation, models and the journal. The exit code is 0 if nothing fails.
 
     \b
     Example:
@@ -67,7 +69,7 @@ def doctor() -> None:
         typer.echo(f"{mark}  {finding.what:<12} {finding.detail}")
     failed = {finding.what for finding in findings if finding.verdict == "fail"}
     if failed:
-        raise typer.Exit(Exit.USAGE if failed <= _CONFIGURED else Exit.REFUSED)
+        raise typer.Exit(Exit.USAGE if failed <= _CONFIGURATION else Exit.REFUSED)
 
 
 def _python() -> Finding:
@@ -81,7 +83,7 @@ def _shadows() -> Finding:
         return Finding(
             "fail",
             "packages",
-            f"also installs a package named rlm: {', '.join(sorted(others))}; uninstall it",
+            f"other distributions install a package named rlm: {', '.join(sorted(others))}; uninstall them",
         )
     return Finding("ok", "packages", "no other distribution installs a package named rlm")
 
@@ -90,22 +92,22 @@ def _libraries() -> list[Finding]:
     try:
         import re2  # noqa: F401
     except ImportError:
-        return [Finding("warn", "search", "google-re2 is missing: searches use re under a time limit")]
-    return [Finding("ok", "search", "google-re2 is there: searches take linear time")]
+        return [Finding("warn", "search", "google-re2 is not installed: searches use `re` with a timeout")]
+    return [Finding("ok", "search", "google-re2 is installed: searches take linear time")]
 
 
 def _sandbox() -> list[Finding]:
     from rlm.cli.commands.sandbox import run_cell
-    from rlm.cli.consent import consent_file, remembered
+    from rlm.cli.consent import consent_file, has_consent
     from rlm.sandbox.errors import SandboxError, SandboxRefused
     from rlm.sandbox.isolation.probe import probe_until_safe
 
     usable = [probed.candidate.level for probed in probe_until_safe() if probed.holds]
-    agreed = max(usable, default=0) == 1 and remembered(consent_file(os.environ))
+    has_agreed = max(usable, default=0) == 1 and has_consent(consent_file(os.environ))
     probes = _PROBES.format(home=str(Path.home()), pid=os.getpid())
     began = time.monotonic()
     try:
-        cell = run_cell(probes, [], level=1 if agreed else "auto", seconds=10.0)
+        cell = run_cell(probes, [], level=1 if has_agreed else "auto", seconds=10.0)
         result, isolation = run_interruptible(cell)
     except SandboxRefused as error:
         return [Finding("fail", "sandbox", str(error)), *_levels()]
@@ -113,36 +115,40 @@ def _sandbox() -> list[Finding]:
         return [Finding("fail", "kernel", str(error)), *_levels()]
     seconds = time.monotonic() - began
     found = [
-        Finding("ok", "kernel", f"a confined kernel started, ran a cell and ended in {seconds:.2f} s"),
+        Finding("ok", "kernel", f"a confined kernel started, ran a cell and shut down in {seconds:.2f} s"),
         Finding("ok", "sandbox", f"level {isolation.level}: {_layers(isolation.layers)}"),
     ]
-    # At level 1 other processes stay in sight, which is what the level says.
+    # Level 1 does not promise to hide other processes.
     expected = {"see other processes"} if isolation.level == 1 else set()
-    through = set(result.stdout.split("\n")) - {""} - expected
+    successful = set(result.stdout.split("\n")) - {""} - expected
     if result.status != "ok":
         found.append(Finding("fail", "attacks", f"the probes did not run: {result.evalue or result.status}"))
-    elif through:
-        found.append(Finding("fail", "attacks", f"got through: {', '.join(sorted(through))}"))
+    elif successful:
+        found.append(Finding("fail", "attacks", f"these succeeded: {', '.join(sorted(successful))}"))
     else:
         found.append(
-            Finding("ok", "attacks", "files, network, processes, environment: six probes, none got through")
+            Finding(
+                "ok", "attacks", "six attacks on files, network, processes and environment: all were blocked"
+            )
         )
     if isolation.level < 3:
         found.append(
             Finding(
-                "warn", "memory", "limits hold for each process of a kernel, not for all together (level 3)"
+                "warn",
+                "memory",
+                "limits apply to each process of a kernel, not to all together (that is level 3)",
             )
         )
     return [*found, *_levels()]
 
 
 def _levels(machine: Path = Path("/")) -> list[Finding]:
-    """Every level with what trying it showed. An absent bubblewrap is told where it would help."""
+    """Try every level. A missing bubblewrap is reported only where it would help."""
     from rlm.sandbox.isolation.advice import advice, bubblewrap_would_help, counted
     from rlm.sandbox.isolation.probe import examine
 
     found = []
-    said: set[str] = set()
+    reported: set[str] = set()
     tried = examine()
     refused = {layer: reason for probed in tried for layer, reason in probed.failed.items()}
     for probed in tried:
@@ -151,21 +157,21 @@ def _levels(machine: Path = Path("/")) -> list[Finding]:
         name = str(probed.candidate)
         took = f" ({probed.seconds:.2f} s)"
         if probed.holds:
-            unasked = "" if probed.candidate.level >= 2 else "; only with --sandbox 1"
-            found.append(Finding("ok", "tried", f"{name} holds{took}{unasked}"))
+            on_request = "" if probed.candidate.level >= 2 else "; only with --sandbox 1"
+            found.append(Finding("ok", "tried", f"{name} works{took}{on_request}"))
         else:
             failed = counted(probed.failed, machine=machine) or probed.failed
             reasons = "; ".join(f"{layer} ({reason})" for layer, reason in failed.items())
-            if reasons in said:
+            if reasons in reported:
                 continue
-            said.add(reasons)
+            reported.add(reasons)
             helps = advice(failed, machine=machine)
-            found.append(Finding("warn", "tried", f"{name}: no {reasons}. To get it: {helps}"))
+            found.append(Finding("warn", "tried", f"{name} does not work: {reasons}. To get it: {helps}"))
     return found
 
 
 def _layers(layers: Mapping[str, str]) -> str:
-    """The names, with what is to be known of those that are not simply on."""
+    """Return the names of the layers, with details of those that are not simply on."""
     return ", ".join(
         layer if detail == "on" else f"{layer} ({detail.removeprefix('on').lstrip(':, ')})"
         for layer, detail in layers.items()
@@ -182,8 +188,8 @@ def _models() -> list[Finding]:
             Finding(
                 "warn",
                 "models",
-                "no key is set: answers are extracts. Set ANTHROPIC_API_KEY or OPENAI_API_KEY, or name a "
-                "local server with --model openai:NAME@URL",
+                "no key is set, so answers are extracts. Set ANTHROPIC_API_KEY or OPENAI_API_KEY, or give "
+                "--model openai:NAME@URL for a local server",
             )
         ]
     return [Finding("ok", "models", f"{', '.join(keys)} set; the default is {chosen}")]
@@ -194,12 +200,12 @@ def _store() -> Finding:
     from rlm.errors import JournalError
     from rlm.journal import Journal, default_store
 
-    async def opened() -> int:
+    async def count_runs() -> int:
         async with Journal.open(default_store(os.environ)) as journal:
             return len(await journal.runs(1_000))
 
     try:
-        count = asyncio.run(opened())
+        count = asyncio.run(count_runs())
     except JournalError as error:
         return Finding("fail", "journal", str(error))
     return Finding("ok", "journal", f"{default_store(os.environ)}, {plural(count, 'run')}")

@@ -1,4 +1,4 @@
-"""`rlm init`: a settings file that says what can be set, every line of it a comment."""
+"""`rlm init`: a settings file with every setting as a comment."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ __all__ = ["init", "template"]
 _WIDTH = 34
 
 _HEAD = """\
-# Settings of rlm, for this folder. Take the # away from what you want to change.
-# An option on the command line goes before an RLM_* variable, that before this file, this file before
-# ~/.config/rlm/config.toml. Keys of providers don't belong here: they come from the environment.
+# Settings of rlm for this folder. Remove the # from a line to change that setting.
+# Options override RLM_* variables; variables override this file; this file overrides
+# ~/.config/rlm/config.toml. API keys do not belong here: set them in the environment.
 """
 
 _MODELS = """
-# What is known of a model goes before the shipped tables. Tokens; US dollars for a million tokens.
+# Facts about a model, which override the shipped tables. In tokens, and US dollars per million tokens.
 # [models."openai:my-model@http://localhost:8000/v1"]
-# window = 32768                   # prompt and reply together
-# output = 4096                    # a reply
+# window = 32768                   # context window: prompt and reply together
+# output = 4096                    # maximum tokens of a reply
 # input_price = 0.0
 # output_price = 0.0
-# cached_price = 0.0               # input the provider had kept; default: input_price
+# cached_price = 0.0               # cached input; default: input_price
 """
 
 
 def init(
-    file: Annotated[str, typer.Argument(metavar="[FILE]", help="Where to write it.")] = "rlm.toml",
-    force: Annotated[bool, typer.Option("--force", help="Overwrite what is there.")] = False,
+    file: Annotated[str, typer.Argument(metavar="[FILE]", help="The file to write.")] = "rlm.toml",
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     *,
     ctx: typer.Context,
 ) -> None:
-    """Write a settings file with every default in it, as comments.
+    """Write a settings file with every default as a comment.
 
     \b
     Examples:
@@ -51,13 +51,13 @@ def init(
         with path.open("w" if force else "x", encoding="utf-8") as out:
             out.write(text)
     except FileExistsError:
-        say(f"{file} is there already and was left as it is: rlm init --force overwrites it")
+        say(f"{file} exists already: rlm init --force overwrites it")
         raise typer.Exit(Exit.USAGE) from None
     say(f"wrote {file}")
 
 
 def template(ctx: typer.Context) -> str:
-    """The file: the options of `rlm ask` with their defaults and help, then the tables."""
+    """Return the file: the options of `rlm ask` with defaults and help texts, then the tables."""
     lines = [_option_line(option) for option in known_options(ctx)]
     return _HEAD + "\n" + "\n".join(lines) + "\n" + _MODELS + "\n" + _prompt_table()
 
@@ -92,19 +92,19 @@ def _prompt_table() -> str:
     priorities = [f"# {kind} = {card.priority(kind)}" for kind in card.priorities]
     return "\n".join(
         [
-            "# The prompts of cards (rlm assemble card), in tokens.",
+            "# Prompts of cards (rlm assemble card), in tokens.",
             "# [prompt]",
             *budgets,
             f'# promise = "{card.promise}"',
             "",
             "# [prompt.rlm]",
-            _line('model = "…"', "the model for summaries; asked only where --summary-model names it"),
+            _line('model = "…"', "the model for summaries; used only if --summary-model names it"),
             _line(
                 f"threshold_percentage = {card.threshold_percentage}",
-                "of chat_history_budget; a longer history is summarized",
+                "percent of chat_history_budget above which the history is summarized",
             ),
             "",
-            "# [prompt.context_priority]      # the higher, the earlier",
+            "# [prompt.context_priority]      # higher comes first",
             *priorities,
             "",
         ]

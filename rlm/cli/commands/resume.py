@@ -1,4 +1,4 @@
-"""`rlm resume` and `rlm replay`: a run gone on with, and a run gone through again."""
+"""`rlm resume` and `rlm replay`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ __all__ = ["replay", "resume"]
 _JOBS = ("research", "compare")
 
 Json = Annotated[bool, typer.Option("--json", help="Print the whole result as JSON.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no account on stderr.")]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Print neither progress nor the account on stderr.")
+]
 
 
 def resume(
@@ -38,11 +40,12 @@ def resume(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Go on with a run that was interrupted or killed, or that its provider failed.
+    """Resume a run that was interrupted or failed.
 
-    Its model, limits and input are those it had; they are in the journal. No reply that is there is asked
-    or paid again: only the code runs again, in a new kernel. Of a run that has ended the result is printed.
-    A research or a comparison is one run: its answered questions stay as they are.
+    This includes runs that were killed, and runs whose provider failed. The journal holds the model, limits
+    and input of the run. Replies in the journal are neither requested nor paid again; only the code is
+    re-run, in a new kernel. If the run has ended, its result is printed. A research or a comparison is one
+    run, and keeps its answered questions.
 
     \b
     Examples:
@@ -55,24 +58,24 @@ def resume(
     from rlm.settings import Settings
     from rlm.tasks.comparison.table import Comparison
 
-    left, job = with_journal(store, lambda journal: _resumable(journal, run))
-    if left.result is not None and job is None:
-        leave_with(left.result, as_json=as_json, quiet=quiet)
+    stored, job = with_journal(store, lambda journal: _resumable(journal, run))
+    if stored.result is not None and job is None:
+        leave_with(stored.result, as_json=as_json, quiet=quiet)
         return
-    settings = Settings(sandbox=_level(sandbox, left), store=store, facts=left.model_facts)
-    with Progress(quiet=quiet, seconds=left.facts["limits"]["seconds"]) as progress:
+    settings = Settings(sandbox=_level(sandbox, stored), store=store, facts=stored.model_facts)
+    with Progress(quiet=quiet, seconds=stored.facts["limits"]["seconds"]) as progress:
         rlm = RLM(
-            left.facts["model"],
-            sub_model=left.facts["sub_model"],
-            summary_model=left.facts["summary_model"],
+            stored.facts["model"],
+            sub_model=stored.facts["sub_model"],
+            summary_model=stored.facts["summary_model"],
             settings=settings,
             observe=progress.on_event,
         )
         try:
-            found = run_interruptible(_resumed(rlm, left.run_id, job))
+            found = run_interruptible(_resume_job(rlm, stored.run_id, job))
         except KeyboardInterrupt:
             progress.close()
-            raise interrupted(left.run_id) from None
+            raise interrupted(stored.run_id) from None
     if isinstance(found, RunResult):
         leave_with(found, as_json=as_json, quiet=quiet)
     elif isinstance(found, Comparison):
@@ -88,10 +91,11 @@ def replay(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Go through a whole run again, offline: its code in a new kernel, every reply from the journal.
+    """Replay a run offline and compare its answer.
 
-    The answer must come out the same, byte by byte: exit code 1 says that it did not. Nothing is spent and
-    nothing is written to the journal. As a model, replay:RUN gives a run's replies to another run.
+    The code runs in a new kernel; every reply comes from the journal. The answer must be the same, byte by
+    byte; otherwise the exit code is 1. A replay spends nothing and does not write to the journal. The model
+    replay:RUN gives the replies of a run to another run.
 
     \b
     Examples:
@@ -100,36 +104,36 @@ def replay(
     """
     from rlm.cli.console.progress import Progress
     from rlm.journal import default_store
-    from rlm.replay import replay as replayed
+    from rlm.replay import replay as replay_run
     from rlm.runs.stored_run import StoredRun
     from rlm.settings import Settings
 
-    left = with_journal(store, lambda journal: StoredRun.read(journal, run))
-    settings = Settings(sandbox=_level(sandbox, left))
-    with Progress(quiet=quiet, seconds=left.facts["limits"]["seconds"]) as progress:
-        again = run_interruptible(
-            replayed(
-                left.run_id,
+    stored = with_journal(store, lambda journal: StoredRun.read(journal, run))
+    settings = Settings(sandbox=_level(sandbox, stored))
+    with Progress(quiet=quiet, seconds=stored.facts["limits"]["seconds"]) as progress:
+        replayed = run_interruptible(
+            replay_run(
+                stored.run_id,
                 store=store or default_store(os.environ),
                 settings=settings,
                 observe=progress.on_event,
             )
         )
-    if not again.equal:
-        say(f"the replay of {left.run_id} went another way: its answer is not that of the run")
-        leave_with(again.result, as_json=as_json, quiet=quiet)
+    if not replayed.equal:
+        say(f"the replay of {stored.run_id} diverged: its answer differs from that of the run")
+        leave_with(replayed.result, as_json=as_json, quiet=quiet)
         raise typer.Exit(Exit.NO_ANSWER)
-    leave_with(again.result, as_json=as_json, quiet=quiet)
+    leave_with(replayed.result, as_json=as_json, quiet=quiet)
 
 
-def _level(option: SandboxOption, left: StoredRun) -> int | Literal["auto"]:
+def _level(option: SandboxOption, stored: StoredRun) -> int | Literal["auto"]:
     from rlm.models.base import EXTRACTIVE
 
-    return allowed_level(option, model_written=left.facts["model"] != EXTRACTIVE)
+    return allowed_level(option, model_written=stored.facts["model"] != EXTRACTIVE)
 
 
 async def _resumable(journal: Journal, run: str) -> tuple[StoredRun, str | None]:
-    """The run, and which kind of job it is, of those that are gone on with."""
+    """Return the run, and `research` or `compare` if it is one of these."""
     from rlm.runs.stored_run import StoredRun
 
     name = await journal.resolve(run)
@@ -138,7 +142,7 @@ async def _resumable(journal: Journal, run: str) -> tuple[StoredRun, str | None]
     return await StoredRun.read(journal, name, job=job), job
 
 
-async def _resumed(rlm: RLM, run_id: str, job: str | None) -> RunResult | Research | Comparison:
+async def _resume_job(rlm: RLM, run_id: str, job: str | None) -> RunResult | Research | Comparison:
     try:
         if job == "research":
             from rlm.tasks.research.research import resume_research

@@ -1,4 +1,4 @@
-"""`rlm runs`: what the journal holds, listed and removed."""
+"""`rlm runs`: list and remove the runs in the journal."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["runs_app"]
 
-_TASK_SHOWN = 60
+_MAX_TASK = 60
 _LISTED = (
     "run_id",
     "task",
@@ -36,11 +36,11 @@ runs_app = typer.Typer(invoke_without_command=True)
 @runs_app.callback()
 def runs(
     context: typer.Context,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many, newest first.")] = 20,
-    as_json: Annotated[bool, typer.Option("--json", help="Print them as JSON.")] = False,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many, newest first.")] = 20,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     store: StoreOption = None,
 ) -> None:
-    """List the newest runs, or remove some.
+    """List the newest runs, or remove runs.
 
     \b
     Examples:
@@ -65,24 +65,26 @@ def runs(
         typer.echo("no runs yet", err=True)
     for run in found:
         task = " ".join(str(run["task"]).split())
-        shown = task if len(task) <= _TASK_SHOWN else task[: _TASK_SHOWN - 1] + "…"
+        preview = task if len(task) <= _MAX_TASK else task[: _MAX_TASK - 1] + "…"
         cost = "-" if run["cost_usd"] is None else dollars(run["cost_usd"])
         state = run["stop_reason"] or run["state"]
         started = datetime.fromtimestamp(run["started_at"]).strftime("%Y-%m-%d %H:%M")
         typer.echo(
             printable(
                 f"{run['run_id']}  {started}  {state:<18} {run['rounds']:>3} rounds {run['sub_calls']:>5} "
-                f"children {cost:>8}  {shown}"
+                f"children {cost:>8}  {preview}"
             )
         )
 
 
 @runs_app.command()
 def rm(
-    runs: Annotated[list[str], typer.Argument(metavar="RUN…", help="Runs, or the starts of their names.")],
+    runs: Annotated[
+        list[str], typer.Argument(metavar="RUN…", help="Names of runs, or their first characters.")
+    ],
     store: StoreOption = None,
 ) -> None:
-    """Remove runs, with the document text and the children's answers they hold.
+    """Remove runs with their document text and their children's answers.
 
     \b
     Example:
@@ -90,7 +92,7 @@ def rm(
     """
 
     async def remove(journal: Journal) -> list[str]:
-        # All are looked up first: a slip in the last name removes nothing.
+        # All names are resolved first: a typo in the last one removes nothing.
         names = [await journal.resolve(run) for run in runs]
         for name in dict.fromkeys(names):
             await journal.remove(name)
@@ -103,14 +105,14 @@ def rm(
 @runs_app.command()
 def prune(
     older_than: Annotated[
-        str | None, typer.Option(help="Only runs begun longer ago: 90m, 12h, 30d, 8w.", show_default=False)
+        str | None, typer.Option(help="Only runs that started before: 90m, 12h, 30d, 8w.", show_default=False)
     ] = None,
     keep: Annotated[
-        int | None, typer.Option(min=0, help="Leave so many of the newest.", show_default=False)
+        int | None, typer.Option(min=0, help="Keep this number of the newest runs.", show_default=False)
     ] = None,
     store: StoreOption = None,
 ) -> None:
-    """Remove runs that have ended, by age or number or both. Interrupted ones can't be resumed after that.
+    """Remove runs that are not running, by age or number or both. Removed runs cannot be resumed.
 
     \b
     Examples:
@@ -118,7 +120,7 @@ def prune(
       rlm runs prune --keep 100
     """
     if older_than is None and keep is None:
-        raise UsageError("say which runs to remove: --older-than 30d, --keep 100, or both")
+        raise UsageError("no run is selected: give --older-than 30d, --keep 100, or both")
     before = None if older_than is None else time.time() - _seconds(older_than)
     removed = with_journal(store, lambda journal: journal.prune(keep=keep, older_than=before))
     typer.echo(f"removed {plural(len(removed), 'run')}", err=True)
@@ -127,5 +129,5 @@ def prune(
 def _seconds(age: str) -> float:
     match = re.fullmatch(r"(\d+)([mhdw])", age.strip())
     if match is None:
-        raise UsageError(f"{age!r} is no age; write 90m, 12h, 30d or 8w")
+        raise UsageError(f"{age!r} is not an age: write 90m, 12h, 30d or 8w")
     return float(match[1]) * {"m": 60, "h": 3_600, "d": 86_400, "w": 604_800}[match[2]]

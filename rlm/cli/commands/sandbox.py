@@ -1,4 +1,4 @@
-"""`rlm sandbox exec`: one cell, confined, without any model."""
+"""`rlm sandbox exec`: one cell in the sandbox, without a model."""
 
 from __future__ import annotations
 
@@ -27,36 +27,41 @@ sandbox_app = typer.Typer(no_args_is_help=True)
 
 @sandbox_app.callback()
 def group() -> None:
-    """Run code in the sandbox."""
+    """Run code in the sandbox.
+
+    \b
+    Example:
+      echo 'print(count("crane"))' | rlm sandbox exec - --context examples/offers
+    """
 
 
 @sandbox_app.command("exec")
 def exec_(
-    file: Annotated[str, typer.Argument(metavar="FILE.py", help="The cell's code, or - for stdin.")],
+    file: Annotated[str, typer.Argument(metavar="FILE.py", help="The code of the cell, or - for stdin.")],
     context: Annotated[
-        list[str] | None, typer.Option(help="A file or folder the handle is over; may be repeated.")
+        list[str] | None, typer.Option(help="A file or folder to load as the context. Repeatable.")
     ] = None,
-    cell_seconds: Annotated[float, typer.Option(min=0.1, help="Seconds of computing.")] = 30.0,
+    cell_seconds: Annotated[float, typer.Option(min=0.1, help="Timeout in seconds of computing.")] = 30.0,
     sandbox: SandboxOption = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print the CellResult as JSON.")] = False,
 ) -> None:
-    """Run one cell confined and print what came of it.
+    """Run one cell in the sandbox and print its output.
 
     \b
     Examples:
       rlm sandbox exec cell.py --context big.log
-      echo 'print(count("ERROR"))' | rlm sandbox exec - --context big.log
+      echo 'print(count("crane"))' | rlm sandbox exec - --context examples/offers
     """
     try:
         code = (sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()).decode()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        say(f"{file} can't be read: {reason}")
+        say(f"cannot read {file}: {reason}")
         raise typer.Exit(Exit.USAGE) from None
     level = allowed_level(sandbox)
     result, isolation = run_interruptible(run_cell(code, context or [], level=level, seconds=cell_seconds))
     if as_json:
-        # Part by part: as JSON, a hostile cell's output may take many times its room.
+        # Encoded in parts: JSON escapes can multiply the size of a hostile cell's output.
         for part in json.JSONEncoder(ensure_ascii=False).iterencode(_as_json(result, isolation)):
             typer.echo(encodable(part).encode(), nl=False)
         typer.echo()
@@ -69,7 +74,7 @@ def exec_(
 async def run_cell(
     code: str, paths: list[str], *, level: int | Literal["auto"], seconds: float
 ) -> tuple[CellResult, IsolationReport]:
-    """The result of one cell in a kernel of its own. Raises SandboxRefused below level 2 unless asked for."""
+    """Run one cell in a new kernel. Raises SandboxRefused below level 2, unless `level` names it."""
     from rlm.cli.sandbox_handler import OfflineHandler
     from rlm.documents import sources_from_arguments
     from rlm.documents.workspace import Workspace

@@ -1,4 +1,4 @@
-"""`rlm show` and `rlm export`: one run, to read and to take along."""
+"""`rlm show` and `rlm export`: the events of one run."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 __all__ = ["export", "show"]
 
-_OUTPUT_SHOWN = 1_200
-_PROMPT_SHOWN = 200
+_MAX_OUTPUT = 1_200
+_MAX_PROMPT = 200
 
 
 def show(
     run: RunArgument,
-    as_json: Annotated[bool, typer.Option("--json", help="Print its events as JSON, one a line.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the events as JSON, one a line.")] = False,
     store: StoreOption = None,
 ) -> None:
-    """Show what happened in a run: each round's code and output, children, the answer.
+    """Show the rounds, children and answer of a run.
 
     \b
     Example:
@@ -38,22 +38,23 @@ def show(
         if as_json:
             typer.echo(json_bytes(asdict(event)))
         else:
-            text = _told(event)
+            text = _event_text(event)
             if text:
-                typer.echo(printable(_within(event, text)))
+                typer.echo(printable(_at_depth(event, text)))
 
 
 def export(
     run: RunArgument,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="Into this file, readable by you only.", show_default="stdout"),
+        typer.Option("--out", "-o", help="The file to write, readable by you only.", show_default="stdout"),
     ] = None,
     store: StoreOption = None,
 ) -> None:
-    """Write every event of a run as JSON, one a line: run_id, seq, at (Unix seconds), kind, data.
+    """Export all events of a run as JSON.
 
-    It holds text of your documents, and no key.
+    Each line has run_id, seq, at (Unix seconds), kind and data. The export contains text of your documents,
+    but no API key.
 
     \b
     Example:
@@ -65,12 +66,12 @@ def export(
         for line in lines:
             typer.echo(line)
         return
-    with open(out, "wb", opener=_private) as file:
+    with open(out, "wb", opener=_open_private) as file:
         file.writelines(line + b"\n" for line in lines)
-    typer.echo(f"{len(events):,} events of {events[0].run_id} are in {out}", err=True)
+    typer.echo(f"wrote {len(events):,} events of {events[0].run_id} to {out}", err=True)
 
 
-def _private(path: str, flags: int) -> int:
+def _open_private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
@@ -78,14 +79,14 @@ async def _events(journal: Journal, run: str) -> tuple[JournalEvent, ...]:
     return await journal.events(await journal.resolve(run))
 
 
-def _within(event: JournalEvent, text: str) -> str:
-    """What happened in a sub-RLM stands further in, one step a depth."""
+def _at_depth(event: JournalEvent, text: str) -> str:
+    """Indent the events of sub-RLMs, one step for each depth."""
     names = event.data.get("within", "")
     steps = names.count("/") + 1 if names else 0
     return "\n".join("  | " * steps + line for line in text.splitlines()) if steps else text
 
 
-def _told(event: JournalEvent) -> str:
+def _event_text(event: JournalEvent) -> str:
     data = event.data
     match event.kind:
         case "run_started":
@@ -99,23 +100,21 @@ def _told(event: JournalEvent) -> str:
             output = result["stdout"] or result["result"] or result["traceback"] or result["evalue"]
             return (
                 f"round {data['round']}: {result['status']}, {result['seconds']:.2f} s\n"
-                f"{_indented(data['code'])}\n  ->\n{_indented(output[:_OUTPUT_SHOWN])}\n"
+                f"{_indented(data['code'])}\n  ->\n{_indented(output[:_MAX_OUTPUT])}\n"
             )
         case "child":
-            what = data.get("error") or data.get("reply", "")
-            return f"  child {data.get('spans') or ''}: {what[:200]}"
+            outcome = data.get("error") or data.get("reply", "")
+            return f"  child {data.get('spans') or ''}: {outcome[:200]}"
         case "charge":
             tokens = data["usage"]["input_tokens"] + data["usage"]["output_tokens"]
-            return (
-                f"  a call ({data['role']}) that failed was charged {tokens:,} tokens: {data['error'][:200]}"
-            )
+            return f"  a failed call ({data['role']}) was charged {tokens:,} tokens: {data['error'][:200]}"
         case "compaction":
             before, after = data["tokens_before"], data["tokens_after"]
-            return f"rounds 1 to {data['last_round']} folded: {before:,} tokens are {after:,} now"
+            return f"folded rounds 1 to {data['last_round']} from {before:,} to {after:,} tokens"
         case "sub_rlm":
-            return f"sub-RLM: {data['prompt'][:_PROMPT_SHOWN]}"
+            return f"sub-RLM: {data['prompt'][:_MAX_PROMPT]}"
         case "sub_rlm_ended":
-            return f"sub-RLM ended: {data['error'] or 'it answered'}"
+            return f"sub-RLM ended: {data['error'] or 'answered'}"
         case "part":
             return f"{data['name']}: {data['title']}"
         case "part_ended":
@@ -128,7 +127,7 @@ def _told(event: JournalEvent) -> str:
         case "interrupted":
             return f"  interrupted ({data['stop_reason']})"
         case "diverged":
-            return f"  round {data['round']} went another way when it was run again"
+            return f"  round {data['round']} diverged when it was re-run"
         case "limit":
             return f"  limit: {data.get('message') or data.get('violation')}"
         case "warning":

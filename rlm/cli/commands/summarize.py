@@ -1,4 +1,4 @@
-"""`rlm summarize`: chats, cards and logs under five headings, documents section by section."""
+"""`rlm summarize`: chats, cards and logs under five headings; documents by sections."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 
 from rlm.cli.console.exits import Exit, say
 from rlm.cli.console.interrupts import run_interruptible
-from rlm.cli.console.out import OutOption, written
+from rlm.cli.console.out import OutOption, write_output
 from rlm.cli.console.outcome import print_plan
 from rlm.cli.console.render_result import account, json_bytes, plural, printable
 from rlm.cli.options import PathsArgument, RunOptions, takes_run_options
@@ -24,33 +24,35 @@ if TYPE_CHECKING:
 
 __all__ = ["summarize"]
 
-_FACT_SHOWN = 100
+_MAX_FACT = 100
 
 EXAMPLES = """\b
 Examples:
+  rlm summarize examples/chat.md --tokens 500
   rlm summarize card.json --tokens 2000
   git log | rlm summarize -
   gh issue view 12 --json number,title,body,author,createdAt,comments | rlm summarize -
   rlm summarize chat.jsonl --since 20260131-142501
   rlm summarize report.pdf --out summary.md
 
-Histories are cards and chats (our card JSON, chats as JSON or JSON Lines, issues and pull requests of
-GitHub, git log, logs in plain text or Markdown): Task Summary, Key Decisions, Errors Resolved, Current State
-and Remaining Work, each line with the messages it came from. What must survive is looked for in the summary,
-and the account on stderr says what was kept, put back or lost. With --since nothing is paid again that an
-earlier summary of the same input paid for; the input may have grown. A summary that was interrupted is gone
-on with in the same way.
+A history is a card (our JSON), a chat (JSON or JSON Lines), a GitHub issue or pull request, a git log, or a
+log in plain text or Markdown. Its summary has five headings: Task Summary, Key Decisions, Errors Resolved,
+Current State and Remaining Work. Each line names its messages. The account on stderr lists the facts that
+must survive: kept, restored or lost.
+
+--since reuses an earlier summary of the same input and pays for new text only. It also resumes a summary that
+was interrupted.
 """
 
 
 @takes_run_options(
     without_effect={
-        "strategy": "a summary is made without a root",
-        "contract": "a summary is made without a root",
-        "max_rounds": "a summary is made without a root",
-        "max_depth": "a summary is made without a root",
-        "cell_seconds": "no code is run",
-        "sandbox": "no code is run",
+        "strategy": "a summary has no root",
+        "contract": "a summary has no root",
+        "max_rounds": "a summary has no root",
+        "max_depth": "a summary has no root",
+        "cell_seconds": "no code runs",
+        "sandbox": "no code runs",
     },
     refused={"schema": "a summary is text"},
 )
@@ -59,33 +61,33 @@ def summarize(
     paths: PathsArgument,
     kind: Annotated[
         Literal["auto", "card", "chat", "document"],
-        typer.Option(help="card, chat: five headings; document: by sections; auto looks."),
+        typer.Option(help="card or chat: five headings; document: by sections; auto detects it."),
     ] = "auto",
-    tokens: Annotated[int, typer.Option(help="Tokens that the summary may take.")] = 8_000,
+    tokens: Annotated[int, typer.Option(help="Maximum tokens of the summary.")] = 8_000,
     since: Annotated[
         str | None,
-        typer.Option(metavar="RUN", help="Go on from an earlier summary of this input.", show_default=False),
+        typer.Option(metavar="RUN", help="Reuse that earlier summary of this input.", show_default=False),
     ] = None,
     out: OutOption = None,
     *,
-    given: RunOptions,
+    options: RunOptions,
 ) -> None:
-    """Summarize a chat, a card, a log or documents, with the source of every line."""
-    with given.watched() as (progress, observers):
-        rlm = given.rlm(ctx, observers, runs_code=False)
-        sources = given.sources(paths)
-        if given.dry_run:
-            print_plan(run_interruptible(_planned(rlm, sources)), as_json=given.as_json)
+    """Summarize a chat, a card, a log or documents. Every line names its source."""
+    with options.observe() as (progress, observers):
+        rlm = options.rlm(ctx, observers, runs_code=False)
+        sources = options.sources(paths)
+        if options.dry_run:
+            print_plan(run_interruptible(_plan(rlm, sources)), as_json=options.as_json)
             return
         try:
-            found = run_interruptible(_summarized(rlm, sources, kind, tokens, since))
+            found = run_interruptible(_summarize(rlm, sources, kind, tokens, since))
         except KeyboardInterrupt:
             progress.close()
-            done = progress.run_id
-            say("interrupted" + (f"; to go on with it: the same with --since {done}" if done else ""))
+            run_id = progress.run_id
+            say("interrupted" + (f"; to resume: the same command with --since {run_id}" if run_id else ""))
             raise typer.Exit(Exit.INTERRUPTED) from None
-    written(json_bytes(found.to_json(), indent=2).decode() if given.as_json else _text(found), out)
-    if not given.quiet:
+    write_output(json_bytes(found.to_json(), indent=2).decode() if options.as_json else _text(found), out)
+    if not options.quiet:
         typer.echo(_account(found), err=True)
     if not found.text:
         raise typer.Exit(Exit.NO_ANSWER)
@@ -96,15 +98,15 @@ def summarize(
 summarize.__doc__ = f"{summarize.__doc__}\n\n{EXAMPLES}"
 
 
-async def _planned(rlm: RLM, sources: Sequence[Source]) -> RunPlan:
-    """Every part read once, and one call over what came of it."""
+async def _plan(rlm: RLM, sources: Sequence[Source]) -> RunPlan:
+    """Return what it takes to read every part once, with one call over the results."""
     reading = copy(rlm)
     reading.settings = replace(rlm.settings, strategy="rlm")
     reading.limits = replace(rlm.limits, rounds=1)
     return await reading.plan(sources)
 
 
-async def _summarized(
+async def _summarize(
     rlm: RLM,
     sources: Sequence[Source],
     kind: Literal["auto", "card", "chat", "document"],
@@ -120,7 +122,7 @@ async def _summarized(
 
 
 def _text(found: Summary) -> str:
-    """The summary, and for documents the list of its sources: a history's lines name their messages."""
+    """Return the summary. For documents, add the list of sources: a history names them in its lines."""
     if found.kind == "history":
         return printable(found.text)
     from rlm.cli.console.render_result import answer_text
@@ -128,8 +130,8 @@ def _text(found: Summary) -> str:
     return answer_text(found.result)
 
 
-def _checked(found: Summary) -> str:
-    """The rows of what had to survive."""
+def _fact_rows(found: Summary) -> str:
+    """Return a row for each fact that must survive."""
     counts = dict.fromkeys(("kept", "restored", "lost"), 0)
     for fact in found.facts:
         counts[fact.status] += 1
@@ -137,19 +139,19 @@ def _checked(found: Summary) -> str:
         f"{count:,} {status}" for status, count in counts.items()
     )
     rows = [
-        f"  {fact.status:<8} {fact.heading:<15} [{fact.name}] {_shown(fact.text)}" for fact in found.facts
+        f"  {fact.status:<8} {fact.heading:<15} [{fact.name}] {_shortened(fact.text)}" for fact in found.facts
     ]
     return "\n".join([head, *rows])
 
 
-def _shown(text: str) -> str:
+def _shortened(text: str) -> str:
     text = " ".join(text.split())
-    return text if len(text) <= _FACT_SHOWN else text[: _FACT_SHOWN - 1] + "…"
+    return text if len(text) <= _MAX_FACT else text[: _MAX_FACT - 1] + "…"
 
 
 def _account(found: Summary) -> str:
     new = f", {found.messages - found.known:,} of them new" if found.known else ""
-    lines = [_checked(found)] if found.facts else []
+    lines = [_fact_rows(found)] if found.facts else []
     if found.kind == "history":
         lines.append(f"{plural(found.messages, 'message')} summarized{new}")
     return printable("\n".join([*lines, account(found.result)]))

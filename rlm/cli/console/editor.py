@@ -11,13 +11,13 @@ from pathlib import Path
 
 from rlm.errors import UsageError
 
-__all__ = ["edited"]
+__all__ = ["edit_text"]
 
 
-def edited(text: str, name: str, env: Mapping[str, str]) -> str:
-    """`text` as the user leaves it in `$VISUAL` or `$EDITOR`, in a file of that name only they can read.
+def edit_text(text: str, name: str, env: Mapping[str, str]) -> str:
+    """Return `text` as the user saves it in `$VISUAL` or `$EDITOR`. The file `name` is private to the user.
 
-    Raises UsageError when there is no editor, or it fails: then nothing is to be saved.
+    Raises UsageError if no editor is set, or if it fails.
     """
     command = shlex.split(env.get("VISUAL") or env.get("EDITOR") or "")
     if not command:
@@ -28,12 +28,10 @@ def edited(text: str, name: str, env: Mapping[str, str]) -> str:
         try:
             done = subprocess.run([*command, os.fspath(file)], check=False)
         except OSError as error:
-            raise UsageError(
-                f"the editor {command[0]} can't be started: {error.strerror}; set EDITOR"
-            ) from error
+            raise UsageError(f"cannot start the editor {command[0]}: {error.strerror}; set EDITOR") from error
         if done.returncode:
-            raise UsageError(f"the editor left with code {done.returncode}: nothing was saved")
+            raise UsageError(f"the editor exited with code {done.returncode}: nothing was saved")
         try:
             return file.read_bytes().decode("utf-8")
         except UnicodeDecodeError as error:
-            raise UsageError("the edited text is not UTF-8: nothing was saved") from error
+            raise UsageError("the edited text is not UTF-8: nothing was saved; save it as UTF-8") from error

@@ -1,4 +1,4 @@
-"""Exit codes, and what an exception is worth."""
+"""Exit codes, and the exit code of each error."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Exit", "exit_for", "say"]
 
 
 class Exit(IntEnum):
-    """What `rlm` leaves with."""
+    """The exit codes of `rlm`."""
 
     OK = 0
     NO_ANSWER = 1
@@ -28,40 +28,40 @@ class Exit(IntEnum):
 
 
 def say(message: str) -> None:
-    """One line on stderr."""
+    """Print one line on stderr."""
     print(f"rlm: {printable(' '.join(message.split()))}", file=sys.stderr)  # noqa: T201
 
 
 def exit_for(error: Exception) -> int:
-    """Say what happened in one line and give the exit code. What is not ours goes on up."""
+    """Report `error` in one line and return the exit code. Raises `error` if it is not one of ours."""
     from rlm.prompts import PromptError
 
     if isinstance(error, OSError):
-        return _refused_by_the_machine(error)
-    say_and_leave = (
+        return _exit_for_os_error(error)
+    codes = (
         (SandboxRefused, Exit.REFUSED),
         (ModelError, Exit.MODEL),
         (SandboxError, Exit.NO_ANSWER),
         (RLMError, Exit.USAGE),
         (PromptError, Exit.USAGE),
     )
-    for kind, code in say_and_leave:
+    for kind, code in codes:
         if isinstance(error, kind):
             say(error_text(error))
             return code
     raise error
 
 
-def _refused_by_the_machine(error: OSError) -> int:
+def _exit_for_os_error(error: OSError) -> int:
     if isinstance(error, FileNotFoundError) and not _current_folder_exists():
-        say("the folder you are in is gone: change to one that exists, or give absolute paths")
+        say("the current folder does not exist: change to one that does, or give absolute paths")
         return Exit.USAGE
     reason = error.strerror or str(error)
-    if error.filename is None:  # a stream's: stderr never raises, so it is stdout's
-        say(f"the output can't be written: {reason}; make room, or send it elsewhere")
+    if error.filename is None:  # an error of a stream: stderr never raises, so it is stdout
+        say(f"cannot write the output: {reason}; free some space, or redirect it")
         discard_stdout()
     else:
-        say(f"{error.filename}: {reason}; check its folder, its permissions and the room on its disk")
+        say(f"{error.filename}: {reason}; check its folder, its permissions and the free space on its disk")
     return Exit.NO_ANSWER
 
 

@@ -1,4 +1,4 @@
-"""How a command ends before its end: by Ctrl-C, by SIGTERM, by a terminal that is closed."""
+"""Interrupts: Ctrl-C, SIGTERM, and SIGHUP of a closed terminal."""
 
 from __future__ import annotations
 
@@ -17,9 +17,11 @@ _T = TypeVar("_T")
 
 
 def run_interruptible(work: Coroutine[Any, Any, _T]) -> _T:
-    """`asyncio.run`, with SIGTERM and SIGHUP doing what Ctrl-C does: `work` is cancelled, cleans up, and
-    KeyboardInterrupt is raised. A second Ctrl-C leaves at once: nothing that is kept needs the cleaning up. A
-    signal that is ignored (nohup) stays so."""
+    """Run `work` like `asyncio.run`, with SIGTERM and SIGHUP treated like Ctrl-C.
+
+    The signal cancels `work`; after its cleanup KeyboardInterrupt is raised. A second Ctrl-C exits at once,
+    which loses nothing: the journal needs no cleanup. A signal that is ignored (nohup) stays ignored.
+    """
     import asyncio
 
     ctrl_c = signal.getsignal(signal.SIGINT) is signal.default_int_handler
@@ -36,7 +38,7 @@ def run_interruptible(work: Coroutine[Any, Any, _T]) -> _T:
                 task.cancel()
             elif signum == signal.SIGINT:
                 _leave(signum, None)
-            # A closed terminal sends SIGHUP more than once: that must not end the cleaning up.
+            # A closed terminal sends SIGHUP more than once: the second must not cut the cleanup short.
 
         loop = asyncio.get_running_loop()
         for signum in (signal.SIGTERM, signal.SIGHUP):
@@ -53,14 +55,16 @@ def run_interruptible(work: Coroutine[Any, Any, _T]) -> _T:
 
 
 def outlast_interrupts_at_exit() -> None:
-    """Call first of all. Past every other exit handler nothing is left to interrupt, but the interpreter
-    would still die of the signal."""
+    """Ignore SIGINT after all other exit handlers: by then it would only kill the interpreter.
+
+    Call this first, because exit handlers run in reverse order.
+    """
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
 
 
 def leave_at_once_on_interrupt() -> None:
-    """From here on the command's work is done: Ctrl-C says so and leaves, whatever is waited for."""
+    """Let Ctrl-C exit at once from here on. Call it when the command's work is done."""
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, _leave)
 

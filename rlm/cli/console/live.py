@@ -1,4 +1,4 @@
-"""The live line at the foot of a terminal: what goes on now, and the time that is left for it."""
+"""The live line at the bottom of a terminal: the current activity and the time left."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ __all__ = ["LiveLine"]
 
 
 class LiveLine:
-    """Shows `text` until it is closed, and from when `ends_at` (monotonic) is known the time till then.
+    """Shows `text` until it is closed, and the time left until `ends_at` (monotonic clock) if that is set.
 
-    Both may be set at any time. Wraps between words at whatever width the terminal has just then.
+    Both may be set at any time. The line wraps between words at the current width of the terminal.
     """
 
     def __init__(self, text: str) -> None:
@@ -34,11 +34,11 @@ class LiveLine:
         self._live.start()
 
     def print(self, text: str, style: str) -> None:
-        """One line above the live one."""
+        """Print a line above the live line."""
         self._console.print(Text(text, style=style))
 
     def close(self) -> None:
-        """Take the line away."""
+        """Remove the line."""
         self._live.stop()
 
     def __rich_console__(self, console: Console, _options: ConsoleOptions) -> RenderResult:

@@ -1,4 +1,4 @@
-"""`--out`: where the text that a command makes goes, if not to stdout."""
+"""`--out`: write a command's text to a file instead of stdout."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ import typer
 
 from rlm.errors import UsageError
 
-__all__ = ["OutOption", "written"]
+__all__ = ["OutOption", "write_output"]
 
 
-def _checked(out: Path | None) -> Path | None:
-    """Before anything is spent. Raises UsageError for what can't be written."""
+def _check_out(out: Path | None) -> Path | None:
+    """Check, before anything is spent, that `out` is writable. Raises UsageError."""
     if out is None:
         return None
     if out.is_dir():
         raise UsageError(f"--out {out} is a folder: name a file")
     if not os.access(out if out.exists() else out.parent, os.W_OK):
-        raise UsageError(f"--out {out} can't be written: check its folder and its permissions")
+        raise UsageError(f"cannot write --out {out}: check its folder and its permissions")
     return out
 
 
 OutOption = Annotated[
     Path | None,
     typer.Option(
-        "--out", "-o", metavar="FILE", help="Write it there.", show_default="stdout", callback=_checked
+        "--out", "-o", metavar="FILE", help="The file to write.", show_default="stdout", callback=_check_out
     ),
 ]
 
 
-def written(text: str, out: Path | None) -> None:
-    """Print `text`, or put it into the file `out`, whole or not at all. A device or a pipe is written to."""
+def write_output(text: str, out: Path | None) -> None:
+    """Print `text`, or replace the file `out` by it atomically. A device or a pipe is written directly."""
     from rlm.models.http.wire_messages import encodable
 
     if out is None:
@@ -44,9 +44,9 @@ def written(text: str, out: Path | None) -> None:
         out.write_text(line, encoding="utf-8")
         return
     file = out.resolve()
-    beside = file.with_name(f".{file.name}.part")
+    part = file.with_name(f".{file.name}.part")
     try:
-        beside.write_text(line, encoding="utf-8")
-        beside.replace(file)
+        part.write_text(line, encoding="utf-8")
+        part.replace(file)
     finally:
-        beside.unlink(missing_ok=True)
+        part.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""An answer as a terminal shows it: the text, its sources, and the account of what was read."""
+"""A result as text: the answer, its sources, and the account of the run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = [
     "plural",
     "printable",
     "share",
-    "styled",
+    "style_answer",
 ]
 
 _MARK = re.compile("\\[[⁰¹²³⁴⁵⁶⁷⁸⁹]+\\]")
@@ -43,34 +43,35 @@ _ESCAPED = str.maketrans({"\n": "\\n", "\t": "\\t"})
 
 
 def printable(text: str) -> str:
-    """`text` without the characters by which a document could talk to the terminal or turn the reading
-    direction round, and with U+FFFD for what UTF-8 can't carry."""
+    """Return `text` without terminal controls and direction overrides.
+
+    Surrogates, which UTF-8 cannot encode, become U+FFFD.
+    """
     return encodable(text).translate(_REMOVED)
 
 
 def json_bytes(value: Any, *, indent: int | None = None) -> bytes:
-    """`value` as JSON, which is UTF-8 whatever the terminal's encoding is."""
+    """Return `value` as JSON in UTF-8, whatever the encoding of the terminal."""
     return encodable(json.dumps(value, ensure_ascii=False, indent=indent)).encode()
 
 
 def answer_text(result: RunResult) -> str:
-    """The answer with its marks, and a numbered list of where its citations stand."""
+    """Return the answer with its markers, and the numbered list of its sources."""
     sources = "\n".join(f"  {_source(citation)}" for citation in result.citations)
     return printable(result.text + (f"\n\nSources\n{sources}" if sources else ""))
 
 
-def styled(text: str) -> Text:
-    """What `answer_text` gave, for a terminal: marks stand out, quotes step back, what was not found is
-    red."""
-    shown = Text(text)
+def style_answer(text: str) -> Text:
+    """Style the text of `answer_text`: markers are cyan, quotes dim, quotes that were not found red."""
+    styled = Text(text)
     head, heading, _ = text.rpartition("\n\nSources\n")
     sources = len(head) if heading else len(text)
     for match in _MARK.finditer(text):
-        shown.stylize("bold cyan", *match.span())
+        styled.stylize("bold cyan", *match.span())
     for match in _SOURCE_PARTS.finditer(text, sources):
-        shown.stylize("bold red" if match[1] else "dim", *match.span())
-    shown.stylize("bold", sources, sources + len(heading))
-    return shown
+        styled.stylize("bold red" if match[1] else "dim", *match.span())
+    styled.stylize("bold", sources, sources + len(heading))
+    return styled
 
 
 def _source(citation: Citation) -> str:
@@ -80,17 +81,17 @@ def _source(citation: Citation) -> str:
 
 
 def account(result: RunResult) -> str:
-    """What was read and what it took, in a few lines."""
+    """Return the cost and the coverage of a run, its warnings and its name, a line each."""
     coverage = result.coverage
     cause, limit = result.cause, result.exhausted_limit
     lines = [
         f"{result.strategy}, {plural(result.rounds, 'round')}, {plural(result.sub_calls, 'child call')}, "
         f"{result.seconds:.1f} s, {_cost(result)}"
         + (f"; confidence {result.confidence}" if result.confidence is not None else "")
-        + ("; forced by a limit" if result.forced else ""),
+        + ("; ended by a limit" if result.forced else ""),
         f"input {coverage.input_chars:,} characters: {share(coverage.scanned_chars, coverage.input_chars)} "
         f"searched, {share(coverage.read_chars, coverage.input_chars)} read by code, "
-        f"{share(coverage.answered_chars, coverage.input_chars)} answered for by children"
+        f"{share(coverage.answered_chars, coverage.input_chars)} read by children"
         + _verified(result.citations),
         *(f"note: {_line(warning)}" for warning in result.warnings if warning != cause),
         *([f"note: a limit ended it; raise {option_of(limit)}"] if limit and cause is None else []),
@@ -100,11 +101,11 @@ def account(result: RunResult) -> str:
 
 
 def plan_text(plan: RunPlan) -> str:
-    """What a run would take, in a few lines."""
+    """Return what a run would take, in a few lines."""
     models = plan.model if plan.model == plan.sub_model else f"{plan.model}, children {plan.sub_model}"
     cost = "cost unknown" if plan.cost_usd is None else dollars(plan.cost_usd)
     time = f", {plan.seconds:,.0f} s" if plan.seconds else ""
-    reading = "one call" if plan.strategy == "direct" else "at most, if every part is read by a child once"
+    reading = "one call" if plan.strategy == "direct" else "if children read every part once"
     return (
         f"{plan.strategy}, {models}\n"
         f"input {plan.chars:,} characters, {plural(plan.documents, 'document')}\n"

@@ -1,4 +1,4 @@
-"""The three standard streams as a command may find them: closed, full, without a reader."""
+"""The standard streams, made safe: they may be closed, full or without a reader."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ STDIN, STDOUT, STDERR = range(3)
 
 
 class _Forgiving(io.TextIOWrapper):
-    """stderr, of which what can't be written is dropped: what a run says beside its answer never costs it."""
+    """A stderr that drops what it cannot write: a progress line must never cost the answer."""
 
     def write(self, text: str) -> int:
         try:
@@ -28,14 +28,17 @@ class _Forgiving(io.TextIOWrapper):
 
 
 def prepare_streams() -> None:
-    """Make stdin, stdout and stderr safe to use. A closed stdin is an empty one. A stdout that is closed or
-    full raises OSError when it is written, and no character does; stderr never raises."""
-    # A descriptor left closed would be given to the next file that is opened: to the journal, say.
+    """Make stdin, stdout and stderr safe to use.
+
+    A closed stdin reads as empty. A closed or full stdout raises OSError on a write, but no character does.
+    stderr never raises.
+    """
+    # The next file that is opened, for example the journal, would get the number of a closed descriptor.
     for descriptor in (STDIN, STDOUT, STDERR):
         try:
             os.fstat(descriptor)
         except OSError:
-            # Read-only: whoever writes to a stdout that was closed must hear of it.
+            # Read-only, so that a write to a closed stdout raises.
             os.open(os.devnull, os.O_WRONLY if descriptor == STDERR else os.O_RDONLY)
     if sys.stdin is None:
         sys.stdin = open(STDIN, encoding="utf-8", closefd=False)  # noqa: SIM115
@@ -52,7 +55,7 @@ def prepare_streams() -> None:
 
 
 def discard_stdout() -> None:
-    """Let what is still buffered for stdout go nowhere: the interpreter would try it once more at its end."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, STDOUT)
-    os.close(nowhere)
+    """Drop what is buffered for stdout: the interpreter would try to write it again at exit."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, STDOUT)
+    os.close(null)

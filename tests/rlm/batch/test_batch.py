@@ -47,7 +47,7 @@ class Folder:
         self.store = folder / "rlm.db"
         self.level = level
         self.events: list[Any] = []
-        self.told: list[int] = []
+        self.progress: list[int] = []
 
     def write(self, *tasks: dict[str, Any]) -> None:
         self.tasks.write_text("".join(json.dumps(task) + "\n" for task in tasks))
@@ -80,13 +80,13 @@ class Folder:
         ):
             before = {} if results.is_new else await unfinished_costs(str(self.store), results.batch)
             spent = results.summary.cost_usd + sum(before.values())
-            purse = BatchBudget(budget, slots=slots, floor=floor, spent=spent)
+            ledger = BatchBudget(budget, slots=slots, floor=floor, spent=spent)
             batch = Batch(
                 tasks,
                 results,
                 limits=limits,
-                purse=purse,
-                told=lambda one: self.told.append(one.done),
+                budget=ledger,
+                on_progress=lambda one: self.progress.append(one.done),
                 before=before,
             )
             engine = LocalEngine(rlm, slots=slots)
@@ -114,7 +114,7 @@ async def test_every_task_gets_exactly_one_line_with_its_id_and_its_result(folde
     assert lines["t7"]["citations"][0]["verified"]
     assert lines["t7"]["error"] is None
     assert (summary.tasks, summary.done, summary.answered, summary.before) == (30, 30, 30, 0)
-    assert folder.told == list(range(1, 31))
+    assert folder.progress == list(range(1, 31))
 
 
 async def test_no_variable_file_or_module_leaks_from_one_task_to_another(
@@ -360,7 +360,9 @@ async def test_where_no_kernel_starts_the_batch_ends_after_ten_tasks(folder: Fol
         TasksFile.open(folder.tasks) as tasks,
         ResultsFile.open(folder.out, "b", {"model": "scripted:memory"}) as results,
     ):
-        batch = Batch(tasks, results, limits=Limits(), purse=BatchBudget(None, slots=4), told=lambda _: None)
+        batch = Batch(
+            tasks, results, limits=Limits(), budget=BatchBudget(None, slots=4), on_progress=lambda _: None
+        )
         with pytest.raises(SandboxError, match=r"no kernel could be started for 10 tasks .*\(no memory\)"):
             await batch.run(NoKernels())
     assert 10 <= len(folder.lines()) < 15

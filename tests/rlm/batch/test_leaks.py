@@ -147,7 +147,9 @@ async def ran(folder: Path, level: int, root: Callable[[Request], str], tasks: l
         TasksFile.open(folder / "tasks.jsonl") as file,
         ResultsFile.open(folder / "r.jsonl", "b", {}) as results,
     ):
-        batch = Batch(file, results, limits=Limits(), purse=BatchBudget(None, slots=1), told=lambda _: None)
+        batch = Batch(
+            file, results, limits=Limits(), budget=BatchBudget(None, slots=1), on_progress=lambda _: None
+        )
         async with LocalEngine(rlm, slots=1) as engine:
             await batch.run(engine)
     lines = [json.loads(line) for line in (folder / "r.jsonl").read_text().splitlines()]

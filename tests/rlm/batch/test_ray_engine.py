@@ -121,14 +121,14 @@ async def test_who_ends_every_worker_is_found_out_alone_and_the_others_are_done(
     assert any(len(beside) > 1 for name, beside in ray.company if name.startswith("good"))
 
 
-async def test_workers_that_can_not_be_used_are_told_of_and_one_that_can_is_enough() -> None:
+async def test_workers_that_can_not_be_used_are_reported_and_one_that_can_is_enough() -> None:
     ray = FakeRay()
     ray.ready = lambda number: None if number == 2 else Failure("ConfigurationError", f"no key on {number}")
-    told: list[str] = []
-    async with RayEngine(ray, Worker, (), workers=4, jobs=2, told=told.append) as engine:
+    notes: list[str] = []
+    async with RayEngine(ray, Worker, (), workers=4, jobs=2, notify=notes.append) as engine:
         await asyncio.gather(*(engine.run(job(f"good {n}")) for n in range(8)))
         await asyncio.sleep(0.01)
-    assert sorted(told) == [f"a worker can't be used: no key on {number}" for number in (0, 1, 3)]
+    assert sorted(notes) == [f"a worker is unusable: no key on {number}" for number in (0, 1, 3)]
 
 
 async def test_where_no_worker_can_be_used_it_says_what_is_wrong_with_the_first() -> None:
@@ -188,7 +188,7 @@ async def test_a_job_that_is_cancelled_while_it_waits_to_be_alone_keeps_the_work
     async with RayEngine(ray, Worker, (), workers=1, jobs=2) as engine:
         first = asyncio.ensure_future(engine.run(job("good 1")))
         await asyncio.sleep(0)
-        monkeypatch.setattr(engine_module, "_TOGETHER", 0)
+        monkeypatch.setattr(engine_module, "_SHARED_LOSSES", 0)
         waiting = asyncio.ensure_future(engine.run(job("good 2")))
         await asyncio.sleep(0)
         waiting.cancel()

@@ -138,7 +138,7 @@ def test_a_file_that_is_empty_missing_or_changed_meanwhile_is_an_error_that_name
 
 def test_a_task_can_be_sent_to_a_worker_that_works_in_another_folder(tmp_path: Path) -> None:
     task = BatchTask.parse(line(context=["a.txt", "/b.txt", "~/c.txt", "*.md", {"text": "d"}]))
-    sent = task.seen_from(tmp_path)
+    sent = task.with_absolute_paths(tmp_path)
     top = str(tmp_path)
     assert sent.context == (f"{top}/a.txt", "/b.txt", "~/c.txt", f"{top}/*.md", {"text": "d"})
     assert sent.digest == task.digest

@@ -33,7 +33,7 @@ def test_bubblewrap_is_not_spoken_of_where_it_would_not_help(refused, tmp_path) 
         "level 3: no namespaces (not here; user.max_user_namespaces is 0). "
         "To get it: sudo sysctl -w user.max_user_namespaces=15000"
     )
-    assert second.startswith("level 1 holds")
+    assert second.startswith("level 1 works")
 
 
 def test_bubblewrap_is_spoken_of_where_only_it_may(refused, tmp_path) -> None:

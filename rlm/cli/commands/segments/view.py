@@ -1,4 +1,4 @@
-"""What `rlm segments` shows of a stored segment: for a reader, and as JSON."""
+"""A stored segment as text and as JSON."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from rlm.cli.console.render_result import json_bytes
 if TYPE_CHECKING:
     from rlm.prompts.segments import SegmentVersion, StoredSegment
 
-__all__ = ["say_version", "segment_json", "told", "version_json"]
+__all__ = ["report_version", "segment_json", "segment_text", "version_json"]
 
 
-def say_version(made: StoredSegment, before: int, as_json: bool) -> None:
+def report_version(made: StoredSegment, before: int, *, as_json: bool) -> None:
+    """Report the version after a change of version `before`."""
     version = made.segment.version
     say(
-        f"{made.segment.id}: nothing new, still version {version}"
+        f"{made.segment.id} is unchanged, at version {version}"
         if version == before
         else f"{made.segment.id} is at version {version}"
     )
@@ -27,11 +28,12 @@ def say_version(made: StoredSegment, before: int, as_json: bool) -> None:
         typer.echo(json_bytes(segment_json(made), indent=2))
 
 
-def told(found: StoredSegment, history: tuple[SegmentVersion, ...], text: str) -> str:
+def segment_text(found: StoredSegment, history: tuple[SegmentVersion, ...], text: str) -> str:
+    """Return the facts of a segment, its versions with their labels, and `text`."""
     segment = found.segment
-    marks: dict[int, list[str]] = {}
-    for mark, version in found.labels:
-        marks.setdefault(version, []).append(mark)
+    labels: dict[int, list[str]] = {}
+    for label, version in found.labels:
+        labels.setdefault(version, []).append(label)
     lines = [
         f"id        {segment.id}",
         f"scope     {segment.scope}" + (f" of {segment.ref_id}" if segment.ref_id else ""),
@@ -40,16 +42,17 @@ def told(found: StoredSegment, history: tuple[SegmentVersion, ...], text: str) -
             if segment.metadata
             else []
         ),
-        *([] if segment.active else ["inactive  never assembled"]),
+        *([] if segment.active else ["inactive  in no prompt"]),
     ]
     for one in history:
         when = one.created_at.strftime("%Y-%m-%d %H:%M")
-        facts = (f"version {one.version:<3}", when, ", ".join(marks.get(one.version, [])), one.note)
+        facts = (f"version {one.version:<3}", when, ", ".join(labels.get(one.version, [])), one.note)
         lines.append("  ".join(fact for fact in facts if fact))
     return "\n".join([*lines, "", text])
 
 
 def segment_json(found: StoredSegment) -> dict[str, Any]:
+    """Return a JSON-safe mapping of the newest version."""
     segment = found.segment
     return {
         "id": segment.id,
@@ -67,6 +70,7 @@ def segment_json(found: StoredSegment) -> dict[str, Any]:
 
 
 def version_json(version: SegmentVersion) -> dict[str, Any]:
+    """Return a JSON-safe mapping of one version."""
     return {
         "version": version.version,
         "content": version.content,

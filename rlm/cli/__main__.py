@@ -1,5 +1,0 @@
-"""`python -m rlm.cli` is `rlm`."""
-
-from rlm.cli import main
-
-main()

@@ -1,0 +1,91 @@
+"""The base of all progress displays: a live line in a terminal, plain lines elsewhere. Writes to stderr."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from rlm.cli.console.render_result import printable
+
+if TYPE_CHECKING:
+    from rlm import events
+    from rlm.cli.console.live import LiveLine
+
+__all__ = ["ProgressDisplay"]
+
+
+class ProgressDisplay:
+    """Shows progress within a `with` block. `quiet` leaves alerts only.
+
+    `text` is the live line at the start. Where there is no terminal, `show_progress` prints a line at most
+    every `interval` seconds.
+    """
+
+    def __init__(self, text: str, *, quiet: bool, interval: float = 5.0) -> None:
+        self._text = text
+        self._quiet = quiet
+        self._interval = interval
+        self._live: LiveLine | None = None
+        self._last_line = time.monotonic()
+
+    def __enter__(self) -> Self:
+        if not self._quiet and sys.stderr.isatty():
+            from rlm.cli.console.live import LiveLine
+
+            self._live = LiveLine(self._text)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Remove the live line. Safe to call twice."""
+        live, self._live = self._live, None
+        if live is not None:
+            live.close()
+
+    def note(self, text: str) -> None:
+        """Print a line that stays."""
+        if not self._quiet:
+            self._print(text, "dim")
+
+    def alert(self, text: str) -> None:
+        """Print a line that stays, even if `quiet`."""
+        self._print(text, "bold red")
+
+    def alert_isolation(self, event: events.KernelOpened) -> None:
+        """Warn of a kernel below level 2."""
+        if event.level < 2:
+            strength = "NO ISOLATION" if event.level == 0 else "PARTIAL ISOLATION"
+            self.alert(f"{strength} (level {event.level}): {event.missing or 'as requested'}")
+
+    def show_activity(self, text: str) -> None:
+        """Put the current activity on the live line. Prints nothing elsewhere."""
+        if self._live is not None:
+            self._live.text = printable(text)
+
+    def show_progress(self, text: str, *, prefix: str = "", at_once: bool = False) -> None:
+        """Put a figure on the live line. Elsewhere, print it after `prefix` if `interval` is over or
+        `at_once`."""
+        if self._live is not None:
+            self.show_activity(text)
+            return
+        now = time.monotonic()
+        if at_once or now - self._last_line > self._interval:
+            self._last_line = now
+            self.note(prefix + text)
+
+    def end_at(self, moment: float) -> None:
+        """Count the seconds down to `moment` (monotonic clock) on the live line."""
+        if self._live is not None:
+            self._live.ends_at = moment
+
+    def _print(self, text: str, style: str) -> None:
+        if self._live is not None:
+            self._live.print(printable(text), style)
+        else:
+            print(printable(text), file=sys.stderr, flush=True)  # noqa: T201
