@@ -7,10 +7,12 @@ import os
 import pickle
 import socket
 import traceback
+from pathlib import Path
 
 import httpx2
 import pytest
 
+import rlm.models
 from rlm.errors import ConfigurationError, ModelError, ModelRejected
 from rlm.models.base import Message, Request, TokenUsage
 from rlm.models.http.endpoint import Endpoint
@@ -19,6 +21,7 @@ from rlm.models.options import RetryPolicy
 from rlm.models.resolution import resolve
 
 REQUEST = Request("child", (Message("user", "hello"),), 100, "task")
+PACKAGE = str(Path(rlm.models.__file__).parent)
 KEY = "sk-ant-PLANTED-key-0123456789"
 QUICK = RetryPolicy(attempts=2, base=0.001, cap=0.001)
 
@@ -102,7 +105,7 @@ def _told(error: BaseException) -> str:
     trace = error.__traceback__
     while trace is not None:
         frames.append(
-            repr(trace.tb_frame.f_locals) if "/rlm/models/" in trace.tb_frame.f_code.co_filename else ""
+            repr(trace.tb_frame.f_locals) if trace.tb_frame.f_code.co_filename.startswith(PACKAGE) else ""
         )
         trace = trace.tb_next
     return "\n".join([repr(error), str(error), *traceback.format_exception(error), *frames])

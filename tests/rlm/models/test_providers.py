@@ -142,7 +142,7 @@ def test_cache_borders_stay_within_their_number(flags, most):
 
 @pytest.mark.parametrize("host", ["https://api.openai.com/v1", "https://eu.api.openai.com/v1"])
 def test_openai_itself_is_given_max_completion_tokens(host):
-    body = OpenAIModel("m", Endpoint(host, "k", "OPENAI_API_KEY"))._body(ask(most=9))
+    body = OpenAIModel("m", Endpoint(host, "k", "OPENAI_API_KEY")).body(ask(most=9))
     assert body["max_completion_tokens"] == 9
     assert "max_tokens" not in body
 
