@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from rlm.errors import UsageError
 from rlm.retrieval import IndexCache, QueryStopped, RetrievalError, Retriever
-from rlm.retrieval.passages import MOST, cut
+from rlm.retrieval.passages import MAX_CHARS, cut
 from rlm.retrieval.words import Tokens, spaced
 from rlm.sandbox.context.writer import ContextFileWriter
 from rlm.sandbox.in_kernel.body.body import Body
@@ -228,7 +228,7 @@ def test_passages_tile_the_body_and_are_bounded(tmp_path_factory, texts) -> None
         for start, passages in cut(context):
             assert start == at
             for passage in passages:
-                assert 0 < len(passage) <= MOST
+                assert 0 < len(passage) <= MAX_CHARS
                 assert context.text(at, at + len(passage)) == passage
                 starts.discard(at)
                 at += len(passage)
@@ -249,7 +249,7 @@ def test_passages_do_not_cross_messages(tmp_path) -> None:
         for _, passages in cut(context):
             for passage in passages:
                 borders.discard(at)
-                assert len(passage) <= MOST
+                assert len(passage) <= MAX_CHARS
                 at += len(passage)
         assert not borders
         with Retriever(context) as retriever:
