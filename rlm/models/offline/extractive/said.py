@@ -1,4 +1,4 @@
-"""How `extractive` begins an answer, and what it says where it has found none: by this it is known."""
+"""The texts of `extractive`: the first line of its answers, and its answers when it finds nothing."""
 
 from __future__ import annotations
 
