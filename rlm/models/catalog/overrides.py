@@ -48,7 +48,7 @@ class ModelFacts:
             raise ConfigurationError(f"{path} has half a price: give input_price and output_price")
         return cls(**table)
 
-    def window_beside(self, shipped: ModelWindow) -> ModelWindow | None:
+    def apply_to_window(self, shipped: ModelWindow) -> ModelWindow | None:
         """Return the shipped window with these facts applied; None when they set no size."""
         if self.window is None and self.output is None:
             return None

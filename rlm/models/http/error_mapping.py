@@ -96,7 +96,7 @@ class ErrorMapper:
         # refused.
         self._keyless = endpoint.private and not os.environ.get(endpoint.key_variable, "").strip()
 
-    def status(
+    def map_status(
         self, status: int, *, kinds: tuple[str, ...] = (), detail: str = "", headers: Mapping[str, str]
     ) -> AttemptFailure:
         """Map an HTTP status other than success. `kinds` are the error's type and code in the body."""
@@ -104,10 +104,10 @@ class ErrorMapper:
         if reason is not None and not _NO_RETRY_KINDS.intersection(kinds):
             return AttemptFailure(
                 ModelUnavailable,
-                f"{self._name}: {self._endpoint.address} {_WHAT[reason]} ({status}){self._quoted(detail)}",
+                f"{self._name}: {self._endpoint.address} {_WHAT[reason]} ({status}){self._quote(detail)}",
                 "try again later, or with fewer calls at a time",
                 reason,
-                _retry_after(headers),
+                _read_retry_after(headers),
             )
         if 300 <= status < 400:
             return AttemptFailure(
@@ -115,39 +115,41 @@ class ErrorMapper:
                 f"{self._name}: {self._endpoint.base_url} redirects ({status})",
                 "set the base URL to where the API really is",
             )
-        return self._rejected(status, kinds, detail)
+        return self._reject(status, kinds, detail)
 
-    def in_stream(self, kinds: tuple[str, ...], detail: str) -> AttemptFailure:
+    def map_stream_error(self, kinds: tuple[str, ...], detail: str) -> AttemptFailure:
         """Map an error event within a stream. An unknown kind counts as an error of the server, because the
         request had been accepted."""
         statuses = [_STATUS_OF_KIND[kind] for kind in kinds if kind in _STATUS_OF_KIND]
         statuses += [int(kind) for kind in kinds if kind.isdigit() and 400 <= int(kind) < 600]
-        return self.status(statuses[0] if statuses else 500, kinds=kinds, detail=detail, headers={})
+        return self.map_status(statuses[0] if statuses else 500, kinds=kinds, detail=detail, headers={})
 
-    def transport(self, error: BaseException) -> AttemptFailure:
+    def map_transport(self, error: BaseException) -> AttemptFailure:
         """Map an exception of the HTTP library, or the SDK's exception that wraps it."""
         import httpx2
 
-        chain = list(_chain(error))
+        chain = list(_walk_chain(error))
         certificate = any(isinstance(link, ssl.SSLError) for link in chain)
         for link in chain:
             if isinstance(link, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.ProxyError):
-                return self._certificate() if certificate else self._unreachable(chain)
+                return self._describe_certificate() if certificate else self._describe_unreachable(chain)
             if isinstance(link, httpx2.TimeoutException):
-                return self._retryable("timeout", f"{self._endpoint.address} fell silent")
+                return self._make_retryable("timeout", f"{self._endpoint.address} fell silent")
             if isinstance(link, httpx2.UnsupportedProtocol | httpx2.LocalProtocolError):
                 return AttemptFailure(
                     ModelRejected,
                     f"{self._name}: no valid HTTP request can be made for {self._endpoint.base_url}",
                     f"check the base URL and {self._endpoint.key_variable}",
                 )
-        return self.dropped()
+        return self.map_dropped()
 
-    def dropped(self) -> AttemptFailure:
+    def map_dropped(self) -> AttemptFailure:
         """Map a connection or a stream that ended before the reply was complete."""
-        return self._retryable("dropped", f"{self._endpoint.address} ended the reply before it was whole")
+        return self._make_retryable(
+            "dropped", f"{self._endpoint.address} ended the reply before it was whole"
+        )
 
-    def garbled(self, error: Exception) -> AttemptFailure:
+    def map_garbled(self, error: Exception) -> AttemptFailure:
         """Map a reply that cannot be parsed."""
         kind = type(error).__name__
         return AttemptFailure(
@@ -157,7 +159,7 @@ class ErrorMapper:
             "garbled",
         )
 
-    def not_a_stream(self, content_type: str) -> AttemptFailure:
+    def map_wrong_type(self, content_type: str) -> AttemptFailure:
         """Map a success that is not a stream of events, most often a web page."""
         return AttemptFailure(
             ModelProtocolError,
@@ -166,9 +168,9 @@ class ErrorMapper:
             f"check the base URL{self._v1_hint()}",
         )
 
-    def _rejected(self, status: int, kinds: tuple[str, ...], detail: str) -> AttemptFailure:
+    def _reject(self, status: int, kinds: tuple[str, ...], detail: str) -> AttemptFailure:
         variable = self._endpoint.key_variable
-        quoted = self._quoted(detail)
+        quoted = self._quote(detail)
         if status == 401 and self._keyless:
             what = f"{self._endpoint.address} wants a key, and none is set (401)"
             remedy = f"set {variable}"
@@ -193,12 +195,12 @@ class ErrorMapper:
             remedy = "correct what it names, or choose another model"
         return AttemptFailure(ModelRejected, f"{self._name}: {what}", remedy)
 
-    def _retryable(self, reason: RetryReason, what: str) -> AttemptFailure:
+    def _make_retryable(self, reason: RetryReason, what: str) -> AttemptFailure:
         return AttemptFailure(
             ModelUnavailable, f"{self._name}: {what}", "check the network and the provider's status", reason
         )
 
-    def _unreachable(self, chain: list[BaseException]) -> AttemptFailure:
+    def _describe_unreachable(self, chain: list[BaseException]) -> AttemptFailure:
         address = self._endpoint.address
         if any(isinstance(link, gaierror) for link in chain):
             what = f"the host of {address} is not known"
@@ -212,7 +214,7 @@ class ErrorMapper:
             remedy = "check the base URL and the network" + (", and the proxy" if self._proxied else "")
         return AttemptFailure(ModelUnavailable, f"{self._name}: {what}", remedy, "unreachable")
 
-    def _certificate(self) -> AttemptFailure:
+    def _describe_certificate(self) -> AttemptFailure:
         return AttemptFailure(
             ModelUnavailable,
             f"{self._name}: the certificate of {self._endpoint.address} is not trusted",
@@ -223,7 +225,7 @@ class ErrorMapper:
         ours = self._endpoint.private and not self._endpoint.base_url.endswith("/v1")
         return " (most servers want it to end in /v1)" if ours else ""
 
-    def _quoted(self, detail: str) -> str:
+    def _quote(self, detail: str) -> str:
         cleaned = self._clean(detail)
         return f": {cleaned}" if cleaned else ""
 
@@ -236,7 +238,7 @@ class ErrorMapper:
         return text if len(text) <= _DETAIL_CHARS else text[: _DETAIL_CHARS - 1] + "…"
 
 
-def _chain(error: BaseException) -> Iterator[BaseException]:
+def _walk_chain(error: BaseException) -> Iterator[BaseException]:
     """Yield `error` and its causes, outermost first."""
     seen: set[int] = set()
     link: BaseException | None = error
@@ -245,11 +247,11 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
         yield link
         # A connection to several addresses fails with a group of errors.
         for inner in getattr(link, "exceptions", ()):
-            yield from _chain(inner)
+            yield from _walk_chain(inner)
         link = link.__cause__ or link.__context__
 
 
-def _retry_after(headers: Mapping[str, str]) -> float | None:
+def _read_retry_after(headers: Mapping[str, str]) -> float | None:
     """Return the seconds of `retry-after-ms` or `retry-after` (seconds or an HTTP date), or None if absent or
     invalid."""
     milliseconds, text = headers.get("retry-after-ms"), headers.get("retry-after")

@@ -58,13 +58,13 @@ async def stream_completion(
         shared.has_answered = True
         kinds, detail = _read_error(error.body)
         headers = error.response.headers
-        failure = mapper.status(error.status_code, kinds=kinds, detail=detail, headers=headers)
+        failure = mapper.map_status(error.status_code, kinds=kinds, detail=detail, headers=headers)
     except (shared.errors.APIConnectionError, httpx2.RequestError, httpx2.StreamError) as error:
-        failure = mapper.transport(error)
+        failure = mapper.map_transport(error)
     except Exception as error:  # the boundary to the provider: it may send anything
-        failure = mapper.garbled(error)
+        failure = mapper.map_garbled(error)
     reply = None if failure is not None else accumulator.reply()
-    return reply or replace(failure or mapper.dropped(), spent=accumulator.spent)
+    return reply or replace(failure or mapper.map_dropped(), spent=accumulator.spent)
 
 
 async def _read_stream(
@@ -73,14 +73,14 @@ async def _read_stream(
     content_type = response.headers.get("content-type", "")
     if "event-stream" not in content_type:
         is_whole = "json" in content_type and accumulator.accept_json(_parse_json(await response.aread()))
-        return None if is_whole else mapper.not_a_stream(content_type)
+        return None if is_whole else mapper.map_wrong_type(content_type)
     decoder = EventDecoder()
     chunks = response.aiter_bytes()
     async for chunk in chunks:
         for data in decoder.feed(chunk):
             event = None if data == _END else json.loads(data.decode())
             if field(event, "error"):
-                return mapper.in_stream(*_read_error(event))
+                return mapper.map_stream_error(*_read_error(event))
             if data == _END or accumulator.add(event):
                 await _drain(chunks)
                 return None
