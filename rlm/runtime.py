@@ -362,7 +362,7 @@ class RLM:
         store = self.settings.store
         resolved = resolve(model, os.environ, options, store=store)
         facts = self.settings.facts.get(resolved.name)
-        window = None if facts is None else facts.window_beside(resolved.window)
+        window = None if facts is None else facts.apply_to_window(resolved.window)
         if window is None:
             return resolved
         return resolve(model, os.environ, replace(options, window=window), store=store)

@@ -1,7 +1,7 @@
-"""Runs as OpenTelemetry spans, by the conventions for generative AI, and as lines of the standard log.
+"""Report runs as OpenTelemetry spans, by the conventions for generative AI, and in the standard log.
 
-The conventions are still in development: all of their names stand here. No text of a prompt, a reply, a
-document or a cell is in a span or a log line.
+The conventions are still in development, so this module holds all their names. No span and no log line
+contains text of a prompt, a reply, a document or a cell.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 __all__ = ["log_event", "run_spans"]
 
 _LOG = logging.getLogger("rlm")
-# Without a handler of anybody's, Python prints warnings on stderr: whoever wants the log sets one up.
+# Without any handler, Python prints warnings to stderr. An application that wants the log adds its own.
 _LOG.addHandler(logging.NullHandler())
 _NANO = 1_000_000_000
 
 
 def run_spans() -> Observer | None:
-    """An observer for one run that makes spans of its events; None where nobody collects spans, that is,
-    where OpenTelemetry's SDK was not set up by whoever embeds this (extra `otel`)."""
+    """Return an observer that turns one run's events into spans. None unless the application has set up
+    OpenTelemetry's SDK (extra `otel`)."""
     if "opentelemetry.sdk.trace" not in sys.modules:
         return None
     from opentelemetry import trace
@@ -39,7 +39,7 @@ def run_spans() -> Observer | None:
 
 
 class _RunSpans:
-    """The spans of one run: the run, in it rounds, in a round the calls of models and the cell."""
+    """The spans of one run: the run contains rounds, and a round contains model calls and a cell."""
 
     def __init__(self, tracer: Tracer) -> None:
         self._tracer = tracer
@@ -66,7 +66,7 @@ class _RunSpans:
                 self._round = self._begin(f"round {number}", self._run)
                 self._set(self._round, "rlm.round.final", final)
             case events.ModelAnswered():
-                self._call(event)
+                self._add_call(event)
             case events.CellStarted():
                 self._cell = self._begin("execute_tool repl", self._round)
                 self._set(self._cell, "gen_ai.operation.name", "execute_tool")
@@ -84,11 +84,11 @@ class _RunSpans:
             case _:
                 pass
 
-    def _call(self, call: events.ModelAnswered) -> None:
-        """A span for a call that is over: it began when its seconds say."""
+    def _add_call(self, call: events.ModelAnswered) -> None:
+        """Add the span of a finished call. Its duration gives its start."""
         now = time.time_ns()
-        within = self._cell if call.role == "child" and self._cell is not None else self._round
-        span = self._begin(f"chat {call.model}", within or self._run, at=now - int(call.seconds * _NANO))
+        parent = self._cell if call.role == "child" and self._cell is not None else self._round
+        span = self._begin(f"chat {call.model}", parent or self._run, at=now - int(call.seconds * _NANO))
         self._set(span, "gen_ai.operation.name", "chat")
         self._set(span, "gen_ai.provider.name", _find_provider(call.model))
         self._set(span, "gen_ai.request.model", call.model)
@@ -127,7 +127,7 @@ def _find_provider(model: str) -> str:
 
 
 def log_event(event: Event) -> None:
-    """An observer: what happens in runs, for the logger `rlm`; one line an event, warnings as such."""
+    """Write the events of runs to the logger `rlm`, one line each. An observer."""
     match event:
         case events.ContextLoaded(chars, documents, skipped, seconds):
             _LOG.info(
@@ -141,8 +141,8 @@ def log_event(event: Event) -> None:
             _LOG.info("run %s: %s, %s", run_id, strategy, model)
         case events.RoundStarted(number, limit, _):
             _LOG.info("round %d of %d", number, limit)
-        case events.ModelAnswered(role=role, model=model, input_tokens=sent, output_tokens=said):
-            _LOG.debug("%s %s: %d tokens in, %d out, %.2f s", role, model, sent, said, event.seconds)
+        case events.ModelAnswered(role=role, model=model, input_tokens=sent, output_tokens=received):
+            _LOG.debug("%s %s: %d tokens in, %d out, %.2f s", role, model, sent, received, event.seconds)
         case events.CellEnded(number, status, seconds):
             _LOG.info("round %d: cell %s after %.2f s", number, status, seconds)
         case events.ChildrenStarted(count):

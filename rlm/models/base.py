@@ -1,7 +1,7 @@
-"""What the runtime asks of a model, and what it gets back: one protocol for every provider.
+"""Requests to models and their replies: one protocol for every provider.
 
-Providers use `Request.messages`. The structure beside them (`task`, `slices`, `last_cell`) says the same
-without prose, for models that are programs; nothing parses our own prompts.
+Providers use `Request.messages`. The other fields (`task`, `slices`, `last_cell`) hold the same facts without
+prose, for models that are programs. Nothing parses our own prompts.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 EXTRACTIVE = "extractive"
-"""The name of the model that is a program of ours: it needs no key, and its cells no isolation."""
+"""The name of the built-in model that is a program. It needs no key, and its cells need no isolation."""
 
 Role = Literal["root", "child", "summary", "direct"]
 FinishReason = Literal["stop", "length", "refusal", "other"]
@@ -44,7 +44,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class SliceText:
-    """A piece of text a child is to read. `span` is None when the text is not part of the body."""
+    """A piece of text for a child. `span` is None when the text is not part of the body."""
 
     text: str
     span: Span | None = None
@@ -53,9 +53,9 @@ class SliceText:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One call. `round` counts from 1 for a root and is 0 for every other role. `final` says that this
-    is a root's last round: nothing but `finalize` is of use. `sample` tells apart requests that want another
-    answer to the same. Tokens are the model's own."""
+    """One call. `round` counts from 1 for a root and is 0 for every other role. `final` marks a root's last
+    round, in which only `finalize` is useful. `sample` distinguishes repeated requests with the same prompt.
+    Tokens are counted by the model's own tokenizer."""
 
     role: Role
     messages: tuple[Message, ...]
@@ -70,8 +70,8 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """`finish_reason` is `length` when the provider's output limit cut the text; `refusal` by policy.
-    `usage` is that of every attempt the call took, as far as it is known."""
+    """`finish_reason` is `length` when the output limit cut the text, and `refusal` when a policy did.
+    `usage` includes every attempt of the call, as far as known."""
 
     text: str
     finish_reason: FinishReason = "stop"
@@ -80,7 +80,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class ModelWindow:
-    """How much a model takes and gives, in tokens. `known` is False when these are only the defaults."""
+    """A model's context window and output limit, in tokens. `known` is False for the defaults."""
 
     context: int
     output: int
@@ -88,7 +88,7 @@ class ModelWindow:
 
 
 class Model(Protocol):
-    """A provider's model, ready to be asked. `name` is the name the user gave (`openai:gpt-5`)."""
+    """A model that can be called. `name` is the name that the user gave (`openai:gpt-5`)."""
 
     @property
     def name(self) -> str: ...
@@ -97,11 +97,11 @@ class Model(Protocol):
     def window(self) -> ModelWindow: ...
 
     async def generate(self, request: Request) -> Reply:
-        """One reply, after whatever retries. Raises ModelError, and nothing else of a provider's."""
+        """Return one reply, after any retries. Raises ModelError and no other exception of a provider."""
 
     async def aclose(self) -> None: ...
 
 
 def is_extractive(model: Model) -> bool:
-    """Whether it answers with extracts and no language model is asked."""
+    """Return whether `model` is the built-in program that answers with extracts."""
     return model.name == EXTRACTIVE

@@ -1,4 +1,4 @@
-"""What tells a call apart from every other."""
+"""The cache key of a model request."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ __all__ = ["call_key"]
 
 
 def call_key(model: str, request: Request) -> str:
-    """The hash of the model's name, its parameters and the prompt: equal calls may share an answer."""
+    """Return a hash of the model's name, the parameters and the prompt. Requests with equal keys may share a
+    reply."""
     messages = [[message.role, message.content] for message in request.messages]
-    asked = [model, request.max_output_tokens, request.sample, messages]
-    return hashlib.sha256(json.dumps(asked).encode()).hexdigest()
+    parts = [model, request.max_output_tokens, request.sample, messages]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""How providers are reached: time limits, proxy, certificates, retries."""
+"""Options of a connection to a provider: timeouts, proxy, certificates, retries."""
 
 from __future__ import annotations
 
@@ -14,19 +14,20 @@ __all__ = ["ModelOptions", "OnRetry", "RetryPolicy", "RetryReason"]
 RetryReason = Literal[
     "unreachable", "dropped", "timeout", "rate_limited", "overloaded", "server_error", "conflict", "garbled"
 ]
-"""Why an attempt is made again. `rate_limited` and `overloaded` are the provider's way to say: slower."""
+"""Why an attempt is retried. `rate_limited` and `overloaded` ask for fewer requests at a time."""
 
 OnRetry = Callable[[int, float, RetryReason], None]
-"""Told before each wait: the number of the attempt that failed (from 1), seconds to wait, why."""
+"""Called before each wait with the number of the failed attempt (from 1), the seconds to wait, and the
+reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """When to try again and when to stop. Seconds throughout.
+    """When to retry and when to stop. All times are in seconds.
 
-    The wait before attempt n+1 is random between 0 and `base * 2**(n-1)`, at most `cap`; a Retry-After
-    comes on top of it, at most `retry_after_cap`. No attempt begins after `total`. While the endpoint
-    has never answered, `unreachable_attempts` and `unreachable_total` hold instead.
+    The wait before attempt n+1 is random between 0 and `base * 2**(n-1)`, at most `cap`. The provider's
+    Retry-After, at most `retry_after_cap`, is added to it. No attempt begins after `total`. Until the
+    endpoint has answered once, `unreachable_attempts` and `unreachable_total` apply instead.
     """
 
     attempts: int = 6
@@ -48,12 +49,11 @@ class RetryPolicy:
 class ModelOptions:
     """Settings of one model's connection.
 
-    `connect_seconds` bounds the making of a connection, `idle_seconds` the silence within a reply (models
-    that reason may send nothing for minutes). `concurrency` is the most requests that its provider is sent at
-    a time, by all models of that endpoint together; it falls while the provider asks for less. `proxy`
-    is a URL, else the environment's proxies hold.
-    `ca_file` is a PEM file of certificates to trust beside the system's. `window` overrides the shipped
-    table. `on_retry` is called from the event loop and must not block.
+    `connect_seconds` limits opening a connection. `idle_seconds` limits the silence within a reply; reasoning
+    models may send nothing for minutes. `concurrency` limits the requests in flight at the endpoint, for all
+    its models together; it falls while the provider reports rate limits. `proxy` is a URL and replaces the
+    environment's proxies. `ca_file` is a PEM file of certificates to trust in addition to the system's.
+    `window` overrides the known window. `on_retry` is called from the event loop and must not block.
     """
 
     connect_seconds: float = 10.0

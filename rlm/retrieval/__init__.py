@@ -1,4 +1,4 @@
-"""Retrieval without a model: passages of a body ranked by BM25 or tf-idf, as packs that can be cited.
+"""Retrieval without a model: rank passages of a body by BM25 or tf-idf and return them as citable packs.
 
 with Retriever.over([Path("contracts/")]) as retriever:
     for pack in retriever.retrieve("notice period", expand="section"):

@@ -1,4 +1,5 @@
-"""Where built indexes are kept: one folder each, whole or not there, the least used ones making room."""
+"""The cache of built indexes: one folder each, complete or absent. The least recently used ones are
+evicted."""
 
 from __future__ import annotations
 
@@ -21,8 +22,8 @@ _KEY = re.compile(r"[0-9a-z-]{1,120}")
 
 
 def default_index_cache(env: Mapping[str, str]) -> Path:
-    """`$XDG_CACHE_HOME/rlm/index`, else `~/.cache/rlm/index`. A relative XDG_CACHE_HOME does not count (the
-    XDG rules say so)."""
+    """Return `$XDG_CACHE_HOME/rlm/index`, else `~/.cache/rlm/index`. A relative XDG_CACHE_HOME is ignored, as
+    the XDG specification requires."""
     cache = Path(env.get("XDG_CACHE_HOME", ""))
     if not cache.is_absolute():
         cache = Path(env.get("HOME") or Path.home()) / ".cache"
@@ -30,10 +31,11 @@ def default_index_cache(env: Mapping[str, str]) -> Path:
 
 
 class IndexCache:
-    """Folders by key below `top` (0700; what is in them is their owner's alone).
+    """Folders by key below `top`. Only their owner can read them (0700), because they hold the words of the
+    texts.
 
-    Safe for several processes: an entry is built beside the others and renamed into place; of two that
-    build the same one, the later takes what the earlier has made. Entries hold the words of the texts.
+    Safe for several processes: an entry is built in a folder of its own and renamed into place. When two
+    processes build the same entry, the later one uses the result of the earlier.
     """
 
     def __init__(self, top: Path, max_bytes: int = MAX_BYTES) -> None:
@@ -41,7 +43,7 @@ class IndexCache:
         self._max_bytes = max_bytes
 
     def find(self, key: str) -> Path | None:
-        """The folder of an entry, marked as just used."""
+        """Return the folder of an entry and mark it as just used; None if there is none."""
         folder = self._folder(key)
         if not folder.is_dir():
             return None
@@ -50,23 +52,24 @@ class IndexCache:
         return folder
 
     def begin(self) -> Path:
-        """A new, empty folder to build in. Raises OSError."""
+        """Create an empty folder to build in. Raises OSError."""
         self.top.mkdir(mode=0o700, parents=True, exist_ok=True)
         if self.top.lstat().st_uid != os.geteuid():
             raise PermissionError(errno.EPERM, "it is another user's folder", str(self.top))
         self.top.chmod(0o700)
-        self._sweep()
+        self._remove_stale()
         return Path(tempfile.mkdtemp(prefix=_PARTIAL, dir=self.top))
 
     def finish(self, building: Path, key: str) -> Path:
-        """Make a built folder the entry `key`; the oldest others go if all are too large. Raises OSError."""
+        """Turn a built folder into the entry `key`, and evict the oldest others beyond the size limit. Raises
+        OSError."""
         for file in building.rglob("*"):
             file.chmod(0o700 if file.is_dir() else 0o600)
         folder = self._folder(key)
         try:
             building.rename(folder)
         except OSError:
-            # Another process was faster: what it made is as good.
+            # Another process was faster, and its entry is equivalent.
             if not folder.is_dir():
                 raise
             shutil.rmtree(building, ignore_errors=True)
@@ -74,7 +77,7 @@ class IndexCache:
         return folder
 
     def drop(self, folder: Path) -> None:
-        """Remove an entry that is damaged, or one that was not finished."""
+        """Remove a damaged or unfinished entry."""
         shutil.rmtree(folder, ignore_errors=True)
 
     def _folder(self, key: str) -> Path:
@@ -82,8 +85,8 @@ class IndexCache:
             raise ValueError(f"{key!r} is no key of an index")
         return self.top / key
 
-    def _sweep(self) -> None:
-        """Remove what killed processes left half built."""
+    def _remove_stale(self) -> None:
+        """Remove folders that killed processes left unfinished."""
         now = time.time()
         for folder in self.top.glob(f"{_PARTIAL}*"):
             with suppress(OSError):

@@ -1,4 +1,5 @@
-"""The ranked index of a run: built on a thread when a cell first ranks, asked one query at a time."""
+"""The ranked index of a run: built in a thread when a cell first calls `rank`, used by one query at a
+time."""
 
 from __future__ import annotations
 
@@ -18,20 +19,20 @@ __all__ = ["Ranking"]
 
 _T = TypeVar("_T")
 _SILENT_CHARS = 8_000_000
-"""Characters of a body that is indexed before anybody wonders what goes on."""
+"""Bodies below this size are indexed too fast to report progress."""
 
 
 class Ranking:
-    """Asks a Retriever without holding up the event loop. `tell` is called from the event loop with what has
-    been indexed so far.
+    """Calls a Retriever without blocking the event loop. `observer` is called from the event loop with the
+    progress of indexing.
 
-    Cancelling a call ends the query, or the building, within a fraction of a second, and waits for that: the
-    body may be closed afterwards. The index is kept in the first of `caches` that can be used.
+    Cancelling a call stops the query or the build within a fraction of a second, and waits for that: the body
+    may be closed afterwards. The index is stored in the first of `caches` that is usable.
     """
 
-    def __init__(self, body: Body, tell: Observer, caches: Sequence[IndexCache]) -> None:
+    def __init__(self, body: Body, observer: Observer, caches: Sequence[IndexCache]) -> None:
         self._body = body
-        self._tell = tell
+        self._observer = observer
         self._caches = tuple(caches)
         self._lock = asyncio.Lock()
         self._stopped = threading.Event()
@@ -46,26 +47,26 @@ class Ranking:
         expand: Expand | None = None,
         rank: Rank = "bm25",
     ) -> list[Pack]:
-        """`Retriever.retrieve`, with what it raises."""
+        """Call `Retriever.retrieve`. Raises the same errors."""
         async with self._lock:
             loop = asyncio.get_running_loop()
 
             def work() -> list[Pack]:
-                return self._prepared(loop).retrieve(
+                return self._prepare(loop).retrieve(
                     query, limit, neighbors, expand, rank, stop=self._stopped.is_set
                 )
 
-            return await self._on_thread(work)
+            return await self._run_in_thread(work)
 
     async def aclose(self) -> None:
-        """Let go of the index. Nothing may be asked any more."""
+        """Close the index. No call may follow."""
         async with self._lock:
             if self._retriever is not None:
                 self._retriever.close()
                 self._retriever = None
 
-    def _prepared(self, loop: asyncio.AbstractEventLoop) -> Retriever:
-        """The retriever with its index open. On the thread."""
+    def _prepare(self, loop: asyncio.AbstractEventLoop) -> Retriever:
+        """Return the retriever with its index open. Runs in the thread."""
         if self._retriever is not None:
             return self._retriever
 
@@ -73,7 +74,7 @@ class Ranking:
             if self._stopped.is_set():
                 raise QueryStopped
             if whole >= _SILENT_CHARS:
-                loop.call_soon_threadsafe(self._tell, Indexing(done, whole))
+                loop.call_soon_threadsafe(self._observer, Indexing(done, whole))
 
         for cache in self._caches:
             retriever = Retriever(self._body, cache=cache, building=building)
@@ -86,9 +87,9 @@ class Ranking:
             else:
                 self._retriever = retriever
                 return retriever
-        raise AssertionError("the last of the caches has been used, or has raised")
+        raise AssertionError("the last cache was used, or it raised")
 
-    async def _on_thread(self, work: Callable[[], _T]) -> _T:
+    async def _run_in_thread(self, work: Callable[[], _T]) -> _T:
         self._stopped.clear()
         working = asyncio.ensure_future(asyncio.to_thread(work))
         try:
@@ -97,5 +98,5 @@ class Ranking:
             self._stopped.set()
             await asyncio.wait([working])
             if not working.cancelled():
-                working.exception()  # nobody asks for it any more
+                working.exception()  # marks the exception as retrieved, so that asyncio does not log it
             raise

@@ -1,4 +1,4 @@
-"""Retriever: ranked packs of a body, from an index that is built when it is first needed."""
+"""The Retriever: ranked packs of a body, from an index that is built on first use."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ __all__ = ["Building", "Rank", "Retriever"]
 Rank = Literal["bm25", "tfidf"]
 
 Building = Callable[[int, int], None]
-"""Takes (characters indexed, characters in all), after every half a million or so, on the thread that builds.
-What it raises ends the building, leaves no index and comes out of it: let it be an exception of your own."""
+"""Called with (characters indexed, characters in total) after about every half million, on the building
+thread. An exception that it raises stops the build, leaves no index and is passed on. Use an exception class
+of your own."""
 
 MAX_LIMIT = 1_000
 MAX_NEIGHBORS = 50
 _VERSION = 1
-"""Of how passages are cut: what was built with another one is not used."""
+"""The version of how passages are cut. Indexes of other versions are ignored."""
 _IN_MEMORY = 1 << 20
-"""Bytes of a body below which its index is neither kept nor looked for."""
+"""Bodies with fewer bytes are indexed in memory and never cached."""
 _CANDIDATES = 200
 _PASSAGES = "passages"
 
 
 class Retriever:
-    """Ranked packs of `body`, which stays the caller's to close. For one thread at a time.
+    """Ranks passages of `body`, which the caller closes. Use it from one thread at a time.
 
-    The index is built at the first `retrieve` (or by `prepare`) and kept in `cache` under the hash of the
-    body, so that no body is indexed twice; None keeps it in memory, as for small bodies always. Raises
-    ConfigurationError when the engine is not installed.
+    The index is built by the first `retrieve`, or by `prepare`, and stored in `cache` under the hash of the
+    body, so that no body is indexed twice. With None, and for small bodies, it stays in memory.
     """
 
     def __init__(
@@ -72,8 +72,8 @@ class Retriever:
         *,
         building: Building | None = None,
     ) -> Iterator[Self]:
-        """A retriever over files, folders (Path) and texts (str), which are loaded as for a run. The index is
-        kept in the user's cache folder. Raises UsageError."""
+        """Return a retriever over files and folders (Path) and texts (str), loaded as for a run. The index is
+        stored in the user's cache folder. Raises UsageError."""
         from rlm.documents import load
         from rlm.documents.workspace import Workspace
 
@@ -96,50 +96,51 @@ class Retriever:
         *,
         stop: Stop = lambda: False,
     ) -> list[Pack]:
-        """The best packs for `query`: score descending, then by place; none twice. Empty when no word of the
-        query stands in the body.
+        """Return the best packs for `query` without duplicates: score descending, then by place. Empty when
+        the body contains no word of the query.
 
-        Nothing in a query is syntax but double quotes, which mark a phrase. expand: "neighbors" adds
-        `per_hit_neighbors` passages on both sides, "section" what stands under the same heading (at most
-        8,000 characters). Raises UsageError on values out of range, RetrievalError when the index fails,
-        QueryStopped when `stop` says so.
+        Double quotes mark a phrase; a query has no other syntax. `expand="neighbors"` adds
+        `per_hit_neighbors` passages on both sides. `expand="section"` adds the text under the same heading,
+        at most 8,000 characters. Raises UsageError on values out of range, RetrievalError when the index
+        fails, and QueryStopped when `stop` returns True.
         """
         _check(limit, per_hit_neighbors, expand, rank)
         self.prepare()
         assert self._index is not None
-        wanted = self._tokens.query(query)
-        if not wanted:
+        terms = self._tokens.query(query)
+        if not terms:
             return []
-        # Neighbours and sections swallow hits that stand beside each other: more are asked for than wanted.
+        # A widened pack may contain several adjacent hits, so ask for more candidates than packs.
         candidates = limit if expand is None else limit * (2 * per_hit_neighbors + 3)
         try:
             if rank == "tfidf":
-                ranked = self._index.top(wanted, max(_CANDIDATES, candidates), stop)
-                ranked = self._by_tfidf(ranked, wanted)
+                ranked = self._index.top(terms, max(_CANDIDATES, candidates), stop)
+                ranked = self._rerank_by_tfidf(ranked, terms)
             else:
-                ranked = self._index.top(wanted, candidates, stop)
+                ranked = self._index.top(terms, candidates, stop)
         except OSError as error:
             raise RetrievalError(
-                f"the ranked index can't be read ({error}): remove it and ask again"
+                f"the ranked index can't be read ({error}): remove it and try again"
             ) from error
         maker = PackMaker(self._body, self._passages, self._tokens)
-        return maker.packs(ranked, wanted, limit=limit, expand=expand, neighbors=per_hit_neighbors)
+        return maker.packs(ranked, terms, limit=limit, expand=expand, neighbors=per_hit_neighbors)
 
     def prepare(self) -> None:
-        """Open the index, building it if need be. Raises RetrievalError, and what `building` raises."""
+        """Open the index; build it if there is none. Raises RetrievalError, and any exception of
+        `building`."""
         if self._index is not None:
             return
         if self._cache is None or self._body.bytes < _IN_MEMORY:
-            self._index = self._built(None)
+            self._index = self._build(None)
             return
         key = self._key()
         folder = self._cache.find(key)
-        if folder is not None and self._opened(folder):
+        if folder is not None and self._try_open(folder):
             return
         try:
             building = self._cache.begin()
             try:
-                self._built(building).close()
+                self._build(building).close()
                 folder = self._cache.finish(building, key)
             except BaseException:
                 self._cache.drop(building)
@@ -149,11 +150,11 @@ class Retriever:
                 f"the ranked index can't be kept in {self._cache.top}: {error.strerror or error}: make room "
                 "there, or set XDG_CACHE_HOME to another folder"
             ) from error
-        if not self._opened(folder):
-            raise RetrievalError(f"the ranked index in {folder} can't be read: remove it and ask again")
+        if not self._try_open(folder):
+            raise RetrievalError(f"the ranked index in {folder} can't be read: remove it and try again")
 
     def close(self) -> None:
-        """Let go of the index. Safe to call twice."""
+        """Close the index. Safe to call twice."""
         index, self._index = self._index, None
         if index is not None:
             index.close()
@@ -165,8 +166,8 @@ class Retriever:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _opened(self, folder: Path) -> bool:
-        """Whether the entry could be opened; one that is damaged is removed."""
+    def _try_open(self, folder: Path) -> bool:
+        """Open a cached index and return whether that worked. Removes a damaged one."""
         assert self._cache is not None
         try:
             starts = array("Q", (folder / _PASSAGES).read_bytes())
@@ -179,16 +180,16 @@ class Retriever:
         self._passages = Passages(starts, self._body.chars)
         return True
 
-    def _built(self, folder: Path | None) -> RankedIndex:
+    def _build(self, folder: Path | None) -> RankedIndex:
         starts = array("Q")
         index = RankedIndex.build(folder, self._batches(starts))
         self._passages = Passages(starts, self._body.chars)
         if folder is not None:
-            kept = array("Q", starts)
+            stored = array("Q", starts)
             if sys.byteorder == "big":
-                kept.byteswap()
+                stored.byteswap()
             try:
-                (folder / _PASSAGES).write_bytes(kept.tobytes())
+                (folder / _PASSAGES).write_bytes(stored.tobytes())
             except OSError:
                 index.close()
                 raise
@@ -209,7 +210,9 @@ class Retriever:
             facts.update(f",{document.start}".encode())
         return f"{facts.hexdigest()[:40]}-{INDEX_FORMAT}-{_VERSION}-{INDEX_VERSION}"
 
-    def _by_tfidf(self, ranked: Sequence[tuple[int, float]], query: SearchTerms) -> list[tuple[int, float]]:
+    def _rerank_by_tfidf(
+        self, ranked: Sequence[tuple[int, float]], query: SearchTerms
+    ) -> list[tuple[int, float]]:
         assert self._index is not None
         numbers = [number for number, _ in ranked]
         texts = self._tokens.stems(self._body.text(*self._passages.span(number)) for number in numbers)

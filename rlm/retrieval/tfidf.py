@@ -1,4 +1,4 @@
-"""tf-idf over the passages that BM25 puts first: another order of the same finds."""
+"""Rerank the best passages of BM25 by tf-idf."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ __all__ = ["tfidf"]
 def tfidf(
     passages: Sequence[tuple[int, Sequence[str]]], frequencies: Mapping[str, int], total: int
 ) -> list[tuple[int, float]]:
-    """(passage, score) of passages given as (number, stems), best first: the sum over the stems of
-    `frequencies` (how many of `total` passages hold each) of (1 + ln tf) · ln(1 + total / df), by the root of
-    the passage's length."""
+    """Return (passage, score), best first, for passages given as (number, stems). The score is the sum of (1
+    + ln tf) · ln(1 + total / df) over the stems of `frequencies`, divided by the square root of the passage's
+    length. `frequencies` holds df: how many of `total` passages contain each stem."""
     scored = []
     for number, stems in passages:
         counts = Counter(stem for stem in stems if stem in frequencies)

@@ -1,6 +1,6 @@
-"""Words as the ranked index sees them: folded, stemmed, and pairs of characters where a script has no spaces.
+"""The words of the ranked index: folded and stemmed; pairs of characters where a script has no spaces.
 
-One tokenizer serves index, query, hits and tf-idf: SQLite's own, reached through a table in memory.
+Index, queries, hits and tf-idf use the same tokenizer: SQLite's own, through a table in memory.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from dataclasses import dataclass
 __all__ = ["FUNCTION_WORDS", "MAX_QUERY", "TOKENIZE", "SearchTerms", "Tokens", "spaced"]
 
 TOKENIZE = "porter unicode61 remove_diacritics 2 categories 'L* N* Co M*'"
-"""FTS5's name for it. Marks belong to their letters: without M* every vowel sign would end a word."""
+"""The tokenizer in FTS5's notation. M* keeps marks with their letters: else every vowel sign would end a
+word."""
 
 MAX_QUERY = 2_000
-"""Characters of a query that are looked at."""
+"""Characters of a query that are used."""
 MAX_WORDS = 64
 
 _FUNCTION_WORDS = """
@@ -28,7 +29,7 @@ _FUNCTION_WORDS = """
     with would you your
 """
 FUNCTION_WORDS = frozenset(_FUNCTION_WORDS.split())
-"""English words that tie others together. They rank nothing, unless a query is made of them alone."""
+"""English function words. They are ignored unless a query has no other words."""
 
 _SPACELESS = (
     "\u0e00-\u0e7f"  # Thai
@@ -45,12 +46,11 @@ _PHRASE = re.compile('["“«]([^"“”«»]{2,200})["”»]')
 
 
 def spaced(text: str) -> str:
-    """`text` with every run of a script that does not part its words cut into overlapping pairs of
-    characters. Everything else is left as it is."""
-    return text if text.isascii() else _RUN.sub(_pairs, text)
+    """Return `text` with every run of a script without spaces split into overlapping pairs of characters."""
+    return text if text.isascii() else _RUN.sub(_split_pairs, text)
 
 
-def _pairs(run: re.Match[str]) -> str:
+def _split_pairs(run: re.Match[str]) -> str:
     characters = run[0]
     if len(characters) == 1:
         return f" {characters} "
@@ -59,8 +59,8 @@ def _pairs(run: re.Match[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SearchTerms:
-    """What is looked for: `words` (folded, none whose stem is another's), their `stems`, and `phrases`, which
-    stood in quotation marks, as words. Without any of them it finds nothing."""
+    """The parsed query: `words` (folded, one for each stem), their `stems`, and quoted `phrases` as lists of
+    words. Without any of them a search finds nothing."""
 
     words: tuple[str, ...] = ()
     stems: tuple[str, ...] = ()
@@ -71,7 +71,7 @@ class SearchTerms:
 
 
 class Tokens:
-    """The tokenizer of the index, for texts that are not in it. Not safe to use from two threads at once."""
+    """The tokenizer of the index, for other texts. Use it from one thread at a time."""
 
     def __init__(self) -> None:
         self._connection = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
@@ -84,17 +84,16 @@ class Tokens:
             )
 
     def words(self, texts: Iterable[str]) -> list[list[str]]:
-        """The folded words of each text, in order."""
-        return self._tokens("plain", texts)
+        """Return the folded words of each text, in order."""
+        return self._tokenize("plain", texts)
 
     def stems(self, texts: Iterable[str]) -> list[list[str]]:
-        """The same, stemmed: what the index holds of each text."""
-        return self._tokens("stemmed", texts)
+        """Return the stems of each text, in order, as the index holds them."""
+        return self._tokenize("stemmed", texts)
 
     def query(self, text: str) -> SearchTerms:
-        """The query that `text` means. Nothing in it is syntax but double quotes around a phrase; function
-        words count only when there is nothing else. At most MAX_WORDS words of the first MAX_QUERY
-        characters."""
+        """Parse a query. Double quotes mark a phrase; there is no other syntax. Function words count only
+        when there are no others. Uses at most MAX_WORDS words of the first MAX_QUERY characters."""
         text = text[:MAX_QUERY]
         whole, *phrases = self.words([text, *_PHRASE.findall(text)])
         words = [word for word in whole if word not in FUNCTION_WORDS] or whole
@@ -109,11 +108,11 @@ class Tokens:
     def close(self) -> None:
         self._connection.close()
 
-    def _tokens(self, table: str, texts: Iterable[str]) -> list[list[str]]:
+    def _tokenize(self, table: str, texts: Iterable[str]) -> list[list[str]]:
         rows = [(number, spaced(text)) for number, text in enumerate(texts, 1)]
         found: list[list[str]] = [[] for _ in rows]
         try:
-            # The table's name is one of ours.
+            # The table's name is a constant of this module.
             self._connection.executemany(f"INSERT INTO {table}(rowid, text) VALUES (?, ?)", rows)  # noqa: S608
             tokens = self._connection.execute(f"SELECT doc, term FROM {table}_tokens ORDER BY doc, offset")  # noqa: S608
             for number, term in tokens:

@@ -72,7 +72,7 @@ def _build_row(name: str, own: Any) -> dict[str, Any]:
     facts = own.get(name)
     window = window_of(parse_name(name).model)
     if facts is not None:
-        window = facts.window_beside(window) or window
+        window = facts.apply_to_window(window) or window
 
     def cost(usage: TokenUsage) -> float | None:
         own_price = None if facts is None else facts.price(usage)

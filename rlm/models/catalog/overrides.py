@@ -1,4 +1,4 @@
-"""What a user knows of a model that the shipped tables don't, or know differently: its window, its price."""
+"""A user's own facts about a model, which override the shipped windows and prices."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ _MILLION = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class ModelFacts:
-    """`window` and `output` are tokens: of prompt and reply together, and of a reply. Prices are US dollars
-    for a million tokens; `cached_price` is for input that the provider had kept, None: as other input."""
+    """`window` counts the tokens of prompt and reply together, `output` those of a reply. Prices are US
+    dollars per million tokens. `cached_price` is for input from the provider's cache; None means the price of
+    other input."""
 
     window: int | None = None
     output: int | None = None
@@ -29,7 +30,8 @@ class ModelFacts:
 
     @classmethod
     def from_table(cls, path: str, table: object) -> ModelFacts:
-        """The facts in a table. Raises ConfigurationError naming the key, which begins with `path`."""
+        """Build the facts from a table. Raises ConfigurationError, which names the key with `path` before
+        it."""
         if not isinstance(table, Mapping):
             raise ConfigurationError(f"{path} is {table!r}: make it a table")
         for key, value in table.items():
@@ -46,15 +48,15 @@ class ModelFacts:
             raise ConfigurationError(f"{path} has half a price: give input_price and output_price")
         return cls(**table)
 
-    def window_beside(self, shipped: ModelWindow) -> ModelWindow | None:
-        """The window with these facts put over the shipped ones; None when there are none."""
+    def apply_to_window(self, shipped: ModelWindow) -> ModelWindow | None:
+        """Return the shipped window with these facts applied; None when they set no size."""
         if self.window is None and self.output is None:
             return None
         context = self.window or shipped.context
         return ModelWindow(context=context, output=min(self.output or shipped.output, context))
 
     def price(self, usage: TokenUsage) -> float | None:
-        """US dollars for a call's usage; None when no price is given."""
+        """Return the US dollars for a call's usage; None when no price is set."""
         if self.input_price is None or self.output_price is None:
             return None
         cached = min(usage.cached_tokens, usage.input_tokens)

@@ -1,7 +1,7 @@
-"""The HTTP beneath the SDKs' clients, over aiohttp.
+"""The HTTP transport of the SDKs' clients, over aiohttp.
 
-Their own HTTP library looks through all connections of its pool before and after every request: with fifty
-calls under way that takes as much of the driver's time as all the rest of a call.
+The SDKs' own HTTP library scans all connections of its pool before and after every request. With fifty calls
+in flight that costs as much of the driver's time as the rest of a call.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["AiohttpTransport"]
 
 _IDLE_CONNECTION_SECONDS = 60.0
 
-_TRANSLATED: tuple[tuple[type[BaseException], type[httpx2.TransportError]], ...] = (
+_ERROR_TYPES: tuple[tuple[type[BaseException], type[httpx2.TransportError]], ...] = (
     (aiohttp.ConnectionTimeoutError, httpx2.ConnectTimeout),
     (aiohttp.ClientHttpProxyError, httpx2.ProxyError),
     (aiohttp.ClientConnectorError, httpx2.ConnectError),
@@ -27,12 +27,12 @@ _TRANSLATED: tuple[tuple[type[BaseException], type[httpx2.TransportError]], ...]
     (aiohttp.ClientError, httpx2.ReadError),
     (OSError, httpx2.ReadError),
 )
-"""What an error of aiohttp is called in the SDKs' HTTP library; the first that fits."""
+"""Errors of aiohttp with their counterparts in the SDKs' HTTP library. The first match counts."""
 
 
 class AiohttpTransport(httpx2.AsyncBaseTransport):
-    """Requests over one session of aiohttp, through `proxy` if there is one. Made on the event loop that it
-    serves. How many may be under way is not its affair."""
+    """Sends requests over one session of aiohttp, through `proxy` if there is one. Create it on the event
+    loop that it serves. Does not limit concurrency."""
 
     def __init__(
         self,
@@ -53,15 +53,15 @@ class AiohttpTransport(httpx2.AsyncBaseTransport):
         self._proxy = proxy
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """The head of the response, its body still to be read. Raises httpx2.TransportError."""
-        with _translated(request):
+        """Send a request and return the response with its body unread. Raises httpx2.TransportError."""
+        with _translate_errors(request):
             answer = await self.session.request(
                 request.method,
                 URL(str(request.url), encoded=True),
                 headers=request.headers.multi_items(),
                 data=request.content,
                 proxy=self._proxy,
-                # A redirect would carry the text of documents to a host that nobody named.
+                # A redirect would send the text of documents to a host that the user did not name.
                 allow_redirects=False,
             )
         body = _Body(answer, request)
@@ -78,19 +78,19 @@ class _Body(httpx2.AsyncByteStream):
         self._request = request
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        with _translated(self._request):
+        with _translate_errors(self._request):
             async for chunk in self._answer.content.iter_any():
                 yield chunk
 
     async def aclose(self) -> None:
-        # Read to its end, the connection can be used again; else it is closed.
+        # A body that was read to its end leaves the connection reusable; else it is closed.
         self._answer.release()
 
 
 @contextmanager
-def _translated(request: httpx2.Request) -> Iterator[None]:
+def _translate_errors(request: httpx2.Request) -> Iterator[None]:
     try:
         yield
     except (aiohttp.ClientError, OSError) as error:
-        name = next(theirs for ours, theirs in _TRANSLATED if isinstance(error, ours))
-        raise name(str(error), request=request) from error
+        error_type = next(theirs for ours, theirs in _ERROR_TYPES if isinstance(error, ours))
+        raise error_type(str(error), request=request) from error

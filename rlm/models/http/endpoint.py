@@ -1,4 +1,4 @@
-"""Where a provider is reached, and with which key."""
+"""The address of a provider, and the key for it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ __all__ = ["Endpoint"]
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """`key_variable` is the environment variable that holds the key, for messages. The key is never
-    shown: it is in no repr. `private` is True where the key is not the provider's own: nothing the
-    environment holds for that provider (organisation, project, extra headers) is sent there."""
+    """`key_variable` names the environment variable of the key, for messages. No repr contains the key
+    itself. `private` is True for a server other than the provider's: the organisation, project and extra
+    headers that the environment sets for the provider are not sent there."""
 
     base_url: str
     key: str = field(repr=False)
@@ -22,7 +22,7 @@ class Endpoint:
     private: bool = False
 
     def __post_init__(self) -> None:
-        # An HTTP library quotes an illegal header in its error, the key with it: refuse it here.
+        # An HTTP library quotes an invalid header, and so the key, in its error. Refuse it here.
         if not self.key or not all("!" <= character <= "~" for character in self.key):
             raise ConfigurationError(
                 f"{self.key_variable} holds a blank or a character that no key has: set it to the key alone"
@@ -30,7 +30,7 @@ class Endpoint:
 
     @property
     def address(self) -> str:
-        """`host:port`, for messages."""
+        """Return `host:port`, for messages."""
         parts = urlsplit(self.base_url)
         host = parts.hostname or ""
         host = f"[{host}]" if ":" in host else host
@@ -38,5 +38,5 @@ class Endpoint:
 
     @property
     def local(self) -> bool:
-        """Whether it is on this machine."""
+        """Return whether the endpoint is on this machine."""
         return (urlsplit(self.base_url).hostname or "") in {"localhost", "127.0.0.1", "::1", "0.0.0.0"}  # noqa: S104

@@ -1,7 +1,7 @@
-"""What went wrong with one attempt, told without anything of the provider's exception.
+"""Map the failure of one attempt to plain data that holds nothing of the provider's exception.
 
-An SDK's exception holds the request, and the request holds the key. So an attempt that failed is turned
-into a `AttemptFailure`, plain data, at the edge; the ModelError made of it has no cause and no context.
+An SDK's exception holds the request, and the request holds the key. So a failed attempt becomes an
+`AttemptFailure` at the boundary. The ModelError made from it has no cause and no context.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _TOO_LONG = re.compile(
     r"|exceeds? the (available )?context|reduce the length"
 )
 
-# What a provider calls an error in the middle of a stream, when the HTTP status has long been 200.
+# Names of errors within a stream, where the HTTP status is already 200.
 _STATUS_OF_KIND = {
     "invalid_request_error": 400,
     "authentication_error": 401,
@@ -67,8 +67,8 @@ _NO_RETRY_KINDS = {"insufficient_quota", "billing_error"}
 
 @dataclass(frozen=True, slots=True)
 class AttemptFailure:
-    """One failed attempt. `reason` is None when another would fail the same way. `retry_after` is what the
-    provider asked for, in seconds; `spent` is what it will charge for a reply that broke off."""
+    """One failed attempt. `reason` is None when a retry would fail the same way. `retry_after` is the
+    provider's own wish, in seconds. `spent` is what it will charge for an incomplete reply."""
 
     error: type[ModelError]
     what: str
@@ -78,34 +78,36 @@ class AttemptFailure:
     spent: TokenUsage = field(default_factory=TokenUsage)
 
     def final(self, attempts: int, seconds: float, spent: TokenUsage | None = None) -> ModelError:
-        """The error to raise once no attempt is left; `spent` is that of all of them."""
+        """Return the error to raise when no attempt is left. `spent` is the usage of all attempts."""
         tried = f" ({attempts} attempts in {seconds:.1f} s)" if attempts > 1 else ""
         return self.error(f"{self.what}{tried}; {self.remedy}", spent=spent)
 
 
 class ErrorMapper:
-    """Puts what happened to `name` at `endpoint` into words: one line, the remedy last, the key nowhere."""
+    """Describes failures of the model `name` at `endpoint`: in one line, the remedy last, never with the
+    key."""
 
     def __init__(self, name: str, model: str, endpoint: Endpoint, proxy: str | None = None) -> None:
         self._name = name
         self._model = model
         self._endpoint = endpoint
         self._proxied = proxy is not None
-        # Such a server may want no key: then the endpoint holds a stand-in, and nobody's key was refused.
+        # The server may need no key. Then the endpoint holds a placeholder, and no key of the user was
+        # refused.
         self._keyless = endpoint.private and not os.environ.get(endpoint.key_variable, "").strip()
 
-    def status(
+    def map_status(
         self, status: int, *, kinds: tuple[str, ...] = (), detail: str = "", headers: Mapping[str, str]
     ) -> AttemptFailure:
-        """For an HTTP status that is not success. `kinds` are the error's type and code in the body."""
+        """Map an HTTP status other than success. `kinds` are the error's type and code in the body."""
         reason = _REASONS.get(status) or ("server_error" if status >= 500 else None)
         if reason is not None and not _NO_RETRY_KINDS.intersection(kinds):
             return AttemptFailure(
                 ModelUnavailable,
-                f"{self._name}: {self._endpoint.address} {_WHAT[reason]} ({status}){self._quoted(detail)}",
+                f"{self._name}: {self._endpoint.address} {_WHAT[reason]} ({status}){self._quote(detail)}",
                 "try again later, or with fewer calls at a time",
                 reason,
-                _retry_after(headers),
+                _read_retry_after(headers),
             )
         if 300 <= status < 400:
             return AttemptFailure(
@@ -113,40 +115,42 @@ class ErrorMapper:
                 f"{self._name}: {self._endpoint.base_url} redirects ({status})",
                 "set the base URL to where the API really is",
             )
-        return self._rejected(status, kinds, detail)
+        return self._reject(status, kinds, detail)
 
-    def in_stream(self, kinds: tuple[str, ...], detail: str) -> AttemptFailure:
-        """For an error event within a stream. One of no known kind counts as the server's own: the
+    def map_stream_error(self, kinds: tuple[str, ...], detail: str) -> AttemptFailure:
+        """Map an error event within a stream. An unknown kind counts as an error of the server, because the
         request had been accepted."""
-        known = [_STATUS_OF_KIND[kind] for kind in kinds if kind in _STATUS_OF_KIND]
-        known += [int(kind) for kind in kinds if kind.isdigit() and 400 <= int(kind) < 600]
-        return self.status(known[0] if known else 500, kinds=kinds, detail=detail, headers={})
+        statuses = [_STATUS_OF_KIND[kind] for kind in kinds if kind in _STATUS_OF_KIND]
+        statuses += [int(kind) for kind in kinds if kind.isdigit() and 400 <= int(kind) < 600]
+        return self.map_status(statuses[0] if statuses else 500, kinds=kinds, detail=detail, headers={})
 
-    def transport(self, error: BaseException) -> AttemptFailure:
-        """For an exception of the HTTP library, or one that the SDK wrapped around it."""
+    def map_transport(self, error: BaseException) -> AttemptFailure:
+        """Map an exception of the HTTP library, or the SDK's exception that wraps it."""
         import httpx2
 
-        chain = list(_chain(error))
+        chain = list(_walk_chain(error))
         certificate = any(isinstance(link, ssl.SSLError) for link in chain)
         for link in chain:
             if isinstance(link, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.ProxyError):
-                return self._certificate() if certificate else self._unreachable(chain)
+                return self._describe_certificate() if certificate else self._describe_unreachable(chain)
             if isinstance(link, httpx2.TimeoutException):
-                return self._again("timeout", f"{self._endpoint.address} fell silent")
+                return self._make_retryable("timeout", f"{self._endpoint.address} fell silent")
             if isinstance(link, httpx2.UnsupportedProtocol | httpx2.LocalProtocolError):
                 return AttemptFailure(
                     ModelRejected,
                     f"{self._name}: no valid HTTP request can be made for {self._endpoint.base_url}",
                     f"check the base URL and {self._endpoint.key_variable}",
                 )
-        return self.dropped()
+        return self.map_dropped()
 
-    def dropped(self) -> AttemptFailure:
-        """For a connection that closed, or a stream that ended, before the reply was whole."""
-        return self._again("dropped", f"{self._endpoint.address} ended the reply before it was whole")
+    def map_dropped(self) -> AttemptFailure:
+        """Map a connection or a stream that ended before the reply was complete."""
+        return self._make_retryable(
+            "dropped", f"{self._endpoint.address} ended the reply before it was whole"
+        )
 
-    def garbled(self, error: Exception) -> AttemptFailure:
-        """For bytes that the SDK could not make sense of."""
+    def map_garbled(self, error: Exception) -> AttemptFailure:
+        """Map a reply that cannot be parsed."""
         kind = type(error).__name__
         return AttemptFailure(
             ModelProtocolError,
@@ -155,8 +159,8 @@ class ErrorMapper:
             "garbled",
         )
 
-    def not_a_stream(self, content_type: str) -> AttemptFailure:
-        """For a success that is not a stream of events: most often a web page."""
+    def map_wrong_type(self, content_type: str) -> AttemptFailure:
+        """Map a success that is not a stream of events, most often a web page."""
         return AttemptFailure(
             ModelProtocolError,
             f"{self._name}: {self._endpoint.base_url} answers with {self._clean(content_type)!r}, "
@@ -164,14 +168,14 @@ class ErrorMapper:
             f"check the base URL{self._v1_hint()}",
         )
 
-    def _rejected(self, status: int, kinds: tuple[str, ...], detail: str) -> AttemptFailure:
+    def _reject(self, status: int, kinds: tuple[str, ...], detail: str) -> AttemptFailure:
         variable = self._endpoint.key_variable
-        quoted = self._quoted(detail)
+        quoted = self._quote(detail)
         if status == 401 and self._keyless:
             what = f"{self._endpoint.address} wants a key, and none is set (401)"
             remedy = f"set {variable}"
         elif status == 401:
-            # Nothing is quoted here: providers repeat parts of the key.
+            # Never quote the provider here: some repeat parts of the key.
             what = f"the key in {variable} is refused by {self._endpoint.address} (401)"
             remedy = f"set {variable} to a valid key"
         elif status == 402 or _NO_RETRY_KINDS.intersection(kinds):
@@ -191,12 +195,12 @@ class ErrorMapper:
             remedy = "correct what it names, or choose another model"
         return AttemptFailure(ModelRejected, f"{self._name}: {what}", remedy)
 
-    def _again(self, reason: RetryReason, what: str) -> AttemptFailure:
+    def _make_retryable(self, reason: RetryReason, what: str) -> AttemptFailure:
         return AttemptFailure(
             ModelUnavailable, f"{self._name}: {what}", "check the network and the provider's status", reason
         )
 
-    def _unreachable(self, chain: list[BaseException]) -> AttemptFailure:
+    def _describe_unreachable(self, chain: list[BaseException]) -> AttemptFailure:
         address = self._endpoint.address
         if any(isinstance(link, gaierror) for link in chain):
             what = f"the host of {address} is not known"
@@ -210,7 +214,7 @@ class ErrorMapper:
             remedy = "check the base URL and the network" + (", and the proxy" if self._proxied else "")
         return AttemptFailure(ModelUnavailable, f"{self._name}: {what}", remedy, "unreachable")
 
-    def _certificate(self) -> AttemptFailure:
+    def _describe_certificate(self) -> AttemptFailure:
         return AttemptFailure(
             ModelUnavailable,
             f"{self._name}: the certificate of {self._endpoint.address} is not trusted",
@@ -221,20 +225,21 @@ class ErrorMapper:
         ours = self._endpoint.private and not self._endpoint.base_url.endswith("/v1")
         return " (most servers want it to end in /v1)" if ours else ""
 
-    def _quoted(self, detail: str) -> str:
+    def _quote(self, detail: str) -> str:
         cleaned = self._clean(detail)
         return f": {cleaned}" if cleaned else ""
 
     def _clean(self, text: str) -> str:
-        """A provider's words on one line, short, without the key or anything that looks like one."""
+        """Return a provider's message on one line, shortened, without the key or anything that looks like
+        one."""
         text = _SECRETS.sub("***", text.replace(self._endpoint.key, "***"))
         text = "".join(character if character.isprintable() else " " for character in text)
         text = " ".join(text.split()).rstrip(".;")
         return text if len(text) <= _DETAIL_CHARS else text[: _DETAIL_CHARS - 1] + "…"
 
 
-def _chain(error: BaseException) -> Iterator[BaseException]:
-    """`error` and whatever it came from, outermost first."""
+def _walk_chain(error: BaseException) -> Iterator[BaseException]:
+    """Yield `error` and its causes, outermost first."""
     seen: set[int] = set()
     link: BaseException | None = error
     while link is not None and id(link) not in seen:
@@ -242,12 +247,13 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
         yield link
         # A connection to several addresses fails with a group of errors.
         for inner in getattr(link, "exceptions", ()):
-            yield from _chain(inner)
+            yield from _walk_chain(inner)
         link = link.__cause__ or link.__context__
 
 
-def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds from `retry-after-ms`, or `retry-after` (seconds or an HTTP date); None if absent or absurd."""
+def _read_retry_after(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds of `retry-after-ms` or `retry-after` (seconds or an HTTP date), or None if absent or
+    invalid."""
     milliseconds, text = headers.get("retry-after-ms"), headers.get("retry-after")
     try:
         if milliseconds is not None:

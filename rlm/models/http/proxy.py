@@ -1,4 +1,4 @@
-"""The way to an endpoint: through which proxy, trusting which certificates."""
+"""Choose the proxy and the trusted certificates for an endpoint."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _PROXY_SCHEMES = ("http", "https")
 
 
 def check_route(endpoint: Endpoint, options: ModelOptions) -> None:
-    """Raise ConfigurationError now for a proxy or certificate file that the first call would fail on: that
-    of `options`, else that of the environment."""
+    """Raise ConfigurationError if the first call would fail on a proxy or certificate file, from `options` or
+    else from the environment."""
     if options.proxy is not None:
         check_url(options.proxy, "the proxy", _PROXY_SCHEMES)
     else:
@@ -31,13 +31,13 @@ def check_route(endpoint: Endpoint, options: ModelOptions) -> None:
                 "used: name an HTTP proxy in its place, or except the host in no_proxy"
             )
     if options.ca_file is not None:
-        _trusting(options.ca_file)
+        _load_certificates(options.ca_file)
     elif os.environ.get("SSL_CERT_FILE"):
-        _trusting(os.environ["SSL_CERT_FILE"], "SSL_CERT_FILE")
+        _load_certificates(os.environ["SSL_CERT_FILE"], "SSL_CERT_FILE")
 
 
 def proxy_to(endpoint: Endpoint, options: ModelOptions) -> str | None:
-    """The URL of the proxy on the way to `endpoint`: that of `options`, else the environment's."""
+    """Return the URL of the proxy for `endpoint`, from `options` or else from the environment."""
     if options.proxy is not None:
         return options.proxy
     parts = urlsplit(endpoint.base_url)
@@ -49,10 +49,10 @@ def proxy_to(endpoint: Endpoint, options: ModelOptions) -> str | None:
 
 
 def trusted_on(endpoint: Endpoint, options: ModelOptions) -> ssl.SSLContext | None:
-    """The certificates that the way to `endpoint` is trusted by; None where none are looked at. Takes long
-    to make: one serves all connections."""
+    """Return the certificates to trust for `endpoint`; None where the route has no TLS. Building them is
+    slow, so build one context for all connections."""
     if options.ca_file is not None:
-        return _trusting(options.ca_file)
+        return _load_certificates(options.ca_file)
     if not endpoint.base_url.startswith("https:") and not (proxy_to(endpoint, options) or "").startswith(
         "https:"
     ):
@@ -63,7 +63,7 @@ def trusted_on(endpoint: Endpoint, options: ModelOptions) -> ssl.SSLContext | No
 
 
 def _check_environment_proxies(env: Mapping[str, str]) -> None:
-    """Every proxy that `env` names, whether this endpoint needs it or not."""
+    """Check every proxy that `env` names, even those that this endpoint does not use."""
     if "*" in [host.strip() for host in (env.get("no_proxy") or env.get("NO_PROXY", "")).split(",")]:
         return
     for scheme in ("http", "https", "all"):
@@ -76,18 +76,18 @@ def _check_environment_proxies(env: Mapping[str, str]) -> None:
             raise ConfigurationError(
                 f"{variable} is not a usable URL: write it as http://HOST:PORT, or unset it"
             )
-        whole = proxy if "://" in proxy else f"http://{proxy}"
-        check_url(whole, variable, (*_PROXY_SCHEMES, "socks5", "socks5h"))
+        url = proxy if "://" in proxy else f"http://{proxy}"
+        check_url(url, variable, (*_PROXY_SCHEMES, "socks5", "socks5h"))
 
 
-def _trusting(ca_file: str, called: str = "ca_file") -> ssl.SSLContext:
+def _load_certificates(ca_file: str, setting: str = "ca_file") -> ssl.SSLContext:
     context = ssl.create_default_context()
     try:
         context.load_verify_locations(cafile=ca_file)
     except ssl.SSLError:
-        raise ConfigurationError(f"{called} {ca_file} holds no certificate: give a PEM file") from None
+        raise ConfigurationError(f"{setting} {ca_file} holds no certificate: give a PEM file") from None
     except OSError as error:
         raise ConfigurationError(
-            f"{called} {ca_file} can't be read: {error.strerror}; check the path"
+            f"{setting} {ca_file} can't be read: {error.strerror}; check the path"
         ) from None
     return context

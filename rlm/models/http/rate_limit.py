@@ -1,7 +1,7 @@
-"""How many requests one provider is sent at a time: fewer when it says "slower", more again when it doesn't.
+"""Limit the requests in flight at one provider: fewer after a rate limit, gradually more after successes.
 
-Additive increase, multiplicative decrease. It begins at its ceiling: most providers take what a run sends,
-and those that don't say so at once.
+Additive increase, multiplicative decrease. The limiter starts at its ceiling: most providers accept what a
+run sends, and the others refuse at once.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ __all__ = ["Limiter", "limiter_of"]
 
 
 class Limiter:
-    """Slots for requests to one provider, given in the order they were asked for. For one event loop.
+    """Slots for requests to one provider, granted in the order of arrival. For one event loop.
 
-    `ceiling` is the most there are; `clock` gives seconds, monotonic.
+    `ceiling` is the maximum number of slots; `clock` returns monotonic seconds.
     """
 
     def __init__(self, ceiling: int, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -36,11 +36,12 @@ class Limiter:
 
     @property
     def allowed(self) -> int:
-        """How many may be under way now."""
+        """Return how many requests may be in flight now."""
         return int(self._allowed)
 
     def widen(self, ceiling: int) -> None:
-        """Raise the ceiling for a user who may send more; what the provider has slowed stays slowed."""
+        """Raise the ceiling for a user who may send more. A limit that the provider has lowered stays
+        lowered."""
         if ceiling > self._ceiling:
             if self._allowed == self._ceiling:
                 self._allowed = float(ceiling)
@@ -49,9 +50,9 @@ class Limiter:
 
     @asynccontextmanager
     async def slot(self) -> AsyncIterator[float]:
-        """Wait for a slot and hold it. Gives the time it was had, for `slow_down`."""
-        if self._waiting or not self._free():
-            await self._turn()
+        """Wait for a slot and hold it. Yields the time it was granted, for `slow_down`."""
+        if self._waiting or not self._has_room():
+            await self._wait_for_turn()
         else:
             self._in_flight += 1
         try:
@@ -61,23 +62,28 @@ class Limiter:
             self._admit()
 
     def speed_up(self) -> None:
-        """A request went well: a little more may be under way."""
+        """Report a success: the limit rises a little."""
         self._allowed = min(self._ceiling, self._allowed + 1 / self._allowed)
 
     def slow_down(self, began: float, *, retry_after: float = 0.0) -> None:
-        """The request of a slot had at `began` was answered "slower": half of what is under way from now on,
-        and nothing at all for `retry_after` seconds."""
+        """Report a rate limit for the request whose slot was granted at `began`. Halves the limit, and grants
+        no slot for `retry_after` seconds."""
         now = self._clock()
-        # Those that were under way together say one thing together.
+        # Concurrent rate limits count as one signal: a batch of 16 must not halve the limit 16 times.
         if began > self._slowed_at:
             self._allowed = max(1.0, min(self._allowed, self._in_flight) / 2)
             self._slowed_at = now
         self._paused_until = max(self._paused_until, now + retry_after)
 
-    def _free(self) -> bool:
+    def _has_room(self) -> bool:
         return self._in_flight < self.allowed and self._clock() >= self._paused_until
 
-    async def _turn(self) -> None:
+    async def _wait_for_turn(self) -> None:
+        # A slot is counted as in flight by `_admit`, before the waiting task wakes up: otherwise a newcomer
+        # could take it in between. So a task that is cancelled has two cases. Its future was cancelled with
+        # it: it still stands in the queue and holds nothing. Or `_admit` set the future first and the
+        # cancellation came before the task ran: it owns a slot that it will never use, and must return it. In
+        # both cases `_admit` runs again, because the next in the queue may now have room.
         turn = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
         self._admit()
@@ -85,16 +91,16 @@ class Limiter:
             await turn
         except asyncio.CancelledError:
             if turn.cancelled():
-                with suppress(ValueError):  # it may have been passed over already
+                with suppress(ValueError):  # `_admit` may have skipped it already
                     self._waiting.remove(turn)
-            else:  # it was given the slot, and goes without using it
+            else:
                 self._in_flight -= 1
             self._admit()
             raise
 
     def _admit(self) -> None:
-        """Give free slots to those that wait, and come back when a pause ends."""
-        while self._waiting and self._free():
+        """Grant free slots to waiting requests. During a pause, schedule the next call for its end."""
+        while self._waiting and self._has_room():
             turn = self._waiting.popleft()
             if not turn.done():
                 self._in_flight += 1
@@ -112,7 +118,7 @@ _limiters: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Endpoint, Limiter]]
 
 
 def limiter_of(endpoint: Endpoint, ceiling: int) -> Limiter:
-    """The one limiter of `endpoint` in the running loop: every run and every depth of its tree shares it."""
+    """Return the limiter of `endpoint` in the running loop. All runs and all their sub-RLMs share it."""
     limiters = _limiters.setdefault(asyncio.get_running_loop(), {})
     limiter = limiters.setdefault(endpoint, Limiter(ceiling))
     limiter.widen(ceiling)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+
+from tenacity import AsyncRetrying, RetryCallState, retry_if_result
 
 from rlm.models.base import Reply, TokenUsage
 from rlm.models.http.error_mapping import AttemptFailure
@@ -33,9 +34,9 @@ async def with_retries(
     began = time.monotonic()
     queued = 0.0
     spent = TokenUsage()
-    number = 0
-    while True:
-        number += 1
+
+    async def call() -> Reply | AttemptFailure:
+        nonlocal queued, spent
         asked = time.monotonic()
         async with limiter.slot() as slot_began:
             queued += time.monotonic() - asked
@@ -44,20 +45,51 @@ async def with_retries(
                 limiter.speed_up()
                 return replace(result, usage=result.usage + spent) if spent else result
             spent += result.spent
-            retry_after = min(result.retry_after or 0.0, policy.retry_after_cap)
             if result.reason in ("rate_limited", "overloaded"):
-                limiter.slow_down(slot_began, retry_after=retry_after)
+                limiter.slow_down(slot_began, retry_after=_retry_after(result, policy))
+            return result
+
+    def wait(state: RetryCallState) -> float:
+        return _retry_after(_failure(state), policy) + _choose_pause(policy, state.attempt_number)
+
+    def stop(state: RetryCallState) -> bool:
         attempts, seconds = policy.attempts, policy.total
-        if result.reason == "unreachable" and not has_answered():
+        if _failure(state).reason == "unreachable" and not has_answered():
             attempts = min(attempts, policy.unreachable_attempts)
             seconds = min(seconds, policy.unreachable_total)
-        pause = retry_after + _choose_pause(policy, number)
         elapsed = time.monotonic() - began - queued
-        if result.reason is None or number >= attempts or elapsed + pause > seconds:
-            raise result.final(number, time.monotonic() - began, spent or None)
-        if on_retry is not None:
-            on_retry(number, pause, result.reason)
-        await asyncio.sleep(pause)
+        return state.attempt_number >= attempts or elapsed + state.upcoming_sleep > seconds
+
+    def report(state: RetryCallState) -> None:
+        reason = _failure(state).reason
+        if on_retry is not None and reason is not None:
+            on_retry(state.attempt_number, state.upcoming_sleep, reason)
+
+    retrying = AsyncRetrying(
+        retry=retry_if_result(
+            lambda result: isinstance(result, AttemptFailure) and result.reason is not None
+        ),
+        wait=wait,
+        stop=stop,
+        before_sleep=report,
+        retry_error_callback=_failure,
+    )
+    result: Reply | AttemptFailure = await retrying(call)
+    if isinstance(result, AttemptFailure):
+        raise result.final(retrying.statistics["attempt_number"], time.monotonic() - began, spent or None)
+    return result
+
+
+def _failure(state: RetryCallState) -> AttemptFailure:
+    assert state.outcome is not None
+    result = state.outcome.result()
+    assert isinstance(result, AttemptFailure)
+    return result
+
+
+def _retry_after(failure: AttemptFailure, policy: RetryPolicy) -> float:
+    """Return the seconds of the provider's Retry-After, up to the policy's cap."""
+    return min(failure.retry_after or 0.0, policy.retry_after_cap)
 
 
 def _choose_pause(policy: RetryPolicy, failed: int) -> float:

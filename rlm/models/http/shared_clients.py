@@ -1,4 +1,4 @@
-"""SDK clients, shared: one for each event loop, endpoint and way to reach it, closed with its last user."""
+"""Shared SDK clients: one for each event loop, endpoint and route, closed with its last user."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["ClientLease", "ClientPool", "SdkClient", "SharedClient", "import_sdk
 
 
 class SdkClient(Protocol):
-    """What the clients of both SDKs are to us."""
+    """The part of an SDK's client that is used here."""
 
     @property
     def post(self) -> Callable[..., Awaitable[Any]]: ...
@@ -30,21 +30,21 @@ class SdkClient(Protocol):
 
 
 class SharedClient:
-    """The way to one endpoint. `has_answered` turns True with its first HTTP response, of any status."""
+    """The client of one endpoint. `has_answered` becomes True with its first HTTP response, of any status."""
 
     def __init__(self, sdk: str, client: SdkClient, url: str) -> None:
         self.errors: Any = import_module(sdk)
-        """Where the SDK's exceptions are: both call them the same."""
+        """The module that holds the SDK's exceptions. Their names are the same in all SDKs."""
         self.client = client
         self.users = 0
         self.has_answered = False
         self._url = url
 
     async def post(self, body: dict[str, Any]) -> httpx2.Response:
-        """Send `body`; the response's own is still to be read. Raises the SDK's exceptions."""
+        """Send `body` and return the response with its body unread. Raises the SDK's exceptions."""
         import httpx2
 
-        # The response as it is: making the SDK's models of its events takes longer than all else of a call.
+        # The raw response: parsing events into the SDK's models takes longer than the rest of a call.
         response: httpx2.Response = await self.client.post(
             self._url, cast_to=httpx2.Response, body=body, stream=True
         )
@@ -57,10 +57,10 @@ _Loop = asyncio.AbstractEventLoop
 
 
 class ClientPool:
-    """The clients of one SDK, named by its module; `make` gives one that stands on an HTTP client, requests
-    go to `path`.
+    """The clients of one SDK. `sdk` is its module, `path` the path of requests. `make` builds a client over
+    an HTTP client.
 
-    Connections belong to the event loop on which they were made, so a loop has clients of its own.
+    Connections belong to the event loop that opened them, so each loop has its own clients.
     """
 
     def __init__(
@@ -73,23 +73,23 @@ class ClientPool:
         self._ends: WeakKeyDictionary[_Loop, AsyncIterator[None]] = WeakKeyDictionary()
 
     async def acquire(self, endpoint: Endpoint, options: ModelOptions) -> SharedClient:
-        """The running loop's client for `endpoint`, made if there is none, with one user more. The SDK has
-        been imported."""
+        """Return the running loop's client for `endpoint`, with one more user. Makes it if there is none. The
+        SDK must be imported already."""
         loop = asyncio.get_running_loop()
         if loop not in self._ends:
-            self._ends[loop] = end = self._closed_with_the_loop(loop)
-            await anext(end)  # waits for nothing: two first calls at once can't make two clients
+            self._ends[loop] = end = self._close_with_loop(loop)
+            await anext(end)  # does not suspend, so two first calls at once cannot make two clients
         key = (endpoint, options.connect_seconds, options.idle_seconds, options.proxy, options.ca_file)
         open_here = self._open[loop]
         if key not in open_here:
-            client = self._make(endpoint, _http_client(endpoint, options))
-            # Whole: a path would be joined to the base URL anew for every request.
+            client = self._make(endpoint, _make_http_client(endpoint, options))
+            # The whole URL: the SDK would join a path to the base URL for every request.
             open_here[key] = SharedClient(self.sdk, client, endpoint.base_url.rstrip("/") + self._path)
         open_here[key].users += 1
         return open_here[key]
 
     async def release(self, shared: SharedClient) -> None:
-        """One user less; the last closes the client."""
+        """Drop one user. The last one closes the client."""
         open_here = self._open[asyncio.get_running_loop()]
         shared.users -= 1
         if shared.users == 0:
@@ -97,9 +97,9 @@ class ClientPool:
                 del open_here[key]
             await shared.client.close()
 
-    async def _closed_with_the_loop(self, loop: _Loop) -> AsyncIterator[None]:
-        """Begun once in every loop, which ends its generators when it ends: so no connection outlives it,
-        though nobody closed the models."""
+    async def _close_with_loop(self, loop: _Loop) -> AsyncIterator[None]:
+        """Close the clients of `loop` when it ends. A loop closes its asynchronous generators when it shuts
+        down, so no connection outlives it even if the models were never closed."""
         open_here = self._open[loop] = dict[_Key, SharedClient]()
         try:
             yield
@@ -109,42 +109,42 @@ class ClientPool:
 
 
 class ClientLease:
-    """One model's use of a shared client. Raises ConfigurationError for a proxy or certificate file that the
-    first call would fail on."""
+    """One model's use of a shared client. Raises ConfigurationError for an unusable proxy or certificate
+    file."""
 
     def __init__(self, clients: ClientPool, endpoint: Endpoint, options: ModelOptions) -> None:
         check_route(endpoint, options)
         self._clients = clients
         self._endpoint = endpoint
         self._options = options
-        self._held: WeakKeyDictionary[_Loop, SharedClient] = WeakKeyDictionary()
+        self._leased: WeakKeyDictionary[_Loop, SharedClient] = WeakKeyDictionary()
 
     async def get(self) -> SharedClient:
-        """The client for the running loop."""
+        """Return the client for the running loop."""
         loop = asyncio.get_running_loop()
-        if loop not in self._held:
-            # Importing an SDK takes seconds: in a thread, so that the loop goes on.
+        if loop not in self._leased:
+            # The import takes seconds. A thread keeps the loop free.
             await asyncio.to_thread(import_sdk, self._clients.sdk)
-        # Another task may have been here during the import.
-        if loop not in self._held:
-            self._held[loop] = await self._clients.acquire(self._endpoint, self._options)
-        return self._held[loop]
+        # Another task may have acquired the client during the import.
+        if loop not in self._leased:
+            self._leased[loop] = await self._clients.acquire(self._endpoint, self._options)
+        return self._leased[loop]
 
     async def aclose(self) -> None:
-        """Let go of the running loop's client. Safe to call twice; a later `get` takes a client anew."""
-        shared = self._held.pop(asyncio.get_running_loop(), None)
+        """Release the running loop's client. Safe to call twice. A later `get` acquires a client again."""
+        shared = self._leased.pop(asyncio.get_running_loop(), None)
         if shared is not None:
             await self._clients.release(shared)
 
 
 def import_sdk(name: str) -> None:
-    """Import an SDK, and what its HTTP stands on. Takes seconds the first time."""
+    """Import an SDK and our HTTP transport for it. Takes seconds the first time."""
     import_module(name)
     import_module("rlm.models.http.aiohttp_transport")
 
 
-def _http_client(endpoint: Endpoint, options: ModelOptions) -> httpx2.AsyncClient:
-    """The HTTP client that an SDK's client stands on."""
+def _make_http_client(endpoint: Endpoint, options: ModelOptions) -> httpx2.AsyncClient:
+    """Return the HTTP client for an SDK's client."""
     import httpx2
 
     from rlm.models.http.aiohttp_transport import AiohttpTransport

@@ -1,4 +1,4 @@
-"""Server-sent events, out of the bytes of a stream as they come."""
+"""Decode server-sent events from the bytes of a stream."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ __all__ = ["EventDecoder"]
 
 
 class EventDecoder:
-    """Gives the data of each event once its end is there. What a stream that breaks off leaves is none."""
+    """Returns the data of each event once it is complete. An incomplete event at the end is dropped."""
 
     def __init__(self) -> None:
         self._rest = bytearray()
         self._data: list[bytes] = []
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """The data of the events that end in `chunk`, in order."""
+        """Return the data of the events that end in `chunk`, in order."""
         rest = self._rest
         rest += chunk
         if b"\n" not in chunk and b"\r" not in chunk:
             return []
         lines = rest.splitlines(keepends=True)
-        # A carriage return at the end may be half of a line's end.
+        # A carriage return at the end may be the first half of a CRLF.
         self._rest = bytearray() if rest.endswith(b"\n") else lines.pop()
         events = []
         for line in lines:

@@ -1,4 +1,4 @@
-"""One request to a provider and its streamed answer. What goes wrong comes back as a Failure."""
+"""Send one request to a provider and read the streamed reply. A failed attempt is returned as data."""
 
 from __future__ import annotations
 
@@ -22,63 +22,65 @@ __all__ = ["StreamAccumulator", "stream_completion"]
 
 _END = b"[DONE]"
 _END_SECONDS = 1.0
-"""How long a server that has said all may take to end its answer: then its connection can be used again."""
+"""Seconds that a server has to close a finished stream. A connection can be reused only after a clean end."""
 
 
 class StreamAccumulator(Protocol):
-    """What the events of one stream add up to. `take` is total, whatever a server calls an event."""
+    """Collects the events of one stream into a reply. `add` never raises, whatever a server sends as an
+    event."""
 
     def add(self, event: object) -> bool:
-        """Whether it was the last."""
+        """Take in one event; return whether it was the last."""
 
     def accept_json(self, answer: object) -> bool:
-        """An answer that came as JSON although a stream was asked for; False when it is none."""
+        """Take in a whole completion that came as JSON instead of a stream; return False if it is something
+        else."""
 
     def reply(self) -> Reply | None:
-        """None as long as it is not whole."""
+        """Return the reply, or None while it is incomplete."""
 
     @property
     def spent(self) -> TokenUsage:
-        """What the provider will charge for it so far, as far as that is known."""
+        """Return the tokens that the provider will charge for so far, as far as known."""
 
 
 async def stream_completion(
     shared: SharedClient, body: dict[str, Any], accumulator: StreamAccumulator, mapper: ErrorMapper
 ) -> Reply | AttemptFailure:
-    """Send `body` and gather the answer."""
+    """Send `body` and collect the reply."""
     import httpx2
 
     failure: AttemptFailure | None
     try:
         async with aclosing(await shared.post(body)) as response:
-            failure = await _read(response, accumulator, mapper)
+            failure = await _read_stream(response, accumulator, mapper)
     except shared.errors.APIStatusError as error:
         shared.has_answered = True
-        kinds, detail = _complaint(error.body)
+        kinds, detail = _read_error(error.body)
         headers = error.response.headers
-        failure = mapper.status(error.status_code, kinds=kinds, detail=detail, headers=headers)
+        failure = mapper.map_status(error.status_code, kinds=kinds, detail=detail, headers=headers)
     except (shared.errors.APIConnectionError, httpx2.RequestError, httpx2.StreamError) as error:
-        failure = mapper.transport(error)
-    except Exception as error:  # the provider's edge: nothing of what was sent can be trusted
-        failure = mapper.garbled(error)
+        failure = mapper.map_transport(error)
+    except Exception as error:  # the boundary to the provider: it may send anything
+        failure = mapper.map_garbled(error)
     reply = None if failure is not None else accumulator.reply()
-    return reply or replace(failure or mapper.dropped(), spent=accumulator.spent)
+    return reply or replace(failure or mapper.map_dropped(), spent=accumulator.spent)
 
 
-async def _read(
+async def _read_stream(
     response: httpx2.Response, accumulator: StreamAccumulator, mapper: ErrorMapper
 ) -> AttemptFailure | None:
     content_type = response.headers.get("content-type", "")
     if "event-stream" not in content_type:
-        whole = "json" in content_type and accumulator.accept_json(_json(await response.aread()))
-        return None if whole else mapper.not_a_stream(content_type)
+        is_whole = "json" in content_type and accumulator.accept_json(_parse_json(await response.aread()))
+        return None if is_whole else mapper.map_wrong_type(content_type)
     decoder = EventDecoder()
     chunks = response.aiter_bytes()
     async for chunk in chunks:
         for data in decoder.feed(chunk):
             event = None if data == _END else json.loads(data.decode())
             if field(event, "error"):
-                return mapper.in_stream(*_complaint(event))
+                return mapper.map_stream_error(*_read_error(event))
             if data == _END or accumulator.add(event):
                 await _drain(chunks)
                 return None
@@ -86,7 +88,8 @@ async def _read(
 
 
 async def _drain(chunks: AsyncIterator[bytes]) -> None:
-    """All is said: whatever becomes of the connection now, the reply stands."""
+    """Read the stream to its end so that the connection can be reused. Errors no longer matter: the reply is
+    complete."""
     import httpx2
 
     with suppress(TimeoutError, httpx2.TransportError):
@@ -95,17 +98,17 @@ async def _drain(chunks: AsyncIterator[bytes]) -> None:
                 pass
 
 
-def _json(body: bytes) -> object:
+def _parse_json(body: bytes) -> object:
     try:
         return json.loads(body)
     except ValueError:
         return None
 
 
-def _complaint(answer: object) -> tuple[tuple[str, ...], str]:
-    """What kinds of error a server names, and its own words."""
+def _read_error(answer: object) -> tuple[tuple[str, ...], str]:
+    """Return the kinds of a server's error, and its message."""
     error = field(answer, "error") or answer
-    named = (field(error, "code"), field(error, "type"), field(field(error, "details"), "error_code"))
-    kinds = tuple(str(kind) for kind in named if isinstance(kind, str | int) and kind)
-    words = error if isinstance(error, str) else field(error, "message")
-    return kinds, words if isinstance(words, str) else ""
+    fields = (field(error, "code"), field(error, "type"), field(field(error, "details"), "error_code"))
+    kinds = tuple(str(kind) for kind in fields if isinstance(kind, str | int) and kind)
+    message = error if isinstance(error, str) else field(error, "message")
+    return kinds, message if isinstance(message, str) else ""

@@ -1,4 +1,4 @@
-"""What providers need of messages beyond their text, and how what they send is read."""
+"""Prepare messages for providers, and read fields of their replies."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ __all__ = ["alternating", "cache_borders", "encodable", "field"]
 
 
 def encodable(text: str) -> str:
-    """`text` as UTF-8 can carry it: surrogate pairs joined, a lone surrogate replaced by U+FFFD."""
+    """Return `text` so that UTF-8 can encode it: surrogate pairs are joined, a lone surrogate becomes
+    U+FFFD."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
@@ -19,18 +20,18 @@ def encodable(text: str) -> str:
     return text
 
 
-def cache_borders(messages: Sequence[Message], most: int) -> frozenset[int]:
-    """Positions of the messages to mark as ends of a cached prefix, at most `most` of those that are
-    stable and not empty: the first (runs share it) and the latest (the next round repeats them)."""
+def cache_borders(messages: Sequence[Message], maximum: int) -> frozenset[int]:
+    """Return the positions of messages that end a cached prefix: at most `maximum` of the stable ones. These
+    are the first, which runs share, and the latest, which the next round repeats."""
     stable = [index for index, message in enumerate(messages) if message.stable and message.content]
-    if len(stable) <= most:
+    if len(stable) <= maximum:
         return frozenset(stable)
-    return frozenset((stable[0], *stable[len(stable) - most + 1 :]))
+    return frozenset((stable[0], *stable[len(stable) - maximum + 1 :]))
 
 
 def alternating(messages: Sequence[Message]) -> tuple[Message, ...]:
-    """The messages with neighbours of one role made one: many servers' templates insist that roles take
-    turns, while a run's own history keeps a correction apart from what it corrects."""
+    """Merge neighbouring messages of one role. Many servers' templates require roles to alternate, while a
+    run's history keeps a correction apart from the reply."""
     merged: list[Message] = []
     for message in messages:
         if merged and merged[-1].role == message.role:
@@ -42,5 +43,5 @@ def alternating(messages: Sequence[Message]) -> tuple[Message, ...]:
 
 
 def field(record: object, name: str) -> Any:
-    """A field of what a server sent; None where it isn't there, or where there is no record."""
+    """Return a field of a server's JSON object, or None where the field or the object is missing."""
     return record.get(name) if isinstance(record, dict) else None

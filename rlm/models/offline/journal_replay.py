@@ -1,4 +1,4 @@
-"""A model that gives the replies of a run in the journal: `replay:RUN`."""
+"""The model `replay:RUN`: it repeats the replies of a run in the journal."""
 
 from __future__ import annotations
 
@@ -21,15 +21,17 @@ __all__ = ["ReplayModel"]
 
 
 class ReplayModel:
-    """Implements Model. The rounds of the run's root are answered by their numbers, whatever is asked; those
-    of a sub-RLM by how it begins, too; every other call by the reply to the very same prompt. It plays root
-    and children, and costs nothing."""
+    """Implements Model. It plays root and children, and costs nothing.
+
+    A round of the run's root gets the recorded reply of the same number, whatever its prompt. A round of a
+    sub-RLM must also have the same first prompt. Any other call must have exactly the recorded prompt.
+    """
 
     def __init__(self, name: str, facts: Mapping[str, Any], events: Sequence[JournalEvent]) -> None:
         self._name = name
         self._facts = facts
         self._replies: dict[str, deque[Reply]] = {}
-        self._most: dict[str, int] = {}
+        self._max_tokens: dict[str, int] = {}
         roots: dict[str, dict[int, tuple[str, Reply]]] = {}
         for event in events:
             data = event.data
@@ -40,32 +42,32 @@ class ReplayModel:
                 roots.setdefault(data.get("within", ""), {})[data["round"]] = (data["prompt"], reply)
             else:
                 self._replies.setdefault(data["key"], deque()).append(reply)
-                self._most[data["role"]] = data["max_output_tokens"]
+                self._max_tokens[data["role"]] = data["max_output_tokens"]
         self._rounds = {number: reply for number, (_, reply) in roots.pop("", {}).items()}
-        self._below: dict[tuple[str, int], deque[Reply]] = {}
+        self._sub_rounds: dict[tuple[str, int], deque[Reply]] = {}
         for rounds in roots.values():
             first, _ = rounds[min(rounds)]
             for number, (_, reply) in rounds.items():
-                self._below.setdefault((first, number), deque()).append(reply)
-        self._tasks_below = {event.data["prompt"] for event in events if event.kind == "sub_rlm"}
+                self._sub_rounds.setdefault((first, number), deque()).append(reply)
+        self._sub_tasks = {event.data["prompt"] for event in events if event.kind == "sub_rlm"}
 
     @classmethod
     def of(cls, run: str, store: str | Path) -> ReplayModel:
-        """The model of the run that is named so, or whose name starts so. Raises JournalError."""
-        read: list[ReplayModel | BaseException] = []
+        """Return the model for the run with this name or a unique start of it. Raises JournalError."""
+        outcomes: list[ReplayModel | BaseException] = []
 
         def work() -> None:
-            # A boundary: whatever ends the thread is raised in the caller's.
+            # A boundary: the calling thread raises any exception of this one.
             try:
-                read.append(asyncio.run(cls._read(run, store)))
+                outcomes.append(asyncio.run(cls._read(run, store)))
             except BaseException as error:
-                read.append(error)
+                outcomes.append(error)
 
-        # The caller may stand in an event loop of its own.
+        # The caller may already run in an event loop, so this one needs its own thread.
         thread = threading.Thread(target=work, name="rlm-replay")
         thread.start()
         thread.join()
-        (outcome,) = read
+        (outcome,) = outcomes
         if isinstance(outcome, BaseException):
             raise outcome
         return outcome
@@ -88,24 +90,24 @@ class ReplayModel:
         return ModelWindow(**self._facts["windows"]["model"])
 
     async def generate(self, request: Request) -> Reply:
-        reply = self._next(request)
+        reply = self._find_reply(request)
         if reply is None:
             raise ModelRejected(
-                f"{self._name} holds no reply to this {request.role} call: give the same question, input and "
-                "options as that run had"
+                f"{self._name} has no reply to this {request.role} call: use the same question, input and "
+                "options as the recorded run"
             )
         return reply
 
     async def aclose(self) -> None:
-        """Nothing is held."""
+        """Do nothing: there is nothing to close."""
 
-    def _next(self, request: Request) -> Reply | None:
+    def _find_reply(self, request: Request) -> Reply | None:
         if request.role == "root":
-            below = self._below.get((request.messages[1].content, request.round))
-            if below or request.task in self._tasks_below:
-                return below.popleft() if below else None
+            replies = self._sub_rounds.get((request.messages[1].content, request.round))
+            if replies or request.task in self._sub_tasks:
+                return replies.popleft() if replies else None
             return self._rounds.get(request.round)
-        asked = "sub_model" if request.role == "child" else "model"
-        most = self._most.get(request.role, request.max_output_tokens)
-        replies = self._replies.get(call_key(self._facts[asked], replace(request, max_output_tokens=most)))
+        model = "sub_model" if request.role == "child" else "model"
+        limit = self._max_tokens.get(request.role, request.max_output_tokens)
+        replies = self._replies.get(call_key(self._facts[model], replace(request, max_output_tokens=limit)))
         return replies.popleft() if replies else None

@@ -1,4 +1,4 @@
-"""A model whose replies were written beforehand: for tests, demonstrations and teaching."""
+"""A model that plays prepared replies, for tests, demonstrations and teaching."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from rlm.models.base import FinishReason, ModelWindow, Reply, Request, Role, Tok
 
 __all__ = ["Answer", "ScriptedModel", "ScriptedReply"]
 
-Said = str | Reply | Exception
-Answer = Said | Callable[[Request], Said | Awaitable[Said]]
-"""What a script may hold: a text, a whole Reply, an exception to raise, or a function that makes one."""
+_Value = str | Reply | Exception
+Answer = _Value | Callable[[Request], _Value | Awaitable[_Value]]
+"""An entry of a script: a text, a Reply, an exception to raise, or a function that returns one of these."""
 
 _FIELDS = {"role", "reply", "match", "finish_reason", "usage", "delay"}
 _USAGE_FIELDS = {"input_tokens", "output_tokens", "cached_tokens"}
@@ -25,8 +25,8 @@ _WINDOW = ModelWindow(context=128_000, output=8_000)
 
 @dataclass(frozen=True, slots=True)
 class ScriptedReply:
-    """One line of a script. With `match`, it answers every request of `role` whose last user message holds
-    that text; without, it answers once, in its turn. `delay` is seconds before the answer."""
+    """One line of a script. With `match`, it answers every request of `role` whose last user message contains
+    that text. Without, it answers once, in its turn. `delay` is the seconds before the answer."""
 
     role: Role
     answer: Answer
@@ -35,10 +35,10 @@ class ScriptedReply:
 
 
 class ScriptedModel:
-    """A Model that plays a script. `requests` holds every request in order of arrival.
+    """Implements Model by playing a script. `requests` holds all requests in order of arrival.
 
-    A request is answered by the first line of its role whose `match` it holds, else by the next line of
-    its role without one. When there is none, `generate` raises ModelRejected.
+    The first line of the request's role whose `match` it contains answers it, else the next line of that role
+    without `match`. If there is none, `generate` raises ModelRejected.
     """
 
     def __init__(
@@ -69,8 +69,8 @@ class ScriptedModel:
         direct: Sequence[Answer] | Answer = (),
         window: ModelWindow | None = None,
     ) -> ScriptedModel:
-        """A model from Python. A sequence is played in order, each once; a single answer (a text, a
-        function, ...) is given to every request of that role."""
+        """Make a model from Python. A sequence is played in order, each entry once. A single answer (a text,
+        a function) answers every request of its role."""
         given: dict[Role, Sequence[Answer] | Answer] = {
             "root": root,
             "child": child,
@@ -90,8 +90,8 @@ class ScriptedModel:
 
     @classmethod
     def from_file(cls, path: str | Path, *, window: ModelWindow | None = None) -> ScriptedModel:
-        """A model from a JSONL file of `{role, reply, match?, finish_reason?, usage?, delay?}`; blank lines
-        are skipped. Raises ConfigurationError that names the line."""
+        """Read a model from a JSONL file of `{role, reply, match?, finish_reason?, usage?, delay?}`. Skips
+        blank lines. Raises ConfigurationError, which names the line."""
         try:
             text = Path(path).read_text(encoding="utf-8")
         except OSError as error:
@@ -113,29 +113,29 @@ class ScriptedModel:
         return self._window
 
     async def generate(self, request: Request) -> Reply:
-        """The next reply for the request's role. Raises ModelRejected when the script has none left, or
-        the exception that stands in its place."""
+        """Return the next reply for the request's role. Raises ModelRejected when none is left, or the
+        exception that the script holds."""
         self.requests.append(request)
-        scripted = self._next(request)
+        scripted = self._find_reply(request)
         if scripted.delay:
             await asyncio.sleep(scripted.delay)
         answer = scripted.answer
         if callable(answer):
-            made = answer(request)
-            answer = await made if isinstance(made, Awaitable) else made
+            result = answer(request)
+            answer = await result if isinstance(result, Awaitable) else result
         if isinstance(answer, Exception):
             raise answer
         return Reply(answer) if isinstance(answer, str) else answer
 
     async def aclose(self) -> None:
-        """Nothing to close."""
+        """Do nothing: there is nothing to close."""
 
-    def _next(self, request: Request) -> ScriptedReply:
-        asked = next(
+    def _find_reply(self, request: Request) -> ScriptedReply:
+        prompt = next(
             (message.content for message in reversed(request.messages) if message.role == "user"), ""
         )
         for reply in self._matching:
-            if reply.role == request.role and reply.match is not None and reply.match in asked:
+            if reply.role == request.role and reply.match is not None and reply.match in prompt:
                 return reply
         if request.role in self._always:
             return ScriptedReply(request.role, self._always[request.role])

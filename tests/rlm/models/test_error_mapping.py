@@ -1,4 +1,4 @@
-"""What a failure says, and what it never says."""
+"""Messages of failures: they name the remedy and never the key."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from rlm import models
+import rlm.models
 from rlm.errors import ConfigurationError, ModelError, ModelRejected
 from rlm.models.base import Message, Request, TokenUsage
 from rlm.models.http.endpoint import Endpoint
@@ -21,6 +21,7 @@ from rlm.models.options import RetryPolicy
 from rlm.models.resolution import resolve
 
 REQUEST = Request("child", (Message("user", "hello"),), 100, "task")
+PACKAGE = str(Path(rlm.models.__file__).parent)
 KEY = "sk-ant-PLANTED-key-0123456789"
 QUICK = RetryPolicy(attempts=2, base=0.001, cap=0.001)
 
@@ -48,7 +49,7 @@ QUICK = RetryPolicy(attempts=2, base=0.001, cap=0.001)
 async def test_a_rejection_is_one_line_with_its_remedy(
     *, make_model, provider_server, providers, code, message, kind, said
 ):
-    """Unknown names, refused keys and the like: one line that says what to set."""
+    """A rejection is one line that says what to change."""
     provider_server.play(providers.Status(code, message, kind or "invalid_request_error"))
     with pytest.raises(ModelRejected) as caught:
         await make_model(provider_server.url).generate(REQUEST)
@@ -60,7 +61,7 @@ async def test_a_rejection_is_one_line_with_its_remedy(
 
 
 async def test_a_redirect_is_not_followed(make_model, provider_server, providers):
-    """It would carry the text of documents, and maybe the key, to a host that nobody named."""
+    """A redirect would send documents, and maybe the key, to a host that the user did not name."""
     with providers.ProviderServer() as other:
         provider_server.play(providers.Status(307, headers={"location": f"{other.url}/v1/messages"}))
         with pytest.raises(ModelRejected, match=r"redirects \(307\); set the base URL"):
@@ -69,7 +70,7 @@ async def test_a_redirect_is_not_followed(make_model, provider_server, providers
 
 
 async def test_a_host_that_is_none_is_refused_at_once(make_model):
-    """Not taken for a connection that broke off, and tried again for minutes."""
+    """It is not mistaken for a dropped connection, which would be retried for minutes."""
     with pytest.raises(ModelRejected, match=r"no valid HTTP request can be made for http://1\.2\.3\.4\.5:9"):
         await make_model("http://1.2.3.4.5:9").generate(REQUEST)
 
@@ -98,23 +99,20 @@ async def test_a_server_that_wants_a_key_says_which_to_set(provider_server, prov
     await keyed.aclose()
 
 
-MODELS = str(Path(models.__file__).parent)
-
-
-def _told(error: BaseException) -> str:
-    """Everything that a log, a crash report or a debugger would show of `error`, locals included."""
+def _render(error: BaseException) -> str:
+    """Return everything that a log, a crash report or a debugger would show of `error`, locals included."""
     frames = []
     trace = error.__traceback__
     while trace is not None:
         frames.append(
-            repr(trace.tb_frame.f_locals) if trace.tb_frame.f_code.co_filename.startswith(MODELS) else ""
+            repr(trace.tb_frame.f_locals) if trace.tb_frame.f_code.co_filename.startswith(PACKAGE) else ""
         )
         trace = trace.tb_next
     return "\n".join([repr(error), str(error), *traceback.format_exception(error), *frames])
 
 
 async def test_the_key_is_in_no_error_no_log_and_no_repr(make_model, provider_server, providers, caplog):
-    """Plant a key, make every error there is, grep everything."""
+    """Plant a key, cause every kind of error, and search everything for the key."""
     caplog.set_level(logging.DEBUG)
     echo = f"you sent Authorization: Bearer {KEY} and x-api-key {KEY}"
     failing = [
@@ -137,7 +135,7 @@ async def test_the_key_is_in_no_error_no_log_and_no_repr(make_model, provider_se
         with pytest.raises(ModelError) as caught:
             await model.generate(REQUEST)
         error = caught.value
-        assert KEY not in _told(error)
+        assert KEY not in _render(error)
         assert "PLANTED" not in str(error)
         # Nothing of the SDK hangs on it: its exceptions hold the request, and that the key.
         assert error.__cause__ is None
@@ -157,21 +155,21 @@ async def test_the_key_is_in_no_connection_error(make_model, caplog):
         url = f"http://127.0.0.1:{held.getsockname()[1]}"
         with pytest.raises(ModelError) as caught:
             await make_model(url, key=KEY, retry=QUICK).generate(REQUEST)
-    assert KEY not in _told(caught.value) + caplog.text
+    assert KEY not in _render(caught.value) + caplog.text
 
 
 @pytest.mark.parametrize("key", ["", "sk with blank", "sk-line\nbreak", "sk-ünicode", "sk-\x7f"])
 def test_a_key_that_no_header_can_carry_is_refused_without_being_shown(key):
-    """HTTP libraries quote an illegal header in their error: such a key never gets that far."""
+    """HTTP libraries quote an invalid header in their error, so such a key is refused before."""
     with pytest.raises(ConfigurationError, match="OPENAI_API_KEY holds a blank or a character") as caught:
         Endpoint("http://localhost", key, "OPENAI_API_KEY")
     assert not key or key not in str(caught.value)
 
 
 def test_a_provider_s_words_are_cut_cleaned_and_on_one_line():
-    teller = ErrorMapper("openai:m", "m", Endpoint("http://h", "the-real-key", "OPENAI_API_KEY"))
+    mapper = ErrorMapper("openai:m", "m", Endpoint("http://h", "the-real-key", "OPENAI_API_KEY"))
     words = "one\r\n\x1b[31mtwo\u202e the-real-key sk-proj-abcdefgh12345 Bearer abcdefghijkl " + "x" * 500
-    text = str(teller.status(400, detail=words, headers={}).final(1, 0.0))
+    text = str(mapper.map_status(400, detail=words, headers={}).final(1, 0.0))
     assert "one [31mtwo *** *** ***" in text
     assert text.isprintable()
     assert len(text) < 400
@@ -192,12 +190,12 @@ def test_an_endpoint_s_address(url, address, local):
 
 
 def test_a_group_of_connection_errors_is_looked_into():
-    """A host with several addresses fails with a group."""
-    teller = ErrorMapper("openai:m", "m", Endpoint("http://localhost:9", "key", "OPENAI_API_KEY"))
+    """A host with several addresses fails with an exception group."""
+    mapper = ErrorMapper("openai:m", "m", Endpoint("http://localhost:9", "key", "OPENAI_API_KEY"))
     error = httpx2.ConnectError("all failed")
     error.__cause__ = OSError("all failed")
     error.__cause__.__cause__ = ExceptionGroup("tried", [ConnectionRefusedError(), TimeoutError()])
-    assert "nothing listens at localhost:9" in teller.transport(error).what
+    assert "nothing listens at localhost:9" in mapper.map_transport(error).what
 
 
 ODD_ERRORS = [

@@ -1,4 +1,4 @@
-"""No model at all: the runtime still answers, and what it answers stands in the text."""
+"""Without a model the runtime answers with verbatim extracts of the text."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ async def test_what_is_not_there_is_said(run) -> None:
 
 @pytest.mark.parametrize("limits", [Limits(rounds=n) for n in range(1, 5)] + [Limits(seconds=0.01)])
 async def test_a_run_that_a_limit_ends_early_claims_nothing(run, limits) -> None:
-    """No answer rather than an untrue one."""
+    """It gives no answer rather than a wrong one."""
     text = haystack(["The hidden code of Zanzibar is 7788."], 500_000)
     result = await run("extractive", text, task="What is the hidden code of Zanzibar?", limits=limits)
     assert result.answer is None
@@ -111,7 +111,7 @@ async def test_a_short_text_is_answered_directly(run) -> None:
 
 
 async def test_the_same_question_gives_the_same_answer(run) -> None:
-    """Deterministic."""
+    """It is deterministic."""
     text = haystack(["The zeppelin landed on Tuesday.", "A zeppelin is an airship."], 200_000)
     first, second = [await run("extractive", text, task="When did the zeppelin land?") for _ in range(2)]
     assert (first.answer, first.citations) == (second.answer, second.citations)
@@ -183,7 +183,7 @@ def cut(text: str) -> list[str]:
 
 @pytest.mark.parametrize("width", [50, 72, 100])
 def test_a_wrapped_line_is_no_sentence(width) -> None:
-    """issue 4.6: halves of sentences were cited."""
+    """It cites whole sentences."""
     wanted = [
         "The quick brown fox jumps over the lazy dog and then it went on to sleep in the barn that stood by "
         "the house of the old miller, whom nobody had seen for many a year.",
@@ -212,7 +212,7 @@ RAGGED = """\
 
 
 def test_a_line_that_was_wrapped_early_is_no_sentence() -> None:
-    """A right margin that was not kept to the letter: what goes on in small letters goes on."""
+    """The right margin is uneven: a line that begins in lower case continues the one above."""
     found = [" ".join(one.split()) for one in cut(RAGGED)]
     assert (
         "(c) You must retain, in the Source form of any Derivative Works that You distribute, all "
@@ -284,7 +284,7 @@ async def test_what_ranks_best_is_cited_with_the_date_above_it(run, copies) -> N
 
 
 async def test_a_summary_is_taken_from_all_over_the_text(run) -> None:
-    """issue 4.6: by coverage."""
+    """The extracts cover the topics of the text."""
     topics = ["turbine", "harvest", "lantern", "glacier", "orchard", "compass"]
     text = "".join(
         f"The {topic} came first. We measured the {topic} twice and the {topic} held. Part {n} of it.\n\n"
@@ -324,7 +324,7 @@ async def test_other_keys_are_not_cited(run) -> None:
     ],
 )
 async def test_what_can_be_counted_is_counted(run, task, wanted) -> None:
-    """issue 4.6: computed over the whole input, said to be, and exact."""
+    """It is computed over the whole input, is exact, and says so."""
     needles = [
         "A zeppelin. VAR ALPHA = 4711",
         "The Zeppelin: VAR BETA = VAR ALPHA",

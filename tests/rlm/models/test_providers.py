@@ -1,4 +1,4 @@
-"""AnthropicModel and OpenAIModel against a real server: what is sent and what is made of the answer."""
+"""AnthropicModel and OpenAIModel against a real server: requests and parsed replies."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ async def test_openai_content_may_come_in_parts(provider_server, providers):
 
 
 async def test_a_compressed_reply_is_read(make_model, provider_server, providers):
-    """The SDKs offer it to servers, and some gateways do it."""
+    """The SDKs accept compression, and some gateways use it."""
     events = providers.anthropic_events if make_model.protocol == "anthropic" else providers.openai_events
     stream = gzip.compress(b"".join(events(providers.Answer("forty-two"))))
     provider_server.play(providers.Raw(stream, headers={"content-encoding": "gzip"}))
@@ -100,7 +100,7 @@ async def test_reasoning_is_not_part_of_the_text(make_model, provider_server, pr
 
 
 async def test_a_server_that_counts_no_tokens_gets_an_estimate(provider_server, providers):
-    """The estimate covers what was sent, what was said and what was reasoned."""
+    """The estimate covers the prompt, the text and the reasoning."""
     provider_server.play(
         providers.Answer("answer", usage=None), providers.Answer("answer", "stop", None, 7, "so then " * 99)
     )
@@ -114,7 +114,7 @@ async def test_a_server_that_counts_no_tokens_gets_an_estimate(provider_server, 
 
 
 async def test_anthropic_marks_stable_prefixes_for_its_cache(provider_server):
-    """At most four: the first and the latest. Empty messages, which the API refuses, are left out."""
+    """At most four: the first and the latest. Empty messages, which the API refuses, are dropped."""
     messages = [Message("system", "rules", stable=True), Message("user", "")]
     messages += [Message("assistant" if n % 2 else "user", f"turn {n}", stable=True) for n in range(6)]
     model = AnthropicModel("m", Endpoint(provider_server.url, "k", "ANTHROPIC_API_KEY"))
@@ -142,7 +142,7 @@ def test_cache_borders_stay_within_their_number(flags, most):
 
 @pytest.mark.parametrize("host", ["https://api.openai.com/v1", "https://eu.api.openai.com/v1"])
 def test_openai_itself_is_given_max_completion_tokens(host):
-    body = OpenAIModel("m", Endpoint(host, "k", "OPENAI_API_KEY"))._body(ask(most=9))
+    body = OpenAIModel("m", Endpoint(host, "k", "OPENAI_API_KEY")).body(ask(most=9))
     assert body["max_completion_tokens"] == 9
     assert "max_tokens" not in body
 

@@ -1,4 +1,4 @@
-"""The way to an endpoint: proxies and certificates, of the options and of the environment."""
+"""Proxies and certificates, from the options and from the environment."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def test_a_proxy_is_gone_through(make_model, provider_server):
 async def test_the_proxy_of_the_options_goes_before_that_of_the_environment(
     make_model, provider_server, monkeypatch
 ):
-    """Also where the environment would go around it."""
+    """It is used even where the environment excludes the host."""
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     monkeypatch.setenv("no_proxy", "no.such.host.invalid")
     reply = await make_model("http://no.such.host.invalid:81", proxy=provider_server.url).generate(ask())
@@ -154,7 +154,7 @@ ONCE = RetryPolicy(attempts=1, unreachable_attempts=1)
 
 @pytest.mark.parametrize("answers", [b"HTTP/1.1 407 No\r\ncontent-length: 0\r\n\r\n", b""])
 async def test_a_proxy_that_opens_no_tunnel_is_given_up(make_model, answers):
-    """It refuses, or says nothing for the time that a connection may take to make."""
+    """The proxy refuses, or stays silent beyond the connect timeout."""
     async with proxy_that(answers) as (url, told):
         model = make_model("https://localhost:9", proxy=url, connect_seconds=0.3, retry=ONCE)
         async with asyncio.timeout(60):
@@ -165,7 +165,7 @@ async def test_a_proxy_that_opens_no_tunnel_is_given_up(make_model, answers):
 
 @pytest.mark.parametrize("environment", [False, True])
 async def test_a_proxy_that_is_not_there_is_suspected(make_model, monkeypatch, environment):
-    """Whoever named it."""
+    """It does not matter where the proxy was set."""
     with socket.socket() as held:  # bound, so that nobody else takes the port, but not listening
         held.bind(("127.0.0.1", 0))
         proxy = f"http://127.0.0.1:{held.getsockname()[1]}"
@@ -223,7 +223,7 @@ def test_bad_options_are_refused_before_any_call(make_model, options, said):
     ],
 )
 def test_a_bad_environment_is_refused_before_any_call(make_model, monkeypatch, variable, value, said):
-    """Proxies and certificates of the environment hold; a bad one is named, in one line."""
+    """Proxies and certificates of the environment are used; an invalid one is named in one line."""
     monkeypatch.setenv(variable, value)
     with pytest.raises(ConfigurationError, match=rf"^{variable} .*{said}") as caught:
         make_model("http://localhost:1")
@@ -241,7 +241,7 @@ async def test_a_good_environment_is_let_through(make_model, monkeypatch, provid
 
 
 async def test_a_socks_proxy_is_refused_where_it_would_be_gone_through(make_model, monkeypatch):
-    """What the HTTP library can't do is said before any call, and only if it matters."""
+    """An unsupported proxy is reported before any call, and only if the endpoint needs it."""
     monkeypatch.setenv("all_proxy", "socks5://localhost:1080")
     with pytest.raises(ConfigurationError, match="over a SOCKS proxy of the environment"):
         make_model("http://provider.example:81")

@@ -17,7 +17,7 @@ REQUEST = Request("child", (Message("user", "hello"),), 100, "task")
 
 
 async def _most_at_once(limiter: Limiter, wanted: int) -> int:
-    """How many of `wanted` tasks hold a slot at a time."""
+    """Return how many of `wanted` tasks hold a slot at the same time."""
     held = most = 0
 
     async def use() -> None:
@@ -38,7 +38,7 @@ async def test_no_more_than_the_ceiling_are_under_way():
 
 
 async def test_it_begins_at_its_ceiling():
-    """A run of 500 children is not to crawl up to its speed."""
+    """A run of 500 children starts at full speed."""
     assert Limiter(50).allowed == 50
 
 
@@ -86,7 +86,7 @@ async def test_success_adds_one_for_each_round_of_requests():
 
 
 async def test_a_retry_after_holds_for_those_that_wait_too():
-    """Retry-After honoured, by every call to that provider."""
+    """Every call to that provider honours Retry-After."""
     limiter = Limiter(4)
     async with limiter.slot() as began:
         limiter.slow_down(began, retry_after=0.2)
@@ -109,7 +109,7 @@ async def test_slots_are_given_in_the_order_they_were_asked_for():
 
 @given(st.lists(st.tuples(st.sampled_from(["use", "cancel", "slow", "well"])), max_size=40))
 def test_no_slot_is_ever_lost(steps):
-    """Whatever is cancelled, slowed or sped up: in the end all slots can be had again."""
+    """After any sequence of cancellations and limits, all slots are free again."""
 
     async def play() -> None:
         limiter = Limiter(3)

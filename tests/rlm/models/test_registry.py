@@ -1,4 +1,4 @@
-"""Names of models."""
+"""Names of models, their windows and prices."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_the_default_follows_the_keys(env, name):
 
 
 def test_defaults_are_known_priced_and_not_deprecated():
-    """A default that a provider has put to rest would break on its first call."""
+    """A deprecated default would fail on its first call."""
     from anthropic.resources.messages import DEPRECATED_MODELS
 
     for name in DEFAULTS:
@@ -172,7 +172,7 @@ def test_a_scripted_name_reads_its_file(tmp_path):
 
 
 def test_windows():
-    """A shipped table, else 128,000 and 8,000, marked as not known."""
+    """An unknown model has 128,000 and 8,000 tokens, and `known` is False."""
     assert window_of("claude-haiku-4-5-20251001") == ModelWindow(200_000, 64_000)
     assert window_of("gpt-5-2025-08-07") == window_of("gpt-5") == ModelWindow(400_000, 128_000)
     assert window_of("claude-sonnet-5-5").context == 1_000_000
@@ -181,7 +181,7 @@ def test_windows():
 
 
 def test_the_table_agrees_with_the_price_data():
-    """The windows are those of genai-prices, where it knows the model: an update that differs is seen."""
+    """The windows equal those of genai-prices, so an update that changes one is noticed."""
     from genai_prices.data_snapshot import get_snapshot
 
     data = {

@@ -18,17 +18,17 @@ from rlm.models.http.retry import with_retries
 from rlm.models.options import RetryPolicy
 
 REQUEST = Request("child", (Message("user", "hello"),), 100, "task")
-TELLER = ErrorMapper("openai:m", "m", Endpoint("http://localhost:9/v1", "key", "OPENAI_API_KEY"))
+MAPPER = ErrorMapper("openai:m", "m", Endpoint("http://localhost:9/v1", "key", "OPENAI_API_KEY"))
 
 
 @pytest.fixture
-def told():
+def notices():
     return []
 
 
 @pytest.fixture
-def model(make_model, provider_server, told):
-    return make_model(provider_server.url, on_retry=lambda *notice: told.append(notice))
+def model(make_model, provider_server, notices):
+    return make_model(provider_server.url, on_retry=lambda *notice: notices.append(notice))
 
 
 @pytest.mark.parametrize(
@@ -44,26 +44,26 @@ def model(make_model, provider_server, told):
     ],
 )
 async def test_a_status_that_may_pass_is_tried_again(
-    *, model, provider_server, providers, told, code, reason
+    *, model, provider_server, providers, notices, code, reason
 ):
-    """408, 409, 429 and 500 and above are retried, and the driver is told."""
+    """408, 409, 429 and 500 and above are retried, and `on_retry` is called."""
     provider_server.play(providers.Status(code), providers.Status(code))
     assert (await model.generate(REQUEST)).text == "ok"
     assert len(provider_server.requests) == 3
-    assert [(attempt, why) for attempt, _, why in told] == [(1, reason), (2, reason)]
+    assert [(attempt, why) for attempt, _, why in notices] == [(1, reason), (2, reason)]
 
 
 @pytest.mark.parametrize("code", [400, 401, 403, 404, 413, 422])
-async def test_a_status_that_stays_is_not_tried_again(model, provider_server, providers, told, code):
-    """Never on 400/401/403/404/413."""
+async def test_a_status_that_stays_is_not_tried_again(model, provider_server, providers, notices, code):
+    """400, 401, 403, 404 and 413 are never retried."""
     provider_server.play(providers.Status(code))
     with pytest.raises(ModelRejected):
         await model.generate(REQUEST)
-    assert (len(provider_server.requests), told) == (1, [])
+    assert (len(provider_server.requests), notices) == (1, [])
 
 
 async def test_a_refusal_is_not_tried_again(model, provider_server, providers):
-    """Never on a refusal."""
+    """A refusal is a reply."""
     provider_server.play(providers.Answer("no", finish="content_filter"))
     assert (await model.generate(REQUEST)).finish_reason == "refusal"
     assert len(provider_server.requests) == 1
@@ -77,21 +77,21 @@ async def test_an_empty_account_is_not_tried_again(model, provider_server, provi
     assert len(provider_server.requests) == 1
 
 
-async def test_retry_after_in_seconds_is_waited_for(model, provider_server, providers, told):
+async def test_retry_after_in_seconds_is_waited_for(model, provider_server, providers, notices):
     """Retry-After is honoured."""
     provider_server.play(providers.Status(429, headers={"retry-after": "0.3"}))
     await model.generate(REQUEST)
     first, second = provider_server.requests
     assert second.at - first.at >= 0.3
-    assert 0.3 <= told[0][1] < 0.31
+    assert 0.3 <= notices[0][1] < 0.31
 
 
-async def test_retry_after_is_capped(make_model, provider_server, providers, told):
+async def test_retry_after_is_capped(make_model, provider_server, providers, notices):
     policy = RetryPolicy(base=0, retry_after_cap=0.1)
-    model = make_model(provider_server.url, retry=policy, on_retry=lambda *notice: told.append(notice))
+    model = make_model(provider_server.url, retry=policy, on_retry=lambda *notice: notices.append(notice))
     provider_server.play(providers.Status(503, headers={"Retry-After": "86400"}))
     await model.generate(REQUEST)
-    assert told == [(1, 0.1, "overloaded")]
+    assert notices == [(1, 0.1, "overloaded")]
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_retry_after_in_all_its_forms(headers, low, high):
         "AN HOUR AGO": format_datetime(now - timedelta(hours=1), usegmt=True),
     }
     given = {name: dates.get(value, value) for name, value in headers.items()}
-    asked = TELLER.status(429, headers=given).retry_after
+    asked = MAPPER.map_status(429, headers=given).retry_after
     if low is None:
         assert asked is None
     else:
@@ -125,11 +125,11 @@ def test_retry_after_in_all_its_forms(headers, low, high):
 
 
 @pytest.mark.parametrize("how", [{}, {"politely": True}, {"reset": True}], ids=str)
-async def test_a_reply_cut_short_is_asked_for_again(model, provider_server, providers, told, how):
-    """A stream without its last event is a dropped connection, however it ended; no half reply gets out."""
+async def test_a_reply_cut_short_is_asked_for_again(model, provider_server, providers, notices, how):
+    """A stream without its last event counts as a dropped connection; no incomplete reply is returned."""
     provider_server.play(providers.Dropped("half", **how))
     assert (await model.generate(REQUEST)).text == "ok"
-    assert [why for _, _, why in told] == ["dropped"]
+    assert [why for _, _, why in notices] == ["dropped"]
 
 
 @pytest.mark.parametrize(
@@ -143,12 +143,12 @@ async def test_a_reply_cut_short_is_asked_for_again(model, provider_server, prov
     ],
 )
 async def test_an_error_within_the_stream_is_tried_again(
-    *, model, provider_server, providers, told, kind, reason
+    *, model, provider_server, providers, notices, kind, reason
 ):
     """Mid-stream overloads are retried, though their HTTP status is 200."""
     provider_server.play(providers.StreamError(kind))
     assert (await model.generate(REQUEST)).text == "ok"
-    assert [why for _, _, why in told] == [reason]
+    assert [why for _, _, why in notices] == [reason]
 
 
 async def test_a_rejection_within_the_stream_is_not_tried_again(model, provider_server, providers):
@@ -158,23 +158,23 @@ async def test_a_rejection_within_the_stream_is_not_tried_again(model, provider_
     assert len(provider_server.requests) == 1
 
 
-async def test_silence_within_a_reply_is_a_timeout(make_model, provider_server, providers, told):
+async def test_silence_within_a_reply_is_a_timeout(make_model, provider_server, providers, notices):
     """The request timeout is an option."""
     policy = RetryPolicy(base=0.001, cap=0.001)
-    notice = {"retry": policy, "on_retry": lambda *notice: told.append(notice)}
+    notice = {"retry": policy, "on_retry": lambda *notice: notices.append(notice)}
     model = make_model(provider_server.url, idle_seconds=0.2, **notice)
     provider_server.play(providers.Silence())
     assert (await model.generate(REQUEST)).text == "ok"
-    assert [why for _, _, why in told] == ["timeout"]
+    assert [why for _, _, why in notices] == ["timeout"]
     assert await asyncio.to_thread(provider_server.hung_up.wait, 5)
 
 
 @pytest.mark.parametrize("body", [b"event: message_start\ndata: {broken\n\n", b"event: x\ndata: [1, 2]\n\n"])
-async def test_bytes_outside_the_protocol(model, provider_server, providers, told, body):
-    """A garbled stream is asked for again, and is a ModelProtocolError when it stays so."""
+async def test_bytes_outside_the_protocol(model, provider_server, providers, notices, body):
+    """A garbled stream is retried, and becomes a ModelProtocolError if it stays garbled."""
     provider_server.play(providers.Raw(body))
     assert (await model.generate(REQUEST)).text == "ok"
-    assert told[0][2] in ("garbled", "dropped")
+    assert notices[0][2] in ("garbled", "dropped")
     provider_server.always = providers.Raw(b"event: message_start\ndata: {broken\n\n")
     with pytest.raises(ModelProtocolError, match=r"\(6 attempts in .* s\); check that the base URL"):
         await model.generate(REQUEST)
@@ -198,14 +198,14 @@ async def test_it_gives_up_after_its_attempts(make_model, provider_server, provi
     assert len(provider_server.requests) == 4
 
 
-async def test_no_attempt_begins_after_the_total(make_model, provider_server, providers, told):
+async def test_no_attempt_begins_after_the_total(make_model, provider_server, providers, notices):
     provider_server.always = providers.Status(429, headers={"retry-after": "0.2"})
     policy = RetryPolicy(attempts=99, base=0, total=0.5)
-    model = make_model(provider_server.url, retry=policy, on_retry=lambda *notice: told.append(notice))
+    model = make_model(provider_server.url, retry=policy, on_retry=lambda *notice: notices.append(notice))
     with pytest.raises(ModelUnavailable, match="limits the rate"):
         await model.generate(REQUEST)
-    assert [wait for _, wait, _ in told] in ([0.2], [0.2, 0.2])
-    assert len(provider_server.requests) == len(told) + 1
+    assert [wait for _, wait, _ in notices] in ([0.2], [0.2, 0.2])
+    assert len(provider_server.requests) == len(notices) + 1
 
 
 @pytest.fixture
@@ -216,15 +216,15 @@ def closed_port():
         yield held.getsockname()[1]
 
 
-async def test_nobody_listening_is_given_up_early(make_model, closed_port, told):
+async def test_nobody_listening_is_given_up_early(make_model, closed_port, notices):
     """Connection refused before any success: at most 3 attempts and 10 seconds."""
     url = f"http://127.0.0.1:{closed_port}"
-    model = make_model(url, on_retry=lambda *notice: told.append(notice))
+    model = make_model(url, on_retry=lambda *notice: notices.append(notice))
     with pytest.raises(ModelUnavailable) as caught:
         await model.generate(REQUEST)
     assert f"nothing listens at 127.0.0.1:{closed_port} (3 attempts in" in str(caught.value)
     assert str(caught.value).endswith("; start the server there, or correct the base URL")
-    assert [(attempt, why) for attempt, _, why in told] == [(1, "unreachable"), (2, "unreachable")]
+    assert [(attempt, why) for attempt, _, why in notices] == [(1, "unreachable"), (2, "unreachable")]
 
 
 async def test_default_waits_for_nobody_stay_under_ten_seconds():
@@ -247,22 +247,22 @@ async def test_default_waits_for_nobody_stay_under_ten_seconds():
     assert policy.base * (1 + 2) <= policy.unreachable_total == 10
 
 
-async def test_a_server_that_goes_away_after_an_answer_is_waited_for(make_model, providers, told):
+async def test_a_server_that_goes_away_after_an_answer_is_waited_for(make_model, providers, notices):
     """A restart in the middle of a run is not the same as a wrong address."""
     policy = RetryPolicy(attempts=5, base=0.001, cap=0.001)
     with providers.ProviderServer() as server:
-        model = make_model(server.url, retry=policy, on_retry=lambda *notice: told.append(notice))
+        model = make_model(server.url, retry=policy, on_retry=lambda *notice: notices.append(notice))
         assert (await model.generate(REQUEST)).text == "ok"
     with pytest.raises(ModelUnavailable, match="5 attempts"):
         await model.generate(REQUEST)
-    assert len(told) == 4
+    assert len(notices) == 4
 
 
-async def test_a_server_that_went_away_after_a_refusal_is_waited_for(make_model, providers, told):
-    """Whatever it answered, the address is right."""
+async def test_a_server_that_went_away_after_a_refusal_is_waited_for(make_model, providers, notices):
+    """Any answer proves that the address is right."""
     policy = RetryPolicy(attempts=5, base=0.001, cap=0.001)
     with providers.ProviderServer() as server:
-        model = make_model(server.url, retry=policy, on_retry=lambda *notice: told.append(notice))
+        model = make_model(server.url, retry=policy, on_retry=lambda *notice: notices.append(notice))
         server.play(providers.Status(400))
         with pytest.raises(ModelRejected):
             await model.generate(REQUEST)
@@ -334,7 +334,7 @@ async def test_a_reply_is_passed_on_as_it_is():
 
 
 async def test_calls_that_go_well_are_let_out_faster_again():
-    """The limiter is told of each."""
+    """The limiter learns of each success."""
     limiter = Limiter(16)
     async with limiter.slot() as began:
         limiter.slow_down(began)
@@ -351,7 +351,7 @@ async def test_calls_that_go_well_are_let_out_faster_again():
 def test_errors_are_model_errors():
     """base.py: generate raises ModelError and nothing else of a provider's."""
     for code in [*range(300, 600)]:
-        assert issubclass(TELLER.status(code, headers={}).error, ModelError)
+        assert issubclass(MAPPER.map_status(code, headers={}).error, ModelError)
 
 
 def test_bad_retry_policies_are_refused():

@@ -1,4 +1,4 @@
-"""ScriptedModel: replies written beforehand."""
+"""ScriptedModel: prepared replies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The clients that models share, and the connections beneath them: made when needed, used again, closed."""
+"""Shared clients and their connections: opened on demand, reused, closed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_no_sdk_is_imported_before_the_first_call():
 
 
 async def test_an_sdk_is_imported_beside_the_event_loop(make_model, provider_server, monkeypatch):
-    """It takes seconds, in which children of other models and the kernel are served."""
+    """The import takes seconds, in which the event loop serves other calls and the kernel."""
     threads = []
 
     def importing(name):
@@ -59,7 +59,7 @@ async def test_fifty_calls_share_one_client(make_model, provider_server):
 
 
 async def test_as_many_calls_as_are_allowed_are_under_way_at_once(make_model, provider_server, providers):
-    """Nothing beneath the limiter holds them back."""
+    """Only the limiter limits concurrency."""
     provider_server.always = providers.Silence()
     model = make_model(provider_server.url, concurrency=150)
     calls = [asyncio.create_task(model.generate(ask())) for _ in range(150)]
@@ -140,7 +140,7 @@ async def test_an_answer_that_is_not_ended_is_had_all_the_same(make_model, provi
 
 
 async def test_cancelling_a_call_closes_its_connection(make_model, provider_server, providers):
-    """Nothing is orphaned."""
+    """No connection stays open."""
     provider_server.play(providers.Silence())
     call = asyncio.create_task(make_model(provider_server.url).generate(ask()))
     while not provider_server.requests:

@@ -1,4 +1,4 @@
-"""What attempts that failed have cost."""
+"""The cost of failed attempts."""
 
 from __future__ import annotations
 

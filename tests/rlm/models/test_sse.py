@@ -1,4 +1,4 @@
-"""Server-sent events out of bytes."""
+"""Decoding of server-sent events."""
 
 from __future__ import annotations
 

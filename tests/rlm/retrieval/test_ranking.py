@@ -1,4 +1,4 @@
-"""rank() in a cell: served by the driver, bounded, cancellable; what comes of it are slices and evidence."""
+"""rank() in a cell: served by the driver, bounded, cancellable. Its packs are slices and evidence."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def test_a_pack_is_a_slice_and_evidence(run, block) -> None:
 
 
 async def test_what_was_ranked_counts_as_scanned_not_as_read(run, block) -> None:
-    """Looked through by machine."""
+    """Ranked text counts as searched."""
     result = await run(ScriptedModel.of(root=[block("packs = rank('heron'); finalize(1)")]), TEXT)
     assert result.coverage.scanned_chars == result.coverage.input_chars
     assert result.coverage.read_chars == 0
@@ -91,7 +91,7 @@ async def test_nothing_that_fits_is_an_empty_list(run, block) -> None:
 
 @pytest.fixture
 def large(tmp_path):
-    """12 MB: enough to be told of, and to be stopped in."""
+    """Return a body of 12 MB: its indexing reports progress and can be stopped."""
     with ContextFileWriter(tmp_path / "context") as writer:
         writer.begin_document("large.txt")
         for number in range(120_000):
@@ -104,7 +104,7 @@ def large(tmp_path):
 
 
 async def test_building_is_told_and_done_once(large, tmp_path) -> None:
-    """issue 4.3: on first use, with progress."""
+    """The index is built on first use, with progress."""
     told: list[Indexing] = []
     cache = IndexCache(tmp_path / "index")
     for _ in range(2):
@@ -120,7 +120,7 @@ async def test_building_is_told_and_done_once(large, tmp_path) -> None:
 
 
 async def test_a_cancelled_building_leaves_nothing_and_may_be_asked_again(large, tmp_path) -> None:
-    """issue 4.3: interruptible."""
+    """Building can be interrupted."""
     cache = IndexCache(tmp_path / "index")
     begun = asyncio.Event()
     ranking = Ranking(large, lambda _: begun.set(), [cache])

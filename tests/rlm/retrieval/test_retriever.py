@@ -1,4 +1,4 @@
-"""The ranked index: what is found, how it is cut, widened, kept and given up. Real SQLite."""
+"""The ranked index: results, passages, widening, caching and cancelling. SQLite is real."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from rlm.errors import UsageError
 from rlm.retrieval import IndexCache, QueryStopped, RetrievalError, Retriever
-from rlm.retrieval.passages import MOST, cut
+from rlm.retrieval.passages import MAX_CHARS, cut
 from rlm.retrieval.words import Tokens, spaced
 from rlm.sandbox.context.writer import ContextFileWriter
 from rlm.sandbox.in_kernel.body.body import Body
@@ -65,7 +65,7 @@ def long_text(paragraphs: int, seed: int = 1) -> str:
 
 
 def test_packs_say_where_they_stand(body) -> None:
-    """Pack_id, doc_id, score, order, span, heading path, text, hits."""
+    """A pack has ids, score, order, span, heading path, text and hits."""
     text = long_text(30) + "\n\n# Rules\n\n## Notice\n\nThe quarrelsome zebras were running away.\n"
     with body("Nothing here.\n", text) as context, Retriever(context) as retriever:
         (pack,) = retriever.retrieve("does a zebra run?")
@@ -80,7 +80,7 @@ def test_packs_say_where_they_stand(body) -> None:
 
 @pytest.mark.parametrize("rank", ["bm25", "tfidf"])
 def test_five_packs_best_first_and_none_twice(body, rank) -> None:
-    """Limit 5; score descending, then by place; dedupe by pack_id; deterministic."""
+    """The order is by score, then by place, and is deterministic."""
     with body(long_text(200), long_text(200)) as context, Retriever(context) as retriever:
         packs = retriever.retrieve("winter bridge", rank=rank)
         assert len(packs) == 5
@@ -93,7 +93,7 @@ def test_five_packs_best_first_and_none_twice(body, rank) -> None:
 
 
 def test_neighbours_are_added_on_both_sides_and_swallow_hits_beside(body) -> None:
-    """Per_hit_neighbors 1, expand neighbors."""
+    """Widened packs absorb adjacent hits."""
     with body(long_text(40)) as context, Retriever(context) as retriever:
         (alone,) = retriever.retrieve("p20q")
         (wider,) = retriever.retrieve("p20q", expand="neighbors")
@@ -146,7 +146,7 @@ def test_a_long_section_is_cut_around_the_passage(body) -> None:
     ],
 )
 def test_every_script_is_found(body, text, question, hit) -> None:
-    """issue 4.3: languages without spaces, other alphabets, accents."""
+    """Languages without spaces, other alphabets and accents are supported."""
     noise = "今天天气很好，我们去散步。昨日は雨でした。อากาศดีมาก 오늘은 날씨가 좋다. Rien.\n\n" * 40
     with body(noise + text + "\n\n" + noise) as context, Retriever(context) as retriever:
         pack = retriever.retrieve(question)[0]
@@ -228,7 +228,7 @@ def test_passages_tile_the_body_and_are_bounded(tmp_path_factory, texts) -> None
         for start, passages in cut(context):
             assert start == at
             for passage in passages:
-                assert 0 < len(passage) <= MOST
+                assert 0 < len(passage) <= MAX_CHARS
                 assert context.text(at, at + len(passage)) == passage
                 starts.discard(at)
                 at += len(passage)
@@ -249,7 +249,7 @@ def test_passages_do_not_cross_messages(tmp_path) -> None:
         for _, passages in cut(context):
             for passage in passages:
                 borders.discard(at)
-                assert len(passage) <= MOST
+                assert len(passage) <= MAX_CHARS
                 at += len(passage)
         assert not borders
         with Retriever(context) as retriever:
@@ -281,7 +281,7 @@ def test_it_is_usable_alone(tmp_path, monkeypatch) -> None:
 
 
 class TestCache:
-    """issue 4.3: built once per content hash, on first use, whole or not at all."""
+    """An index is built once per content, on first use, completely or not at all."""
 
     LARGE = long_text(2_500)
 

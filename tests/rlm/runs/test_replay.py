@@ -175,7 +175,7 @@ async def test_a_run_with_sub_rlms_serves_as_a_model(run, block) -> None:
     other = (Message("system", "rules"), Message("user", "another input"))
     asked = Request("root", other, 100, "top", round=1)
     assert (await model.generate(asked)).text == block(codes["top"])
-    with pytest.raises(ModelRejected, match="holds no reply to this root call"):
+    with pytest.raises(ModelRejected, match="has no reply to this root call"):
         await model.generate(replace(asked, task="inner"))
 
 
@@ -184,7 +184,7 @@ async def test_a_replaying_model_refuses_what_it_does_not_know(run, block) -> No
     result = await run(ScriptedModel.of(root=[block("finalize(str(sub_query('q', (0, 3))))")], child="yes"))
     other = await run(f"replay:{result.run_id}", "another text")
     assert (other.answer, other.stop_reason) == (None, "model")
-    assert "holds no reply to this root call" in other.warnings[-1]
+    assert "has no reply to this root call" in other.warnings[-1]
     with pytest.raises(JournalError, match="no run in"):
         await run("replay:nonesuch")
 

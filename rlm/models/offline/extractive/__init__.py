@@ -1,6 +1,6 @@
-"""No model at all: a program that plays root and children, so that the runtime answers without a key.
+"""The model `extractive`: a program that plays root and children, so that runs work without a key.
 
-Deterministic and offline. As root it writes real repl cells through the five phases; as a child it returns
+It is deterministic and offline. As root it writes real repl cells for the five phases. As a child it returns
 the best verbatim sentences of its slice. Its answers are extracts and say so.
 """
 
@@ -14,7 +14,7 @@ __all__ = ["ExtractiveModel"]
 
 
 class ExtractiveModel:
-    """Implements the Model protocol. Costs nothing and counts no tokens."""
+    """Implements Model. Costs nothing and counts no tokens."""
 
     @property
     def name(self) -> str:
@@ -30,4 +30,4 @@ class ExtractiveModel:
         return Reply(read(request))
 
     async def aclose(self) -> None:
-        """Nothing is held."""
+        """Do nothing: there is nothing to close."""

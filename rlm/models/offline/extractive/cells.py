@@ -1,4 +1,4 @@
-"""The cells of the root's five phases, as templates. Python over the handle decides."""
+"""Templates of the cells for the root's five phases. They decide in Python over the handle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions whose answer is computed: how often, how many, the most frequent words, what has a value."""
+"""Cells that compute an answer: how often, how many, the most frequent words, which names have a value."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rlm.retrieval.words import FUNCTION_WORDS
 __all__ = ["computing_block"]
 
 _NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
-_MOST = 100
+_MAX_LISTED = 100
 _FREQUENT = re.compile(
     r"\b(?:most|top)\s+(?:frequent|common|often|frequently|commonly)?(?:\w+\s+){0,2}?"
     r"(?:frequent|common|often|frequently|commonly|used|appear\w*|occur\w*|mentioned)?\s*"
@@ -131,13 +131,13 @@ else:
 
 
 def computing_block(task: str, round_number: int) -> str | None:
-    """The cell of this round that computes what `task` plainly asks for; None when it asks for nothing that
-    can be computed, or everything is done."""
-    cells = _cells(task)
+    """Return the cell of this round that computes the answer to `task`. None if `task` asks for nothing that
+    can be computed, or if all cells have run."""
+    cells = _choose_cells(task)
     return cells[round_number - 1].strip() if 0 < round_number <= len(cells) else None
 
 
-def _cells(task: str) -> list[str]:
+def _choose_cells(task: str) -> list[str]:
     size = _SIZE.search(task)
     if size:
         return [_SIZE_CELL.format(unit=repr(size["unit"].lower()))]
@@ -151,19 +151,19 @@ def _cells(task: str) -> list[str]:
         return [_ASSIGNED_CELL.format(value=repr(value)), _ASSIGNED_END.format()]
     asked = _FREQUENT.search(task)
     if asked and _FREQUENCY.search(asked[0]):
-        plain = bool(_CONTENT.search(task))
-        left_out = sorted(FUNCTION_WORDS) if plain else []
+        content_only = bool(_CONTENT.search(task))
+        excluded = sorted(FUNCTION_WORDS) if content_only else []
         return [
-            _FREQUENT_CELL.format(count=_how_many(task), plain=left_out),
-            _FREQUENT_END.format(note=" (function words left out)" if plain else ""),
+            _FREQUENT_CELL.format(count=_read_count(task), plain=excluded),
+            _FREQUENT_END.format(note=" (function words left out)" if content_only else ""),
         ]
     return []
 
 
-def _how_many(task: str) -> int:
-    """The number a question names, at most 100; 10 when it names none but wants several, else 1."""
+def _read_count(task: str) -> int:
+    """Return the number in a question, at most 100; else 10 if it asks for several, else 1."""
     for word in re.findall(r"\w+", task.lower()):
-        if word.isdigit() and 0 < int(word) <= _MOST:
+        if word.isdigit() and 0 < int(word) <= _MAX_LISTED:
             return int(word)
         if word in _NUMBERS[1:]:
             return _NUMBERS.index(word)

@@ -1,4 +1,4 @@
-"""The extracts of a slice that fit a question: what a child answers when there is no model to read it."""
+"""Choose the extracts of a slice that match a question: the answer of a child without a model."""
 
 from __future__ import annotations
 
@@ -27,29 +27,28 @@ from rlm.retrieval.words import FUNCTION_WORDS, Tokens
 __all__ = ["BUDGET", "LONGEST_EXTRACT", "Extract", "extracts", "read"]
 
 BUDGET = 5_000
-"""Characters of all extracts of one answer: as much as five passages of a thousand."""
+"""Characters of all extracts of one answer: about five passages of a thousand."""
 LONGEST_EXTRACT = 590
 """Characters of one extract: less than what a citation shows."""
 _FEW_WORDS = 14
-"""Telling words of a question beyond which what is peculiar among them is not what it is about."""
+"""In questions with more subject words, distinctive terms are not what the question is about."""
 _PRECISE = 3
 _PRECISE_ALL = 8
 _DEFINES = re.compile(r"^\s*(?:async\s+)?(?:def|class|function|fn|func)\s+(\w+)")
 _CODE = re.compile(r"[a-z_][\w.]*", re.IGNORECASE)
 _LEAD = 0.6
-"""How much of a sentence's worth goes to what follows it."""
+"""The share of a sentence's score that is passed on to the next sentence."""
 _REPEATED = 0.75
-"""What a word of the question is worth when it comes again, of what it was worth before."""
+"""The factor by which a word of the question loses weight each time an extract contains it."""
 _NOVELTY = 0.35
 _FILLING = 1e-6
-_WORST = 0.03
-"""Extracts that are worth less than this share of the best are left out."""
+_MIN_SHARE = 0.03
+"""Extracts that score less than this share of the best are dropped."""
 
 
 @dataclass(frozen=True, slots=True)
 class Extract:
-    """A stretch of one of the pieces that were read, verbatim. `score` compares it with others of the same
-    reading."""
+    """A verbatim part of one of the pieces. Compare `score` only with extracts of the same call."""
 
     piece: int
     start: int
@@ -60,7 +59,7 @@ class Extract:
 
 @dataclass(slots=True)
 class _Unit:
-    """A sentence: where it stands, its stems, and what it is worth."""
+    """A sentence: its place, its stems and its score."""
 
     piece: int
     start: int
@@ -71,8 +70,8 @@ class _Unit:
 
 
 def read(request: Request) -> str:
-    """The extracts, best first, each on a line of its own with its white space folded; NOT_FOUND when nothing
-    fits. A direct answer has them again as evidence."""
+    """Return the extracts, best first, each on its own line with white space collapsed; NOT_FOUND if nothing
+    matches. A direct answer repeats them as evidence."""
     found = extracts(request.task, [piece.text for piece in request.slices])
     if not found:
         return NOT_FOUND
@@ -85,16 +84,17 @@ def read(request: Request) -> str:
 
 
 def extracts(question: str, pieces: Sequence[str], *, budget: int = BUDGET) -> list[Extract]:
-    """What fits the question best, best first, at most `budget` characters in all.
+    """Return the extracts that match the question, best first, at most `budget` characters in total.
 
-    A question for something peculiar (an identifier, a number, a quoted phrase) that stands in the pieces is
-    answered by the few sentences that hold it; any other by stretches of up to 590 characters that hold its
-    words and, among equals, say different things; a wish for a summary by those that hold most of what the
-    pieces speak of. Earlier pieces count for a little more: give them best first.
+    If the question has a distinctive term (an identifier, a number, a quoted phrase) that the pieces contain,
+    the extracts are the few sentences with it. For other questions they are windows of up to 590 characters
+    with the question's words; among equals those that differ most. For a request for a summary they are the
+    windows that cover most of the recurring topics. Earlier pieces weigh a little more, so pass the best
+    first.
     """
     tokens = Tokens()
     try:
-        units = _units(pieces, tokens)
+        units = _split_units(pieces, tokens)
         if not units:
             return []
         named = [term.casefold() for term in peculiar(question)]
@@ -104,21 +104,21 @@ def extracts(question: str, pieces: Sequence[str], *, budget: int = BUDGET) -> l
         query = set() if whole else set(tokens.query(telling(question) or question).stems)
     finally:
         tokens.close()
-    precise = _precise(question, named, units)
+    precise = _find_precise(question, named, units)
     if precise:
         return precise
     if whole:
-        chosen = _covering(units, budget)
+        chosen = _choose_covering(units, budget)
     else:
         _weigh(units, query)
-        chosen = _stretches(units, query, budget, fill=wants_summary(question))
+        chosen = _choose_matching(units, query, budget, fill=wants_summary(question))
     return [
         Extract(first.piece, first.start, last.end, pieces[first.piece][first.start : last.end], score)
         for score, first, last in chosen
     ]
 
 
-def _units(pieces: Sequence[str], tokens: Tokens) -> list[_Unit]:
+def _split_units(pieces: Sequence[str], tokens: Tokens) -> list[_Unit]:
     places = [(number, *place) for number, piece in enumerate(pieces) for place in sentences(piece)]
     stems = tokens.stems(pieces[number][start:end] for number, start, end in places)
     return [
@@ -128,7 +128,7 @@ def _units(pieces: Sequence[str], tokens: Tokens) -> list[_Unit]:
 
 
 def _weigh(units: list[_Unit], query: set[str]) -> None:
-    """Give each unit the rarity of the words it holds, and some of what its predecessor is worth."""
+    """Score each unit by the rarity of its query words, plus a share of its predecessor's score."""
     frequency = Counter(stem for unit in units for stem in unit.stems & query)
     weights = {stem: math.log(1 + len(units) / count) for stem, count in frequency.items()}
     lead = 0.0
@@ -143,32 +143,32 @@ def _weigh(units: list[_Unit], query: set[str]) -> None:
         lead = _LEAD * max(own * strong, lead if lead > 0.5 else 0.0) * 0.5
 
 
-def _precise(question: str, named: list[str], units: list[_Unit]) -> list[Extract]:
-    """The sentences that fit best where peculiar terms stand; nothing where none does. Of numbers, compounds
-    and phrases the most that a sentence holds has to stand in it; a name out of code may stand above it."""
+def _find_precise(question: str, named: list[str], units: list[_Unit]) -> list[Extract]:
+    """Return the best sentences with distinctive terms; empty if no term occurs. A sentence must contain as
+    many numbers, compounds and phrases as any other does. A name from code may occur above it instead."""
     folded = [unit.text.casefold() for unit in units]
-    looked_for = {form for term in named for form in (term, *(parts(term) if _CODE.fullmatch(term) else ()))}
-    if not any(term in text for term in looked_for for text in folded):
+    forms = {form for term in named for form in (term, *(parts(term) if _CODE.fullmatch(term) else ()))}
+    if not any(term in text for term in forms for text in folded):
         return []
-    wanted = [term.casefold() for term in terms(question)]
-    frequency = {term: sum(term in text for text in folded) for term in wanted}
+    query_terms = [term.casefold() for term in terms(question)]
+    frequency = {term: sum(term in text for text in folded) for term in query_terms}
     weights = {
         term: math.log(1 + len(units) / count) * (1 + min(len(term), 20) / 10)
         for term, count in frequency.items()
         if count
     }
     exact = [term for term in named if not _CODE.fullmatch(term)]
-    held = [sum(term in text for term in exact) for text in folded]
-    most = max(held)
+    counts = [sum(term in text for term in exact) for text in folded]
+    highest = max(counts)
     scored = []
     lead: dict[str, float] = {}
     piece = -1
-    for unit, text, count in zip(units, folded, held, strict=True):
+    for unit, text, count in zip(units, folded, counts, strict=True):
         if unit.piece != piece:
             piece, lead = unit.piece, {}
         own = {term: weight for term, weight in weights.items() if term in text}
         score = sum(max(own.get(term, 0.0), lead.get(term, 0.0)) for term in own.keys() | lead.keys())
-        if count == most and score:
+        if count == highest and score:
             scored.append(Extract(unit.piece, unit.start, unit.end, unit.text, score))
         defines = _DEFINES.match(unit.text)
         if defines and defines[1].casefold() in own:
@@ -183,52 +183,52 @@ def _precise(question: str, named: list[str], units: list[_Unit]) -> list[Extrac
     return [extract for extract in scored if extract.score >= 0.6 * scored[0].score][:limit]
 
 
-def _stretches(
+def _choose_matching(
     units: list[_Unit], query: set[str], budget: int, *, fill: bool
 ) -> list[tuple[float, _Unit, _Unit]]:
-    """(worth, first and last sentence) of stretches that hold words of the question. What has been taken
-    makes the same words worth less, and words of its subject that were not yet held worth more. `fill` lets
-    what holds only words of the subject have the room that is left."""
+    """Choose windows with words of the question, as (score, first sentence, last sentence). A chosen window
+    lowers the weight of its words; topics that no chosen window contains raise a score. With `fill`, windows
+    that have only such topics use the remaining budget."""
     frequency = Counter(stem for unit in units for stem in unit.stems & query)
     weights = {stem: math.log(1 + len(units) / count) for stem, count in frequency.items()}
-    subject = _subject(units, query)
+    subject = _weigh_topics(units, query)
     last = units[-1].piece
     seen: Counter[str] = Counter()
-    known: set[str] = set()
+    covered: set[str] = set()
 
-    def worth(stretch: _Stretch) -> float:
-        relevance = sum(weights[stem] * _REPEATED ** seen[stem] for stem in stretch.stems & query)
-        fresh = sum(subject.get(stem, 0.0) for stem in stretch.stems - known)
-        prior = 1 - 0.5 * stretch.first.piece / (last + 1)
+    def rate(window: _Window) -> float:
+        relevance = sum(weights[stem] * _REPEATED ** seen[stem] for stem in window.stems & query)
+        fresh = sum(subject.get(stem, 0.0) for stem in window.stems - covered)
+        prior = 1 - 0.5 * window.first.piece / (last + 1)
         if not relevance and fill:
             return _FILLING * fresh
         return relevance * (1 + prior) * (1 + _NOVELTY * fresh)
 
-    def took(stretch: _Stretch) -> None:
-        seen.update(stretch.stems & query)
-        known.update(stretch.stems)
+    def mark_used(window: _Window) -> None:
+        seen.update(window.stems & query)
+        covered.update(window.stems)
 
-    return _greedy(units, worth, took, budget, 0.0 if fill else _WORST)
+    return _choose_greedily(units, rate, mark_used, budget, 0.0 if fill else _MIN_SHARE)
 
 
-def _covering(units: list[_Unit], budget: int) -> list[tuple[float, _Unit, _Unit]]:
-    """Stretches, in the text's order, that together hold most of what it keeps coming back to."""
-    subject = _subject(units, set())
-    known: set[str] = set()
+def _choose_covering(units: list[_Unit], budget: int) -> list[tuple[float, _Unit, _Unit]]:
+    """Choose windows that together cover most of the recurring topics, in the order of the text."""
+    subject = _weigh_topics(units, set())
+    covered: set[str] = set()
 
-    def worth(stretch: _Stretch) -> float:
-        return sum(subject.get(stem, 0.0) for stem in stretch.stems - known)
+    def rate(window: _Window) -> float:
+        return sum(subject.get(stem, 0.0) for stem in window.stems - covered)
 
-    def took(stretch: _Stretch) -> None:
-        known.update(stretch.stems)
+    def mark_used(window: _Window) -> None:
+        covered.update(window.stems)
 
-    chosen = _greedy(units, worth, took, budget, 0.0)
+    chosen = _choose_greedily(units, rate, mark_used, budget, 0.0)
     return sorted(chosen, key=lambda one: (one[1].piece, one[1].start))
 
 
 @dataclass(frozen=True, slots=True)
-class _Stretch:
-    """Sentences `units[begin:end]` of one piece, and all their stems."""
+class _Window:
+    """The sentences `units[begin:end]` of one piece, and all their stems."""
 
     begin: int
     end: int
@@ -237,37 +237,36 @@ class _Stretch:
     stems: frozenset[str]
 
 
-def _greedy(
+def _choose_greedily(
     units: list[_Unit],
-    worth: Callable[[_Stretch], float],
-    took: Callable[[_Stretch], None],
+    rate: Callable[[_Window], float],
+    mark_used: Callable[[_Window], None],
     budget: int,
-    worst: float,
+    min_share: float,
 ) -> list[tuple[float, _Unit, _Unit]]:
-    """The stretch that is worth most, again and again, until the budget is full, or one is worth less than
-    `worst` of the first. None overlaps another."""
-    open_ = _grown(units)
+    """Choose the window with the highest score, repeatedly, without overlaps. Stops when the budget is used,
+    or when a score falls below `min_share` of the first."""
+    remaining = _grow_windows(units)
     chosen: list[tuple[float, _Unit, _Unit]] = []
-    while open_:
-        score, negative = max((worth(stretch), -number) for number, stretch in enumerate(open_))
-        taken = open_[-negative]
-        if score <= 0 or (chosen and score < worst * chosen[0][0]):
+    while remaining:
+        score, negative = max((rate(window), -number) for number, window in enumerate(remaining))
+        best = remaining[-negative]
+        if score <= 0 or (chosen and score < min_share * chosen[0][0]):
             break
-        budget -= taken.last.end - taken.first.start
-        took(taken)
-        chosen.append((score, taken.first, taken.last))
-        open_ = [
-            stretch
-            for stretch in open_
-            if (stretch.end <= taken.begin or stretch.begin >= taken.end)
-            and stretch.last.end - stretch.first.start <= budget
+        budget -= best.last.end - best.first.start
+        mark_used(best)
+        chosen.append((score, best.first, best.last))
+        remaining = [
+            window
+            for window in remaining
+            if (window.end <= best.begin or window.begin >= best.end)
+            and window.last.end - window.first.start <= budget
         ]
     return chosen
 
 
-def _subject(units: list[_Unit], without: set[str]) -> dict[str, float]:
-    """How much each word that comes more than once is what the units speak of; they add up to 1 for about
-    thirty of the weightiest."""
+def _weigh_topics(units: list[_Unit], without: set[str]) -> dict[str, float]:
+    """Return the weight of each recurring word as a topic. The thirty highest weights add up to 1."""
     counts = Counter(stem for unit in units for stem in unit.stems)
     weights = {
         stem: math.log(1 + count)
@@ -283,9 +282,10 @@ def _subject(units: list[_Unit], without: set[str]) -> dict[str, float]:
     return {stem: weight / top for stem, weight in weights.items()} if top else {}
 
 
-def _grown(units: list[_Unit]) -> list[_Stretch]:
-    """For each sentence the stretch that grows from it, on the side that is worth more, as far as it may."""
-    grown: dict[tuple[int, int], _Stretch] = {}
+def _grow_windows(units: list[_Unit]) -> list[_Window]:
+    """Grow a window from each sentence, each time by the neighbour with the higher score, up to the size
+    limit."""
+    windows: dict[tuple[int, int], _Window] = {}
     for at, unit in enumerate(units):
         first = last = at
         while True:
@@ -301,7 +301,7 @@ def _grown(units: list[_Unit]) -> list[_Stretch]:
                 first -= 1
             else:
                 break
-        if (first, last) not in grown:
+        if (first, last) not in windows:
             stems = frozenset[str]().union(*(one.stems for one in units[first : last + 1]))
-            grown[first, last] = _Stretch(first, last + 1, units[first], units[last], stems)
-    return list(grown.values())
+            windows[first, last] = _Window(first, last + 1, units[first], units[last], stems)
+    return list(windows.values())

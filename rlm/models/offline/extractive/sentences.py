@@ -1,4 +1,4 @@
-"""A text as sentences and lines, verbatim, with lines that were only wrapped taken together."""
+"""Split a text into verbatim sentences and lines. Wrapped lines are joined."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 __all__ = ["LONGEST", "sentences"]
 
 LONGEST = 560
-"""Characters of a sentence; a longer one is cut at a blank. A citation shows 600."""
+"""Characters of a sentence; a longer one is split at a blank. A citation shows 600."""
 
 _BREAK = re.compile(r"(?<=[.!?…])([\"'”’»)\]]*)\s+|(?<=[。！？])([”』」）]*)|\s*\n\s*")
 _ABBREVIATED = re.compile(
@@ -17,25 +17,25 @@ _MARKED = re.compile(r"[ \t]*(?:[-*•|>#\[{(=]|\d+[.):]|\w[\w .'-]{0,30}:\s)")
 _WRAPPED_LINES = 3
 _NARROW, _WIDE = 40, 140
 _FULL = 0.75
-"""The share of the width that a line has which was wrapped, mostly."""
+"""The share of the width that most wrapped lines fill."""
 
 
 def sentences(text: str) -> list[tuple[int, int]]:
-    """Where each stands (start, end), in order, without the white space around it; what holds no letter and
-    no digit is left out."""
-    width = _wrapped_at(text)
+    """Return the places (start, end) of all sentences in order, without surrounding white space. Sentences
+    without letters and digits are skipped."""
+    width = _find_wrap_width(text)
     found: list[tuple[int, int]] = []
     start = 0
     for edge in _BREAK.finditer(text):
-        if _parts(text, edge, width):
+        if _ends_sentence(text, edge, width):
             _add(text, start, edge.start() + len(edge[1] or edge[2] or ""), found)
             start = edge.end()
     _add(text, start, len(text), found)
     return found
 
 
-def _parts(text: str, edge: re.Match[str], width: int | None) -> bool:
-    """Whether a sentence ends at `edge`."""
+def _ends_sentence(text: str, edge: re.Match[str], width: int | None) -> bool:
+    """Return whether a sentence ends at `edge`."""
     between = edge[0]
     if between.count("\n") > 1 or edge[2] is not None:
         return True
@@ -46,8 +46,8 @@ def _parts(text: str, edge: re.Match[str], width: int | None) -> bool:
 
 
 def _is_wrap(text: str, end: int, following: int, width: int) -> bool:
-    """Whether the line that ends at `end` goes on in the next one: whose first word had no room on it, or
-    nearly so and is in small letters."""
+    """Return whether the line that ends at `end` continues in the next one. It does if the next word did not
+    fit on it, or if the line is nearly full and the next word is in lower case."""
     line = text[text.rfind("\n", 0, end) + 1 : end]
     if _MARKED.match(text, following):
         return False
@@ -58,8 +58,8 @@ def _is_wrap(text: str, end: int, following: int, width: int) -> bool:
     return len(line) + 1 + word > width and len(line) > _NARROW // 2
 
 
-def _wrapped_at(text: str) -> int | None:
-    """The width at which the lines of `text` were wrapped; None when they were not."""
+def _find_wrap_width(text: str) -> int | None:
+    """Return the width at which the lines of `text` were wrapped; None if they were not."""
     lengths = sorted(len(line.rstrip()) for line in text.split("\n") if line.strip())
     if len(lengths) < _WRAPPED_LINES:
         return None

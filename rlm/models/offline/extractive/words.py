@@ -1,4 +1,4 @@
-"""The words of a question that are worth looking for, and what sort of question they make."""
+"""Extract the search terms of a question, and classify the question."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = [
 
 MAX_TERMS = 16
 
-# Words that say how something is asked, not what about.
+# Words about the question itself, not about its subject.
 _ASKING_WORDS = """
     above across below during few further given give let list may mean means mention mentioned might must name
     of off on please provided said say says shall tell text those through up us use used using according
@@ -29,7 +29,7 @@ _ASKING_WORDS = """
 """
 _STOP = FUNCTION_WORDS | frozenset(_ASKING_WORDS.split())
 
-# Words of a wish to be told of the whole, not of something in it.
+# Words of requests for a summary of the whole text, not of something in it.
 _WHOLE_WORDS = """
     summarize summarise summary summaries synopsis overview outline recap gist abstract plot story stories
     narrative tale meeting session conversation discussion chat game episode chapter book article paper report
@@ -60,7 +60,8 @@ _POSSESSIVE = re.compile(r"'s?$|’s?$")
 
 
 def terms(question: str) -> list[str]:
-    """Up to MAX_TERMS words and phrases, the longest and most peculiar first; no two alike but for case."""
+    """Return up to MAX_TERMS words and phrases, the most distinctive first, without duplicates in other
+    case."""
     found: dict[str, str] = {}
     for phrase in _QUOTED.findall(question):
         found.setdefault(phrase.casefold(), phrase)
@@ -73,19 +74,19 @@ def terms(question: str) -> list[str]:
         for form in (whole, *parts(whole)):
             if form.casefold() not in _STOP:
                 found.setdefault(form.casefold(), form)
-    ranked = sorted(found.values(), key=lambda term: (-_peculiarity(term), question.find(term)))
+    ranked = sorted(found.values(), key=lambda term: (-_rate_distinctiveness(term), question.find(term)))
     return ranked[:MAX_TERMS]
 
 
 def telling(question: str) -> str:
-    """The words of the question that say what about, in order; those of a wish for a summary left out."""
+    """Return the words of the question's subject, in order, without those of a request for a summary."""
     without = _STOP | (_WHOLE if _SUMMARY.search(question) else frozenset())
     return " ".join(word for word in _WORD.findall(question) if word.casefold() not in without)
 
 
 def peculiar(question: str) -> list[str]:
-    """The terms that hardly stand in a text by chance: identifiers, compounds with digits or dots, quoted
-    phrases. A year is none, and no word with an ordinary apostrophe."""
+    """Return the terms that rarely occur by chance: identifiers, compounds with digits or dots, quoted
+    phrases. Excludes years and words with an ordinary apostrophe."""
     return [
         term
         for term in terms(question)
@@ -97,35 +98,35 @@ def peculiar(question: str) -> list[str]:
 
 
 def is_overview(question: str) -> bool:
-    """Whether the whole is asked for and nothing in it: `Summarize the meeting.`"""
+    """Return whether the question is about the whole text and nothing in it: `Summarize the meeting.`"""
     if _SUMMARY_CJK.search(question):
         return len(question.strip()) <= _SHORT
     return bool(_SUMMARY.search(question)) and not telling(question)
 
 
 def wants_summary(question: str) -> bool:
-    """Whether a summary is wanted, of the whole or of something in it."""
+    """Return whether the question asks for a summary, of the whole or of a part."""
     return bool(_SUMMARY.search(question) or _SUMMARY_CJK.search(question))
 
 
 def asks_when(question: str) -> bool:
-    """Whether a date may be the answer."""
+    """Return whether a date may be the answer."""
     return bool(_WHEN.search(question))
 
 
 def asks_for_all(question: str) -> bool:
-    """Whether more than one thing is to be named."""
+    """Return whether the question asks for more than one thing."""
     return bool(_ALL.search(question))
 
 
 def parts(word: str) -> list[str]:
-    """The pieces of a compound (`heapq.merge` → heapq, merge) that are long enough to look for."""
+    """Return the pieces of a compound (`heapq.merge` → heapq, merge) that are long enough to search for."""
     pieces = _INNER.split(word)
     return [piece for piece in pieces if len(piece) > 2] if len(pieces) > 1 else []
 
 
-def _peculiarity(term: str) -> int:
-    """How unlikely a term is to stand in a text by chance, roughly."""
+def _rate_distinctiveness(term: str) -> int:
+    """Estimate how unlikely a term is to occur in a text by chance."""
     shape = 4 if _INNER.search(term) or any(character.isdigit() for character in term) else 0
     shape += 3 if " " in term else 0
     shape += 2 if any(character.isupper() for character in term[1:]) else 0
