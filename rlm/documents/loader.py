@@ -12,7 +12,7 @@ from enum import Enum, auto
 from pathlib import Path
 from typing import BinaryIO
 
-from rlm.documents.blocks import BLOCK, blocks, opened
+from rlm.documents.blocks import BLOCK, blocks, open_file
 from rlm.documents.cache import ContextCache
 from rlm.documents.encoding import HEAD, looks_binary
 from rlm.documents.folder import files_of
@@ -186,7 +186,7 @@ class _Loading:
             self._add_folder(path, exclude)
         elif stat.S_ISFIFO(mode):
             try:
-                stream = opened(path)
+                stream = open_file(path)
             except OSError as error:
                 raise _unreadable(path, error) from error
             with stream:
@@ -234,7 +234,7 @@ class _Loading:
         if real in self._seen:
             raise _Skip("given twice", reason=SkipReason.REPEATED)
         try:
-            stream = opened(path)
+            stream = open_file(path)
         except FileNotFoundError:
             raise _Skip("gone since the folder was listed") from None
         except OSError as error:

@@ -1,5 +1,5 @@
-"""Where a journal lies. Its file, where there is one, is that of the prompt segments: made, found and kept
-private by the same means (`rlm.prompts.segments.location`)."""
+"""The location of a journal. Its default file also holds the prompt segments, so
+`rlm.prompts.segments.location` finds it, creates it and keeps it private."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _DRIVERS = {
 
 
 def store_url(path_or_url: str | Path) -> URL:
-    """The database URL of a file's path, or of a URL (`postgresql://…`). Raises JournalError."""
+    """Return the database URL of a path or URL (`postgresql://…`). Raises JournalError."""
     text = os.fspath(path_or_url)
     if "://" not in text:
         return URL.create("sqlite+aiosqlite", database=str(Path(text).expanduser().absolute()))
@@ -34,5 +34,5 @@ def store_url(path_or_url: str | Path) -> URL:
         raise JournalError(f"the journal's URL can't be read; give {_FORMS}") from error
     driver = _DRIVERS.get(url.drivername)
     if driver is None:
-        raise JournalError(f"the journal can't be kept in {url.drivername}; give {_FORMS}")
+        raise JournalError(f"{url.drivername} is not supported for the journal; give {_FORMS}")
     return url.set(drivername=driver)
