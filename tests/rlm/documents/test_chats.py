@@ -180,7 +180,7 @@ def test_a_chat_in_lines_is_a_chat_too(tmp_path: Path) -> None:
         "Under the mat.\nReally.",
     ]
     assert text_of(loaded).endswith("not json\n")
-    assert loaded.notes == ("chat.jsonl: holds 1 lines that are no JSON: they stand as they are",)
+    assert loaded.notes == ("chat.jsonl: holds 1 lines that are not JSON: they were read as plain text",)
 
 
 CARD = {
@@ -244,7 +244,7 @@ def test_a_chat_that_breaks_off_keeps_its_rest(tmp_path: Path) -> None:
     assert 50 < count < 60
     assert text_of(loaded).endswith(text[-20:])
     [note] = loaded.notes
-    assert note.startswith(f"chat.json: is no JSON after message {count} (")
+    assert note.startswith(f"chat.json: is not JSON after message {count} (")
     assert note.endswith("the rest was read as plain text")
 
 
