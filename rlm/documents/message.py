@@ -11,56 +11,21 @@ from typing import Any
 
 __all__ = ["ChatMessage", "is_message", "message_of", "plain_text"]
 
+
+def _words(names: str) -> frozenset[str]:
+    return frozenset(names.split())
+
+
 _WHO = ("role", "author", "sender", "from", "speaker", "user")
 _NAME = ("author", "sender", "from", "speaker", "user", "name", "username", "author_name", "sender_name")
 _TEXT = ("content", "text", "body", "message", "parts", "value")
 _TIME = ("created_at", "create_time", "timestamp", "time", "date", "datetime", "sent_at", "ts")
-_ROLES = frozenset(
-    (
-        "user",
-        "assistant",
-        "system",
-        "tool",
-        "human",
-        "bot",
-        "model",
-        "developer",
-        "function",
-        "ai",
-        "gpt",
-        "agent",
-    )
-)
+_ROLES = _words("user assistant system tool human bot model developer function ai gpt agent")
 # Fields without meaning for a reader: internal numbers and interface state of the exporting program.
-_SKIPPED = frozenset(
-    (
-        "id",
-        "uuid",
-        "type",
-        "object",
-        "index",
-        "metadata",
-        "status",
-        "weight",
-        "recipient",
-        "end_turn",
-        "update_time",
-        "updated_at",
-        "channel",
-        "parent",
-        "parent_id",
-        "parent_message_uuid",
-        "client_msg_id",
-        "date_unixtime",
-        "from_id",
-        "team",
-        "blocks",
-        "children",
-        "user_profile",
-        "message_id",
-        "conversation_id",
-        "thread_id",
-    )
+_SKIPPED = _words(
+    "id uuid type object index metadata status weight recipient end_turn update_time updated_at channel "
+    "parent parent_id parent_message_uuid client_msg_id date_unixtime from_id team blocks children "
+    "user_profile message_id conversation_id thread_id"
 )
 _SPEAKERS = ("role", *_NAME)
 _KNOWN = _SKIPPED.union(_SPEAKERS, _TIME)
