@@ -1,4 +1,4 @@
-"""Files, folders, streams and strings become one context: `load` is the door."""
+"""Loading of files, folders, streams and strings into one context (`load`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bytes in blocks from whatever can be read, never waiting where the one who waits can't be called back."""
+"""Reading of files, pipes and streams in blocks. Waiting can be interrupted by the caller."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import BinaryIO
 
 from rlm.errors import DocumentError
 
-__all__ = ["BLOCK", "blocks", "opened"]
+__all__ = ["BLOCK", "blocks", "open_file"]
 
 BLOCK = 1 << 20
 """Bytes of a block."""
@@ -20,22 +20,22 @@ BLOCK = 1 << 20
 _TICK_MILLISECONDS = 100
 
 
-def opened(path: Path) -> io.FileIO:
-    """The file at `path`, a named pipe at once and whether or not anyone writes to it. Raises OSError."""
+def open_file(path: Path) -> io.FileIO:
+    """Open the file at `path`. A named pipe opens at once, even without a writer. Raises OSError."""
     return io.FileIO(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC))
 
 
 def blocks(stream: BinaryIO, name: str | Path, tick: Callable[[], None]) -> Iterator[bytes]:
-    """All of `stream` in blocks of `BLOCK` bytes, the last one shorter: how a pipe was written to does not
-    show. `tick` is called after each read and every 0.1 s of waiting, and may raise to end it.
+    """Yield `stream` in blocks of `BLOCK` bytes; only the last one is shorter.
 
-    A stream that is neither a file nor a pipe (nor a buffer over one) is read as it likes: it may wait
-    without a tick. Raises DocumentError, which names `name`.
+    The sizes of a pipe's writes do not show. `tick` is called after each read and every 0.1 s of waiting, and
+    may raise to stop. A stream that is neither a file nor a pipe (nor a buffer over one) may wait without a
+    tick. Raises DocumentError, which names `name`.
     """
     try:
         read = _reader(stream, tick)
-        # A file gives whole blocks by itself. One that grows while it is read must not be waited for: its
-        # reader looks at it between blocks.
+        # A file gives whole blocks by itself. Waiting for a file that grows would never end, so its reader
+        # checks it between blocks.
         gathers = not _is_file(stream)
         ended = False
         while not ended:
@@ -63,14 +63,14 @@ def _is_file(stream: BinaryIO) -> bool:
 
 
 def _reader(stream: BinaryIO, tick: Callable[[], None]) -> Callable[[int], bytes]:
-    """Reads up to so many bytes, none at the end only."""
+    """Return a function that reads up to `size` bytes, and none at the end only."""
     raw = stream.raw if isinstance(stream, io.BufferedReader) else stream
     if not isinstance(raw, io.FileIO):
-        # Its descriptor, if it has one, need not be readable when it has more to give (TLS, decompression).
+        # Its descriptor may not be readable although it has more data (TLS, decompression).
         return lambda size: stream.read(size) or b""
     waiting = select.poll()
     waiting.register(raw, select.POLLIN)
-    # What a buffer holds already is not lost by waiting for its file first: at the end a file is readable.
+    # Waiting for the file before the buffer loses no data: at its end a file is readable.
     once = stream.read1 if isinstance(stream, io.BufferedReader) else raw.read
 
     def read(size: int) -> bytes:
@@ -78,7 +78,7 @@ def _reader(stream: BinaryIO, tick: Callable[[], None]) -> Callable[[int], bytes
             while not waiting.poll(_TICK_MILLISECONDS):
                 tick()
             piece = once(size)
-            if piece is not None:  # else another reader of the same pipe was quicker
+            if piece is not None:  # None: another reader of the pipe took the data
                 return piece
 
     return read

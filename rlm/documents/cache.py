@@ -1,11 +1,12 @@
-"""Contexts kept from one run to the next: the same files, unchanged, are not read a second time.
+"""A cache of contexts: unchanged files are not read again.
 
     $XDG_CACHE_HOME/rlm/contexts/
-        3f…/            one context: body, index, manifest.json, and entry.json, which says what they are of
-        part-…/         one being made, locked by its maker
+        3f…/            one context: body, index, manifest.json, and entry.json with the facts to check
+        part-…/         a context being written, locked by its writer
 
-Who uses or makes a folder holds a lock on it, which ends with the process whatever becomes of it: a folder
-that can be locked alone is nobody's. It holds the text of documents: 0700, files 0600.
+A process that uses or writes a folder holds a lock on it, which the kernel releases when the process ends. A
+folder that can be locked exclusively is not in use. The cache holds the text of documents, so folders have
+mode 0700 and files 0600.
 """
 
 from __future__ import annotations
@@ -34,10 +35,10 @@ from rlm.version import __version__
 __all__ = ["ContextCache", "default_cache"]
 
 _FORM = 1
-"""Raised when the same files would give another body."""
+"""The version of the rendering: increase it when the same files give another body."""
 _MAX_BYTES = 8 << 30
 _MIN_BYTES = 4 << 20
-"""Smaller inputs are read as fast as they are looked up, and need not be kept."""
+"""Smaller inputs are not cached: reading them is as fast as a look-up."""
 _SETTLED_SECONDS = 2.0
 _ENTRY = "entry.json"
 _PART = "part-"
@@ -45,8 +46,8 @@ _FILES = (BODY_NAME, INDEX_NAME, MANIFEST_NAME)
 
 
 def default_cache(env: Mapping[str, str]) -> ContextCache:
-    """The cache in `$XDG_CACHE_HOME/rlm`, else in `~/.cache/rlm`. A relative XDG_CACHE_HOME does not count
-    (the XDG rules say so)."""
+    """Return the cache in `$XDG_CACHE_HOME/rlm`, else in `~/.cache/rlm`. A relative XDG_CACHE_HOME is
+    ignored, as the XDG specification demands."""
     home = Path(env.get("XDG_CACHE_HOME", ""))
     if not home.is_absolute():
         home = Path(env.get("HOME") or Path.home()) / ".cache"
@@ -55,16 +56,21 @@ def default_cache(env: Mapping[str, str]) -> ContextCache:
 
 @dataclass(frozen=True, slots=True)
 class ContextCache:
-    """Contexts in `folder`: up to `most_bytes`, the longest unused go first; none of less than `least_bytes`
-    of input. Whatever is wrong with it, a run can do without: nothing here raises OSError."""
+    """Contexts in `folder`, up to `most_bytes`; the least recently used are removed first. Inputs under
+    `least_bytes` are not cached.
+
+    No method raises OSError: a run works without its cache.
+    """
 
     folder: Path
     most_bytes: int = _MAX_BYTES
     least_bytes: int = _MIN_BYTES
 
     def key(self, sources: Sequence[Source], tick: Callable[[], None]) -> str | None:
-        """What the context of these sources is kept under; None where it is not to be kept: strings, streams,
-        little, or what may be in the middle of being written. `tick` is called for each file, and may raise.
+        """Return the key of the context of these sources, or None if it is not cached.
+
+        Strings, streams, small inputs, and files that may still be changing are not cached. `tick` is called
+        for each file, and may raise.
         """
         digest = hashlib.sha256(f"{FORMAT} {_FORM} {__version__}\n".encode())
         total, latest = 0, 0.0
@@ -85,16 +91,18 @@ class ContextCache:
                     facts = (status.st_size, status.st_mtime_ns, status.st_ino, status.st_dev)
                     _add(digest, str(path.resolve()), name, *facts)
             except OSError:
-                return None  # loading tells what is wrong
+                return None  # `load` reports the error
         if total < self.least_bytes or latest > time.time() - _SETTLED_SECONDS:
             return None
         return digest.hexdigest()
 
     def find(self, key: str) -> Loaded | None:
-        """The context kept under `key`, whole and unharmed; in use until its lease is closed. None if there
-        is none. A damaged one is removed."""
+        """Return the context under `key`, checked, in use until its lease is closed; None if there is none.
+
+        A damaged context is removed.
+        """
         folder = self.folder / key
-        lease = _locked(folder, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        lease = _lock(folder, fcntl.LOCK_SH | fcntl.LOCK_NB)
         if lease is None:
             return None
         try:
@@ -106,12 +114,12 @@ class ContextCache:
             self._remove(folder)
             return None
         with suppress(OSError):
-            os.utime(folder / _ENTRY)  # the time of the last use
+            os.utime(folder / _ENTRY)  # its time is that of the last use
         return replace(loaded, lease=lease)
 
     def begin(self) -> tuple[Path, Lease] | None:
-        """A new private folder to make a context in; None where none can be made. It is removed when its
-        lease ends, unless `keep` keeps it."""
+        """Make a private folder for a new context, or return None. Closing the lease removes the folder,
+        unless `keep` was called."""
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             status = self.folder.lstat()
@@ -122,17 +130,19 @@ class ContextCache:
             folder = Path(tempfile.mkdtemp(prefix=_PART, dir=self.folder))
         except OSError:
             return None
-        lease = _locked(folder, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        lease = _lock(folder, fcntl.LOCK_SH | fcntl.LOCK_NB)
         if lease is None:
             shutil.rmtree(folder, ignore_errors=True)
             return None
         return folder, replace(lease, folder=folder)
 
     def keep(self, key: str, folder: Path, loaded: Loaded, lease: Lease) -> Loaded:
-        """Keep the context made in `folder` (from `begin`) under `key`, for all to find. If another process
-        was quicker, this run uses its own and its lease removes it."""
+        """Publish the context in `folder` (from `begin`) under `key`.
+
+        If another process published it first, this run uses its own copy, which its lease removes.
+        """
         try:
-            with _created(folder / _ENTRY) as entry:
+            with _create(folder / _ENTRY) as entry:
                 entry.write(json.dumps(_entry(folder, loaded)).encode())
             folder.rename(self.folder / key)
         except OSError:
@@ -142,7 +152,7 @@ class ContextCache:
         return replace(loaded, context=context, lease=replace(lease, folder=None))
 
     def _make_room(self) -> None:
-        """Remove the longest unused until the rest fits. Those in use stay."""
+        """Remove the least recently used contexts until the rest fits. Contexts in use stay."""
         found = []
         with suppress(OSError):
             for folder in self.folder.iterdir():
@@ -157,16 +167,16 @@ class ContextCache:
                 total -= size
 
     def _sweep(self) -> None:
-        """Remove what killed processes left half made."""
+        """Remove unfinished folders left by killed processes."""
         for folder in self.folder.glob(f"{_PART}*"):
             self._remove(folder)
 
     def _remove(self, folder: Path) -> bool:
-        lease = _locked(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lease = _lock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if lease is None:
             return False
         try:
-            # The entry goes first: without it the rest counts as nothing.
+            # The entry is removed first: a folder without one is not a context.
             (folder / _ENTRY).unlink(missing_ok=True)
             shutil.rmtree(folder, ignore_errors=True)
         except OSError:
@@ -177,7 +187,7 @@ class ContextCache:
 
 
 def _files(source: PathSource, tick: Callable[[], None]) -> Any:
-    """(path, name) of all that would be read."""
+    """Yield path and name of every file that `load` would read."""
     if not source.path.is_dir():
         yield source.path, source.path.name
         return
@@ -190,8 +200,8 @@ def _add(digest: Any, *facts: object) -> None:
     digest.update(json.dumps(facts, default=str).encode("utf-8", "surrogateescape") + b"\n")
 
 
-def _locked(folder: Path, how: int) -> Lease | None:
-    """A lock on `folder`, if it is there, this user's alone, and free for it."""
+def _lock(folder: Path, how: int) -> Lease | None:
+    """Lock `folder`; None if it is missing, not private to this user, or locked."""
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
@@ -200,7 +210,7 @@ def _locked(folder: Path, how: int) -> Lease | None:
         status = os.fstat(descriptor)
         if status.st_uid == os.geteuid() and not stat.S_IMODE(status.st_mode) & 0o077:
             fcntl.flock(descriptor, how)
-            # It may have been removed, or another put in its place, before the lock was had.
+            # It may have been removed or replaced before the lock was taken.
             if folder.lstat().st_ino == status.st_ino:
                 return Lease(descriptor)
     except OSError:
@@ -209,7 +219,7 @@ def _locked(folder: Path, how: int) -> Lease | None:
     return None
 
 
-def _created(path: Path) -> Any:
+def _create(path: Path) -> Any:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     return os.fdopen(descriptor, "wb")
 
@@ -230,8 +240,11 @@ def _entry(folder: Path, loaded: Loaded) -> dict[str, Any]:
 
 
 def _check(folder: Path, entry: dict[str, Any]) -> None:
-    """ValueError unless the files are those that were written. After a restart of the machine they are read
-    through: the last bytes may never have reached the disk."""
+    """Raise ValueError if the files changed since they were written.
+
+    After a restart of the machine their hashes are checked too: the last bytes may never have reached the
+    disk.
+    """
     if entry["files"] != {name: _facts(folder / name) for name in _FILES}:
         raise ValueError("changed")
     if entry["boot"] != _boot():
@@ -240,7 +253,7 @@ def _check(folder: Path, entry: dict[str, Any]) -> None:
         if _sha256(folder / INDEX_NAME) != entry["index_sha256"]:
             raise ValueError("damaged index")
         fresh = folder / f"{_ENTRY}.{os.getpid()}"
-        with _created(fresh) as file:
+        with _create(fresh) as file:
             file.write(json.dumps({**entry, "boot": _boot()}).encode())
         fresh.replace(folder / _ENTRY)
 

@@ -1,4 +1,4 @@
-"""Chats and cards that are kept as JSON, rendered as text that people and models read."""
+"""Rendering of chats and cards, stored as JSON, as readable text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rlm.sandbox import BadJson, ContextFileWriter, JsonStream, MessageHeader
 __all__ = ["Form", "form_of", "render"]
 
 Form = str
-"""`array`, `object` or `lines`, before a `:` the kind: `chat:lines`."""
+"""A kind (`chat` or `card`), a colon, and `array`, `object` or `lines`."""
 
 _MESSAGES = ("messages", "chat_messages", "conversation", "conversations", "turns", "history")
 _CARD = frozenset(
@@ -27,29 +27,31 @@ _LONGEST_TITLE = 200
 
 
 def form_of(head: str, *, lines: bool) -> Form | None:
-    """How the chat or card that begins with `head` is written; None when it is neither. `lines`: its name
-    says that it is JSON Lines."""
+    """Return the form of the chat or card that begins with `head`; None if it is neither. `lines`: the file
+    is named as JSON Lines."""
     first = head.lstrip("\ufeff \t\r\n")[:1]
     if first not in ("{", "["):
         return None
     values = _line_values(head, broken=lines)
     if first == "{" and (lines or len(values) > 1):
-        # Of a file that is named so, some lines may be broken off, or messages without words.
+        # A file named as JSON Lines may have damaged lines and messages without text.
         least = 0.5 if lines else 1.0
         talk = sum(_is_chat(value) for value in values)
         return "chat:lines" if values and talk >= least * len(values) else None
     stream = JsonStream(iter((head.lstrip("\ufeff"),)))
     if first == "[":
-        seen = list(_until_cut(stream.elements()))
-        # A few that are none: somebody joined, somebody left.
+        seen = list(_take_first(stream.elements()))
+        # A few elements may be other events: somebody joined, somebody left.
         talk = sum(_is_chat(value) for value in seen)
         return "chat:array" if seen and talk >= 0.8 * len(seen) else None
     return _form_of_object(stream)
 
 
 def render(stream: Iterator[str], form: Form, writer: ContextFileWriter) -> str | None:
-    """Write a chat or card into the open document of `writer`. What is no JSON stands as it is from there
-    on; then the fault is given, else None."""
+    """Write a chat or card into the open document of `writer`.
+
+    From the first character that is not JSON, the text is written unchanged, and the fault is returned.
+    """
     rendering = _Rendering(writer)
     if form == "chat:lines":
         return rendering.lines(stream)
@@ -62,7 +64,7 @@ def render(stream: Iterator[str], form: Form, writer: ContextFileWriter) -> str 
             rendering.sections(json_stream, card=form == "card:object")
         fault = None
     except BadJson as error:
-        fault = f"is no JSON after message {rendering.number:,} ({error}): the rest was read as plain text"
+        fault = f"is not JSON after message {rendering.number:,} ({error}): the rest was read as plain text"
     writer.end_message()
     for piece in json_stream.rest():
         if piece.strip() or fault:
@@ -75,7 +77,7 @@ def _is_chat(value: Any) -> bool:
 
 
 def _messages_in(value: Any) -> list[Any] | None:
-    """The messages of a conversation, in order; None if it is none."""
+    """Return the messages of a conversation, in order; None if `value` is not a conversation."""
     if not isinstance(value, Mapping):
         return None
     for key in _MESSAGES:
@@ -86,7 +88,7 @@ def _messages_in(value: Any) -> list[Any] | None:
 
 
 def _branch(conversation: Mapping[str, Any]) -> list[Any]:
-    """The messages of a conversation kept as a tree: the branch that was on the screen last."""
+    """Return the messages of a conversation stored as a tree: the branch that was shown last."""
     nodes = conversation["mapping"]
     at = conversation.get("current_node")
     seen: set[Any] = set()
@@ -104,7 +106,8 @@ def _branch(conversation: Mapping[str, Any]) -> list[Any]:
 
 
 def _line_values(head: str, *, broken: bool) -> list[Any]:
-    """The values of the first lines; if one of these lines is no JSON, none, or without it (`broken`)."""
+    """Return the values of the first lines. A line that is not JSON is skipped with `broken`; otherwise the
+    result is empty."""
     lines = head.split("\n", _LOOKED_AT + 1)
     whole = lines[:-1] if len(lines) > 1 else lines
     values = []
@@ -118,8 +121,8 @@ def _line_values(head: str, *, broken: bool) -> list[Any]:
     return values
 
 
-def _until_cut(elements: Iterator[Any]) -> Iterator[Any]:
-    """The first elements, up to where a head was cut."""
+def _take_first(elements: Iterator[Any]) -> Iterator[Any]:
+    """Yield the first elements, up to where the head was cut."""
     for _ in range(_LOOKED_AT):
         try:
             yield next(elements)
@@ -134,23 +137,23 @@ def _form_of_object(stream: JsonStream) -> Form | None:
         for key in stream.members():
             keys.add(key)
             if key in _MESSAGES and stream.next_mark() == "[":
-                seen = list(_until_cut(stream.elements()))
+                seen = list(_take_first(stream.elements()))
                 talks = talks or any(is_message(one) for one in seen)
                 if len(seen) == _LOOKED_AT:
-                    break  # the stream stands within the array
+                    break  # the stream is within the array
             elif key == "mapping":
                 return None if not isinstance(stream.value(), Mapping) else "chat:object"
             else:
                 stream.value()
     except BadJson:
-        pass  # the head was cut: what was seen has to do
+        pass  # the head was cut: decide by the keys so far
     if keys & _CARD and "messages" in keys and (talks or {"id", "title"} & keys):
         return "card:object"
     return "chat:object" if talks else None
 
 
 class _Rendering:
-    """One document in the making; `number` is that of its last message."""
+    """Writes one document. `number` is that of its last message."""
 
     def __init__(self, writer: ContextFileWriter) -> None:
         self.number = 0
@@ -159,7 +162,7 @@ class _Rendering:
 
     def lines(self, stream: Iterator[str]) -> str | None:
         bad = 0
-        for line in _lines_of(stream):
+        for line in _split_lines(stream):
             if not line.strip():
                 continue
             try:
@@ -167,10 +170,10 @@ class _Rendering:
             except (ValueError, RecursionError):
                 bad += 1
                 self._raw(line if line.endswith("\n") else f"{line}\n")
-        return f"holds {bad:,} lines that are no JSON: they stand as they are" if bad else None
+        return f"holds {bad:,} lines that are not JSON: they were read as plain text" if bad else None
 
     def entry(self, value: Any) -> None:
-        """A message, a conversation, or something else, which stands as JSON."""
+        """Write a message or a conversation; any other value as JSON."""
         if is_message(value):
             self._message(value)
             return
@@ -186,7 +189,7 @@ class _Rendering:
         self._writer.end_message()
 
     def sections(self, stream: JsonStream, *, card: bool) -> None:
-        """An object with messages: each of its fields in the order of the file."""
+        """Write an object that holds messages: all of its fields, in order."""
         for key in stream.members():
             if key in _MESSAGES and stream.next_mark() == "[":
                 if card:
@@ -253,8 +256,8 @@ class _Rendering:
         self._writer.write(text)
 
 
-def _lines_of(stream: Iterator[str]) -> Iterator[str]:
-    """Lines with their ends; one that is longer than any message is given in pieces."""
+def _split_lines(stream: Iterator[str]) -> Iterator[str]:
+    """Yield lines with their ends. A line longer than any message is cut into pieces."""
     held = io.StringIO()
     size = 0
     for piece in stream:

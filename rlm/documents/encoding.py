@@ -1,4 +1,4 @@
-"""Bytes of unknown encoding as text, in a stream: judged where it matters, at the first byte beyond ASCII."""
+"""Detection and decoding of a text's encoding, in a stream. The first byte beyond ASCII decides."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 __all__ = ["HEAD", "Decoder", "looks_binary"]
 
 HEAD = 64 * 1024
-"""Bytes from which a file is judged to be text or not."""
+"""The bytes from the start of a file that decide whether it is text."""
 
 _SAMPLE = 16 * 1024
 _MAX_INVALID = 0.3
@@ -18,7 +18,7 @@ _CONTROLS = re.compile(rb"[\x01-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 _WESTERN = re.compile("[\x00-\x7fÀ-ÖØ-öø-ÿŒœŠšŽžŸ“”‘’„‚–—…•€£°«»·¿¡§©®™´`ªº\xa0]*")
 _BEYOND_ASCII = bytes(range(0x80, 0x100))
 _MARKS = (
-    # The longer mark first: UTF-32's begins like UTF-16's.
+    # UTF-32 first: its mark begins with UTF-16's.
     (codecs.BOM_UTF32_LE, "utf-32"),
     (codecs.BOM_UTF32_BE, "utf-32"),
     (codecs.BOM_UTF16_LE, "utf-16"),
@@ -27,8 +27,8 @@ _MARKS = (
 
 
 def looks_binary(head: bytes) -> bool:
-    """Whether a file that begins with `head` (up to `HEAD` bytes) is no text: it holds NULs, many control
-    characters, or much that is not UTF-8 and no other encoding that can be told."""
+    """Return whether a file that begins with `head` (up to `HEAD` bytes) is not text: it holds NULs, many
+    control characters, or many bytes that fit neither UTF-8 nor another detectable encoding."""
     if _encoding_by_mark(head):
         return False
     if b"\0" in head:
@@ -37,14 +37,14 @@ def looks_binary(head: bytes) -> bool:
         return True
     if _invalid_share(head) <= _MAX_INVALID:
         return False
-    return _guessed(head[:_SAMPLE]) is None
+    return _guess(head[:_SAMPLE]) is None
 
 
 class Decoder:
     """Turns blocks of one file into UTF-8 bytes (perhaps invalid in places) or text.
 
-    `replaced` counts the characters that an encoding other than UTF-8 could not tell. `guessed` is the
-    encoding if it is neither UTF-8 nor one that the file itself names by a mark at its beginning.
+    `replaced` counts the characters that an encoding other than UTF-8 could not decode. `guessed` is the
+    encoding if it is neither UTF-8 nor named by the file's byte order mark.
     """
 
     def __init__(self) -> None:
@@ -55,15 +55,15 @@ class Decoder:
         self._other: codecs.IncrementalDecoder | None = None
 
     def feed(self, block: bytes) -> bytes | str:
-        """The next of the text."""
+        """Decode the next block."""
         if not self._started:
             self._started = True
             encoding = _encoding_by_mark(block)
             if encoding:
                 self._other = codecs.getincrementaldecoder(encoding)("replace")
         if self._other is not None:
-            return self._decoded(block, final=False)
-        # As long as all was ASCII, every encoding is still open.
+            return self._decode(block, final=False)
+        # ASCII so far: every encoding is still possible.
         if self._decided or block.isascii():
             return block
         self._decided = True
@@ -71,13 +71,13 @@ class Decoder:
         if self.guessed is None:
             return block
         self._other = codecs.getincrementaldecoder(self.guessed)("replace")
-        return self._decoded(block, final=False)
+        return self._decode(block, final=False)
 
     def finish(self) -> str:
-        """What was left of a character cut off at the end."""
-        return "" if self._other is None else self._decoded(b"", final=True)
+        """Return the rest of a character that was cut off at the end."""
+        return "" if self._other is None else self._decode(b"", final=True)
 
-    def _decoded(self, block: bytes, *, final: bool) -> str:
+    def _decode(self, block: bytes, *, final: bool) -> str:
         assert self._other is not None
         text = self._other.decode(block, final)
         self.replaced += text.count("\ufffd")
@@ -85,14 +85,14 @@ class Decoder:
 
 
 def _encoding_of(block: bytes) -> str | None:
-    """The encoding of a file that was ASCII up to `block`; None for UTF-8, damaged perhaps."""
+    """Return the encoding of a file that was ASCII up to `block`; None for UTF-8, valid or damaged."""
     first = re.search(rb"[\x80-\xff]", block)
     start = max(0, first.start() - _SAMPLE // 2) if first else 0
     sample = block[start : start + _SAMPLE]
     invalid = _invalid_share(sample) * len(sample)
     beyond = len(sample) - len(sample.translate(None, _BEYOND_ASCII))
-    # A few bad bytes among good ones: damaged UTF-8, not another encoding.
-    return _guessed(sample) if invalid > _BROKEN_UTF8 * beyond else None
+    # A few invalid bytes among valid ones are damaged UTF-8, not another encoding.
+    return _guess(sample) if invalid > _BROKEN_UTF8 * beyond else None
 
 
 def _encoding_by_mark(head: bytes) -> str | None:
@@ -100,7 +100,7 @@ def _encoding_by_mark(head: bytes) -> str | None:
 
 
 def _invalid_share(data: bytes) -> float:
-    """The share of bytes that are not UTF-8; a character cut off at either end is no fault."""
+    """Return the share of bytes that are not UTF-8. A character cut off at either end is not counted."""
     if data.isascii():
         return 0.0
     start = 0
@@ -112,9 +112,9 @@ def _invalid_share(data: bytes) -> float:
     return (used - valid) / max(1, len(data))
 
 
-def _guessed(data: bytes) -> str | None:
-    """The encoding that `data` is most likely in, None if it can't be told."""
-    # Tried first: short Western texts are often taken for Baltic or Central European ones.
+def _guess(data: bytes) -> str | None:
+    """Return the most likely encoding of `data`; None if it cannot be detected."""
+    # Tried first: the detector often takes short Western texts for Baltic or Central European ones.
     if _WESTERN.fullmatch(data.decode("cp1252", "replace")):
         return "cp1252"
     from charset_normalizer import from_bytes

@@ -1,4 +1,4 @@
-"""The files of a folder, in a fixed order, without what .gitignore leaves out."""
+"""The files of a folder in a fixed order, without those that .gitignore excludes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ __all__ = ["Found", "files_of"]
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A file below a folder: `name` is its path from there, with slashes; `unfit` why it can't be read."""
+    """A file below a folder. `name` is its path from there, with slashes; `unfit` is why it cannot be
+    read."""
 
     path: Path
     name: str
@@ -25,28 +26,29 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class _Rules:
-    """One .gitignore: `base` is the path of its folder from the top, ending in a slash unless it is empty."""
+    """One .gitignore. `base` is its folder's path from the top, with a final slash unless it is empty."""
 
     base: str
     spec: GitIgnoreSpec
 
     def verdict(self, name: str) -> bool | None:
-        """Whether it leaves `name` (from the top; folders end in a slash) out; None if it says nothing."""
+        """Return whether it excludes `name` (from the top; folders end in a slash); None if no pattern
+        matches."""
         return self.spec.check_file(name.removeprefix(self.base)).include
 
 
 def files_of(
     folder: Path, exclude: Sequence[str] = (), tick: Callable[[], None] = lambda: None
 ) -> Iterator[Found]:
-    """Files below `folder` in the order of their names, whatever the file system's.
+    """Yield the files below `folder`, sorted by name.
 
-    `.git`, what matches `exclude` and what a .gitignore (nested ones too) leaves out is passed over.
-    Links to folders are not followed, nor links that lead out of `folder`. Folders that can't be read,
-    and files that are none (sockets, devices, broken links), are given as unfit. `tick` is called for
-    every name met, and may raise to end the walk. DocumentError if `folder` itself can't be read.
+    Skips `.git`, and whatever `exclude` or a .gitignore (nested ones too) matches. Does not follow links to
+    folders, nor links that lead out of `folder`. Unreadable folders, and sockets, devices and broken links,
+    are yielded as unfit. `tick` is called for every name, and may raise to end the walk. Raises
+    DocumentError if `folder` itself cannot be read.
     """
     try:
-        entries = _listed(folder)
+        entries = _list(folder)
     except OSError as error:
         raise DocumentError(
             f"{folder} can't be read: {error.strerror}: check its permissions or name another folder"
@@ -56,8 +58,8 @@ def files_of(
 
 @dataclass(frozen=True, slots=True)
 class _Walk:
-    """What holds for a whole walk: where it began, what it leaves out whatever any .gitignore says, and
-    what is called for every name."""
+    """The constants of a walk: its top folder, the patterns that override every .gitignore, and the callback
+    for every name."""
 
     top: Path
     exclude: GitIgnoreSpec
@@ -74,23 +76,23 @@ def _walk(
         walk.tick()
         name = base + entry.name
         is_folder = entry.is_dir(follow_symlinks=False)
-        # A name that is no UTF-8 holds surrogates, which the patterns' engine refuses.
+        # A name that is not UTF-8 holds surrogates, which pathspec rejects.
         matched = os.fsencode(name).decode("utf-8", "replace") + ("/" if is_folder else "")
-        if entry.name == ".git" or walk.exclude.match_file(matched) or _left_out(matched, rules):
+        if entry.name == ".git" or walk.exclude.match_file(matched) or _is_ignored(matched, rules):
             continue
         path = folder / entry.name
         if not is_folder:
             yield Found(path, name, _unfit(entry, walk.top))
             continue
         try:
-            below = _listed(path)
+            below = _list(path)
         except OSError as error:
             yield Found(path, name + "/", f"can't be read: {error.strerror}")
             continue
         yield from _walk(walk, path, name + "/", below, rules)
 
 
-def _listed(folder: Path) -> list[os.DirEntry[str]]:
+def _list(folder: Path) -> list[os.DirEntry[str]]:
     with os.scandir(folder) as entries:
         return sorted(entries, key=lambda entry: entry.name)
 
@@ -105,9 +107,9 @@ def _rules_of(folder: Path, base: str, entries: list[os.DirEntry[str]]) -> _Rule
     return _Rules(base, GitIgnoreSpec.from_lines(lines))
 
 
-def _left_out(name: str, rules: tuple[_Rules, ...]) -> bool:
-    """The nearest .gitignore that says anything decides."""
-    return next((said for rule in reversed(rules) if (said := rule.verdict(name)) is not None), False)
+def _is_ignored(name: str, rules: tuple[_Rules, ...]) -> bool:
+    """Return the verdict of the nearest .gitignore with a matching pattern."""
+    return next((verdict for rule in reversed(rules) if (verdict := rule.verdict(name)) is not None), False)
 
 
 def _unfit(entry: os.DirEntry[str], top: Path) -> str | None:

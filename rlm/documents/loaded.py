@@ -1,4 +1,4 @@
-"""What comes out of a loading."""
+"""The results of loading a context."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Guessed", "Lease", "Loaded", "Skipped"]
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A file that was left out, and why; what helps, if it is a document that could not be read."""
+    """A skipped file and the reason. A document that could not be read has a remedy."""
 
     path: str
     reason: str
@@ -24,8 +24,8 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class Guessed:
-    """A document that is no UTF-8 and does not say what it is; `encoding` is what it most likely is in, by
-    Python's name for it."""
+    """A document that is not UTF-8 and has no byte order mark. `encoding` is the most likely one, by its
+    Python name."""
 
     document: str
     encoding: str
@@ -33,14 +33,14 @@ class Guessed:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """A context in the cache, in use: nobody removes it until `close`. `folder` is removed then, if one is
-    given: it is this run's own."""
+    """A cached context in use. No process removes it until `close`, which also removes `folder`, if given:
+    that folder belongs to this run alone."""
 
     descriptor: int
     folder: Path | None = None
 
     def close(self) -> None:
-        """Give it up. Once only."""
+        """Release the lease. Call it once."""
         if self.folder is not None:
             shutil.rmtree(self.folder, ignore_errors=True)
         with suppress(OSError):
@@ -49,10 +49,13 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A finished context. `skipped` lists what was left out of folders and globs; `replaced` counts the
-    U+FFFD marks that stand for what could not be decoded; `guessed` lists what was decoded on a guess;
-    `notes` says in one line each what is amiss with documents that were read all the same. `lease` is to be
-    closed when the context is no longer wanted, if it is one of the cache's."""
+    """A finished context.
+
+    `skipped` lists the skipped files of folders and globs. `replaced` counts the U+FFFD characters put in for
+    bytes that could not be decoded. `guessed` lists documents whose encoding was guessed. `notes` describe
+    faults of documents that were read anyway, one line each. `lease` belongs to a cached context; close it
+    when the context is no longer needed.
+    """
 
     context: ContextFile
     skipped: tuple[Skipped, ...] = ()

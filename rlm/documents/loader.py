@@ -1,4 +1,4 @@
-"""Sources in, one context file out: every text is streamed through, none is held."""
+"""Loading of sources into one context. Every text is streamed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from enum import Enum, auto
 from pathlib import Path
 from typing import BinaryIO
 
-from rlm.documents.blocks import BLOCK, blocks, opened
+from rlm.documents.blocks import BLOCK, blocks, open_file
 from rlm.documents.cache import ContextCache
 from rlm.documents.encoding import HEAD, looks_binary
 from rlm.documents.folder import files_of
@@ -30,9 +30,10 @@ from rlm.sandbox.errors import ContextFileError
 __all__ = ["Progress", "load"]
 
 Progress = Callable[[str, int], None]
-"""Takes the name of what is being read, and the bytes read so far, of all documents. It is called on the
-reading thread for each file looked at, after each block (1 MiB at most), and every 0.1 s of waiting for a
-pipe. What it raises ends the loading and comes out of it: let that be an exception of your own."""
+"""Takes the name of the present document and the bytes read so far, of all documents.
+
+It is called on the reading thread for each file examined, after each block (1 MiB at most), and every 0.1 s
+of waiting for a pipe. To stop the loading, raise an exception of your own; `load` passes it on."""
 
 
 def load(
@@ -44,16 +45,16 @@ def load(
     """Write the texts of `sources`, in order, into a new context folder. A bare Path is a path, a bare str
     or bytes is a text; no sources at all make an empty context.
 
-    A document is named by its file's name, or its path below the folder that was given (begun with that
-    folder's name when there are several sources); a name that is taken gets a number. What can't be read of
-    a folder (binary, empty, unreadable files) is skipped and listed, as is one broken document (PDF, DOCX,
-    EPUB, HTML) among several sources; a file or stream given by name that can't be read is a DocumentError of
-    one line, as is a source with nothing in it. A file that a folder
-    holds under several names (links) is read once. Nothing stays in `folder` after an error, or when
-    `progress` ends the loading. A disk that fills up is a ContextFileError.
+    A document's name is the name of its file, or its path below the given folder. With several sources the
+    path begins with the folder's name. A name that is taken gets a number.
 
-    With a `cache` the context may stand there instead of in `folder`, in use until its lease is closed: it
-    was found, or was made to be found. A cache that can't be used is done without.
+    Binary, empty and unreadable files of a folder are skipped and listed. So is a broken document (PDF,
+    DOCX, EPUB, HTML) among several sources. A file that a folder holds under several names (links) is read
+    once. Raises DocumentError (one line) for a named file or stream that cannot be read, and for a source
+    without text. Raises ContextFileError if the disk fills up. After an error, `folder` is empty.
+
+    With a `cache` the context may be in the cache instead of in `folder`, in use until its lease is closed. A
+    cache that cannot be used is ignored.
     """
     wanted = [as_source(source) for source in sources]
 
@@ -78,10 +79,10 @@ def load(
         except ContextFileError as error:
             if not isinstance(error.__cause__, OSError):
                 raise
-            # No room for the cache: perhaps there is where nothing is kept.
+            # The cache has no room. The run's own folder may be on another disk.
             return _load(wanted, folder, progress)
         stack.pop_all()
-    # What changed meanwhile is this run's alone.
+    # A source changed while it was read: do not share this context.
     if cache.key(wanted, tick) != key:
         return replace(loaded, lease=lease)
     return cache.keep(key, part, loaded, lease)
@@ -133,7 +134,7 @@ class _Skip(Exception):
 
 
 class _Loading:
-    """One run of `load`: the names given out, what was skipped, how much was read."""
+    """The state of one `load`: the names used, the files skipped, and the bytes read."""
 
     def __init__(
         self,
@@ -168,9 +169,9 @@ class _Loading:
                 self._add_stream(name, stream)
 
     def check(self, sources: Sequence[Source]) -> None:
-        """DocumentError unless there is something to read, or nothing was asked for."""
+        """Raise DocumentError if there are sources but no document was read."""
         if sources and not self._documents:
-            why = f": skipped {_words(self.skipped)}" if self.skipped else ""
+            why = f": skipped {_count_reasons(self.skipped)}" if self.skipped else ""
             helps = next((one.remedy for one in self.skipped if one.remedy), "name files that hold text")
             raise DocumentError(f"there is nothing to read{why}: {helps}")
 
@@ -186,7 +187,7 @@ class _Loading:
             self._add_folder(path, exclude)
         elif stat.S_ISFIFO(mode):
             try:
-                stream = opened(path)
+                stream = open_file(path)
             except OSError as error:
                 raise _unreadable(path, error) from error
             with stream:
@@ -224,17 +225,17 @@ class _Loading:
                 return
             left_out = self.skipped[skipped:]
             if self._several and any(one.remedy for one in left_out):
-                return  # broken documents only: what else was named may do
-            why = f"nothing in it could be read ({_words(left_out)})" if left_out else "it is empty"
+                return  # only broken documents: the other sources may hold text
+            why = f"nothing in it could be read ({_count_reasons(left_out)})" if left_out else "it is empty"
             raise DocumentError(f"{folder} holds no text: {why}: name a folder or file that does")
 
     def _add_file(self, path: Path, name: str) -> None:
-        """Stream one regular file in. Raises _Unfit before anything of it is written."""
+        """Write one regular file. Raises _Skip before anything of it is written."""
         real = path.resolve()
         if real in self._seen:
             raise _Skip("given twice", reason=SkipReason.REPEATED)
         try:
-            stream = opened(path)
+            stream = open_file(path)
         except FileNotFoundError:
             raise _Skip("gone since the folder was listed") from None
         except OSError as error:
@@ -248,15 +249,15 @@ class _Loading:
             first = next(rest, b"")
             if not first:
                 raise _Skip("empty", reason=SkipReason.EMPTY)
-            kind = _kind(name, first)
+            kind = _detect_kind(name, first)
             self._seen.add(real)
-            given = _unchanged(rest, stream, before, path)
+            given = _blocks_unless_changed(rest, stream, before, path)
             try:
                 self._write(name, kind, itertools.chain((first,), given), stream)
             except Unreadable as unreadable:
                 raise _Skip(str(unreadable), unreadable.remedy, SkipReason.BROKEN) from None
             if format_of(kind).is_converted:
-                next(given, b"")  # looks whether it changed
+                next(given, b"")  # checks that the file did not change
 
     def _add_stream(self, name: str, stream: BinaryIO) -> None:
         self._name = name
@@ -265,7 +266,7 @@ class _Loading:
         if not first:
             raise DocumentError(f"{name} is empty: pipe a text into it, or name a file")
         try:
-            kind = _kind(name, first)
+            kind = _detect_kind(name, first)
         except _Skip as unfit:
             raise DocumentError(
                 f"{name} is {unfit}: pipe a text into it, or name a file that holds text"
@@ -277,7 +278,7 @@ class _Loading:
             raise DocumentError(f"{name} is empty: give a text, or no source at all")
         if isinstance(text, bytes):
             try:
-                found = _kind(name, text)
+                found = _detect_kind(name, text)
             except _Skip as unfit:
                 raise DocumentError(f"{name} is {unfit}: give a text") from None
             kind = found if kind == "text" and format_of(found).is_binary else kind
@@ -285,7 +286,7 @@ class _Loading:
         self._write_named(name, kind, pieces, search_chats=kind in ("json", "jsonl"))
 
     def _write_named(self, name: str, kind: str, given: Given, *, search_chats: bool) -> None:
-        """Write what was not read from a file. Raises DocumentError."""
+        """Write a text or stream. Raises DocumentError."""
         try:
             self._write(name, kind, given, None, search_chats=search_chats)
         except Unreadable as unreadable:
@@ -311,7 +312,7 @@ class _Loading:
         self._documents += 1
 
     def _begin(self, kind: str) -> None:
-        self._name = self._free(os.fsencode(self._wanted).decode("utf-8", "replace"))
+        self._name = self._unique_name(os.fsencode(self._wanted).decode("utf-8", "replace"))
         self._names.add(self._name)
         self._writer.begin_document(self._name, kind, headings_indexed=format_of(kind).headings_indexed)
 
@@ -328,7 +329,7 @@ class _Loading:
         if self._progress is not None:
             self._progress(self._name, self._bytes)
 
-    def _free(self, name: str) -> str:
+    def _unique_name(self, name: str) -> str:
         if name not in self._names:
             return name
         number = 2
@@ -337,8 +338,8 @@ class _Loading:
         return f"{name} ({number})"
 
 
-def _kind(name: str, first: bytes) -> str:
-    """The kind of what begins with `first`. Raises _Unfit for what is no document that can be read."""
+def _detect_kind(name: str, first: bytes) -> str:
+    """Return the kind of a file that begins with `first`. Raises _Skip if it is binary or not supported."""
     kind = kind_of(name, first)
     if format_of(kind).is_binary or not looks_binary(first[:HEAD]):
         return kind
@@ -346,8 +347,8 @@ def _kind(name: str, first: bytes) -> str:
     raise _Skip(f"binary ({what})", remedy) if what else _Skip("binary")
 
 
-def _words(skipped: Sequence[Skipped]) -> str:
-    """`3 binary, 1 empty`."""
+def _count_reasons(skipped: Sequence[Skipped]) -> str:
+    """Return counts by reason, such as `3 binary, 1 empty`."""
     reasons: dict[str, int] = {}
     for one in skipped:
         reasons[one.reason] = reasons.get(one.reason, 0) + 1
@@ -360,11 +361,11 @@ def _unreadable(path: Path, error: OSError) -> DocumentError:
     )
 
 
-def _unchanged(
+def _blocks_unless_changed(
     rest: Iterator[bytes], stream: BinaryIO, before: os.stat_result, path: Path
 ) -> Iterator[bytes]:
-    """The blocks of a file, DocumentError as soon as it is not what it was: one that grows as fast as it is
-    read would never end."""
+    """Yield the blocks of a file. Raises DocumentError as soon as the file changes: a file that grows as fast
+    as it is read would never end."""
     while True:
         block = next(rest, b"")
         now = os.fstat(stream.fileno())

@@ -1,4 +1,4 @@
-"""Markdown as it is, its headings found while it streams by."""
+"""Streaming of Markdown into the body. The text is unchanged, and its headings are indexed."""
 
 from __future__ import annotations
 
@@ -8,57 +8,60 @@ from rlm.sandbox.context.writer import ContextFileWriter
 
 __all__ = ["MarkdownWriter"]
 
-# Begins with the line end before it: from one to the next is one step for the engine, however long the line.
+# Begins with the line end before it, so the engine skips a line of any length in one step.
 _CANDIDATE = re.compile(
     rb"\n {0,3}(?:(?P<mark>#{1,6})(?P<title>[ \t][^\n]*)?"
     rb"|(?P<fence>`{3,}|~{3,})(?P<info>[^\n]*)"
     rb"|(?P<line>=+|-+)[ \t\r]*)(?=\n|\Z)"
 )
 _CLOSING = re.compile(rb"(?:^|[ \t]+)#+[ \t\r]*$")
-# A line that is underlined and yet no heading: a list, a quote, a table, another heading.
+# An underlined line that is not a heading: a list, a quote, a table, or another heading.
 _NO_TITLE = re.compile(rb"[ \t]*(?:[-*+>#|]|\d+[.)])|[ ]{4}|\t")
 _LONGEST = 64 * 1024
 _LONGEST_TITLE = 200
 
 
 class MarkdownWriter:
-    """Writes bytes of UTF-8 into the open document of a writer, and marks its headings: `#` and underlined
-    ones, none within fenced code. Holds back one line, which may be underlined; keeps the one above it."""
+    """Writes UTF-8 into the open document of a writer and indexes its headings, both `#` and underlined ones.
+
+    Lines within fenced code are not headings. The last line is held back, because the next one may underline
+    it; the line above it is kept to check that it is blank.
+    """
 
     def __init__(self, writer: ContextFileWriter) -> None:
         self._writer = writer
         self._held = b"\n"
         self._written = 1
-        """How many of the bytes held are written already: the line above, and the line end it begins with (or
-        there never was one, at the beginning)."""
+        """The bytes held that are already written: the line above and the line end before it. At the start
+        of the document that line end was never there."""
         self._judged = 0
-        """Where among the bytes held the lines begin that were not whole when they were looked at."""
+        """The offset in the bytes held from which lines are still to be checked for headings."""
         self._fence = b""
 
     def feed(self, data: bytes) -> None:
-        """The next of the text."""
+        """Write the next bytes."""
         data = self._held + data
         last = data.rfind(b"\n")
         if last > 0:
             held = data.rfind(b"\n", 0, last)
             kept = max(held if held <= 0 else data.rfind(b"\n", 0, held), 0)
             if held < 0 or len(data) - kept > _LONGEST:
-                held = kept = last  # of lines so long none is a title
+                held = kept = last  # a line this long is not a title
             self._write(data, held + 1, last)
             data, self._written, self._judged = data[kept:], held + 1 - kept, last - kept
         if len(data) - self._judged > _LONGEST:
-            # Within a line longer than any heading: nothing of it is worth holding.
+            # A line longer than any heading is written at once.
             self._writer.write(data[self._written :])
             data, self._written, self._judged = b"", 0, 0
         self._held = data
 
     def finish(self) -> None:
-        """Write what was held."""
+        """Write the bytes held back."""
         self._write(self._held, len(self._held), len(self._held))
         self._held, self._written, self._judged = b"", 0, 0
 
     def _write(self, data: bytes, end: int, last: int) -> None:
-        """Write `data` up to `end`, with the headings of its lines that are whole, which end by `last`."""
+        """Write `data` up to `end`, and index the headings of its complete lines, which end by `last`."""
         at = self._written
         for found in _CANDIDATE.finditer(data, self._judged, last):
             heading = self._heading(found, data)
@@ -73,7 +76,7 @@ class MarkdownWriter:
         self._writer.write(data[at:end])
 
     def _heading(self, found: re.Match[bytes], data: bytes) -> tuple[int, int, int, str] | None:
-        """Start, level, offset of the title and the title, if a heading is found."""
+        """Return start, level, offset of the title, and title; None if `found` is not a heading."""
         fence = found["fence"]
         if fence:
             if not self._fence:
@@ -91,15 +94,15 @@ class MarkdownWriter:
             if not title:
                 return None
             offset = data.index(title, found.end("mark")) - start
-            return start, len(found["mark"]), offset, _shown(title)
+            return start, len(found["mark"]), offset, _decode_title(title)
         before = data.rfind(b"\n", 0, found.start())
         title = data[before + 1 : found.start()]
         above = data[data.rfind(b"\n", 0, max(0, before)) + 1 : max(0, before)]
         if before < 0 or not title.strip() or above.strip() or _NO_TITLE.match(title):
             return None
         indent = len(title) - len(title.lstrip())
-        return before + 1, 1 if found["line"][:1] == b"=" else 2, indent, _shown(title.strip())
+        return before + 1, 1 if found["line"][:1] == b"=" else 2, indent, _decode_title(title.strip())
 
 
-def _shown(title: bytes) -> str:
+def _decode_title(title: bytes) -> str:
     return title.decode("utf-8", "replace")[:_LONGEST_TITLE]

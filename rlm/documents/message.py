@@ -1,4 +1,4 @@
-"""One message of a chat, whatever program exported it."""
+"""Parsing of one chat message, as any of the known programs exports it."""
 
 from __future__ import annotations
 
@@ -11,59 +11,24 @@ from typing import Any
 
 __all__ = ["ChatMessage", "is_message", "message_of", "plain_text"]
 
+
+def _words(names: str) -> frozenset[str]:
+    return frozenset(names.split())
+
+
 _WHO = ("role", "author", "sender", "from", "speaker", "user")
 _NAME = ("author", "sender", "from", "speaker", "user", "name", "username", "author_name", "sender_name")
 _TEXT = ("content", "text", "body", "message", "parts", "value")
 _TIME = ("created_at", "create_time", "timestamp", "time", "date", "datetime", "sent_at", "ts")
-_ROLES = frozenset(
-    (
-        "user",
-        "assistant",
-        "system",
-        "tool",
-        "human",
-        "bot",
-        "model",
-        "developer",
-        "function",
-        "ai",
-        "gpt",
-        "agent",
-    )
-)
-# What tells a reader nothing: numbers of the program that exported, and states of its screen.
-_PASSED_OVER = frozenset(
-    (
-        "id",
-        "uuid",
-        "type",
-        "object",
-        "index",
-        "metadata",
-        "status",
-        "weight",
-        "recipient",
-        "end_turn",
-        "update_time",
-        "updated_at",
-        "channel",
-        "parent",
-        "parent_id",
-        "parent_message_uuid",
-        "client_msg_id",
-        "date_unixtime",
-        "from_id",
-        "team",
-        "blocks",
-        "children",
-        "user_profile",
-        "message_id",
-        "conversation_id",
-        "thread_id",
-    )
+_ROLES = _words("user assistant system tool human bot model developer function ai gpt agent")
+# Fields without meaning for a reader: internal numbers and interface state of the exporting program.
+_SKIPPED = _words(
+    "id uuid type object index metadata status weight recipient end_turn update_time updated_at channel "
+    "parent parent_id parent_message_uuid client_msg_id date_unixtime from_id team blocks children "
+    "user_profile message_id conversation_id thread_id"
 )
 _SPEAKERS = ("role", *_NAME)
-_KNOWN = _PASSED_OVER.union(_SPEAKERS, _TIME)
+_KNOWN = _SKIPPED.union(_SPEAKERS, _TIME)
 _DATA = re.compile(r"data:[\w/+.;=-]{0,100},?[A-Za-z0-9+/=]{200,}")
 _SECONDS = re.compile(r"\d{9,13}(?:\.\d+)?")
 _EARLIEST, _LATEST = 100_000_000, 100_000_000_000
@@ -72,8 +37,8 @@ _LONGEST_TIME = 40
 
 @dataclass(frozen=True, slots=True)
 class ChatMessage:
-    """Who said what, when; each "" where it is not known. `text` holds, after what was said, a line of JSON
-    with the fields that have no place here (tool calls, attachments)."""
+    """The parts of a message; "" if unknown. `text` ends in a line of JSON with all other fields (tool calls,
+    attachments), if there are any."""
 
     role: str
     author: str
@@ -82,7 +47,7 @@ class ChatMessage:
 
 
 def is_message(value: Any) -> bool:
-    """Whether it says who and what, in the words of any program known here."""
+    """Return whether `value` names a speaker and a content, by the keys of any known program."""
     if not isinstance(value, dict):
         return False
     who = next((key for key in _WHO if value.get(key)), None)
@@ -96,7 +61,7 @@ def is_message(value: Any) -> bool:
 
 
 def message_of(value: Mapping[str, Any]) -> ChatMessage:
-    """The message that `value` is."""
+    """Parse `value`, for which `is_message` holds."""
     role, author = "", ""
     for key in _SPEAKERS:
         said = value.get(key)
@@ -112,7 +77,7 @@ def message_of(value: Mapping[str, Any]) -> ChatMessage:
             role = said
         elif said and not author and said != role:
             author = said
-    # An empty text beside a list of parts says less than the parts.
+    # Next to a list of parts, the field `text` may be empty: take the field with the longest text.
     what = [key for key in _TEXT if key in value and _speaks(value[key])]
     best = max(what, key=lambda key: len(plain_text(value[key])), default=None) if len(what) > 1 else None
     best = best or (what[0] if what else None)
@@ -132,14 +97,15 @@ def message_of(value: Mapping[str, Any]) -> ChatMessage:
 
 
 def plain_text(content: Any) -> str:
-    """Content as text: parts one after another, what is no text as JSON, embedded files only named."""
+    """Return content as text: its parts in order, other values as JSON, and embedded files as a
+    placeholder."""
     match content:
         case None:
             return ""
         case str():
-            return _DATA.sub(_left_out, content)
+            return _DATA.sub(_placeholder, content)
         case list():
-            # Words and links of one sentence, else parts of their own.
+            # A mix of strings and objects is one sentence with links. Otherwise each part gets its own line.
             mixed = any(isinstance(part, str) for part in content) and not all(
                 isinstance(part, str) for part in content
             )
@@ -162,15 +128,15 @@ def _string(value: Any) -> str:
 
 
 def _compact(value: Any) -> str:
-    return _DATA.sub(_left_out, json.dumps(value, ensure_ascii=False))
+    return _DATA.sub(_placeholder, json.dumps(value, ensure_ascii=False))
 
 
-def _left_out(found: re.Match[str]) -> str:
+def _placeholder(found: re.Match[str]) -> str:
     return f"{found[0].partition(',')[0][:60]},… ({len(found[0]):,} characters of data left out)"
 
 
 def _moment(value: Any) -> str:
-    """A time as it was written; seconds (or milliseconds) since 1970 as date and time in UTC."""
+    """Return a time as written; seconds or milliseconds since 1970 become date and time in UTC."""
     if isinstance(value, str) and not _SECONDS.fullmatch(value):
         return value.strip()[:_LONGEST_TIME]
     if isinstance(value, bool) or not isinstance(value, str | int | float):

@@ -1,4 +1,4 @@
-"""One document's bytes into the body, each kind in its way."""
+"""Rendering of one document into the body, by its kind."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from rlm.sandbox.context.writer import ContextFileWriter
 __all__ = ["Given", "Rendered", "Rendering"]
 
 Given = Iterator[bytes | str]
-"""A document's content in blocks."""
+"""The content of a document in blocks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """What is to be said of a document: characters that could not be decoded, the encoding it was guessed to
-    be in, and notes of one line each."""
+    """Facts about a rendered document: the characters that could not be decoded, the guessed encoding, and
+    notes of one line each."""
 
     replaced: int = 0
     guessed: str | None = None
@@ -36,7 +36,8 @@ class Rendered:
 
 
 class Rendering:
-    """Writes documents into a context. `begin` is called with the kind before the first text of each."""
+    """Writes documents into a context. `begin` is called with the kind before the first text of a
+    document."""
 
     def __init__(
         self,
@@ -53,12 +54,15 @@ class Rendering:
         self._spool = spool
 
     def render(self, kind: str, given: Given, file: BinaryIO | None, *, search_chats: bool) -> Rendered:
-        """Write the document whose blocks `given` has; `file` is the same content, if it is a file's.
-        `search_chats`: JSON may be a chat. Raises Unreadable, with nothing begun."""
+        """Write the document with the blocks `given`. `file` holds the same content if the document is a
+        file.
+
+        With `search_chats`, JSON may be rendered as a chat. Raises Unreadable before anything is written.
+        """
         if format_of(kind).is_converted:
             if file is not None:
                 return self._convert(kind, file)
-            with self._spooled(given) as spooled:
+            with self._spool_blocks(given) as spooled:
                 return self._convert(kind, spooled)
         decoder = Decoder()
         if search_chats:
@@ -117,13 +121,13 @@ class Rendering:
         except Unreadable as unreadable:
             if not begun:
                 raise
-            notes.append(f"only the first part of it was read, it is {unreadable}: {unreadable.remedy}")
+            notes.append(f"only its first part was read, because it is {unreadable}: {unreadable.remedy}")
         if not begun:
             raise Unreadable("without any text", "name a file that holds text")
         return Rendered(ended.replaced, ended.guessed, tuple(notes))
 
-    def _spooled(self, given: Given) -> BinaryIO:
-        """The blocks as a file that has no name."""
+    def _spool_blocks(self, given: Given) -> BinaryIO:
+        """Write the blocks to a file without a name."""
         spooled = tempfile.TemporaryFile(dir=self._spool)  # noqa: SIM115
         for block in given:
             spooled.write(block.encode("utf-8", "replace") if isinstance(block, str) else block)
@@ -132,10 +136,10 @@ class Rendering:
 
 
 class _Texts(Iterator[str]):
-    """Blocks as text; `replaced` counts what could not be decoded."""
+    """Decodes blocks to text. `replaced` counts the characters that could not be decoded."""
 
     def __init__(self, decoder: Decoder, given: Given) -> None:
-        self._texts = self._decoded(decoder, given)
+        self._texts = self._decode(decoder, given)
         self._replaced = 0
         self._decoder = decoder
 
@@ -146,7 +150,7 @@ class _Texts(Iterator[str]):
     def __next__(self) -> str:
         return next(self._texts)
 
-    def _decoded(self, decoder: Decoder, given: Given) -> Iterator[str]:
+    def _decode(self, decoder: Decoder, given: Given) -> Iterator[str]:
         utf8 = codecs.getincrementaldecoder("utf-8")("replace")
         for block in given:
             fed = block if isinstance(block, str) else decoder.feed(block)

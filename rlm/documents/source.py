@@ -1,4 +1,4 @@
-"""Where texts come from: a path, a string, a stream; and what a command line means by its arguments."""
+"""Sources of text: paths, strings and streams, and their form on a command line."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ _GLOB_MARKS = frozenset("*?[")
 
 @dataclass(frozen=True, slots=True)
 class PathSource:
-    """A file, a folder (read recursively) or a named pipe. What is below a folder and matches a pattern of
-    `exclude` (as in .gitignore, from that folder's top) is left out."""
+    """A file, a folder (read recursively) or a named pipe. `exclude` holds patterns as in .gitignore; files
+    below the folder that match one are skipped."""
 
     path: Path
     exclude: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
-        """The last part of its path: `.` has none, its folder's name stands for it."""
+        """The last part of the path; for `.`, the name of the current folder."""
         return self.path.name or self.path.absolute().name
 
 
 @dataclass(frozen=True, slots=True)
 class TextSource:
-    """A text that is already at hand; bytes are decoded like a file's. `kind` as in `Document.kind`."""
+    """A text in memory. Bytes are decoded like a file's. `kind` is as in `Document.kind`."""
 
     name: str
     text: str | bytes
@@ -40,7 +40,7 @@ class TextSource:
 
 @dataclass(frozen=True, slots=True)
 class StreamSource:
-    """A binary stream, read to its end and left open."""
+    """A binary stream. It is read to its end and not closed."""
 
     name: str
     stream: BinaryIO
@@ -50,7 +50,7 @@ Source = PathSource | TextSource | StreamSource
 
 
 def as_source(given: Source | Path | str | bytes) -> Source:
-    """A path or a text as the source it is; a text's name is `text`."""
+    """Return a path or text as a source. A text is named `text`."""
     if isinstance(given, Path):
         return PathSource(given)
     if isinstance(given, str | bytes):
@@ -61,21 +61,24 @@ def as_source(given: Source | Path | str | bytes) -> Source:
 def sources_from_arguments(
     arguments: Sequence[str], stdin: BinaryIO, *, exclude: Sequence[str] = ()
 ) -> tuple[Source, ...]:
-    """What a command line's PATH arguments stand for: files, folders, globs the shell did not expand, and
-    `-` for `stdin`, once. A file of that very name wins over a glob. Raises DocumentError for a missing path,
-    a glob that matches nothing, and a second `-`. `exclude` holds for every folder."""
+    """Return the sources of PATH arguments: files, folders, globs the shell did not expand, and one `-` for
+    `stdin`.
+
+    A file of that exact name wins over a glob. `exclude` applies to every folder. Raises DocumentError for a
+    missing path, a glob without a match, and a second `-`.
+    """
     sources: list[Source] = []
     for argument in arguments:
         if argument == "-":
             if any(isinstance(source, StreamSource) for source in sources):
-                raise DocumentError("- (standard input) was given twice: it can be read once, give it once")
+                raise DocumentError("- (standard input) was given twice: give it once")
             sources.append(StreamSource("stdin", stdin))
             continue
         if not argument:
             raise DocumentError("an empty path was given: name a file, a folder or - for standard input")
         path = Path(argument)
         if not _exists(path):
-            path = _at_home(path)
+            path = _expand_home(path)
         if _exists(path):
             sources.append(PathSource(path, tuple(exclude)))
         elif _GLOB_MARKS.intersection(argument):
@@ -91,11 +94,11 @@ def sources_from_arguments(
     return tuple(sources)
 
 
-def _at_home(path: Path) -> Path:
-    """`path` with a `~` that the shell left, because it was quoted, turned into the home it stands for."""
+def _expand_home(path: Path) -> Path:
+    """Expand a `~` that the shell left because it was quoted."""
     try:
         return path.expanduser()
-    except RuntimeError:  # nobody of that name, or nobody's home is known
+    except RuntimeError:  # unknown user, or unknown home
         return path
 
 
@@ -103,5 +106,5 @@ def _exists(path: Path) -> bool:
     try:
         return path.exists() or path.is_symlink()
     except (OSError, ValueError):
-        # A name that is too long or holds a NUL; a folder that can't be looked into is told when it is read.
+        # The name is too long or holds a NUL. A folder that cannot be searched is reported when it is read.
         return False

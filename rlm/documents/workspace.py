@@ -1,4 +1,5 @@
-"""The private folder of one run, in the temp folder. It holds the documents: it must not outlive the run."""
+"""The private folder of one run, in the temporary folder. It holds documents, so it is removed with the
+run."""
 
 from __future__ import annotations
 
@@ -23,10 +24,10 @@ _GRACE_SECONDS = 1.0
 
 
 class Workspace:
-    """A new folder, readable by its owner only, from `with` to its end.
+    """A context manager for a new folder that only its owner can read.
 
-    Making one removes what killed processes of this user left behind, their kernels' folders as well. Raises
-    UsageError if the temp folder can't be used.
+    Entering it also removes the folders that killed processes of this user left, those of kernels included.
+    Raises UsageError if the temporary folder cannot be used.
     """
 
     def __init__(self) -> None:
@@ -44,7 +45,7 @@ class Workspace:
         except OSError as error:
             raise UsageError(
                 f"the temporary folder {top} can't be written: {error.strerror}: "
-                "make room or mend its permissions, or set TMPDIR to another folder"
+                "free space or fix its permissions, or set TMPDIR to another folder"
             ) from error
         return self
 
@@ -55,7 +56,7 @@ class Workspace:
 
     @property
     def folder(self) -> Path:
-        """Where it is. Only within `with`."""
+        """The folder. Valid within `with` only."""
         assert self._folder is not None
         return self._folder
 
@@ -65,12 +66,11 @@ class Workspace:
         progress: Progress | None = None,
         cache: ContextCache | None = None,
     ) -> Loaded:
-        """`rlm.documents.load` into this folder, or into `cache` or out of it, once. `progress` is called on
-        a thread other than the event loop's.
+        """Run `rlm.documents.load` for this folder, on a thread of its own. Call it once.
 
-        When cancelled it ends within a tenth of a second, whatever is being read; only a stream of the
-        caller's own that neither a file nor a pipe is behind may go on waiting: its thread is left to it, and
-        keeps no process from ending. Raises DocumentError, and UsageError if there is not enough room.
+        `progress` is called on that thread. Cancellation takes effect within 0.1 s. The exception is a stream
+        of the caller that is neither a file nor a pipe: its thread may keep waiting, and does not keep the
+        process from exiting. Raises DocumentError, and UsageError if there is not enough space.
         """
         stopped = threading.Event()
 
@@ -83,7 +83,7 @@ class Workspace:
         outcome: Future[Loaded] = Future()
 
         def work() -> None:
-            # A boundary: whatever ends the thread is raised in the run.
+            # The boundary of the thread: every exception is raised in the run.
             try:
                 if stopped.is_set():
                     raise _Stopped
@@ -92,16 +92,16 @@ class Workspace:
                 outcome.set_exception(error)
 
         outcome.set_running_or_notify_cancel()
-        # Not asyncio.to_thread: that thread would be waited for when the event loop closes.
+        # Not asyncio.to_thread: the event loop would wait for that thread when it closes.
         thread = threading.Thread(target=work, name="rlm-load", daemon=True)
         thread.start()
         loading = asyncio.wrap_future(outcome)
-        loading.add_done_callback(_looked_at)
+        loading.add_done_callback(_retrieve_exception)
         try:
             await asyncio.wait([loading])
         except asyncio.CancelledError:
             stopped.set()
-            # It must not write into a folder that is being removed.
+            # The thread must not write into a folder that is being removed.
             await asyncio.wait([loading], timeout=_GRACE_SECONDS)
             loading.cancel()
             raise
@@ -117,7 +117,7 @@ class Workspace:
                 raise
             raise UsageError(
                 f"the input can't be written to the temporary folder {self.folder.parent}: "
-                f"{error.__cause__.strerror}: make room there, or set TMPDIR to a folder with more"
+                f"{error.__cause__.strerror}: free space there, or set TMPDIR to a folder with more"
             ) from error
 
     def _remove(self) -> None:
@@ -129,10 +129,10 @@ class Workspace:
 
 
 class _Stopped(Exception):
-    """The run was cancelled: the thread that loads ends where it is."""
+    """Stops the loading thread after the run was cancelled."""
 
 
-def _looked_at(loading: asyncio.Future[Loaded]) -> None:
-    """Nobody asks a cancelled run what its loading ended with; asyncio would complain of that."""
+def _retrieve_exception(loading: asyncio.Future[Loaded]) -> None:
+    """Retrieve the exception, or asyncio logs it: a cancelled run never does."""
     if not loading.cancelled():
         loading.exception()

@@ -1,4 +1,4 @@
-"""One open database of a journal: connections, schema, and the translation of its errors."""
+"""The open database of a journal: its connections, its schema, and the translation of its errors."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _BUSY_SECONDS = 15.0
 _WAL_ATTEMPTS = 50
 _WAL_PAUSE_SECONDS = 0.1
 _SERVER_SECONDS = 60.0
-"""How long a server that was there may be away: it is restarted, or moved to another machine."""
+"""How long to wait for a server that went away: it may be restarting, or moving to another machine."""
 _SERVER_PAUSE_SECONDS = 0.5
 _CONNECT = {
     "connect_timeout": 10,
-    # A server that vanished without a word is found out within half a minute.
+    # Detects a server that vanished within half a minute.
     "keepalives_idle": 15,
     "keepalives_interval": 5,
     "keepalives_count": 3,
@@ -40,10 +40,10 @@ _T = TypeVar("_T")
 
 
 class Database:
-    """An engine whose failures come out as JournalError: one line naming the store, and what to do.
+    """An engine that raises JournalError: one line with the store's name and a remedy.
 
-    Writers of this process queue here rather than on the database's own lock, where waiting is by polling. A
-    server that goes away once it was connected to is waited for, for a minute.
+    Writers of this process queue on a lock here, because SQLite waits for its own lock by polling. If a
+    server goes away after the first connection, every call waits up to a minute for it.
     """
 
     def __init__(self, url: URL) -> None:
@@ -55,14 +55,14 @@ class Database:
 
     async def open(self) -> None:
         """Connect, and make or check the schema. Raises JournalError."""
-        with self._translated("opened"):
+        with self._translate("opened"):
             if self._is_sqlite and self._url.database:
                 make_private_file(Path(self._url.database))
-                # aiosqlite leaves a thread behind where a connection can't be made: find out without it.
+                # aiosqlite leaks a thread if a connection fails, so the first one is made without it.
                 sqlite3.connect(self._url.database).close()
             self._engine = self._make_engine()
         try:
-            with self._translated("opened"):
+            with self._translate("opened"):
                 if self._is_sqlite:
                     await self._switch_to_wal()
                 await self._make_schema()
@@ -73,68 +73,71 @@ class Database:
             raise
 
     async def close(self) -> None:
-        """Let go of every connection. Safe to call twice."""
+        """Close every connection. Safe to call twice."""
         if self._engine is not None:
             await self._engine.dispose()
             self._engine = None
 
     async def write(self, work: Callable[[AsyncConnection], Awaitable[_T]]) -> _T:
-        """`work` in one transaction, committed at its end. Its first statement must write: a read first could
-        not be turned into a write while another process wrote. Where the server goes away meanwhile, it is
-        done again, and may find that its first attempt was committed."""
+        """Run `work` in one transaction, and commit it.
 
-        async def committed(connection: AsyncConnection) -> _T:
+        The first statement of `work` must write: SQLite cannot turn a read transaction into a write while
+        another process writes. If the server goes away, `work` is retried, and may find that its first
+        attempt was committed.
+        """
+
+        async def commit(connection: AsyncConnection) -> _T:
             async with connection.begin():
                 return await work(connection)
 
         async with self._writing:
-            with self._translated("written"):
-                return await self._patiently(committed)
+            with self._translate("written"):
+                return await self._retry(commit)
 
     async def read(self, work: Callable[[AsyncConnection], Awaitable[_T]]) -> _T:
-        """`work` on a connection to read with: a single statement sees one state of the store. Where the
-        server goes away meanwhile, it is done again."""
-        with self._translated("read"):
-            return await self._patiently(work)
+        """Run `work` on a connection that only reads, with a retry if the server goes away. Each statement
+        sees one state of the store."""
+        with self._translate("read"):
+            return await self._retry(work)
 
     async def rows(self, query: Select[Any]) -> Sequence[Row[Any]]:
-        """What a query finds."""
+        """Return the rows of a query."""
 
-        async def found(connection: AsyncConnection) -> list[Row[Any]]:
+        async def fetch(connection: AsyncConnection) -> list[Row[Any]]:
             return list((await connection.execute(query)).all())
 
-        return await self.read(found)
+        return await self.read(fetch)
 
     async def shrink(self) -> None:
-        """Give the space of removed rows back to the file system, or to the rows that will follow."""
+        """Return the space of removed rows to the file system, or keep it for new rows (PostgreSQL)."""
         if not self._is_sqlite:
             async with self._writing:
-                with self._translated("shrunk"):
+                with self._translate("shrunk"):
                     async with self._opened().connect() as plain:
                         connection = await plain.execution_options(isolation_level="AUTOCOMMIT")
                         await connection.execute(text("VACUUM runs, events, inputs"))
             return
         async with self._writing:
-            with self._translated("shrunk"):
+            with self._translate("shrunk"):
                 async with self._opened().connect() as connection:
                     driver: Any = (await connection.get_raw_connection()).driver_connection
-                    # as a script: an ordinary execute would stop after the first freed page
+                    # As a script: an ordinary execute stops after the first freed page.
                     await driver.executescript("PRAGMA incremental_vacuum; PRAGMA wal_checkpoint(TRUNCATE);")
 
     async def size(self) -> int:
-        """Bytes that the store takes, free space not counted."""
+        """Return the size of the store in bytes, without its free space."""
         query = (
             "SELECT (page_count - freelist_count) * page_size "
             "FROM pragma_page_count, pragma_freelist_count, pragma_page_size"
             if self._is_sqlite
-            # not the tables' files, which never shrink in the middle
+            # Not the size of the tables' files: they shrink only at their end.
             else "SELECT (SELECT coalesce(sum(pg_column_size(data)), 0) FROM events) "
             "+ (SELECT coalesce(sum(pg_column_size(data)), 0) FROM inputs)"
         )
         return int(await self.read(lambda connection: connection.scalar(text(query))) or 0)
 
-    async def _patiently(self, work: Callable[[AsyncConnection], Awaitable[_T]]) -> _T:
-        """`work` on a connection, again and again while a server can't be reached. A file is tried once."""
+    async def _retry(self, work: Callable[[AsyncConnection], Awaitable[_T]]) -> _T:
+        """Run `work` on a connection, and retry while a server cannot be reached. A file is tried once."""
         end = time.monotonic() + (0.0 if self._is_sqlite else _SERVER_SECONDS)
         while True:
             connected = False
@@ -156,12 +159,12 @@ class Database:
         arguments: dict[str, Any] = {"timeout": _BUSY_SECONDS}
         if not self._is_sqlite:
             arguments = {name: value for name, value in _CONNECT.items() if name not in self._url.query}
-        # hide_parameters: the text of documents does not belong in an error's message
+        # hide_parameters: errors must not show the text of documents.
         engine = create_async_engine(
             self._url,
             connect_args=arguments,
             hide_parameters=True,
-            # a server may have been restarted since the last event of a long run
+            # The server may have been restarted since the last event of a long run.
             pool_pre_ping=not self._is_sqlite,
         )
         if self._is_sqlite:
@@ -169,7 +172,7 @@ class Database:
         return engine
 
     async def _switch_to_wal(self) -> None:
-        # SQLite does not wait for other processes here, whatever its busy timeout
+        # SQLite does not apply its busy timeout to this statement.
         for attempt in range(1, _WAL_ATTEMPTS + 1):
             try:
                 async with self._opened().connect() as connection:
@@ -190,9 +193,9 @@ class Database:
             ) from error
 
     @contextlib.contextmanager
-    def _translated(self, action: str) -> Iterator[None]:
-        """The boundary to the database: its errors become ours. IntegrityError is left to those who know
-        which row they meant."""
+    def _translate(self, action: str) -> Iterator[None]:
+        """Turn errors of the database into JournalError. IntegrityError passes through: the caller knows
+        which row it means."""
         try:
             yield
         except IntegrityError:
@@ -221,7 +224,7 @@ class Database:
 
 def _configure_sqlite(connection: Any, _record: object) -> None:
     cursor = connection.cursor()
-    # auto_vacuum counts only before the first table; secure_delete: a removed run's text is overwritten
+    # auto_vacuum must be set before the first table. secure_delete overwrites the text of removed runs.
     for pragma in ("auto_vacuum=INCREMENTAL", "synchronous=NORMAL", "foreign_keys=ON", "secure_delete=ON"):
         cursor.execute(f"PRAGMA {pragma}")
     cursor.close()

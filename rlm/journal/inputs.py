@@ -1,7 +1,7 @@
-"""The inputs of runs, kept so that a run can be gone on with when its sources are gone.
+"""The stored inputs of runs. With its input a run can be resumed after its sources are gone.
 
-An input is a context folder's files, compressed, under the hash of its manifest (which holds the hash of the
-body): runs over the same documents share one. An input that holds a secret is not kept.
+An input is the compressed files of a context folder, under the hash of its manifest, which holds the hash of
+the body. Runs over the same documents share one input. An input that holds a secret is not stored.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ _BATCH = 16
 
 
 def identify(folder: Path) -> str:
-    """The name of the input in a context folder."""
+    """Return the name of the input in a context folder."""
     return hashlib.sha256((folder / MANIFEST_NAME).read_bytes()).hexdigest()
 
 
 def may_be_kept(folder: Path, most: int, redaction: Redaction) -> bool:
-    """Whether the body is of at most `most` bytes and holds no secret."""
+    """Return whether the body has at most `most` bytes and holds no secret."""
     body = folder / BODY_NAME
     return body.stat().st_size <= most and not redaction.occurs_in(body)
 
 
 async def keep(database: Database, name: str, folder: Path) -> None:
-    """Store the folder's files as the input `name`, unless they are there."""
+    """Store the folder's files as the input `name`, unless they are stored already."""
     known = select(inputs.c.input).where(inputs.c.input == name).limit(1)
     if await database.read(lambda connection: connection.scalar(known)):
         return
@@ -55,15 +55,15 @@ async def keep(database: Database, name: str, folder: Path) -> None:
     try:
         await database.write(put)
     except IntegrityError:
-        return  # another process has just kept the same
+        return  # another process has just stored the same input
 
 
 async def restore(database: Database, name: str, folder: Path) -> bool:
-    """Make the context folder anew from the input `name`; False when it is not kept. Raises JournalError
-    when what is kept is damaged."""
+    """Write the input `name` to `folder`. Return False if it is not stored. Raises JournalError if it is
+    damaged."""
     query = select(inputs.c.part).where(inputs.c.input == name, inputs.c.name == MANIFEST_NAME)
 
-    async def restored(connection: AsyncConnection) -> bool:
+    async def write_files(connection: AsyncConnection) -> bool:
         if (await connection.scalar(query.limit(1))) is None:
             return False
         await asyncio.to_thread(folder.mkdir, 0o700, exist_ok=True)
@@ -71,15 +71,17 @@ async def restore(database: Database, name: str, folder: Path) -> bool:
             await _restore_file(connection, name, folder / file)
         return True
 
-    if not await database.read(restored):
+    if not await database.read(write_files):
         return False
     if identify(folder) != name:
-        raise JournalError(f"the kept input of this run is damaged in {database.name}; give its files again")
+        raise JournalError(
+            f"the stored input of this run is damaged in {database.name}; give its files again"
+        )
     return True
 
 
 async def drop_unused(connection: AsyncConnection) -> None:
-    """Forget every input that no run is about."""
+    """Delete every input that no run refers to."""
     await connection.execute(
         delete(inputs).where(~select(runs.c.run_id).where(runs.c.input == inputs.c.input).exists())
     )

@@ -23,7 +23,7 @@ _DRIVERS = {
 
 
 def store_url(path_or_url: str | Path) -> URL:
-    """The database URL of a file's path, or of a URL (`postgresql://…`). Raises JournalError."""
+    """Return the database URL of a path or URL (`postgresql://…`). Raises JournalError."""
     text = os.fspath(path_or_url)
     if "://" not in text:
         return URL.create("sqlite+aiosqlite", database=str(Path(text).expanduser().absolute()))
@@ -33,5 +33,5 @@ def store_url(path_or_url: str | Path) -> URL:
         raise JournalError(f"the journal's URL can't be read; give {_FORMS}") from error
     driver = _DRIVERS.get(url.drivername)
     if driver is None:
-        raise JournalError(f"the journal can't be kept in {url.drivername}; give {_FORMS}")
+        raise JournalError(f"{url.drivername} is not supported for the journal; give {_FORMS}")
     return url.set(drivername=driver)

@@ -1,4 +1,4 @@
-"""Blanking of secrets, wherever in a payload they hide."""
+"""Redaction of secrets anywhere in a payload."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Any
 __all__ = ["BLANK", "Redaction", "secrets_of"]
 
 BLANK = "[redacted]"
-# Local servers take any key, and people write `none`, `ollama`, `EMPTY`: blanking such words would maim
+# Local servers accept any key, and people write `none`, `ollama`, `EMPTY`. Blanking such words would damage
 # the journal and protect nothing.
 _SHORTEST = 8
 
 
 class Redaction:
-    """The values that must never be written. Values under 8 characters are no secrets and are ignored."""
+    """The values that must never be written. Values under 8 characters are ignored."""
 
     def __init__(self) -> None:
         self._values: set[str] = set()
@@ -26,16 +26,16 @@ class Redaction:
         self._in_json: re.Pattern[str] | None = None
 
     def add(self, values: Iterable[str]) -> None:
-        """From now on each of `values` is blanked."""
+        """Blank each of `values` from now on."""
         self._values.update(value for value in map(str.strip, values) if len(value) >= _SHORTEST)
-        longest_first = sorted(self._values, key=len, reverse=True)  # one may be the head of another
+        longest_first = sorted(self._values, key=len, reverse=True)  # one may be a prefix of another
         if longest_first:
             self._pattern = re.compile("|".join(map(re.escape, longest_first)))
             escaped = (json.dumps(value)[1:-1] for value in longest_first)
             self._in_json = re.compile("|".join(map(re.escape, escaped)))
 
     def occurs_in(self, file: Path) -> bool:
-        """Whether any of the values stands in the file, in UTF-8. Raises OSError."""
+        """Return whether the file holds any of the values, in UTF-8. Raises OSError."""
         values = [value.encode("utf-8", "surrogateescape") for value in self._values]
         if not values or not file.stat().st_size:
             return False
@@ -43,12 +43,11 @@ class Redaction:
             return any(body.find(value) >= 0 for value in values)
 
     def may_occur_in(self, text: str) -> bool:
-        """Whether any of the values may stand in a JSON text that is all ASCII; far sooner known than by
-        `blank`."""
+        """Return whether an ASCII JSON text may hold any of the values. Much faster than `blank`."""
         return self._in_json is not None and self._in_json.search(text) is not None
 
     def blank(self, value: Any) -> Any:
-        """`value`, a JSON-like structure, with every occurrence of a secret in any string or key replaced."""
+        """Return `value`, a JSON-like structure, with every secret in its strings and keys replaced."""
         pattern = self._pattern
         if pattern is None:
             return value
@@ -65,7 +64,7 @@ _SECRET_WORDS = ("KEY", "TOKEN", "SECRET", "PASSWORD", "AUTHORIZATION")
 
 
 def secrets_of(environment: Mapping[str, str]) -> list[str]:
-    """The values that must never be written down: whatever looks like a key in the environment."""
+    """Return the values of environment variables whose names suggest a secret."""
     return [
         value
         for name, value in environment.items()

@@ -1,4 +1,4 @@
-"""Bringing a store's tables up to date, once, however many processes open it at the same moment."""
+"""Migration of a store to the newest schema. Concurrent openers migrate it once."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ __all__ = ["NewerStore", "bring_up_to_date"]
 
 _STEPS = Path(__file__).parent / "migrations"
 _LOCK = 0x524C4D
-"""A number of PostgreSQL's advisory locks that nobody else in the database is likely to take."""
+"""The key of a PostgreSQL advisory lock that no other program is likely to use."""
 
 
 class NewerStore(Exception):
-    """The store is at a step that this version does not know; it is named."""
+    """The store has a schema that this version does not know. The message is its name."""
 
 
 async def bring_up_to_date(engine: AsyncEngine, *, sqlite: bool) -> None:
-    """Apply the missing steps, in one transaction that other openers wait for. Raises NewerStore."""
+    """Apply the missing migrations in one transaction, which other openers wait for. Raises NewerStore."""
     async with engine.connect() as connection:
         if await connection.run_sync(_version) == HEAD:
             return
     if sqlite:
-        # SQLite's driver would begin a transaction only at the first row that is written, after the tables.
+        # SQLite's driver begins a transaction at the first row written, which is too late for CREATE TABLE.
         async with engine.connect() as plain:
             connection = await plain.execution_options(isolation_level="AUTOCOMMIT")
             await connection.exec_driver_sql("BEGIN IMMEDIATE")
@@ -50,11 +50,11 @@ def _version(connection: Connection) -> str | None:
 
 
 def _upgrade(connection: Connection) -> None:
-    # Another process may have been faster to the lock.
+    # Another process may have migrated the store while this one waited for the lock.
     version = _version(connection)
     if version == HEAD:
         return
-    # A quarter of a second to import: only a store that needs it pays.
+    # The import takes a quarter of a second, so only a migration pays for it.
     from alembic import command
     from alembic.config import Config
     from alembic.script import ScriptDirectory

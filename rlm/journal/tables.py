@@ -1,9 +1,9 @@
 """The tables of a store: plain SQL types only, the same in SQLite and PostgreSQL.
 
 `task`, `settings`, `process` and `data` hold JSON in ASCII: lone surrogates and NUL, which PostgreSQL
-refuses in text, survive as escapes. `events.key` is the hash of what a model was asked; `inputs` holds the
-compressed files of contexts, `runs.input` names the run's. `migrations/` leads here from older stores.
-"""
+refuses in text, survive as escapes. `events.key` is the hash of a model request. `inputs` holds the
+compressed files of contexts, and `runs.input` refers to them. `migrations/` upgrades older stores to these
+tables."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from sqlalchemy import (
 __all__ = ["HEAD", "VERSION_TABLE", "events", "inputs", "metadata", "runs"]
 
 HEAD = "0002"
-"""The newest step of `migrations/`."""
+"""The newest revision of `migrations/`."""
 VERSION_TABLE = "journal_version"
-"""Where a store says which step it is at: not alembic's usual name, other tables may live beside these."""
+"""The table that holds the revision of a store. Alembic's default name could clash with other programs."""
 
 
 metadata = MetaData()

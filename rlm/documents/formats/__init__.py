@@ -1,1 +1,1 @@
-"""Files that are not text (PDF, DOCX, EPUB) or hide it in markup (HTML), read in a process of their own."""
+"""Readers of binary formats (PDF, DOCX, EPUB) and HTML, and the confined process that runs them."""

@@ -1,4 +1,4 @@
-"""A zip archive of which nobody knows who packed it: sizes are looked at before anything is unpacked."""
+"""Reading of an untrusted zip archive. Sizes are checked before anything is unpacked."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ _MAX_BYTES = 512 << 20
 _MAX_MEMBERS = 20_000
 _MAX_RATIO = 200
 _SMALL = 32 << 20
-"""Bytes up to which an archive may unpack to whatever its ratio is: empty pages pack well."""
+"""Bytes that an archive may unpack to at any ratio: empty pages compress well."""
 
 _ENCRYPTED = 0x1
 
 
 class Archive:
-    """The members of a zip archive, read one at a time. `what` is what errors call the file ("a DOCX").
+    """The members of a zip archive, read one at a time. `what` names the file in errors ("a DOCX").
 
-    Raises Unreadable for one that is damaged, encrypted, or unpacks to more than 512 MB, or to more than
-    200 times its size and 32 MB. Archives within it are never opened.
+    Raises Unreadable for an archive that is damaged or encrypted, unpacks to more than 512 MB, or to more
+    than 32 MB and 200 times its size. Nested archives are never opened.
     """
 
     def __init__(self, file: BinaryIO, size: int, what: str) -> None:
@@ -32,7 +32,7 @@ class Archive:
             self._zip = zipfile.ZipFile(file)
         except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
             raise Unreadable(
-                f"{what} that can't be opened (damaged, or cut off)", "get it again, or save it anew"
+                f"{what} that can't be opened (damaged or truncated)", "get it again, or save it again"
             ) from error
         members = self._zip.infolist()
         total = sum(member.file_size for member in members)
@@ -53,25 +53,25 @@ class Archive:
         return name in self._zip.NameToInfo
 
     def names(self) -> list[str]:
-        """The names of all members."""
+        """Return the names of all members."""
         return self._zip.namelist()
 
     def read(self, name: str) -> bytes:
-        """One member, whole. Raises Unreadable."""
+        """Return one member. Raises Unreadable."""
         try:
             return self._zip.read(name)
         except (KeyError, zipfile.BadZipFile, zlib.error, OSError, EOFError, NotImplementedError) as error:
             raise Unreadable(
                 f"{self._what} whose part {name[:80]!r} is missing or damaged",
-                "get it again, or save it anew",
+                "get it again, or save it again",
             ) from error
 
     def xml(self, name: str) -> bytes:
-        """A member that is XML and declares no entities of its own: those can grow without end."""
+        """Return an XML member. Raises Unreadable if it declares entities, which can expand without limit."""
         data = self.read(name)
         if b"<!ENTITY" in data or b"<\0!\0E\0N\0T\0I\0T\0Y" in data or b"\0<\0!\0E\0N\0T\0I\0T\0Y" in data:
             raise Unreadable(
                 f"{self._what} that declares entities (an XML bomb?)",
-                "open it in its program and save it anew",
+                "open it in its program and save it again",
             )
         return data

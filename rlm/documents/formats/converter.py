@@ -1,4 +1,5 @@
-"""The asking side: one process for all the files of a loading, killed when it hangs, renewed when it dies."""
+"""The client of the worker process. One process reads all files of a `load`; it is killed if it hangs, and
+restarted if it dies."""
 
 from __future__ import annotations
 
@@ -27,10 +28,10 @@ _MAX_GROWTH = 200
 
 
 class Converter:
-    """Reads documents that are no plain text. Used as a context manager: its process ends with it.
+    """Reads documents that are not plain text. A context manager: its process ends with it.
 
-    A document may take 300 s of computing, 60 s without a word, 2 GB of memory, and grow to 200 times its
-    size (64 MB are free).
+    The limits of a document are 300 s of CPU, 60 s without output, 2 GB of memory, and text of 200 times its
+    size (at least 64 MB).
     """
 
     def __init__(
@@ -43,16 +44,18 @@ class Converter:
         self._channel: socket.socket | None = None
 
     def pieces(self, file: int, size: int, kind: str, tick: Callable[[], None]) -> Iterator[Piece]:
-        """The pieces of the document open at descriptor `file`, the last one Ended. `tick` is called every
-        0.1 s of waiting, and may raise. Raises Unreadable, perhaps after some pieces have been given."""
+        """Yield the pieces of the document open at descriptor `file`; the last one is Ended.
+
+        `tick` is called every 0.1 s of waiting, and may raise. Raises Unreadable, possibly after some pieces.
+        """
         row = format_of(kind)
         room = max(_MIN_TEXT, _MAX_GROWTH * size)
         finished = False
         try:
-            channel = self._started()
+            channel = self._start()
             socket.send_fds(channel, [row.reader.encode()], [file])
             while not finished:
-                piece = read_piece(lambda count: self._exactly(channel, count, tick))
+                piece = read_piece(lambda count: self._receive(channel, count, tick))
                 if isinstance(piece, Unreadable):
                     finished = True
                     raise piece
@@ -67,16 +70,16 @@ class Converter:
                 yield piece
         except (FrameError, EOFError, OSError) as error:
             raise Unreadable(
-                f"{row.article} on which its reader broke down (damaged, or made to do so)",
-                "open it in its program and save it anew, or as text",
+                f"{row.article} that crashed its reader (damaged, or malicious)",
+                "open it in its program and save it again, or as text",
             ) from error
         finally:
-            # In the middle of an answer, what comes next belongs to this document.
+            # The rest of an unfinished answer would be read as the next document's.
             if not finished:
                 self.close()
 
     def close(self) -> None:
-        """End the process. It starts again when it is needed."""
+        """End the process. The next document starts a new one."""
         if self._channel is not None:
             self._channel.close()
             self._channel = None
@@ -93,7 +96,7 @@ class Converter:
     ) -> None:
         self.close()
 
-    def _started(self) -> socket.socket:
+    def _start(self) -> socket.socket:
         if self._channel is not None:
             return self._channel
         ours, theirs = socket.socketpair()
@@ -108,7 +111,7 @@ class Converter:
                     str(self._memory),
                     str(self._cpu_seconds),
                 ],
-                # Nothing of the environment but where the code is: no key is in reach of a parser.
+                # Of the environment only the path of the code: parsers must not reach keys.
                 env={"PYTHONPATH": os.pathsep.join(path for path in sys.path if path), "LC_ALL": "C.UTF-8"},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -119,7 +122,7 @@ class Converter:
         self._channel = ours
         return ours
 
-    def _exactly(self, channel: socket.socket, count: int, tick: Callable[[], None]) -> bytes:
+    def _receive(self, channel: socket.socket, count: int, tick: Callable[[], None]) -> bytes:
         data = bytearray()
         waiting = select.poll()
         waiting.register(channel, select.POLLIN)
@@ -129,8 +132,8 @@ class Converter:
                 tick()
                 if time.monotonic() > until:
                     raise Unreadable(
-                        f"a document on which its reader was silent for {self._silence:g} s",
-                        "open it in its program and save it anew, or as text",
+                        f"a document whose reader gave no output for {self._silence:g} s",
+                        "open it in its program and save it again, or as text",
                     )
                 continue
             piece = channel.recv(min(count - len(data), 1 << 20))

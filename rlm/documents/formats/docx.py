@@ -1,4 +1,4 @@
-"""DOCX by mammoth: headings, lists, tables, foot notes; images left out."""
+"""Reading of DOCX with mammoth: headings, lists, tables and foot notes, without images."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _STYLES = "p[style-name='Title'] => h1:fresh\np[style-name='Subtitle'] => p:fres
 
 
 def read_docx(file: BinaryIO, size: int) -> Iterator[Piece]:
-    """Text and headings of a Word document. Raises Unreadable."""
+    """Yield text and headings of a Word document. Raises Unreadable."""
     import mammoth
 
     if file.read(len(_OLE)) == _OLE:
@@ -30,16 +30,18 @@ def read_docx(file: BinaryIO, size: int) -> Iterator[Piece]:
         if name.endswith((".xml", ".rels")):
             archive.xml(name)
     if "word/document.xml" not in archive and "_rels/.rels" not in archive:
-        raise Unreadable("a zip archive but no DOCX", "name a Word document, or unpack it and name its texts")
+        raise Unreadable(
+            "a zip archive but not a DOCX", "name a Word document, or unpack it and name its texts"
+        )
     file.seek(0)
     try:
         result = mammoth.convert_to_html(
-            io.BytesIO(file.read()),  # a file without a name: nothing beside it is looked for
+            io.BytesIO(file.read()),  # without a name, mammoth looks for no other files
             convert_image=_no_image,
             style_map=_STYLES,
         )
     except RecursionError as error:
-        raise Unreadable("a DOCX nested too deeply", "open it in its program and save it anew") from error
+        raise Unreadable("a DOCX nested too deeply", "open it in its program and save it again") from error
     yield from pieces_of_markup(result.value, titled=False)
     yield Ended()
 

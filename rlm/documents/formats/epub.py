@@ -1,4 +1,4 @@
-"""EPUB: the chapters in the order of the spine."""
+"""Reading of EPUB chapters in the order of the spine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ENCRYPTION = "META-INF/encryption.xml"
 
 
 def read_epub(file: BinaryIO, size: int) -> Iterator[Piece]:
-    """Text and headings of a book, in reading order. Raises Unreadable for one that is damaged or locked."""
+    """Yield text and headings of a book, in reading order. Raises Unreadable if it is damaged or locked."""
     archive = Archive(file, size, "an EPUB")
     chapters = _spine(archive)
     locked = _locked(archive)
@@ -40,11 +40,11 @@ def read_epub(file: BinaryIO, size: int) -> Iterator[Piece]:
 
 
 def _spine(archive: Archive) -> list[str]:
-    container = _parsed(archive, _CONTAINER)
+    container = _parse(archive, _CONTAINER)
     package = next((e.get("full-path") for e in container.iter() if _tag(e) == "rootfile"), None)
     if not package:
         raise Unreadable("an EPUB that does not say what it holds", "get it again")
-    root = _parsed(archive, package)
+    root = _parse(archive, package)
     base = posixpath.dirname(package)
     files = {
         item.get("id"): posixpath.normpath(posixpath.join(base, unquote(item.get("href", ""))))
@@ -58,16 +58,16 @@ def _spine(archive: Archive) -> list[str]:
 def _locked(archive: Archive) -> set[str]:
     if _ENCRYPTION not in archive:
         return set()
-    root = _parsed(archive, _ENCRYPTION)
+    root = _parse(archive, _ENCRYPTION)
     return {unquote(e.get("URI", "")) for e in root.iter() if _tag(e) == "CipherReference"}
 
 
-def _parsed(archive: Archive, name: str) -> ElementTree.Element:
+def _parse(archive: Archive, name: str) -> ElementTree.Element:
     try:
-        # Archive.xml refuses what declares entities.
+        # Archive.xml refuses documents that declare entities.
         return ElementTree.fromstring(archive.xml(name))  # noqa: S314
     except ElementTree.ParseError as error:
-        raise Unreadable(f"an EPUB whose {name[:80]} is no XML", "get it again") from error
+        raise Unreadable(f"an EPUB whose {name[:80]} is not XML", "get it again") from error
 
 
 def _tag(element: ElementTree.Element) -> str:

@@ -1,4 +1,4 @@
-"""Pieces as frames of bytes between the process that reads a format and the one that asked."""
+"""Encoding of pieces as frames between the worker process and its client."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from rlm.documents.formats.piece import Ended, Heading, Note, Page, Piece, Text,
 __all__ = ["LARGEST", "FrameError", "packed", "read_piece"]
 
 LARGEST = 4 << 20
-"""Bytes of the largest frame."""
+"""The bytes of the largest frame."""
 
 _HEAD = struct.Struct("!cI")
 _TEXT = LARGEST // 4  # characters
 
 
 class FrameError(Exception):
-    """The bytes are no frame: whoever sent them is broken, or taken over."""
+    """The bytes are not a frame: the worker is broken or compromised."""
 
 
 def packed(piece: Piece | Unreadable) -> bytes:
-    """The frames of one piece; a long text becomes several."""
+    """Return the frames of one piece. A long text becomes several."""
     match piece:
         case Text(text):
             parts = (text[at : at + _TEXT] for at in range(0, len(text), _TEXT))
-            return b"".join(_frame(b"T", _encoded(part)) for part in parts)
+            return b"".join(_frame(b"T", _encode(part)) for part in parts)
         case Heading(level, title):
-            return _frame(b"H", bytes([level]) + _encoded(title[:_TEXT]))
+            return _frame(b"H", bytes([level]) + _encode(title[:_TEXT]))
         case Page():
             return _frame(b"P", b"")
         case Note(message):
-            return _frame(b"N", _encoded(message))
+            return _frame(b"N", _encode(message))
         case Ended(replaced, guessed):
             return _frame(b"E", json.dumps([replaced, guessed]).encode())
         case Unreadable():
@@ -40,7 +40,7 @@ def packed(piece: Piece | Unreadable) -> bytes:
 
 
 def read_piece(read: Callable[[int], bytes]) -> Piece | Unreadable:
-    """The next piece; `read` gives exactly so many bytes. Raises FrameError."""
+    """Return the next piece. `read` returns exactly the given number of bytes. Raises FrameError."""
     kind, size = _HEAD.unpack(read(_HEAD.size))
     if size > LARGEST:
         raise FrameError(f"a frame of {size:,} bytes")
@@ -70,5 +70,5 @@ def _frame(kind: bytes, data: bytes) -> bytes:
     return _HEAD.pack(kind, len(data)) + data
 
 
-def _encoded(text: str) -> bytes:
+def _encode(text: str) -> bytes:
     return text.encode("utf-8", "replace")

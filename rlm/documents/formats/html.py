@@ -1,4 +1,4 @@
-"""HTML as text: blocks on lines of their own, headings kept, nothing of scripts and styles."""
+"""Reading of HTML: each block on its own line, with headings, without scripts and styles."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CHARSET = re.compile(
     rb"""(?:<meta[^>]{0,200}?charset\s*=\s*["']?|<\?xml[^>]{0,200}?encoding\s*=\s*["'])([\w.:-]+)""",
     re.I,
 )
-# Elements that only their own end closes: others may be left open by the thousand and nest in nothing.
+# Elements that only their own end tag closes. Others may be left open by the thousand without nesting.
 _NESTING = re.compile(
     r"<(/?)(?:div|span|section|article|main|aside|blockquote|ul|ol|dl|table|b|i|u|em|strong|font|small|big|center"
     r"|a|code|pre|form|svg|g|math|button|nobr|s|tt|sub|sup|fieldset|details|figure|header|footer|nav)[\s/>]",
@@ -47,27 +47,27 @@ _PREFORMATTED = _words("pre xmp listing plaintext")
 
 
 def read_html(file: BinaryIO, size: int) -> Iterator[Piece]:
-    """The text of an HTML file; its title first, where it is not also its first heading."""
-    markup, replaced, guessed = _decoded(file.read())
+    """Yield the text of an HTML file. Its title comes first, unless it equals the first heading."""
+    markup, replaced, guessed = _decode(file.read())
     yield from pieces_of_markup(markup)
     yield Ended(replaced, guessed)
 
 
 def pieces_of_markup(markup: str, *, titled: bool = True) -> Iterator[Piece]:
-    """Text and headings of one page of HTML. Raises Unreadable if it is nested too deeply."""
+    """Yield text and headings of one page of HTML. Raises Unreadable if it is nested too deeply."""
     from selectolax.lexbor import LexborHTMLParser
 
     _check_depth(markup)
     tree = LexborHTMLParser(markup)
     writer = _Writer()
     title = tree.css_first("title") if titled else None
-    if title is not None and (name := _folded(title.text())):
+    if title is not None and (name := _fold(title.text())):
         first = tree.css_first("h1")
-        if first is None or _folded(first.text()) != name:
+        if first is None or _fold(first.text()) != name:
             writer.words(name)
             writer.paragraph()
     node: Any = tree.body
-    # By identity: comparing nodes compares their markup.
+    # Compare identities: comparing nodes compares their markup.
     top = node.mem_id if node is not None else None
     while node is not None:
         entered = _enter(node, writer)
@@ -88,8 +88,8 @@ def pieces_of_markup(markup: str, *, titled: bool = True) -> Iterator[Piece]:
     yield from writer.take()
 
 
-def _decoded(data: bytes) -> tuple[str, int, str | None]:
-    """Text, characters replaced, encoding guessed."""
+def _decode(data: bytes) -> tuple[str, int, str | None]:
+    """Return the text, the number of replaced characters, and the guessed encoding."""
     named = _CHARSET.search(data[:_SNIFFED])
     if named and not data.startswith((codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         try:
@@ -98,7 +98,7 @@ def _decoded(data: bytes) -> tuple[str, int, str | None]:
                 text = data.decode(encoding, "replace")
                 return text, text.count("\ufffd"), None
         except (LookupError, UnicodeError):
-            pass  # a name nobody knows, or one of bytes: judged like any other text
+            pass  # an unknown name, or not a text encoding: detect the encoding
     decoder = Decoder()
     fed = decoder.feed(data)
     if isinstance(fed, str):
@@ -108,7 +108,7 @@ def _decoded(data: bytes) -> tuple[str, int, str | None]:
 
 
 def _check_depth(markup: str) -> None:
-    """The parser takes time with the square of the depth: hours for a bomb."""
+    """Raise Unreadable for deep nesting: the parser takes time quadratic in the depth."""
     depth = 0
     for tag in _NESTING.finditer(markup):
         if not tag[1]:
@@ -116,7 +116,7 @@ def _check_depth(markup: str) -> None:
             if depth > _DEEPEST:
                 raise Unreadable(
                     f"HTML nested more than {_DEEPEST:,} deep",
-                    "rename it to .txt to have it read as it stands",
+                    "rename it to .txt to have its markup read as text",
                 )
         elif depth:
             depth -= 1
@@ -124,7 +124,7 @@ def _check_depth(markup: str) -> None:
 
 @dataclass(slots=True)
 class _Writer:
-    """Text in the making: white space folded, one blank line at most between blocks."""
+    """Collects text, with white space folded and at most one blank line between blocks."""
 
     done: list[Piece] = field(default_factory=list)
     size: int = 0
@@ -155,12 +155,12 @@ class _Writer:
         self._gap = folded[-1:] == " "
 
     def mark(self, text: str) -> None:
-        """As it is: a bullet, a tab between cells."""
+        """Add a bullet or a tab, unchanged."""
         self._line.append(text)
         self._gap = False
 
     def line(self, *, keep: bool = False) -> None:
-        """End the line, if there is one (`keep`: an empty one counts)."""
+        """End the line, if there is one. With `keep` an empty line counts."""
         text = "".join(self._line).rstrip(" \t")
         self._line.clear()
         self._gap = False
@@ -177,12 +177,12 @@ class _Writer:
             self._wants_blank = True
 
     def paragraph(self) -> None:
-        """End the line; a blank one comes before the next."""
+        """End the line. A blank line comes before the next."""
         self.line()
         self._wants_blank = True
 
     def take(self) -> list[Piece]:
-        """What is finished."""
+        """Return the finished pieces and forget them."""
         done, self.done, self.size = self.done, [], 0
         return done
 
@@ -200,7 +200,7 @@ class _Writer:
 
 
 def _enter(node: Any, writer: _Writer) -> bool:
-    """Whether its children are to be looked at."""
+    """Write what begins a node. Return whether its children are to be visited."""
     tag = node.tag
     if tag == "-text":
         writer.words(node.text_content or "")
@@ -210,7 +210,7 @@ def _enter(node: Any, writer: _Writer) -> bool:
     if tag == "br":
         writer.line(keep=True)
     elif tag == "img":
-        if alt := _folded(node.attributes.get("alt") or ""):
+        if alt := _fold(node.attributes.get("alt") or ""):
             writer.words(f" [{alt}] ")
     elif tag in _HEADINGS:
         writer.paragraph()
@@ -241,7 +241,7 @@ def _leave(node: Any, writer: _Writer) -> None:
 
 
 def _fills_cell(node: Any) -> bool:
-    """Whether it is a paragraph alone in a cell of a table, which keeps its row on one line."""
+    """Return whether it is the only paragraph of a table cell; then the row stays on one line."""
     parent = node.parent
     if node.tag not in ("p", "div") or parent is None or parent.tag not in ("td", "th"):
         return False
@@ -265,5 +265,5 @@ def _has_cell_before(node: Any) -> bool:
     return False
 
 
-def _folded(text: str) -> str:
+def _fold(text: str) -> str:
     return _SPACE.sub(" ", text).strip()

@@ -1,4 +1,4 @@
-"""PDF page by page, by PDFium."""
+"""Reading of PDF pages with PDFium."""
 
 from __future__ import annotations
 
@@ -11,26 +11,28 @@ from rlm.documents.formats.piece import Ended, Note, Page, Piece, Text, Unreadab
 __all__ = ["read_pdf"]
 
 _LINE_END = re.compile(r"\r\n?")
-# PDFium's mark for a hyphen that only breaks a word over two lines.
+# PDFium's mark for a hyphen at the end of a line.
 _BROKEN_WORD = re.compile("[\ufffe\x02]\n?")
 _CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f]")
 
 
 def read_pdf(file: BinaryIO, size: int) -> Iterator[Piece]:
-    """The text of each page; pages that can't be read, or hold no text, are counted and said. Raises
-    Unreadable for a PDF that can't be opened or has no text at all."""
+    """Yield the text of each page. A note counts the pages that cannot be read or hold no text.
+
+    Raises Unreadable for a PDF that cannot be opened or has no text at all.
+    """
     import pypdfium2
 
     try:
         document = pypdfium2.PdfDocument(file)
     except pypdfium2.PdfiumError as error:
-        # Its only account of the reason is this message.
+        # PDFium reports the reason only in this message.
         if "password" in str(error).lower() or "security" in str(error).lower():
             raise Unreadable(
                 "a PDF protected by a password", "save a copy without one (qpdf --decrypt does it)"
             ) from error
         raise Unreadable(
-            "a PDF that can't be opened (damaged, or cut off)", "get it again, or print it to a new PDF"
+            "a PDF that can't be opened (damaged or truncated)", "get it again, or print it to a new PDF"
         ) from error
     count, empty, broken = len(document), 0, 0
     waiting = 0
@@ -42,7 +44,8 @@ def read_pdf(file: BinaryIO, size: int) -> Iterator[Piece]:
             text = ""
         empty += not text
         if empty == number + 1:
-            # Nothing is given until there is a text: a scanned document is to be refused whole.
+            # Hold pages back until there is text: a scanned document must be refused before anything is
+            # written.
             waiting += 1
             continue
         for _ in range(waiting):

@@ -1,4 +1,4 @@
-"""What a reader of a format gives, in the order of the document: text, headings, pages, notes."""
+"""The output of a format reader, in the order of the document: text, headings, pages, notes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["Ended", "Heading", "Note", "Page", "Piece", "Text", "Unreadable"]
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """The next of the text, as it is to stand in the body."""
+    """The next text of the body."""
 
     text: str
 
@@ -24,19 +24,19 @@ class Heading:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page begins. Some text follows, if only a line end."""
+    """The begin of a page. Text follows, at least a line end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What is to be said of the document: the fault and the remedy, in one line."""
+    """A fault of the document and its remedy, in one line."""
 
     message: str
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """All was read. `replaced` and `guessed` are of the decoding, as in `rlm.documents.encoding`."""
+    """The end of the document. `replaced` and `guessed` are as in `rlm.documents.encoding`."""
 
     replaced: int = 0
     guessed: str | None = None
@@ -46,7 +46,7 @@ Piece = Text | Heading | Page | Note | Ended
 
 
 class Unreadable(Exception):
-    """Why a document can't be read (words that follow "is"), and what helps."""
+    """A document that cannot be read. The message follows "is"."""
 
     def __init__(self, reason: str, remedy: str) -> None:
         super().__init__(reason)

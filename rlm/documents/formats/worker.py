@@ -1,5 +1,9 @@
-"""The process that reads formats: run as a program, it serves one open file after another until its socket
-ends. Parsers written in C see bytes of strangers here: there is no key, little memory, no file to write."""
+"""The process that reads documents. Run as a program, it serves one open file after another until its socket
+closes.
+
+Parsers written in C process untrusted bytes here, so the process has no keys, little memory, and no files to
+write.
+"""
 
 from __future__ import annotations
 
@@ -62,15 +66,16 @@ def _answer(channel: socket.socket, reader: str, file: BinaryIO, size: int) -> N
     except BrokenPipeError:
         return
     except Exception as error:
-        # The boundary: a library that trips over a strange file must not end the process.
+        # The boundary: a library that fails on a malformed file must not end the process.
         waiting += packed(
-            Unreadable(f"not readable ({type(error).__name__})", "open it in its program and save it anew")
+            Unreadable(f"not readable ({type(error).__name__})", "open it in its program and save it again")
         )
     channel.sendall(waiting)
 
 
 def main() -> None:
-    """Serve the socket whose number is the first argument, with so many bytes of memory and CPU seconds."""
+    """Serve a socket. The arguments are its descriptor, the limit of memory in bytes, and of CPU in
+    seconds."""
     number, memory, cpu_seconds = (int(argument) for argument in sys.argv[1:4])
     for kind, value in (
         (resource.RLIMIT_AS, memory),

@@ -1,4 +1,4 @@
-"""Contexts kept from run to run."""
+"""The cache of contexts."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def cache(tmp_path: Path) -> ContextCache:
 
 
 def settle(path: Path) -> None:
-    """A file of an hour ago: what is being written is not kept."""
+    """Write a file dated an hour ago: recently changed files are not cached."""
     hour_ago = time.time() - 3600
     os.utime(path, (hour_ago, hour_ago))
 
 
 @contextmanager
 def loaded_by(cache: ContextCache, *sources: Path) -> Iterator[tuple[Loaded, bool]]:
-    """What is loaded, and whether it came out of the cache: then the folder asked for is never made."""
+    """Return what is loaded, and whether it came from the cache: then the given folder is never made."""
     reads: list[int] = []
     folder = cache.folder.parent.parent / f"run-{time.monotonic_ns()}"
     loaded = load(list(sources), folder, lambda name, size: reads.append(size), cache)
@@ -60,7 +60,7 @@ def entries(cache: ContextCache) -> list[Path]:
 
 
 def test_the_same_file_is_read_once(cache: ContextCache, source: Path) -> None:
-    """Issue 4.1: the body is a private copy, cached by path, size, mtime and inode with its sha256."""
+    """The body is a private copy, cached by path, size, mtime and inode, with its sha256."""
     with loaded_by(cache, source) as (first, found):
         assert not found
         text = text_of(first)
@@ -71,7 +71,7 @@ def test_the_same_file_is_read_once(cache: ContextCache, source: Path) -> None:
         assert second.context.documents == first.context.documents
 
 
-def test_what_was_said_of_the_files_is_kept_too(cache: ContextCache, tmp_path: Path) -> None:
+def test_notes_about_the_files_are_cached_too(cache: ContextCache, tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()
     (folder / "a.txt").write_text("déjà vu\n" * 100, "cp1252")
@@ -96,7 +96,7 @@ def test_what_was_said_of_the_files_is_kept_too(cache: ContextCache, tmp_path: P
 
 
 def test_it_is_private(cache: ContextCache, source: Path) -> None:
-    """It holds the text of documents: 0700 and 0600, whatever the umask."""
+    """The cache holds the text of documents, so its modes are 0700 and 0600 under any umask."""
     old = os.umask(0)
     try:
         with loaded_by(cache, source):
@@ -159,7 +159,7 @@ def test_a_folder_with_another_file_in_it_is_read_again(
     "damage", ["body changed", "body short", "index gone", "entry garbage", "entry gone", "open to all"]
 )
 def test_a_damaged_entry_is_made_again(cache: ContextCache, source: Path, damage: str) -> None:
-    """Corrupted entries are found out, removed and replaced."""
+    """Damaged entries are detected, removed and replaced."""
     with loaded_by(cache, source):
         pass
     [entry] = entries(cache)
@@ -182,7 +182,7 @@ def test_a_damaged_entry_is_made_again(cache: ContextCache, source: Path, damage
 
 
 def test_after_a_restart_of_the_machine_the_bytes_are_looked_at(cache: ContextCache, source: Path) -> None:
-    """A body whose last bytes never reached the disk has the right size and the wrong content."""
+    """After a crash of the machine a body may have the right size and the wrong content."""
     with loaded_by(cache, source):
         pass
     [folder] = entries(cache)
@@ -202,7 +202,7 @@ def test_after_a_restart_of_the_machine_the_bytes_are_looked_at(cache: ContextCa
 
 
 def test_the_longest_unused_go_first_and_none_in_use(tmp_path: Path) -> None:
-    """Size-capped, least recently used."""
+    """Over the limit the least recently used contexts are removed."""
     cache = ContextCache(tmp_path / "cache" / "contexts", least_bytes=100, most_bytes=70_000)
     sources = []
     for number in range(4):
@@ -252,7 +252,7 @@ def test_a_cache_that_cannot_be_used_is_done_without(tmp_path: Path, source: Pat
 def test_two_processes_at_once_both_have_their_context(
     cache: ContextCache, source: Path, tmp_path: Path
 ) -> None:
-    """Safe against two processes: each reads the whole text; one entry is left, and nothing half made."""
+    """Two processes each read the whole text, and leave one entry and no unfinished folder."""
     source.write_text("some words 世界 🙂\n" * 100_000)
     settle(source)
     code = textwrap.dedent(
@@ -277,7 +277,7 @@ def test_two_processes_at_once_both_have_their_context(
 def test_what_a_killed_process_left_half_made_is_removed(
     cache: ContextCache, source: Path, tmp_path: Path
 ) -> None:
-    """Partial writes: kill -9 in the middle leaves no entry, and the next run clears up."""
+    """A kill -9 during a write leaves no entry, and the next run removes its folder."""
     code = textwrap.dedent(
         """
         import sys, pathlib, time

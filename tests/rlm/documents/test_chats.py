@@ -1,4 +1,4 @@
-"""Chats and cards kept as JSON: readable text, each message with its span, author and time."""
+"""Chats and cards in JSON become readable text, each message with its span, author and time."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def loaded_from(folder: Path, name: str, value: Any) -> Loaded:
 
 
 def messages_of(loaded: Loaded) -> list[tuple[int | None, str, str, str, str]]:
-    """number, role, author, time and text of each message, by the index alone."""
+    """Return number, role, author, time and text of each message, from the index alone."""
     found = []
     with loaded.context.open() as body:
         table = body.marks.messages
@@ -50,7 +50,7 @@ SIMPLE = [
 
 
 def test_a_list_of_messages_is_readable_text(tmp_path: Path) -> None:
-    """Issue 4.1: JSON chats as `[n] role/author time` and the text."""
+    """A JSON chat is rendered as `[n] role/author time` and the text."""
     loaded = loaded_from(tmp_path, "chat.json", SIMPLE)
     assert text_of(loaded) == (
         "[1] user\nWhere is the key? 🙂\n\n[2] assistant 2026-05-01T10:00:00Z\nUnder the mat.\nReally.\n\n"
@@ -156,7 +156,7 @@ SHAPES: dict[str, tuple[Any, list[tuple[str, str, str, str]]]] = {
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_shapes_of_many_programs_are_known(tmp_path: Path, shape: str) -> None:
-    """Issue 4.1: lists of {role|author|sender|from, content|text|body…}, exports, {"messages": […]}."""
+    """The forms are lists of {role|author|sender|from, content|text|body…}, exports, {"messages": […]}."""
     value, expected = SHAPES[shape]
     loaded = loaded_from(tmp_path, "chat.json", value)
     assert [message[1:] for message in messages_of(loaded)] == expected
@@ -171,7 +171,7 @@ def test_conversations_stand_under_their_titles(tmp_path: Path) -> None:
 
 
 def test_a_chat_in_lines_is_a_chat_too(tmp_path: Path) -> None:
-    """Issue 4.1: JSONL chats."""
+    """A JSON Lines chat has one message a line."""
     lines = "".join(json.dumps(message) + "\n" for message in SIMPLE * 20)
     loaded = loaded_from(tmp_path, "chat.jsonl", lines + "not json\n")
     assert len(messages_of(loaded)) == 40
@@ -180,7 +180,7 @@ def test_a_chat_in_lines_is_a_chat_too(tmp_path: Path) -> None:
         "Under the mat.\nReally.",
     ]
     assert text_of(loaded).endswith("not json\n")
-    assert loaded.notes == ("chat.jsonl: holds 1 lines that are no JSON: they stand as they are",)
+    assert loaded.notes == ("chat.jsonl: holds 1 lines that are not JSON: they were read as plain text",)
 
 
 CARD = {
@@ -199,7 +199,7 @@ CARD = {
 
 
 def test_a_card_has_its_messages_and_sections(tmp_path: Path) -> None:
-    """Card: {id, title, state, messages, notes, adrs, …}."""
+    """A card is {id, title, state, messages, notes, adrs, …}."""
     loaded = loaded_from(tmp_path, "card.json", CARD)
     [document] = loaded.context.documents
     assert (document.kind, document.messages) == ("card", 1)
@@ -236,7 +236,7 @@ def test_json_that_is_no_chat_stays_as_it_is(tmp_path: Path, name: str, text: st
 
 
 def test_a_chat_that_breaks_off_keeps_its_rest(tmp_path: Path) -> None:
-    """Nothing of a damaged file is lost: what is no JSON stands as it is, and that is said."""
+    """No text of a damaged file is lost: what is not JSON is read as text, with a note."""
     text = json.dumps(SIMPLE * 30)[:-300]
     loaded = loaded_from(tmp_path, "chat.json", text)
     count = loaded.context.documents[0].messages
@@ -244,12 +244,12 @@ def test_a_chat_that_breaks_off_keeps_its_rest(tmp_path: Path) -> None:
     assert 50 < count < 60
     assert text_of(loaded).endswith(text[-20:])
     [note] = loaded.notes
-    assert note.startswith(f"chat.json: is no JSON after message {count} (")
+    assert note.startswith(f"chat.json: is not JSON after message {count} (")
     assert note.endswith("the rest was read as plain text")
 
 
 def test_read_records_gives_the_messages_of_a_chat(tmp_path: Path) -> None:
-    """Read_records: lazy rows, each with its span."""
+    """`read_records` gives lazy rows, each with its span."""
     loaded = loaded_from(tmp_path, "chat.json", SIMPLE)
     with loaded.context.open() as body:
         rows = list(Handle(body).read_records())
@@ -292,7 +292,7 @@ _message = st.fixed_dictionaries(
 def test_every_message_comes_out_as_it_went_in(
     tmp_path_factory: pytest.TempPathFactory, messages: list[dict[str, str]], form: str
 ) -> None:
-    """Property: number, role, author, time and text of every message, whatever its text."""
+    """Property: number, role, author, time and text of every message survive, for any text."""
     folder = tmp_path_factory.mktemp("chat")
     if form == "lines":
         name, text = "chat.jsonl", "".join(json.dumps(message) + "\n" for message in messages)
@@ -322,7 +322,7 @@ _json = st.recursive(
 def test_a_stream_of_json_is_what_json_says_wherever_it_is_cut(
     values: list[Any], size: int, ascii_only: bool
 ) -> None:
-    """Property: elements by pieces equal json.loads of the whole."""
+    """Property: the elements parsed from pieces equal json.loads of the whole text."""
     text = json.dumps(values, ensure_ascii=ascii_only)
     stream = JsonStream(text[at : at + size] for at in range(0, len(text), size))
     assert list(stream.elements()) == json.loads(text)
@@ -332,7 +332,7 @@ def test_a_stream_of_json_is_what_json_says_wherever_it_is_cut(
 @settings(max_examples=150)
 @given(st.text(alphabet='[]{}",:\\ntru1.5e \t', max_size=40), st.integers(1, 7))
 def test_a_stream_of_anything_ends_and_loses_nothing(text: str, size: int) -> None:
-    """Property: whatever comes, BadJson at most; what was not taken is the end of the text."""
+    """Property: any text raises BadJson at most, and `rest` yields the end of the text."""
     stream = JsonStream(text[at : at + size] for at in range(0, len(text), size))
     with suppress(BadJson):
         list(stream.elements())
@@ -357,7 +357,7 @@ def test_odd_messages_do_not_trip_it() -> None:
 
 
 def test_a_long_chat_is_read_in_bounded_memory(tmp_path: Path) -> None:
-    """Issue 4.1: loading never holds more than 64 MB: a chat of 30 MB, in one line."""
+    """Loading a chat of 30 MB in one line holds at most 64 MB."""
 
     def lines() -> Iterator[str]:
         yield "["

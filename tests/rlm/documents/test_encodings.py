@@ -27,7 +27,7 @@ JAPANESE = "吾輩は猫である。名前はまだ無い。どこで生れた�
         (b"colour \x1b[31mred\x1b[0m\n", "colour \x1b[31mred\x1b[0m\n"),
     ],
 )
-def test_other_encodings_are_told(tmp_path: Path, tree: Path, data: bytes, expected: str) -> None:
+def test_other_encodings_are_detected(tmp_path: Path, tree: Path, data: bytes, expected: str) -> None:
     (tree / "a.txt").write_bytes(data)
     loaded = load([tree / "a.txt"], tmp_path / "c")
     assert text_of(loaded) == expected
@@ -35,7 +35,7 @@ def test_other_encodings_are_told(tmp_path: Path, tree: Path, data: bytes, expec
 
 
 def test_damaged_utf8_stays_utf8_and_is_counted(tmp_path: Path, tree: Path) -> None:
-    """Invalid bytes replaced, counted, said."""
+    """Invalid bytes are replaced, counted and reported."""
     (tree / "a.txt").write_bytes((JAPANESE * 20).encode() + b"\xff\xfe cut \xe4\xb8")
     loaded = load([tree / "a.txt"], tmp_path / "c")
     assert text_of(loaded) == JAPANESE * 20 + "\ufffd\ufffd cut \ufffd"
@@ -48,8 +48,8 @@ def test_a_utf16_file_cut_in_a_character_is_counted(tmp_path: Path, tree: Path) 
     assert (text_of(loaded), loaded.replaced) == ("ab\ufffd", 1)
 
 
-def test_a_guess_at_the_encoding_is_told(tmp_path: Path, tree: Path) -> None:
-    """What was no valid text is said. A byte order mark is no guess, nor is damaged UTF-8."""
+def test_a_guess_at_the_encoding_is_reported(tmp_path: Path, tree: Path) -> None:
+    """A guessed encoding is reported. A byte order mark is not a guess, and neither is damaged UTF-8."""
     put(
         tree,
         a_dot_txt=b"Caf\xe9 and more \xff\xfe\x80\n",

@@ -1,4 +1,4 @@
-"""PDF, DOCX, EPUB and HTML: real files of real programs, and files that mean harm."""
+"""PDF, DOCX, EPUB and HTML: files of real programs, and malicious files."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def pdf_by_reportlab(path: Path, pages: list[str]) -> None:
 
 
 def pdf_by_pypdf(path: Path, pages: list[str]) -> None:
-    """Taken apart and put together again, all its streams packed."""
+    """A PDF rewritten with compressed streams."""
     from pypdf import PdfReader, PdfWriter
 
     plain = path.with_name("plain.tmp")
@@ -66,7 +66,7 @@ PROGRAMS = [pdf_by_fpdf2, pdf_by_reportlab, pdf_by_pypdf, pdf_by_hand]
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_a_pdf_is_read_page_by_page_whatever_program_made_it(tmp_path: Path, program) -> None:
-    """Issue 4.1: PDF (page by page); PDFs made by different programs."""
+    """PDFs of different programs are read page by page."""
     path = tmp_path / "report.pdf"
     program(path, PAGES)
     loaded = load([path], tmp_path / "c")
@@ -92,7 +92,7 @@ def test_a_pdf_on_a_stream_and_one_in_bytes_are_read_too(tmp_path: Path) -> None
 
 
 def test_a_docx_keeps_headings_lists_and_tables(tmp_path: Path) -> None:
-    """Issue 4.1: DOCX; heading path as spans."""
+    """The headings of a DOCX are in the index."""
     import docx
 
     made = docx.Document()
@@ -151,7 +151,7 @@ def chapter(title: str, text: str) -> str:
 
 
 def test_an_epub_is_read_in_the_order_of_its_spine(tmp_path: Path) -> None:
-    """Issue 4.1: EPUB: spine order, chapter headings."""
+    """The chapters of an EPUB come in the order of the spine, with their headings."""
     chapters = {
         "b": chapter("Call me", "Ishmael, naïve 🙂."),
         "a": chapter("The end", "All drowned."),
@@ -169,7 +169,7 @@ def test_an_epub_is_read_in_the_order_of_its_spine(tmp_path: Path) -> None:
 
 
 def test_html_becomes_text_with_its_headings(tmp_path: Path) -> None:
-    """Issue 4.1: HTML (h1–h6); scripts and styles are no text."""
+    """h1 to h6 are headings; scripts and styles are not text."""
     (tmp_path / "page.html").write_text(
         "<!doctype html><title>The site</title><style>p {color: red}</style><body>"
         "<h1>Top</h1><p>One &amp; <b>two</b>,\n  three.<br>Next line.</p><script>evil()</script>"
@@ -188,7 +188,7 @@ def test_html_becomes_text_with_its_headings(tmp_path: Path) -> None:
 
 
 def test_a_large_page_costs_time_by_its_size_alone(tmp_path: Path) -> None:
-    """20,000 sections: with time that grew by their square it would not end within the test's limit."""
+    """Time quadratic in the 20,000 sections would exceed the test's limit."""
     parts = "".join(f"<h2>S{n}</h2><div><p>Text <b>{n}</b>.</p></div>" for n in range(20_000))
     (tmp_path / "large.html").write_text(parts)
     loaded = load([tmp_path / "large.html"], tmp_path / "c")
@@ -308,10 +308,10 @@ HOSTILE = [
     (cut_docx, "docx", "can't be opened", "get it again"),
     (locked_docx, "docx", "protected by a password", "without a password"),
     (bomb_docx, "docx", "zip bomb", "unpack it yourself"),
-    (entity_docx, "docx", "XML bomb", "save it anew"),
-    (no_docx, "docx", "no DOCX", "unpack it"),
+    (entity_docx, "docx", "XML bomb", "save it again"),
+    (no_docx, "docx", "not a DOCX", "unpack it"),
     (bomb_epub, "epub", "zip bomb", "unpack it yourself"),
-    (entity_epub, "epub", "XML bomb", "save it anew"),
+    (entity_epub, "epub", "XML bomb", "save it again"),
     (empty_epub, "epub", "without chapters", "get it again"),
     (protected_epub, "epub", "copy protection", "without it"),
     (deep_html, "html", "nested more than", ".txt"),
@@ -323,7 +323,7 @@ HOSTILE = [
 def test_a_document_that_cannot_be_read_is_one_clear_line(
     tmp_path: Path, make, suffix: str, reason: str, remedy: str
 ) -> None:
-    """Issue 4.1: a broken PDF, a password, a zip bomb: a clear line each."""
+    """A broken PDF, a password, and a zip bomb each give one clear line."""
     path = tmp_path / f"bad.{suffix}"
     make(path)
     with pytest.raises(DocumentError) as caught:
@@ -336,8 +336,8 @@ def test_a_document_that_cannot_be_read_is_one_clear_line(
     assert not (tmp_path / "c").exists()
 
 
-def test_the_rest_still_loads_beside_documents_that_cannot_be_read(tmp_path: Path) -> None:
-    """Issue 4.1: …, the rest still loads; each broken one is named with its remedy."""
+def test_the_rest_still_loads_next_to_documents_that_cannot_be_read(tmp_path: Path) -> None:
+    """The rest still loads, and each broken document is listed with its remedy."""
     folder = tmp_path / "folder"
     folder.mkdir()
     for number, (make, suffix, _, _) in enumerate(HOSTILE):
@@ -356,7 +356,7 @@ def test_the_rest_still_loads_beside_documents_that_cannot_be_read(tmp_path: Pat
 
 
 def test_nothing_but_documents_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
-    """Issue 4.1: all broken: an error that says what helps."""
+    """If every document is broken, the error holds a remedy."""
     folder = tmp_path / "folder"
     folder.mkdir()
     cut_pdf(folder / "a.pdf")
@@ -367,8 +367,8 @@ def test_nothing_but_documents_that_cannot_be_read_is_an_error(tmp_path: Path) -
         load([folder / "a.pdf", folder / "b.pdf"], tmp_path / "c")
 
 
-def test_pages_without_text_are_said(tmp_path: Path) -> None:
-    """A page with a picture only leaves its number to the pages after it."""
+def test_pages_without_text_are_noted(tmp_path: Path) -> None:
+    """A page with only a picture counts, so the pages after it keep their numbers."""
     pdf_by_reportlab(tmp_path / "a.pdf", ["", "words here", "", "more words"])
     loaded = load([tmp_path / "a.pdf"], tmp_path / "c")
     [note] = loaded.notes
@@ -386,7 +386,7 @@ def test_spreadsheets_and_the_like_are_named_for_what_they_are(tmp_path: Path) -
 
 
 def test_a_folder_of_two_thousand_real_files(tmp_path: Path) -> None:
-    """Issue 4: a folder of 2,000 real files, of every kind."""
+    """A folder of 2,000 real files of every kind loads."""
     folder = tmp_path / "folder"
     (folder / "sub").mkdir(parents=True)
     pdf_by_hand(folder / "a.pdf", PAGES)

@@ -19,7 +19,7 @@ def reasons(loaded: Loaded, top: Path) -> dict[str, str]:
 
 
 def failure(sources: list, folder: Path) -> str:
-    """The one line of a load that fails, having left nothing behind."""
+    """Return the message of a load that fails. It is one line, and no file is left."""
     with pytest.raises(DocumentError) as caught:
         load(sources, folder)
     assert not folder.exists()
@@ -101,7 +101,7 @@ def test_gitignore_is_honoured_nested_ones_too(tmp_path: Path, tree: Path) -> No
     ]
 
 
-def test_what_a_folder_holds_beside_text_is_skipped_and_listed(tmp_path: Path, tree: Path) -> None:
+def test_what_a_folder_holds_besides_text_is_skipped_and_listed(tmp_path: Path, tree: Path) -> None:
     put(
         tree,
         a_dot_txt="text",
@@ -141,10 +141,10 @@ def test_links_are_safe(tmp_path: Path, tree: Path) -> None:
     }
 
 
-def test_a_file_under_several_names_in_a_folder_is_read_once_and_nothing_is_said(
+def test_a_file_under_several_names_in_a_folder_is_read_once_without_a_notice(
     tmp_path: Path, tree: Path
 ) -> None:
-    """Nothing of the folder is missing: `55 passed over` would only puzzle."""
+    """No text of the folder is missing, so a notice of skipped files would only confuse."""
     put(tree, python3_dot_11="text", sub__b="more")
     (tree / "python3").symlink_to("python3.11")
     (tree / "sub" / "c").symlink_to("b")
@@ -152,7 +152,7 @@ def test_a_file_under_several_names_in_a_folder_is_read_once_and_nothing_is_said
     assert (names_of(loaded), loaded.skipped) == (["python3", "sub/b"], ())
 
 
-def test_a_folder_given_twice_is_told_as_one(tmp_path: Path, tree: Path) -> None:
+def test_a_folder_given_twice_is_reported_once(tmp_path: Path, tree: Path) -> None:
     put(tree, a="text", b="more", c=b"\0")
     loaded = load([tree, tree], tmp_path / "c")
     assert names_of(loaded) == ["tree/a", "tree/b"]
@@ -263,7 +263,7 @@ def test_a_file_that_changes_while_it_is_read_is_an_error(tmp_path: Path, tree: 
 
 
 def test_arguments_of_a_command_line(tmp_path: Path, tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files, folders, globs, `-`."""
+    """Arguments are files, folders, globs and `-`."""
     put(tree, a_dot_txt="a", b_dot_txt="b", deep__c_dot_txt="c")
     monkeypatch.chdir(tree)
     stdin = io.BytesIO(b"piped")

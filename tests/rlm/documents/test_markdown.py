@@ -15,7 +15,7 @@ from rlm.sandbox.in_kernel.body.body import Body
 
 
 def headings_of(folder: Path, pieces: list[bytes]) -> tuple[str, list[tuple[int, int, str]]]:
-    """The body, and (start, level, title) of each heading of the index."""
+    """Return the body, and (start, level, title) of each heading of the index."""
     with ContextFileWriter(folder) as writer:
         writer.begin_document("a.md", "markdown")
         markdown = MarkdownWriter(writer)
@@ -67,7 +67,7 @@ end"""
 
 
 def test_headings_of_markdown_are_found(tmp_path: Path) -> None:
-    """Issue 4.1: Markdown `#` and underlined headings; none in fenced code, no thematic break."""
+    """`#` and underlined headings are indexed; fenced code and thematic breaks are not."""
     text, found = headings_of(tmp_path / "c", [TEXT.encode()])
     assert text == TEXT
     assert [(level, title) for _, level, title in found] == [
@@ -95,7 +95,7 @@ def test_headings_of_markdown_are_found(tmp_path: Path) -> None:
 def test_how_the_text_is_cut_does_not_show(
     tmp_path_factory: pytest.TempPathFactory, lines: list[str], cuts: list[int]
 ) -> None:
-    """Property: the same body and the same `#` headings, whatever the blocks it comes in; none in a fence."""
+    """Property: body and `#` headings do not depend on the blocks; there are none in a fence."""
     # Named, not drawn: a line longer than what is looked at in one piece makes no readable example.
     lines = ["x" * 70_000 if line == "LONG" else line for line in lines]
     data = "\n".join(lines).encode()
@@ -111,7 +111,7 @@ def test_how_the_text_is_cut_does_not_show(
 
 
 def test_an_underline_at_the_end_of_a_block_belongs_to_all_of_its_paragraph(tmp_path: Path) -> None:
-    """A line under a heading is a paragraph, and its underline a break: wherever the block ends."""
+    """A line under a heading is a paragraph and its underline a break, wherever the block ends."""
     data = b"# A\n## B\ntext\n---\n# C\n\nUnder\n===\nend"
     for cut in range(len(data)):
         _, found = headings_of(tmp_path / str(cut), [data[:cut], data[cut:]])
@@ -130,7 +130,7 @@ def _by_lines(text: str) -> list[tuple[int, int]]:
 
 
 def test_a_huge_line_is_not_held(tmp_path: Path) -> None:
-    """Issue 4.1: a line without end costs no memory."""
+    """An endless line costs no memory."""
     with ContextFileWriter(tmp_path / "c") as writer:
         writer.begin_document("a.md", "markdown")
         markdown = MarkdownWriter(writer)
@@ -153,7 +153,7 @@ def test_a_markdown_file_in_another_encoding_has_its_headings(tmp_path: Path) ->
 
 
 def test_headings_before_a_very_long_line_are_found(tmp_path: Path) -> None:
-    """A line longer than any heading must not take those before it along."""
+    """A line longer than any heading does not hide the headings before it."""
     text = "# A\n# B\n# C\n" + "x" * 70_000 + "\n# D\n"
     _, found = headings_of(tmp_path / "c", [text.encode()])
     assert [title for _, _, title in found] == ["A", "B", "C", "D"]

@@ -1,4 +1,4 @@
-"""The process that takes documents apart: confined, bounded, renewed when it dies."""
+"""The worker process that reads documents: confined, limited, and restarted after a crash."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from rlm.sandbox.isolation import landlock
 def test_the_reader_process_has_no_keys_and_is_gone_afterwards(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Keys never reach the process that parses what strangers wrote."""
+    """Keys never reach the process that parses untrusted files."""
     monkeypatch.setenv("PLANTED_API_KEY", "sk-planted")
     pdf_by_hand(tmp_path / "a.pdf", PAGES)
     with Converter() as converter, (tmp_path / "a.pdf").open("rb") as file:
@@ -40,8 +40,10 @@ def test_the_reader_process_has_no_keys_and_is_gone_afterwards(
 
 
 def test_the_reader_process_opens_no_file_and_no_connection(tmp_path: Path) -> None:
-    """What a flaw in a parser could reach: not the user's files, not the network, where the system can hold
-    it. Run in the place of a reader, after the same confinement."""
+    """A compromised parser reaches neither the user's files nor the network, on systems with Landlock.
+
+    The code runs in place of a reader, after the same confinement.
+    """
     if not landlock.available():
         pytest.skip("this kernel has no Landlock")
     (tmp_path / "private.txt").write_text("secret")
@@ -79,20 +81,20 @@ def test_one_process_reads_many_documents_and_is_renewed_when_it_dies(tmp_path: 
         assert read(converter) == first
         assert converter._process.pid == pid
         os.kill(pid, signal.SIGKILL)
-        with pytest.raises(Unreadable, match="broke down"):
+        with pytest.raises(Unreadable, match="crashed its reader"):
             read(converter)
         assert read(converter) == first
 
 
 def test_a_reader_that_hangs_is_killed(tmp_path: Path) -> None:
-    """A document its reader never gets done with costs a bounded time, and nothing after it."""
+    """A document that hangs its reader costs a limited time, and the next one is read."""
     pdf_by_hand(tmp_path / "a.pdf", PAGES)
     with Converter() as converter, (tmp_path / "a.pdf").open("rb") as file:
         assert list(converter.pieces(file.fileno(), 1_000, "pdf", lambda: None))
         assert converter._process is not None
         converter._silence = 0.5
         os.kill(converter._process.pid, signal.SIGSTOP)
-        with pytest.raises(Unreadable, match=r"silent for 0\.5 s"):
+        with pytest.raises(Unreadable, match=r"no output for 0\.5 s"):
             list(converter.pieces(file.fileno(), 1_000, "pdf", lambda: None))
         assert converter._process is None
 
@@ -102,7 +104,7 @@ def test_a_reader_that_wants_too_much_memory_is_refused(tmp_path: Path) -> None:
     with (
         Converter(memory=250 << 20) as converter,
         (tmp_path / "big.html").open("rb") as file,
-        pytest.raises(Unreadable, match=r"memory allowed|broke down|not readable"),
+        pytest.raises(Unreadable, match=r"memory allowed|crashed its reader|not readable"),
     ):
         list(converter.pieces(file.fileno(), 11_000_000, "html", lambda: None))
 
@@ -112,7 +114,7 @@ class Stopped(Exception):
 
 
 def test_progress_can_end_the_waiting_for_a_reader(tmp_path: Path) -> None:
-    """A run can be cancelled while a document is being taken apart."""
+    """A run can be cancelled while a document is being read."""
     (tmp_path / "slow.html").write_text("<p>" + "<b>word</b> " * 1_500_000)
     began = time.monotonic()
 

@@ -25,7 +25,7 @@ def test_a_named_pipe_given_by_name_is_streamed(tmp_path: Path, tree: Path) -> N
     assert [(d.name, d.kind) for d in loaded.context.documents] == [("pipe.md", "markdown")]
 
 
-def test_progress_is_told_within_a_document_too(tmp_path: Path, tree: Path) -> None:
+def test_progress_is_reported_within_a_document_too(tmp_path: Path, tree: Path) -> None:
     put(tree, a=b"12345", b=b"x" * (3 << 20), c=b"678")
     told: list[tuple[str, int]] = []
     load([tree], tmp_path / "c", progress=lambda name, size: told.append((name, size)))
@@ -103,7 +103,7 @@ def test_what_a_buffer_holds_already_is_read_too(tmp_path: Path) -> None:
 
 
 def test_a_stream_of_the_callers_own_is_read_as_it_is(tmp_path: Path, tree: Path) -> None:
-    """A decompressor has more to give than its file; short reads are not the end."""
+    """A decompressor has more data than its file; a short read is not the end."""
     with gzip.open(tree / "a.gz", "wb") as packed:
         packed.write(b"packed\n" * 300_000)
     with gzip.open(tree / "a.gz", "rb") as unpacked:
@@ -111,7 +111,7 @@ def test_a_stream_of_the_callers_own_is_read_as_it_is(tmp_path: Path, tree: Path
 
 
 def test_how_a_pipe_was_written_to_does_not_show(tmp_path: Path, tree: Path) -> None:
-    """The encoding is judged on whole blocks: a slow writer's first accent alone says too little."""
+    """The encoding is detected on whole blocks, because the first accent of a slow writer is not enough."""
     data = (RUSSIAN * 40).encode("cp1251")
     reading, writing = os.pipe()
 
@@ -129,7 +129,7 @@ def test_how_a_pipe_was_written_to_does_not_show(tmp_path: Path, tree: Path) -> 
 
 
 def test_a_pipe_that_is_closed_before_it_is_opened_ends(tmp_path: Path) -> None:
-    """`rlm ask q <(echo text)`: /dev/fd/N, whose writer is gone."""
+    """`rlm ask q <(echo text)` passes /dev/fd/N, whose writer has ended."""
     reading, writing = os.pipe()
     os.write(writing, b"substituted\n")
     os.close(writing)

@@ -1,4 +1,4 @@
-"""The folder a run's documents are in, and how loading into it is cancelled."""
+"""The folder of a run's documents, and the cancellation of loading."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from rlm.errors import DocumentError, UsageError
 
 @pytest.fixture(autouse=True)
 def temp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A temp folder of the test's own, for this process and those it starts."""
+    """A temporary folder for this process and the processes it starts."""
     folder = tmp_path / "temp"
     folder.mkdir()
     monkeypatch.setenv("TMPDIR", str(folder))
@@ -33,7 +33,7 @@ def temp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 PROMPT_SECONDS = 0.9
-"""A tick is 0.1 s; a thread that does not end would be given up after 1 s."""
+"""A tick is 0.1 s; a thread that does not end is abandoned after 1 s."""
 
 HOLDS_ONE = """
 import sys, time
@@ -57,7 +57,7 @@ def test_it_is_private_and_gone_at_its_end(temp: Path) -> None:
 
 @pytest.mark.parametrize("signum", [signal.SIGKILL, signal.SIGHUP, signal.SIGQUIT])
 def test_what_a_killed_process_left_is_removed_by_the_next(temp: Path, signum: int) -> None:
-    """The documents lie in it: they do not stay on a disk because a process was killed."""
+    """Documents do not stay on the disk after a process was killed."""
     with subprocess.Popen([sys.executable, "-c", HOLDS_ONE], stdout=subprocess.PIPE, text=True) as process:
         left = Path(process.stdout.readline().strip())
         with Workspace():
@@ -81,7 +81,7 @@ def test_a_reused_process_id_is_not_taken_for_its_owner(temp: Path) -> None:
 
 
 def test_only_what_is_certainly_left_is_removed(temp: Path) -> None:
-    """Not another host's (a shared folder), not one that is being made, not another version's, no link."""
+    """Links and folders of other hosts, of other versions, and unfinished ones are kept."""
     with Workspace() as mine:
         record = json.loads((mine.folder / "owner.json").read_text())
         kept = {
@@ -165,7 +165,7 @@ async def test_loading_gives_what_load_gives(temp: Path) -> None:
 
 
 class Endless(io.FileIO):
-    """A file that never ends; `begun` is set when some of it was read."""
+    """A file that never ends. `begun` is set after the first read."""
 
     def __init__(self) -> None:
         super().__init__("/dev/zero")
@@ -177,7 +177,7 @@ class Endless(io.FileIO):
 
 
 async def cancelled(loading: asyncio.Task) -> float:
-    """Seconds that a cancelled task took to end."""
+    """Return the seconds that a cancelled task took to end."""
     began = time.monotonic()
     loading.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -186,7 +186,7 @@ async def cancelled(loading: asyncio.Task) -> float:
 
 
 async def test_cancelling_ends_the_reading_of_an_endless_file(temp: Path, capfd) -> None:
-    """An interrupt ends a run within its grace, also while it loads."""
+    """An interrupt ends a run within the grace period, even while it loads."""
     with Endless() as stream, Workspace() as workspace:
         loading = asyncio.create_task(workspace.load([StreamSource("endless", stream)]))
         await asyncio.to_thread(stream.begun.wait)

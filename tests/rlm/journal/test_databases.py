@@ -1,4 +1,4 @@
-"""The journal over SQLite and PostgreSQL: the same code, the same answers, several processes at once."""
+"""The journal on SQLite and PostgreSQL gives the same results, with several processes at once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from rlm.sandbox.context.writer import ContextFileWriter
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """A new store of either kind."""
+    """A new store of each database."""
     if request.param == "postgres":
         return str(request.getfixturevalue("postgres_url"))
     return str(tmp_path / "rlm.db")
@@ -37,7 +37,7 @@ async def write_run(journal: Journal, name: str, stop: str | None = "finalized",
 
 
 async def test_a_run_is_kept_event_by_event(store: str) -> None:
-    """Append-only events, in SQLite or PostgreSQL, through one code path."""
+    """Events are append-only on both databases, through one code path."""
     odd = "\0 \ud800 🜁 \u2028"
     async with Journal.open(store) as journal, journal.run("r1", odd, {"model": odd}) as log:
         await asyncio.gather(*(log.append("child", {"n": n, "text": odd}) for n in range(20)))
@@ -70,7 +70,7 @@ asyncio.run(main(*sys.argv[1:]))
 
 
 async def test_processes_make_and_share_one_store(store: str) -> None:
-    """Two that start at once migrate it once, and both write to it."""
+    """Two processes that start at once migrate the store once, and both write to it."""
     children = [
         subprocess.Popen([sys.executable, "-c", SCRIPT, store, f"r{n}"], stdin=subprocess.PIPE, text=True)
         for n in range(2)
@@ -90,7 +90,7 @@ async def test_processes_make_and_share_one_store(store: str) -> None:
 
 
 async def test_the_steps_lead_to_the_tables_that_the_code_uses(store: str) -> None:
-    """The migrations and the tables say the same; HEAD is the newest step."""
+    """Migrations and tables give the same schema; HEAD is the newest revision."""
     script = ScriptDirectory(str(Path(journal_schema.__file__).parent / "migrations"))
     assert script.get_current_head() == HEAD
     async with Journal.open(store) as journal:
@@ -113,7 +113,7 @@ async def test_the_steps_lead_to_the_tables_that_the_code_uses(store: str) -> No
 
 
 async def test_a_store_from_before_the_steps_is_brought_up_to_date(tmp_path: Path) -> None:
-    """What it holds stays."""
+    """A migration keeps the data."""
     store = tmp_path / "rlm.db"
     with closing(sqlite3.connect(store)) as database, database:
         database.executescript(
@@ -138,7 +138,7 @@ async def test_a_store_from_before_the_steps_is_brought_up_to_date(tmp_path: Pat
 
 
 async def test_a_broken_migration_leaves_the_store_as_it_was(store: str, monkeypatch) -> None:
-    """One transaction, or nothing."""
+    """A migration is one transaction."""
     upgrade = journal_schema._upgrade
 
     def break_off(connection: object) -> None:
@@ -155,7 +155,7 @@ async def test_a_broken_migration_leaves_the_store_as_it_was(store: str, monkeyp
 
 
 async def test_old_runs_are_pruned(store: str) -> None:
-    """By number and by age; what still runs stays."""
+    """Prune removes runs by number and by age, and keeps running ones."""
     async with Journal.open(store) as journal:
         for name in "abcde":
             await write_run(journal, name)
@@ -169,7 +169,7 @@ async def test_old_runs_are_pruned(store: str) -> None:
 
 
 async def test_a_store_over_its_cap_loses_its_oldest_finished_runs(store: str) -> None:
-    """Until it fits; interrupted runs, which can be resumed, last."""
+    """Prune removes runs until the store fits, and interrupted runs last: they can be resumed."""
     async with Journal.open(store) as journal:
         await write_run(journal, "a", stop=None)
         chance = random.Random(0)  # what a database can't compress
@@ -187,7 +187,7 @@ async def test_a_store_over_its_cap_loses_its_oldest_finished_runs(store: str) -
 
 
 async def test_the_input_is_kept_once_and_goes_with_its_last_run(store: str, tmp_path: Path) -> None:
-    """The context can be had again byte by byte; removing runs removes it."""
+    """The context is restored byte by byte; removing its runs removes it."""
     with ContextFileWriter(tmp_path / "context") as writer:
         writer.begin_document("a.txt")
         writer.write("æ" + random.Random(0).randbytes(1_500_000).hex())
@@ -208,7 +208,7 @@ async def test_the_input_is_kept_once_and_goes_with_its_last_run(store: str, tmp
 
 
 async def test_an_input_that_holds_a_secret_is_not_kept(tmp_path: Path) -> None:
-    """A key that stands in a document is not written, either."""
+    """An input whose document holds a key is not stored."""
     with ContextFileWriter(tmp_path / "context") as writer:
         writer.begin_document(".env")
         writer.write("KEY=sk-planted-0123456789\n")
@@ -221,7 +221,7 @@ async def test_an_input_that_holds_a_secret_is_not_kept(tmp_path: Path) -> None:
 
 
 async def test_a_run_is_resumed_by_one_process_alone(store: str) -> None:
-    """Its events go on where they ended; a second resume at the same time is refused."""
+    """Events continue after the last one; a second resume at the same time is refused."""
     async with Journal.open(store) as journal:
         await write_run(journal, "r1", stop=None)
         async with journal.resume("r1") as log:
@@ -241,8 +241,8 @@ async def test_a_run_is_resumed_by_one_process_alone(store: str) -> None:
         assert kinds == ["run_started", "cell", "resumed", "cell", "interrupted", "resumed"]
 
 
-async def test_an_answer_is_remembered_by_what_was_asked(store: str) -> None:
-    """Any run's answer, the latest; not one that was cut, and none of a removed run."""
+async def test_a_reply_is_found_by_the_key_of_its_call(store: str) -> None:
+    """The newest complete reply of any run is found, but none that was cut off, and none of a removed run."""
     async with Journal.open(store) as journal:
         for name, reply in (("r1", "first"), ("r2", "second")):
             async with journal.run(name, "t", {}) as log:

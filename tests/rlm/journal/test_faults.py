@@ -1,4 +1,4 @@
-"""The journal when its server goes away, and when a run is taken from a process that still writes to it."""
+"""The journal while its server goes away, and while a run is taken over."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from rlm.results import RunTotals
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """A new store of either kind."""
+    """A new store of each database."""
     if request.param == "postgres":
         return str(request.getfixturevalue("postgres_url"))
     return str(tmp_path / "rlm.db")
 
 
 async def test_who_lost_a_run_writes_nothing_more_however_fast_it_writes(store: str) -> None:
-    """A worker that was only cut off: its run is taken over while it appends event after event."""
+    """The run of a worker that lost its connection is taken over while it appends events."""
     refused: list[JournalError] = []
 
     async def write(log: Any, name: str, count: int) -> None:
@@ -66,7 +66,7 @@ async def test_who_lost_a_run_writes_nothing_more_however_fast_it_writes(store: 
 
 
 async def test_leaving_a_run_that_was_lost_does_not_mark_it_as_left(store: str) -> None:
-    """Else it could be pruned, or taken a third time, while its new owner is at work."""
+    """Otherwise it could be pruned, or taken over again, while its new owner works."""
     async with Journal.open(store) as old, Journal.open(store) as new:
         async with old.run("r", "task", {}):
             held = new.resume("r", take_over=True)
@@ -102,8 +102,10 @@ async def test_a_server_that_is_restarted_loses_no_event_and_gets_none_twice(
 
 @asynccontextmanager
 async def cut_after_commit(url: str, folder: Path) -> AsyncIterator[tuple[str, list[int]]]:
-    """A proxy before the server of `url` that carries each third commit to it and then cuts the connection:
-    its client can't know whether it was done. The URL through it, and how often it cut."""
+    """A proxy that forwards every third commit to the server of `url` and then cuts the connection.
+
+    Its client cannot know whether the commit happened. Yields the URL of the proxy, and counts the cuts.
+    """
     facts = conninfo_to_dict(url)
     server = Path(str(facts["host"])) / f".s.PGSQL.{facts.get('port', 5432)}"
     commits = [0]
@@ -185,11 +187,11 @@ async def test_a_server_that_stays_away_is_named_with_what_to_do(
         assert [event.data.get("number") for event in await journal.events("r")] == [None, 2]
 
 
-async def test_a_run_just_confirmed_is_not_looked_at_again_yet_its_next_write_is_refused(
+async def test_a_fresh_check_of_the_owner_is_not_repeated_yet_the_next_write_is_refused(
     store: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The children of a batch do not all ask whose the run is; what they would write after it was lost is
-    refused all the same, and then so is the next to ask."""
+    """The children of a batch do not all check the owner. After the run is lost, the first write is
+    refused, and so is the next check."""
     monkeypatch.setattr(stored_log, "_CONFIRMED_SECONDS", 3_600.0)
     async with Journal.open(store) as old, Journal.open(store) as new, old.run("r", "task", {}) as lost:
         asked: list[str] = []
@@ -207,7 +209,7 @@ async def test_a_run_just_confirmed_is_not_looked_at_again_yet_its_next_write_is
             assert [event.kind for event in await new.events("r")] == ["run_started", "resumed"]
 
 
-async def test_a_run_confirmed_a_while_ago_is_looked_at_before_money_is_spent(
+async def test_an_old_check_of_the_owner_is_repeated_before_money_is_spent(
     store: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stored_log, "_CONFIRMED_SECONDS", 0.0)

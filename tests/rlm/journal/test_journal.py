@@ -1,4 +1,4 @@
-"""The journal, on real stores: files, processes that are killed, secrets that are planted."""
+"""The journal on real stores, with killed processes."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def write_run(journal: Journal, run_id: str, events: int = 1, stop: str | 
 
 
 async def test_a_run_is_kept_event_by_event(store: Path) -> None:
-    """Run started, model call, cell, child, helper, limit, warning, finished, in order."""
+    """Every event is stored in order, and the summary follows from the last one."""
     async with Journal.open(store) as journal:
         async with journal.run("r1", "What?", {"model": "extractive"}) as log:
             assert await log.append("model_call", {"reply": "```repl…```", "usage": {"input": 3}}) == 2
@@ -88,7 +88,7 @@ async def test_a_run_is_kept_event_by_event(store: Path) -> None:
 
 
 async def test_what_was_appended_is_there_after_reopening(store: Path) -> None:
-    """Append-only; nothing that a reader was shown changes."""
+    """The log is append-only: events that were read never change."""
     async with Journal.open(store) as journal:
         await write_run(journal, "r1", events=3)
         before = await journal.events("r1")
@@ -101,7 +101,7 @@ async def test_what_was_appended_is_there_after_reopening(store: Path) -> None:
 
 
 async def test_runs_are_listed_newest_first(store: Path) -> None:
-    """As many as asked for."""
+    """The number of listed runs is limited."""
     async with Journal.open(store) as journal:
         for name in ("b", "c", "a"):
             await write_run(journal, name)
@@ -117,7 +117,7 @@ def test_the_documents_name_every_kind_of_event() -> None:
 
 
 async def test_a_bad_event_is_refused_before_it_is_written(store: Path) -> None:
-    """The mistakes of a caller, and nothing of them in the store."""
+    """A caller's mistake raises before anything is written."""
     async with Journal.open(store) as journal:
         async with journal.run("r1", "t", {}) as log:
             with pytest.raises(ValueError, match="is not a kind of event"):
@@ -136,7 +136,7 @@ async def test_a_bad_event_is_refused_before_it_is_written(store: Path) -> None:
 
 
 async def test_events_of_concurrent_children_keep_one_order(store: Path) -> None:
-    """Seq has no gaps and no doubles, whoever appends, in several runs at once."""
+    """`seq` has no gaps and no duplicates, with several runs and appending tasks at once."""
     async with Journal.open(store) as journal:
 
         async def write(name: str) -> None:
@@ -152,7 +152,7 @@ async def test_events_of_concurrent_children_keep_one_order(store: Path) -> None
 
 
 async def test_a_cancelled_run_loses_no_event(store: Path) -> None:
-    """Cancelling flushes the journal; the run is then marked interrupted."""
+    """Cancellation flushes the journal and marks the run as interrupted."""
     async with Journal.open(store) as journal:
         reached = asyncio.Event()
 
@@ -179,7 +179,7 @@ async def test_a_cancelled_run_loses_no_event(store: Path) -> None:
 async def test_reading_a_run_waits_for_what_a_cancelled_caller_left_on_its_way(
     store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A kernel dies while a reply is being written; what is read next holds it."""
+    """A kernel dies while a reply is being written. The next read returns the reply."""
     async with Journal.open(store) as journal, journal.run("r1", "t", {}) as log:
         at_once = log._write
 
@@ -196,7 +196,7 @@ async def test_reading_a_run_waits_for_what_a_cancelled_caller_left_on_its_way(
 
 
 async def test_a_failing_run_is_marked_interrupted(store: Path) -> None:
-    """Whoever leaves without `finished` was interrupted."""
+    """A run that is left without `finished` is interrupted."""
     async with Journal.open(store) as journal:
         with pytest.raises(ZeroDivisionError):
             async with journal.run("r1", "t", {}):
@@ -205,7 +205,7 @@ async def test_a_failing_run_is_marked_interrupted(store: Path) -> None:
 
 
 async def test_a_killed_process_leaves_every_committed_event(store: Path) -> None:
-    """Kill -9 in mid-run; the run shows as running before and interrupted after."""
+    """After kill -9 the run is listed as interrupted, and before it as running."""
     script = (
         "async with Journal.open(store) as journal:\n"
         "    async with journal.run(name, 'the task', {}) as log:\n"
@@ -234,7 +234,7 @@ async def test_a_killed_process_leaves_every_committed_event(store: Path) -> Non
 
 
 async def test_processes_share_one_store(store: Path) -> None:
-    """Three of them make it, and write to it, at the same moment."""
+    """Three processes create the store and write to it at the same moment."""
     script = (
         "sys.stdin.readline()\n"
         "async with Journal.open(store) as journal:\n"
@@ -259,7 +259,7 @@ async def test_processes_share_one_store(store: Path) -> None:
 
 
 async def test_a_store_that_is_being_made_by_another_process_is_waited_for(tmp_path: Path) -> None:
-    """SQLite itself would not wait when the mode of the file is to be changed."""
+    """SQLite does not wait for a lock when it changes the mode of the file."""
     other = sqlite3.connect(tmp_path / "rlm.db", isolation_level=None)
     other.execute("CREATE TABLE something (it)")
     other.execute("BEGIN IMMEDIATE")
@@ -271,7 +271,7 @@ async def test_a_store_that_is_being_made_by_another_process_is_waited_for(tmp_p
 
 
 async def test_a_run_of_an_earlier_boot_or_a_reused_process_id_is_over(store: Path) -> None:
-    """A process id alone proves nothing; another host can't be judged from here."""
+    """A process id alone proves nothing, and processes of another host cannot be checked."""
     async with Journal.open(store) as journal, journal.run("r1", "t", {}):
 
         async def state_if(**changed: object) -> str:
@@ -293,7 +293,7 @@ async def test_a_run_of_an_earlier_boot_or_a_reused_process_id_is_over(store: Pa
 
 
 async def test_any_text_survives(store: Path) -> None:
-    """NUL, lone surrogates, astral characters, and a megabyte of output."""
+    """The store keeps NUL, lone surrogates, astral characters, and a megabyte of output."""
     odd = "\0 \ud800 \udfff 🜁 \u2028 \r\n \x1b[0m"
     async with Journal.open(store) as journal:
         async with journal.run("r1", odd, {odd: odd}) as log:
@@ -305,7 +305,7 @@ async def test_any_text_survives(store: Path) -> None:
 
 
 async def test_resolve_finds_the_one_run_that_is_meant(store: Path) -> None:
-    """A run is named by any unique beginning; otherwise the candidates are listed."""
+    """A unique prefix names a run; otherwise the error lists the candidates."""
     async with Journal.open(store) as journal:
         for name in ("2026-aa", "2026-ab", "2026-abc", "2025_x"):
             await write_run(journal, name)
@@ -322,7 +322,7 @@ async def test_resolve_finds_the_one_run_that_is_meant(store: Path) -> None:
 
 
 async def test_a_removed_run_is_gone_from_the_file(store: Path) -> None:
-    """`rlm runs rm`: the document text it held is overwritten and the space given back."""
+    """`rlm runs rm` overwrites the text of the run and returns its space."""
     async with Journal.open(store) as journal:
         for name in ("r1", "r2"):
             async with journal.run(name, "t", {}) as log:
@@ -342,7 +342,7 @@ async def test_a_removed_run_is_gone_from_the_file(store: Path) -> None:
 
 
 def test_run_ids_sort_by_time_and_never_meet() -> None:
-    """UTC whatever the local zone, and a batch of one second has no two alike."""
+    """Names are in UTC in any time zone, and distinct within one second."""
     moment = datetime(2026, 1, 31, 14, 25, 1, tzinfo=UTC)
     assert re.fullmatch(r"20260131-142501-[a-z0-9]{6}", new_run_id(moment))
     assert new_run_id(moment.astimezone(timezone(timedelta(hours=9)))).startswith("20260131-142501-")
@@ -366,7 +366,7 @@ def test_the_default_store_is_where_state_belongs(env: dict[str, str], expected:
 
 
 async def test_events_that_come_together_are_written_in_order_and_together(store) -> None:
-    """Children that end at the same time cost one transaction; each event has its place."""
+    """Children that end at the same time share one transaction, in order."""
     async with Journal.open(store) as journal, journal.run("r1", "task", {}) as log:
         numbers = await asyncio.gather(*(log.append("warning", {"n": n}) for n in range(200)))
         assert numbers == list(range(2, 202))
@@ -376,7 +376,7 @@ async def test_events_that_come_together_are_written_in_order_and_together(store
 
 
 async def test_a_crowd_of_writers_costs_few_transactions(store) -> None:
-    """However they come: what arrives while others are written goes into the next transaction together."""
+    """Events that arrive during a write share the next transaction."""
     commits = []
     async with Journal.open(store) as journal, journal.run("r1", "task", {}) as log:
 
@@ -404,7 +404,7 @@ async def test_what_comes_with_the_last_event_is_refused_alone(store) -> None:
 
 
 async def test_children_that_end_soon_after_one_another_are_written_together(store, monkeypatch) -> None:
-    """Once two came together the next few milliseconds are waited for, as in a batch of fifty at a time."""
+    """After two events came together, the next write waits a few milliseconds, as in a batch of fifty."""
     monkeypatch.setattr(stored_log, "_CROWDED_SECONDS", 60.0)
     monkeypatch.setattr(stored_log, "_GATHERED_SECONDS", 0.3)
     commits = []
@@ -422,7 +422,7 @@ async def test_children_that_end_soon_after_one_another_are_written_together(sto
 
 @pytest.mark.parametrize("kind", ["child", "model_call"])
 async def test_an_event_that_comes_alone_waits_for_no_other(store, monkeypatch, kind) -> None:
-    """Children one after another, of a model that answers at once; the root's own replies amid a crowd."""
+    """Sequential children of a fast model do not wait, and neither do the root's replies during a batch."""
     monkeypatch.setattr(stored_log, "_CROWDED_SECONDS", 60.0)
     monkeypatch.setattr(stored_log, "_GATHERED_SECONDS", 30.0)
     async with Journal.open(store) as journal, journal.run("r1", "task", {}) as log, asyncio.timeout(25):

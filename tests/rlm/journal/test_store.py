@@ -1,4 +1,4 @@
-"""The journal's store as others find it: who may read it, what is never in it, and how it refuses."""
+"""The journal's store: its permissions, its redaction, and its errors."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def write_run(journal: Journal, run_id: str) -> None:
 
 
 async def test_no_planted_key_is_anywhere_in_the_store(store: Path) -> None:
-    """Not in a task, a setting, an event, a key of a mapping, nor in the files' bytes."""
+    """No secret is in a task, a setting, an event, a key of a mapping, or the bytes of the files."""
     with pytest.raises(JournalError) as caught:  # noqa: PT012
         async with Journal.open(store) as journal:
             journal.redact([KEY, KEY + "-longer", "", "ollama"])
@@ -62,7 +62,7 @@ async def test_no_planted_key_is_anywhere_in_the_store(store: Path) -> None:
 
 @given(st.recursive(st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)), st.text())
 def test_redaction_leaves_no_secret_in_any_structure(payload: object, around: str) -> None:
-    """And changes nothing else."""
+    """Redaction changes nothing else."""
     redaction = Redaction()
     assert redaction.blank({"a": payload, "b": (KEY,)}) == {"a": payload, "b": (KEY,)}
     redaction.add([KEY])
@@ -79,7 +79,7 @@ def test_redaction_leaves_no_secret_in_any_structure(payload: object, around: st
     st.text(),
 )
 def test_what_must_be_blanked_shows_in_its_json(payload: object, secret: str, around: str) -> None:
-    """Only a text that may hold a secret is gone through; quotes and accents hide none."""
+    """Only a text that may hold a secret is searched; quotes and accents do not hide one."""
     redaction = Redaction()
     redaction.add([secret])
     for value in (payload, [payload, {around + secret: 1}], {"a": [around + secret + around]}):
@@ -88,7 +88,7 @@ def test_what_must_be_blanked_shows_in_its_json(payload: object, secret: str, ar
 
 
 async def test_the_store_is_its_owner_s_alone(tmp_path: Path, store: Path) -> None:
-    """0600 files in a 0700 folder, whatever the umask; laxer files are tightened."""
+    """Files are 0600 in a 0700 folder under any umask; wider permissions are reduced."""
     before = os.umask(0)
     try:
         async with Journal.open(store) as journal:
@@ -132,7 +132,7 @@ def garbage(path: Path) -> Path:
 async def test_a_store_that_cannot_be_opened_says_what_to_do(
     tmp_path: Path, make: Callable[[Path], Path], told: str
 ) -> None:
-    """One line with the store and the remedy; what is no store is left as it is."""
+    """The error is one line with the store and the remedy; a file that is not a store stays unchanged."""
     path = make(tmp_path / "x")
     before = (path.read_bytes(), path.stat().st_mode) if path.is_file() else None
     with pytest.raises(JournalError) as caught:
@@ -145,7 +145,7 @@ async def test_a_store_that_cannot_be_opened_says_what_to_do(
 
 @pytest.fixture
 def nobody() -> Iterator[None]:
-    """Root may write anywhere, so a test that runs as root steps down."""
+    """Root may write anywhere, so a test that runs as root drops its privileges."""
     was = os.geteuid()
     if was == 0:
         os.seteuid(65534)
@@ -157,7 +157,7 @@ def nobody() -> Iterator[None]:
 async def test_a_folder_without_permission_says_what_to_do(
     store: Path, mode: int, request: pytest.FixtureRequest
 ) -> None:
-    """A folder that can't be written, or not even looked into."""
+    """The folder cannot be written, or not even searched."""
     async with Journal.open(store):
         pass  # whatever is imported late is imported now, before stepping down
     folder = store.parent
@@ -170,7 +170,7 @@ async def test_a_folder_without_permission_says_what_to_do(
 
 
 async def test_a_database_that_cannot_be_reached_is_named_without_its_password() -> None:
-    """Credentials are in no exception."""
+    """Exceptions hold no credentials."""
     url = f"postgresql://user:{KEY}@localhost:1/db"
     with pytest.raises(JournalError) as caught:
         async with Journal.open(url):
@@ -181,7 +181,7 @@ async def test_a_database_that_cannot_be_reached_is_named_without_its_password()
 
 
 async def test_a_kind_of_database_that_is_not_supported_is_refused() -> None:
-    """SQLite or PostgreSQL; the message lists the forms."""
+    """The message lists the supported forms."""
     with pytest.raises(JournalError) as caught:
         async with Journal.open("mysql://user:secretword@host/db"):
             pass
@@ -190,7 +190,7 @@ async def test_a_kind_of_database_that_is_not_supported_is_refused() -> None:
 
 
 async def test_a_store_of_another_version_is_refused_and_left_alone(store: Path) -> None:
-    """A newer rlm's store is not written by an older one."""
+    """An older rlm does not write to the store of a newer one."""
     async with Journal.open(store) as journal:
         await write_run(journal, "r1")
     with closing(sqlite3.connect(store)) as database, database:
@@ -203,7 +203,7 @@ async def test_a_store_of_another_version_is_refused_and_left_alone(store: Path)
 
 
 async def test_a_store_damaged_in_use_is_an_error_of_the_journal(store: Path) -> None:
-    """Never a bare database error, and never the text of a document in it."""
+    """The error is a JournalError without the text of documents."""
     async with Journal.open(store) as journal, journal.run("r1", "t", {}) as log:
         with closing(sqlite3.connect(store)) as database, database:
             database.execute("DROP TABLE events")
@@ -218,8 +218,8 @@ async def test_a_store_damaged_in_use_is_an_error_of_the_journal(store: Path) ->
 
 
 async def test_a_write_that_failed_after_its_caller_was_cancelled_is_not_shouted(store: Path) -> None:
-    """A disk that is full under a batch ends the run with one line, not with a traceback for
-    every child that was under way."""
+    """A full disk during a batch ends the run with one line, not with a traceback for every child in
+    flight."""
     shouted: list[object] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: shouted.append(context["message"]))
     async with Journal.open(store) as journal, journal.run("r1", "t", {}) as log:
@@ -240,7 +240,7 @@ async def test_a_write_that_failed_after_its_caller_was_cancelled_is_not_shouted
 
 @pytest.mark.parametrize("data", ["{broken", "[]", "3"])
 async def test_a_damaged_event_is_named(store: Path, data: str) -> None:
-    """What is in the file is not trusted to be what was written."""
+    """Damaged data in the file is an error."""
     async with Journal.open(store) as journal:
         await write_run(journal, "r1")
         with closing(sqlite3.connect(store)) as database, database:
@@ -252,7 +252,7 @@ async def test_a_damaged_event_is_named(store: Path, data: str) -> None:
 
 
 async def test_tables_of_something_else_are_left_alone(store: Path) -> None:
-    """A database that is not a journal, or only half of one."""
+    """A database that is not a journal, or has only some of its tables, is refused."""
     store.parent.mkdir(parents=True)
     with closing(sqlite3.connect(store)) as database, database:
         database.execute("CREATE TABLE runs (name TEXT)")

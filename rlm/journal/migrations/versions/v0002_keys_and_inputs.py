@@ -1,4 +1,4 @@
-"""Calls by the hash of what was asked; the inputs that runs need to be gone on with."""
+"""Adds the key of a model call to events, and the stored inputs that runs are resumed with."""
 
 from __future__ import annotations
 
