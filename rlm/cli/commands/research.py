@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from rlm.accounting.run_plan import RunPlan
     from rlm.documents import Source
     from rlm.runtime import RLM
-    from rlm.tasks.research.questions import Plan
-    from rlm.tasks.research.research import Research
+    from rlm.tasks.reports.questions import Plan
+    from rlm.tasks.reports.research import Research
 
 __all__ = ["leave_with_research", "research"]
 
@@ -98,7 +98,7 @@ def leave_with_research(found: Research, out: Path | None, *, as_json: bool, qui
 
 def _read(file: Path, task: str) -> Plan:
     """The plan in `file`. Raises ConfigurationError when it can't be read, UsageError for what is no plan."""
-    from rlm.tasks.research.questions import from_markdown
+    from rlm.tasks.reports.questions import from_markdown
 
     try:
         return from_markdown(file.read_text(encoding="utf-8"), task)
@@ -109,13 +109,13 @@ def _read(file: Path, task: str) -> Plan:
 
 
 async def _foretold(rlm: RLM, task: str, sources: Sequence[Source], plan: Plan | None, most: int) -> RunPlan:
-    from rlm.tasks.research.research import foretell_research
+    from rlm.tasks.reports.research import foretell_research
 
     return await foretell_research(rlm, task, sources, plan=plan, most=most)
 
 
 async def _planned(rlm: RLM, task: str, sources: Sequence[Source], most: int) -> Plan:
-    from rlm.tasks.research.research import plan_research
+    from rlm.tasks.reports.research import plan_research
 
     try:
         return await plan_research(rlm, task, sources, most=most)
@@ -126,7 +126,7 @@ async def _planned(rlm: RLM, task: str, sources: Sequence[Source], most: int) ->
 async def _researched(
     rlm: RLM, task: str, sources: Sequence[Source], plan: Plan | None, most: int
 ) -> Research:
-    from rlm.tasks.research.research import research as run
+    from rlm.tasks.reports.research import research as run
 
     try:
         return await run(rlm, task, sources, plan=plan, most=most)

@@ -19,13 +19,13 @@ from rlm.events import Event, PartEnded, PartStarted
 from rlm.journal import Journal
 from rlm.models.base import EXTRACTIVE, Request
 from rlm.results import Citation, Coverage, RunResult, Usage
-from rlm.tasks.ask import Answered
 from rlm.tasks.comparison.compare import resume_comparison
-from rlm.tasks.research.conflicts import Conflict
-from rlm.tasks.research.evidence_table import EvidenceTable, Finding
-from rlm.tasks.research.questions import Plan, Question, from_markdown
-from rlm.tasks.research.report import report
-from rlm.tasks.research.research import Research, plan_research, research, resume_research
+from rlm.tasks.question import Answered
+from rlm.tasks.reports.conflicts import Conflict
+from rlm.tasks.reports.evidence_table import EvidenceTable, Finding
+from rlm.tasks.reports.questions import Plan, Question, from_markdown
+from rlm.tasks.reports.report import report
+from rlm.tasks.reports.research import Research, plan_research, research, resume_research
 from rlm.testing import ScriptedModel
 
 OFFERS = [

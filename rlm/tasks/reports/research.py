@@ -19,14 +19,14 @@ from rlm.prompts.templates import table as words_table
 from rlm.results import RunResult
 from rlm.runtime import RLM
 from rlm.sandbox.in_kernel.body.body import Body
-from rlm.tasks.ask import answered
 from rlm.tasks.jobs.job import Job, opened_job, resumed_job
 from rlm.tasks.jobs.parts import Parts
-from rlm.tasks.research.conflicts import Conflict, read_conflicts, seen_conflicts
-from rlm.tasks.research.evidence_table import EvidenceTable, Finding, passages
-from rlm.tasks.research.evidence_table import Source as Passage
-from rlm.tasks.research.questions import Plan, Question, from_markdown, from_task
-from rlm.tasks.research.report import findings_text, report
+from rlm.tasks.question import answered
+from rlm.tasks.reports.conflicts import Conflict, read_conflicts, seen_conflicts
+from rlm.tasks.reports.evidence_table import EvidenceTable, Finding, passages
+from rlm.tasks.reports.evidence_table import Source as Passage
+from rlm.tasks.reports.questions import Plan, Question, from_markdown, from_task
+from rlm.tasks.reports.report import findings_text, report
 from rlm.tasks.summaries.github import with_chats
 
 __all__ = ["Research", "foretell_research", "plan_research", "research", "resume_research"]
