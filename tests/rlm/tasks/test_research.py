@@ -312,7 +312,7 @@ async def test_a_warning_of_several_questions_is_given_once(
     model = ScriptedModel.of(direct="NOT_FOUND", root=lambda _: code, summary=summaries)
     found = await researched("Compare the offers", model)
     assert len(found.gaps) == 2
-    assert sum("went on as an RLM" in one for one in found.result.warnings) == 1
+    assert sum("continued as an RLM" in one for one in found.result.warnings) == 1
 
 
 async def test_evidence_that_does_not_stand_is_counted_and_left_out(
