@@ -47,7 +47,7 @@ _RESUMED = ("research", "compare")
 
 @dataclass(frozen=True, slots=True)
 class PreviousJob:
-    """An earlier run of the same job. `replies` are its own and those of the runs it continued, by call key."""
+    """An earlier run of the same job. `replies` are those of it and of the runs it continued, by call key."""
 
     run_id: str
     facts: Mapping[str, Any]
@@ -256,8 +256,8 @@ async def open_job(
 @asynccontextmanager
 async def resume_job(rlm: RLM, kind: JobKind, run: str) -> AsyncIterator[tuple[Job, StoredRun]]:
     """Open a stored job to resume it. Journalled calls are neither made nor paid again. Of a job that
-    has ended nothing is asked and nothing is written. Raises JournalError, and UsageError when its models differ or its
-    input is gone or has changed."""
+    has ended nothing is asked and nothing is written. Raises JournalError, and UsageError when its models
+    differ or its input is gone or has changed."""
     left = await rlm.left_job(run, kind)
     asked = left.facts["summary_model"]
     if asked != rlm.summary_model.name:
