@@ -18,7 +18,7 @@ from pathlib import Path
 
 from rlm import RLM, Settings
 from rlm.models.base import Request
-from rlm.tasks.research.card_stages import CardRun, work_card
+from rlm.tasks.reports.card_stages import CardRun, work_card
 from rlm.testing import ScriptedModel
 
 HERE = Path(__file__).parent

@@ -1,4 +1,4 @@
-"""What a run says of itself while it goes on, for whoever watches: small frozen facts, in order."""
+"""The events that a run reports to its observers, in order: small frozen facts."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class ContextLoaded:
-    """The sources are one body now; `skipped` of them were passed over."""
+    """The sources were joined into one body. `skipped` of them are not in it."""
 
     chars: int
     documents: int
@@ -57,8 +57,8 @@ class RunStarted:
 
 @dataclass(frozen=True, slots=True)
 class PartStarted:
-    """Of a job: a question of a research, a method of a comparison; one of `of`. `known`: its end is in the
-    journal, nothing is asked."""
+    """A part of a job began: a question of a research, a method of a comparison. The job has `of` parts.
+    With `known` the journal has its result, and nothing is asked."""
 
     name: str
     title: str
@@ -68,7 +68,7 @@ class PartStarted:
 
 @dataclass(frozen=True, slots=True)
 class PartEnded:
-    """`ok` when it came to an answer."""
+    """A part ended. `ok` says that it has an answer."""
 
     name: str
     ok: bool
@@ -78,7 +78,7 @@ class PartEnded:
 
 @dataclass(frozen=True, slots=True)
 class Resumed:
-    """A run goes on with so many rounds and children's replies from its journal."""
+    """A run resumes, with so many rounds and children's replies from its journal."""
 
     run_id: str
     rounds: int
@@ -87,7 +87,7 @@ class Resumed:
 
 @dataclass(frozen=True, slots=True)
 class KernelOpened:
-    """A kernel is ready. `level` is its isolation; `missing` says what a stronger one failed for."""
+    """A kernel is ready. `level` is its isolation; `missing` says which stronger layers failed, and why."""
 
     level: int
     missing: str
@@ -200,7 +200,7 @@ class Indexing:
 
 @dataclass(frozen=True, slots=True)
 class SubRLMStarted:
-    """A sub-RLM at `depth` (the root is 0) began; its rounds are not told, its children are."""
+    """A sub-RLM at `depth` (the root is 0) began. Its rounds are not reported, its children are."""
 
     depth: int
     prompt: str
@@ -214,7 +214,7 @@ class SubRLMEnded:
 
 @dataclass(frozen=True, slots=True)
 class ToolEnded:
-    """A function of the host was run for a cell."""
+    """A function of the host ran for a cell."""
 
     name: str
     ok: bool
@@ -223,7 +223,7 @@ class ToolEnded:
 
 @dataclass(frozen=True, slots=True)
 class QuestionsRepeated:
-    """The blocks of so many earlier questions are run again: their variables come into a new kernel."""
+    """The blocks of so many earlier questions run again in a new kernel, which restores their variables."""
 
     questions: int
 
@@ -253,8 +253,7 @@ class RunEnded:
 
 @dataclass(frozen=True, slots=True)
 class RunFinished:
-    """The last event of `RLM.stream`: what came of the run. Observers are not told it; they have the
-    result."""
+    """The last event of `RLM.stream`, with the result. Observers do not get it."""
 
     result: RunResult
 
@@ -285,4 +284,4 @@ Event = (
     | RunFinished
 )
 Observer = Callable[[Event], None]
-"""Called from the event loop: it must not block, and what it raises is the caller's own affair."""
+"""Called from the event loop. It must not block, and what it raises reaches the caller of the run."""

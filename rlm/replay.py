@@ -1,4 +1,4 @@
-"""A run gone through again, offline: its cells in a new kernel, every reply from its journal."""
+"""Replays a run offline: its cells run in a new kernel, every reply comes from its journal."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ __all__ = ["Replayed", "replay"]
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """What a run came to, then and now. `equal`: its answer is the same, byte by byte of its JSON."""
+    """The recorded result of a run and the result of its replay."""
 
     recorded: RunResult
     result: RunResult
 
     @property
     def equal(self) -> bool:
+        """Whether both answers are the same, byte by byte of their JSON."""
         return _bytes(self.recorded.answer) == _bytes(self.result.answer)
 
 
@@ -38,16 +39,18 @@ async def replay(
     settings: Settings | None = None,
     observe: Observer | None = None,
 ) -> Replayed:
-    """Go through the run that is named so, or whose name starts so, without any model: what it asks and the
-    journal has no reply to is refused. Nothing is written to `store`. `settings` may say how the kernel is
-    held. Raises JournalError, and UsageError when the run has not ended or its input is not to be had."""
+    """Replay the run whose name is or starts with `run`, without any model.
+
+    A call that the journal holds no reply to is refused. Nothing is written to `store`. `settings` may set
+    the kernel's isolation. Raises JournalError, and UsageError when the run has not ended or its input is no
+    longer available."""
     from rlm.journal import Journal
 
     with Workspace() as workspace:
         async with Journal.open(store) as journal:
             left = await StoredRun.read(journal, run)
             if left.result is None:
-                raise UsageError(f"run {left.run_id} has not ended: go on with it first (rlm resume)")
+                raise UsageError(f"run {left.run_id} has not ended: resume it first (rlm resume)")
             earlier = await before(journal, left)
             loaded = await left.load(journal, workspace)
         root, child, summary = left.replay_only_models()
@@ -57,13 +60,13 @@ async def replay(
             Journal.open(workspace.folder / "replay.db") as own,
             own.run(left.run_id, left.task, left.facts) as log,
         ):
-            # The kernel may die on the way: what is gone through again is read from the log.
+            # A kernel that dies during the replay is rebuilt from the log, so the log needs every event.
             for event in left.events[1:]:
                 if event.kind != "finished":
                     await log.append(event.kind, event.data)
             result = await rlm.replay_run(left, loaded, log, workspace, own, earlier)
     if result.stop_reason == "model" and left.result.answer is None:
-        # The rounds ended where they had ended; there was nobody to say why.
+        # The rounds ended where the recording ended, but no model was there to give the reason.
         result = replace(result, stop_reason=left.result.stop_reason)
     return Replayed(left.result, result)
 

@@ -1,4 +1,4 @@
-"""What comes out of a run: frozen, plain, and the same in Python as in JSON.
+"""The result of a run: frozen, plain, and the same in Python as in JSON.
 
 Offsets are characters of the context body, 0-based, end-exclusive; lines and pages count from 1.
 """
@@ -59,9 +59,9 @@ Confidence = Literal["low", "medium", "high"] | float
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """A quote and where it stands: `line` and `page` are of the document, `message` is the message of a chat
-    (with its author or role, and its time, as given), `heading_path` the headings above, the top one first.
-    `verified` is False when the body does not hold the quote there."""
+    """A quote and its place. `line` and `page` are those of the document. `message` is the message of a chat,
+    with its author or role and its time as given. `heading_path` holds the headings above, the top one
+    first. `verified` is False when the body does not hold the quote there."""
 
     marker: str
     quote: str
@@ -91,7 +91,7 @@ class Citation:
 
     @property
     def shown(self) -> str:
-        """The quote on one line, cut where it is long."""
+        """The quote on one line, cut if it is long."""
         quote = " ".join(self.quote.split())
         return quote if len(quote) <= _QUOTE_SHOWN else quote[: _QUOTE_SHOWN - 1] + "…"
 
@@ -143,7 +143,7 @@ class TokenUsage:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What one model was asked for. `cost_usd` is None when its price is not known."""
+    """The calls to one model. `cost_usd` is None when its price is not known."""
 
     model: str
     calls: int = 0
@@ -153,7 +153,7 @@ class Usage:
     cost_usd: float | None = 0.0
 
     def plus(self, tokens: TokenUsage, cost_usd: float | None) -> Usage:
-        """With one call more."""
+        """Return the usage with one more call."""
         return Usage(
             self.model,
             self.calls + 1,
@@ -178,9 +178,9 @@ class RunTotals:
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """The outcome of a run. `answer` is None when it ended without one: `stop_reason` says why, and
-    `variables` what the kernel held then (`name: type, size`). `answer` is JSON-safe; `parsed` is what it is
-    in Python where the caller gave a type (`schema=Answer`), and is no part of the JSON."""
+    """The outcome of a run. `answer` is None when it ended without one: `cause` says why, and `variables`
+    what the kernel held then (`name: type, size`). `answer` is JSON-safe. `parsed` is the answer as the
+    caller's own type (`schema=Answer`), and is not part of the JSON."""
 
     run_id: str
     answer: Any

@@ -1,4 +1,4 @@
-"""RLM: the public class. It puts a run together from its parts, and gives back what came of it."""
+"""RLM: the public class. It puts a run together from its parts and returns the result."""
 
 from __future__ import annotations
 
@@ -52,19 +52,19 @@ Context: TypeAlias = str | Path | Source | Sequence[str | Path | Source]
 """A text, a path (file or folder), or a list of these."""
 
 _WARM_AFTER: Mapping[str, float | None] = {"rlm": 0.0, "auto": 0.2, "direct": None}
-"""Seconds of loading after which a kernel is started beside it. Under "auto", what is loaded sooner is mostly
-short enough to be answered directly, without a kernel."""
+"""Seconds of loading after which a kernel starts meanwhile. Under "auto", an input that loads faster is
+mostly short enough for a direct answer, which needs no kernel."""
 
 
 class RLM:
     """Answers questions over contexts of any size.
 
-    model and sub_model are names (`openai:gpt-5`, `extractive`, …) or models; None takes the one whose key
-    is set, else `extractive`, which needs none; sub_model None is the model. summary_model (None: sub_model)
-    folds rounds when they near the root's window. Raises ConfigurationError.
-    tools are functions that cells may call: typed, sync or async, run in this process, arguments validated;
-    they take and give what JSON can hold.
-    observe is called (or each of several are) with every Event of every run, from the event loop.
+    model and sub_model are names (`openai:gpt-5`, `extractive`, …) or models. None takes the model whose key
+    is set, else `extractive`, which needs no key. sub_model defaults to model. summary_model (default:
+    sub_model) folds rounds when they near the root's window. Raises ConfigurationError.
+    tools are functions that cells may call: typed, sync or async. They run in this process with validated
+    arguments; arguments and results must be JSON.
+    observe is one function or several, called from the event loop with every Event of every run.
     """
 
     def __init__(
@@ -84,26 +84,27 @@ class RLM:
         self._shared_journal: Journal | None = None
         self._observers: list[Observer] = [observe] if callable(observe) else list(observe)
         self.tools = Toolbox(tools, seconds=self.settings.tool_seconds)
-        self.model = self._resolved(model)
-        self.sub_model = self.model if sub_model is None else self._resolved(sub_model)
-        self.summary_model = self.sub_model if summary_model is None else self._resolved(summary_model)
+        self.model = self._resolve(model)
+        self.sub_model = self.model if sub_model is None else self._resolve(sub_model)
+        self.summary_model = self.sub_model if summary_model is None else self._resolve(summary_model)
 
     async def run(
         self, task: str, context: Context, *, schema: Any = None, run_id: str | None = None
     ) -> RunResult:
-        """Answer `task` over `context`. `run_id` is its name in the journal, where a new one will not do.
-        `schema` is what the answer must be: a pydantic model (or another
-        type that pydantic takes), whose instance is then in `result.parsed`, or a JSON Schema. Raises
-        UsageError (sources, settings, no room) and SandboxRefused before anything is spent, JournalError
-        when the run can't be recorded; limits, broken contracts and failing models end in a result that
-        says so. It can be cancelled at any time, also while it loads, and leaves nothing in the temp
+        """Answer `task` over `context`.
+
+        `schema` is the type of the answer: a JSON Schema, or a pydantic model (or another type that pydantic
+        takes), whose instance is then `result.parsed`. `run_id` names the run in the journal; by default it
+        gets a new name. Raises UsageError (sources, settings, no room) and SandboxRefused before anything
+        is spent, JournalError when the run can't be recorded. Limits, broken contracts and failing models
+        end in a result that says so. It can be cancelled at any time, and leaves nothing in the temporary
         folder."""
         answer_type = type_of(task, schema, self.model)
         result: RunResult | None = None
         try:
             async with AsyncExitStack() as stack:
                 watched = self._watched(log_event, run_spans())
-                run = await watched._prepared(task, context, stack, answer_type, run_id)
+                run = await watched._prepare(task, context, stack, answer_type, run_id)
                 result = await run.run()
                 await run.log_result(result)
         except JournalError as error:
@@ -112,7 +113,7 @@ class RLM:
             return with_journal_failure(result, error)
         return result
 
-    async def _prepared(
+    async def _prepare(
         self,
         task: str,
         context: Context,
@@ -120,7 +121,7 @@ class RLM:
         answer_type: AnswerType | None,
         run_id: str | None,
     ) -> Run:
-        """A run that can go; `stack` closes what it stands on."""
+        """Return a run that is ready to start. `stack` closes what it uses."""
         from rlm.journal import new_run_id
 
         workspace = stack.enter_context(Workspace())
@@ -132,10 +133,10 @@ class RLM:
             loaded = await load_input(config, sources, workspace)
         body = stack.enter_context(Body.open(loaded.context.folder))
         if config.first_strategy(body) == "rlm":
-            # It starts while the journal is opened.
+            # The kernel starts while the journal opens.
             kernels.warm()
         journal = await stack.enter_async_context(open_journal(self.settings, self._shared_journal))
-        # Who shares a journal sees to its size.
+        # The owner of a shared journal prunes it.
         removed = [] if self._shared_journal is not None else await make_room(journal, self.settings)
         warnings = warnings_of(loaded)
         facts = facts_of(config, loaded.context, source_facts(sources), warnings, answer_type)
@@ -154,8 +155,9 @@ class RLM:
         return run
 
     def sharing(self, kernels: KernelPool, journal: Journal, limits: Limits) -> RLM:
-        """The same models and settings for one of many runs, under limits of its own: its kernels come from
-        `kernels`, it is kept in `journal`, and both outlive it. Who shares a journal sees to its size."""
+        """Return an RLM for one of many runs, with these models and settings and `limits` of its own. Its
+        kernels come from `kernels` and it is recorded in `journal`; both outlive it. The owner of the shared
+        journal prunes it."""
         other = copy(self)
         other._kernels = kernels
         other._shared_journal = journal
@@ -163,7 +165,7 @@ class RLM:
         return other
 
     def kernels(self, runs: int) -> KernelPool:
-        """A pool for so many runs at a time, to be shared among them (`sharing`) and closed after them."""
+        """Return a pool for so many runs at a time. Share it with `sharing`, and close it after them."""
         return self._config().shared_kernels(runs)
 
     async def resume(
@@ -174,14 +176,15 @@ class RLM:
         take_over: bool = False,
         cost_usd: float | None = None,
     ) -> RunResult:
-        """Go on with a run that was left (killed, interrupted, or failed by its provider) from the last event
-        in its journal; `run` is its name, or the start of it. Its limits and settings hold, these models
-        answer. `context` is its input again, for a caller who has that and a journal that may not.
-        `take_over` also takes it from a process that can't be seen to be gone (on another machine):
-        should that still write, it fails. `cost_usd` stands in the place of its limit of that name, what it
-        took before included. What is journalled is neither asked nor paid again; blocks are run
-        again in a new kernel. The result of a run that has ended is given as it was. Raises JournalError, and
-        UsageError when its models are others or its input is not to be had as it was; else as `run`."""
+        """Resume a run that was killed, interrupted or failed by its provider, from the last event in its
+        journal. `run` is its name, or the start of it.
+
+        Its own limits and settings hold, and these models answer. Journalled calls are neither made nor paid
+        again; blocks run again in a new kernel. A run that has ended returns its result. `context` is its
+        input again, for a journal that did not keep it. `cost_usd` replaces its cost limit, and includes
+        what it spent before. `take_over` also takes the run from a process on another machine, which then
+        fails if it still writes. Raises JournalError, UsageError when its models differ or its input is gone
+        or has changed, and what `run` raises."""
         result: RunResult | None = None
         try:
             async with AsyncExitStack() as stack:
@@ -196,13 +199,13 @@ class RLM:
                     lost = ", ".join(rlm.tools.missing)
                     raise UsageError(
                         f"run {left.run_id} was begun with tools that are not here as they were: {lost}; "
-                        "go on with it in Python, with RLM(…, tools=[…]).resume(…)"
+                        "resume it in Python, with RLM(…, tools=[…]).resume(…)"
                     )
                 workspace = stack.enter_context(Workspace())
                 earlier = await before(journal, left)
                 loaded = await left.load(journal, workspace, () if context is None else _sources(context))
                 log = await stack.enter_async_context(journal.resume(left.run_id, take_over=take_over))
-                # Read after it has become ours: another process may have gone on with it meanwhile.
+                # Read once the run is ours: another process may have resumed it meanwhile.
                 left = replace(left, events=await log.events())
                 watched = rlm._watched(log_event, run_spans())
                 result = await watched.replay_run(left, loaded, log, workspace, journal, earlier)
@@ -221,8 +224,13 @@ class RLM:
         journal: Journal,
         earlier: Sequence[StoredRun] = (),
     ) -> RunResult:
-        """Take a run up where its recording ends, writing to `log`; `earlier` are the runs that it went on
-        from, oldest first. For `resume` and `rlm.replay`."""
+        """Replay a run up to the end of its recording, then continue it, writing to `log`. `earlier` are the
+        runs that it continues, oldest first. For `resume` and `rlm.replay`."""
+        # Resuming and replaying are the same: every journalled reply is taken from the recording, every cell
+        # runs again in a new kernel, and the first call that is not journalled goes to the model. `resume`
+        # gives real models and the run's own log; `rlm.replay` gives models that refuse and a log of its
+        # own, so nothing can be spent or written. With `earlier`, the kernel first needs the variables of
+        # those questions, so it is a shared kernel that replays them before its first cell.
         recording = left.recording()
         async with AsyncExitStack() as stack:
             config = self._config()
@@ -256,7 +264,7 @@ class RLM:
         return result
 
     def as_of(self, left: StoredRun) -> RLM:
-        """These models under the limits and settings of a run. Raises UsageError when it had others."""
+        """Return these models with a run's limits and settings. Raises UsageError if its models differ."""
         facts = left.facts
         for asked, model in (("model", self.model), ("sub_model", self.sub_model)):
             if facts[asked] != model.name:
@@ -272,19 +280,20 @@ class RLM:
         return other
 
     def session(self, context: Context = (), *, after: str | None = None) -> Session:
-        """Many questions in one kernel: `async with rlm.session(context) as session: await session.run(…)`.
-        With `after`, a run's name or the start of it, the context and the kernel are those that it ended
-        with, and `context` is appended. Raises, when it is entered, what `run` and `resume` raise."""
+        """Return a session, for many questions in one kernel:
+        `async with rlm.session(context) as session: await session.run(…)`. With `after`, a run's name or the
+        start of it, the session continues with that run's context and variables, and `context` is appended.
+        Entering it raises what `run` and `resume` raise."""
         if after is None and not _sources(context):
-            raise UsageError("a session needs a context, or the run that it goes on from (after=…)")
+            raise UsageError("a session needs a context, or the run that it continues (after=…)")
         return Session(lambda: self._watched(log_event, run_spans())._config(), _sources(context), after)
 
     @asynccontextmanager
     async def job_resources(
         self, context: Context | StoredRun, *observers: Observer
     ) -> AsyncIterator[JobResources]:
-        """What a job of its own works with: these models and limits, `context` loaded (or the input of a job
-        that was left), the journal. `observers` are told of it, too. Raises UsageError and JournalError."""
+        """Open what a job works with: these models and limits, `context` loaded (or the input of a stored
+        job), the journal. `observers` get its events, too. Raises UsageError and JournalError."""
         config = self._watched(log_event, *observers)._config()
         with Workspace() as workspace:
             async with open_journal(self.settings, self._shared_journal) as journal:
@@ -295,12 +304,12 @@ class RLM:
                 yield JobResources(config, loaded, journal, workspace, self._kernels)
 
     async def left_job(self, run: str, kind: str) -> StoredRun:
-        """A job of that kind as the journal has it, by its name or the start of it. Raises JournalError."""
+        """Return a stored job of that kind, by its name or the start of it. Raises JournalError."""
         async with open_journal(self.settings, self._shared_journal) as journal:
             return await StoredRun.read(journal, run, job=kind)
 
     async def plan(self, context: Context) -> RunPlan:
-        """What a run over `context` would about take. Loads it, asks no model, opens no kernel, keeps
+        """Estimate what a run over `context` takes. Loads it, but asks no model, opens no kernel and records
         nothing. Raises UsageError."""
         with Workspace() as workspace:
             loaded = await workspace.load(_sources(context))
@@ -316,9 +325,8 @@ class RLM:
                 )
 
     async def stream(self, task: str, context: Context, *, schema: Any = None) -> AsyncIterator[Event]:
-        """The events of a run as they happen; the last is RunFinished, with the result. Raises what `run`
-        raises. Whoever stops listening cancels the run: close the iterator (`contextlib.aclosing`) or let
-        its task end."""
+        """Yield the events of a run as they happen; the last is RunFinished, with the result. Raises what
+        `run` raises. To cancel the run, close the iterator (`contextlib.aclosing`) or end its task."""
         events: asyncio.Queue[Event | None] = asyncio.Queue()
         own = self._watched(events.put_nowait)
         running = asyncio.ensure_future(own.run(task, context, schema=schema))
@@ -332,7 +340,7 @@ class RLM:
             await asyncio.gather(running, return_exceptions=True)
 
     def run_sync(self, task: str, context: Context, *, schema: Any = None) -> RunResult:
-        """`run` for callers without an event loop. In one (a notebook) raises UsageError: await `run`."""
+        """Call `run` without an event loop. Raises UsageError inside one (a notebook): await `run` there."""
         try:
             asyncio.get_running_loop()
         except RuntimeError:
@@ -351,7 +359,7 @@ class RLM:
         for model in {id(model): model for model in models}.values():
             await model.aclose()
 
-    def _resolved(self, model: str | Model | None) -> Model:
+    def _resolve(self, model: str | Model | None) -> Model:
         if model is not None and not isinstance(model, str):
             return model
         options = replace(
@@ -368,7 +376,7 @@ class RLM:
         return resolve(model, os.environ, replace(options, window=window), store=store)
 
     def _watched(self, *observers: Observer | None) -> RLM:
-        """The same with more observers, for one run alone."""
+        """Return a copy with more observers, for one run."""
         other = copy(self)
         other._observers = [*self._observers, *(observer for observer in observers if observer is not None)]
         return other
@@ -391,7 +399,7 @@ class RLM:
 
 @contextmanager
 def _soon(act: Callable[[], object], seconds: float | None) -> Iterator[None]:
-    """`act` is called if what goes on within takes longer than that; never for None."""
+    """Call `act` once the block has run for so many seconds; never for None."""
     if seconds is None:
         yield
         return

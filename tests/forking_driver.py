@@ -25,7 +25,7 @@ from rlm.documents import PathSource
 from rlm.runtime import RLM
 from rlm.settings import Limits, Settings
 from rlm.tasks.comparison.compare import compare, resume_comparison
-from rlm.tasks.research.research import research, resume_research
+from rlm.tasks.reports.research import research, resume_research
 
 __all__: list[str] = []
 PRELOADED = (alembic.command, openai, psycopg, rlm.journal, rlm.models.providers.openai)

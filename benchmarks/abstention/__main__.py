@@ -26,9 +26,9 @@ from benchmarks.retrieval.data import Item, items
 from rlm import RLM, Settings
 from rlm.documents import TextSource
 from rlm.models.offline.extractive.words import is_overview
-from rlm.tasks.ask import ask
-from rlm.tasks.research.questions import Plan, Question
-from rlm.tasks.research.research import research
+from rlm.tasks.question import ask
+from rlm.tasks.reports.questions import Plan, Question
+from rlm.tasks.reports.research import research
 
 _SETS = "locomo,qmsum,squality,longbench_v2"
 _CHOICE = re.compile(r"^- [A-Z]: (.*)$", re.MULTILINE)

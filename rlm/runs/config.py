@@ -1,4 +1,4 @@
-"""Who answers, and within what: the same for all runs of one RLM, and for every depth of one."""
+"""The models, limits and settings of a run: the same for all runs of one RLM, at every depth."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _SHARED_SPARES = 2
 
 @dataclass(frozen=True, slots=True)
 class RunConfig:
-    """The models, the limits, how runs go about their work, and who is told of it."""
+    """The models, limits and settings of runs. `tell` passes an event to the observers."""
 
     model: Model
     sub_model: Model
@@ -62,35 +62,36 @@ class RunConfig:
         return Prices(self.settings.facts)
 
     def first_strategy(self, body: Body, earlier: Sequence[EarlierQuestion] = ()) -> Strategy:
-        """How a run over `body` begins: one direct call where that is asked for or the body is short."""
+        """Return how a run over `body` begins: with one direct call if asked for or if the body is short."""
         strategy = self.settings.strategy
         if strategy == "auto":
             return "direct" if fits(self.model, body, self.settings.direct, earlier) else "rlm"
         return strategy
 
     def kernels(self, shared: KernelPool | None = None) -> KernelPool:
-        """The kernels of one run, with a spare that is started beside something else: loading, or a round.
-        Out of `shared` none is kept in reserve: that has its own."""
+        """Return a pool for one run, with a spare that starts while the run loads or asks. A pool on top of
+        `shared` has no spare, because `shared` has its own."""
         if shared is not None:
             return KernelPool(_RUN_KERNELS, spare=0, source=shared)
         return KernelPool(_RUN_KERNELS, source=self.fresh_kernels())
 
     def shared_kernels(self, runs: int) -> KernelPool:
-        """Room for the kernels of so many runs at a time, a few of them kept in reserve."""
+        """Return a pool for so many runs at a time, with a few spares."""
         spare = min(runs, _SHARED_SPARES)
         return KernelPool(runs * _RUN_KERNELS + spare, spare=spare, source=self.fresh_kernels())
 
     def fresh_kernels(self) -> FreshKernels:
-        """Kernels that are started when they are asked for."""
+        """Return a source that starts each kernel when it is asked for."""
         return FreshKernels(
             self.settings.kernel,
             level=self.settings.sandbox,
-            # Cells that this product wrote itself may run anywhere: the answer must come without set-up.
+            # Cells of `extractive` are our own code, so they may run without isolation: it works without
+            # any set-up.
             minimum=0 if is_extractive(self.model) else 2,
         )
 
     def below(self, tell: Callable[[Event], None]) -> RunConfig:
-        """The engine of a sub-RLM: whoever watches the run is told of its children, not of its rounds."""
+        """Return the config of a sub-RLM: it reports its children to the observers, not its rounds."""
 
         def told(event: Event) -> None:
             if isinstance(event, Warned):
@@ -102,7 +103,7 @@ class RunConfig:
         return replace(self, tell=told)
 
     def facts(self) -> dict[str, Any]:
-        """What the journal keeps of it: no secret is among them."""
+        """Return what the journal keeps of the config. It holds no secret."""
         named = {self.model.name, self.sub_model.name, self.summary_model.name}
         return {
             "model": self.model.name,

@@ -43,7 +43,7 @@ def _document_warnings(loaded: Loaded) -> list[str]:
 
 
 def _guesses(guessed: Sequence[Guessed]) -> str:
-    """Return `3 documents are not UTF-8; decoded as cp1252 (notes.txt, …), cp1251 (brief.txt)`.."""
+    """Return `3 documents are not UTF-8; decoded as cp1252 (notes.txt, …), cp1251 (brief.txt)`."""
     by_encoding: dict[str, list[str]] = {}
     for guess in guessed:
         by_encoding.setdefault(guess.encoding, []).append(guess.document)

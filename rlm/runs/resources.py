@@ -1,4 +1,4 @@
-"""What a run works with, beside its input: a folder, kernels, ranked indexes of the bodies it is given."""
+"""The resources of a run besides its input: a folder, kernels, ranked indexes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["RunResources"]
 
 @dataclass(frozen=True, slots=True)
 class RunResources:
-    """`folder` is private and outlives the run; `ranking` makes the ranking of a body; `kernel` is the one
+    """`folder` is private and outlives the run. `ranking` makes the ranking of a body. `kernel` is the kernel
     that the run shares with the questions before it, if there is one."""
 
     folder: Path

@@ -1,5 +1,4 @@
-"""What every run stands on, however it is begun: its input, the journal, a bench, its facts, a question that
-is one."""
+"""Sets up what every run needs: its input, the journal, its resources, the facts that the journal keeps."""
 
 from __future__ import annotations
 
@@ -48,8 +47,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class JobResources:
-    """What a job stands on: who answers within what, its input, the journal, a folder; kernels that it shares
-    with others, if it does."""
+    """What a job works with. `kernels` is a pool that it shares with other jobs, or None."""
 
     config: RunConfig
     loaded: Loaded
@@ -61,8 +59,8 @@ class JobResources:
 async def load_input(
     config: RunConfig, sources: Sequence[str | Path | Source], workspace: Workspace
 ) -> Loaded:
-    """The sources as one body, and whoever watches is told; meanwhile what a first call needs is imported.
-    Raises DocumentError and UsageError."""
+    """Load the sources as one body and report it. Imports what the first model call needs meanwhile. Raises
+    DocumentError and UsageError."""
     began = time.monotonic()
     import_early((config.model, config.sub_model, config.summary_model))
     cache = default_cache(os.environ) if config.settings.document_cache else None
@@ -75,8 +73,8 @@ async def load_input(
 
 @asynccontextmanager
 async def open_journal(settings: Settings, shared: Journal | None = None) -> AsyncIterator[Journal]:
-    """The journal that the settings name, which never writes a secret of the environment; or the one that
-    many runs share, which is left open."""
+    """Open the journal that the settings name, or yield `shared`, which stays open. The journal never writes
+    a secret of the environment."""
     if shared is not None:
         yield shared
         return
@@ -89,22 +87,22 @@ async def open_journal(settings: Settings, shared: Journal | None = None) -> Asy
 
 
 async def make_room(journal: Journal, settings: Settings) -> list[str]:
-    """Remove the oldest runs from a journal that takes more than the settings allow; what is to be said of
-    that, if any were."""
+    """Remove the oldest runs from a journal that is over the limit of the settings. Return the warnings."""
     removed = await journal.prune(most_bytes=settings.store_mb << 20)
     return [pruned(removed, settings.store_mb)] if removed else []
 
 
 def with_journal_failure(result: RunResult, error: JournalError) -> RunResult:
-    """The result of a run whose last entry, or whose journal's closing, failed: the one thing for which a
-    broken journal is forgiven, for the answer is there and paid for. Before that a run must not go on
-    unrecorded."""
+    """Return the result with a warning that its last entry was not written.
+
+    Only this failure of a journal is forgiven, because the answer is there and paid for. Before that a run
+    must not continue unrecorded."""
     return replace(result, warnings=(*result.warnings, f"the end of this run is not kept: {error}"))
 
 
 def resources_for(config: RunConfig, workspace: Workspace, kernels: KernelSource) -> RunResources:
-    """What runs of this engine work with, in that workspace."""
-    # Where the user's cache folder is not to be used, or can't be, the index lives as long as the run.
+    """Return the resources of runs under `config`, in that workspace."""
+    # Without the user's cache folder the index lives as long as the run.
     own = IndexCache(workspace.folder / "index")
     kept = (IndexCache(default_index_cache(os.environ)),) if config.settings.document_cache else ()
     return RunResources(workspace.folder, kernels, lambda body: Ranking(body, config.tell, (*kept, own)))
@@ -117,7 +115,7 @@ def facts_of(
     warnings: Sequence[str],
     answer_type: AnswerType | None,
 ) -> dict[str, Any]:
-    """What the journal keeps of how a run began."""
+    """Return what the journal keeps of how a run began."""
     return {
         **config.facts(),
         "context_sha256": context.sha256,
@@ -130,7 +128,7 @@ def facts_of(
 
 
 def type_of(task: str, schema: Any, model: Model) -> AnswerType | None:
-    """What the answer to `task` must be. Raises UsageError for a question that can't be asked."""
+    """Return the type that the answer must have. Raises UsageError for a question that can't be asked."""
     if not task.strip():
         raise UsageError("the question is empty: say what is to be answered")
     answer_type = None if schema is None else AnswerType(schema)

@@ -1,5 +1,5 @@
-"""The one kernel that the questions of a session share: opened when one first needs it, and brought to where
-the earlier ones left it."""
+"""The one kernel that the questions of a session share. It opens when a question first needs it, in the state
+that the earlier questions left."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ __all__ = ["KernelLease", "PastQuestion", "ReplayableRun", "SharedKernel"]
 
 
 class ReplayableRun(Protocol):
-    """An earlier question, ready to be gone through in a new kernel. `chars` is how much of the body there
-    was; the handler answers its cells from the journal."""
+    """An earlier question, ready to be replayed in a new kernel. `chars` is the length of the body at that
+    time. The handler answers its cells from the journal."""
 
     @property
     def chars(self) -> int: ...
@@ -41,17 +41,17 @@ class ReplayableRun(Protocol):
     def handler(self) -> KernelHandler: ...
 
     async def cells(self, sandbox: Sandbox) -> tuple[CellResult | None, list[int]]:
-        """Run its cells again in that kernel. The result of one that ended the kernel, and the rounds whose
-        cells did not come out as before."""
+        """Run its cells again in that kernel. Return the result of the cell that ended the kernel, or None,
+        and the rounds whose cells gave other results than before."""
 
 
 PastQuestion = Callable[[], AbstractAsyncContextManager[ReplayableRun]]
-"""Makes one anew, each time it is to be gone through."""
+"""Opens the question for one replay. Each replay needs a new one."""
 
 
 class SharedKernel:
-    """The kernel over `context`, which may be set to a grown one. `past` are the questions it has to know,
-    oldest first. `seed` is what its random numbers begin with."""
+    """The kernel over `context`, which may be replaced by a longer one. `past` are the questions whose
+    variables it holds, oldest first. `seed` seeds its random numbers."""
 
     def __init__(
         self, context: ContextFile, kernels: KernelSource, *, seed: str = "", tools: Sequence[Helper] = ()
@@ -74,20 +74,20 @@ class SharedKernel:
         repeating: Callable[[int], None],
         changed: Callable[[int, list[int]], None],
     ) -> KernelLease:
-        """The kernel for one question over the first `chars` characters, as a sandbox. `repeating` is
-        told how many earlier questions are gone through in a new kernel, `changed` the number of one, and
-        rounds of it that did not come out as before."""
+        """Return the kernel as a sandbox for one question over the first `chars` characters. `repeating` gets
+        how many earlier questions a new kernel replays; `changed` gets the number of a question, and its
+        rounds that gave other results than before."""
         return KernelLease(self, handler, chars, opened, repeating, changed)
 
     async def close(self) -> None:
-        """End the kernel. The next question that needs one has it built anew."""
+        """End the kernel. The next question that needs one builds it again."""
         self._switch.handler = None
         if self._sandbox is not None:
             sandbox, self._sandbox = self._sandbox, None
             await sandbox.close()
 
     async def acquire(self, seat: KernelLease) -> JupyterSandbox:
-        """The kernel, for the question of `seat`. Where this raises, the kernel is to be closed."""
+        """Give the kernel to the question of `seat`. Close the kernel if this raises."""
         if self._sandbox is None or not self._sandbox.alive or self._of is not self.context:
             await self.close()
             await self._build(seat)
@@ -98,12 +98,17 @@ class SharedKernel:
         return sandbox
 
     async def leave(self) -> None:
-        """The question has ended: nothing it has under way may go on."""
+        """End the question. Nothing that it left running may continue."""
         self._switch.handler = None
         if self._sandbox is not None and self._sandbox.alive:
             await self._sandbox.begin(0)
 
     async def _build(self, seat: KernelLease) -> None:
+        # A kernel's variables cannot be saved, so a new kernel gets them by running every earlier cell.
+        # Each question is replayed over the body as it was then (`begin`), and its own handler answers the
+        # cells from the journal: nothing is asked or paid twice. The handlers change behind one proxy,
+        # because a kernel keeps the handler that it was opened with. A cell that ends the kernel ends the
+        # build, because the variables would not be those that the next question expects.
         sandbox = self._sandbox = JupyterSandbox(
             self.context,
             self._switch,
@@ -124,7 +129,7 @@ class SharedKernel:
                 died, changed = await again.cells(sandbox)
             if died is not None:
                 raise KernelStartError(
-                    f"the kernel could not be brought to where question {number} had left it: {died.evalue}"
+                    f"the kernel's variables could not be restored up to question {number}: {died.evalue}"
                 )
             if changed:
                 seat.changed(number, changed)
@@ -170,7 +175,7 @@ class KernelLease:
 
 
 class HandlerProxy:
-    """Hands what the kernel asks to the question that is being asked. Implements KernelHandler."""
+    """Passes the kernel's calls to the handler of the current question. Implements KernelHandler."""
 
     handler: KernelHandler | None = None
 

@@ -1,4 +1,4 @@
-"""A run that was left: what the journal has of it, and its input, the same as it was."""
+"""A run as the journal stores it, and its input as it was."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class StoredRun:
-    """A run as the journal has it. `facts` are its settings; `result` is None unless it has ended for good:
-    one that only its provider failed can be gone on with."""
+    """A run as the journal stores it. `facts` are its settings. `result` is None until it has ended for good:
+    a run that only its provider failed can be resumed."""
 
     run_id: str
     task: str
@@ -50,7 +50,7 @@ class StoredRun:
 
     @classmethod
     async def read(cls, journal: Journal, run: str, *, job: str | None = None) -> StoredRun:
-        """The run whose name is or starts with `run`; `job` is the kind of job that it must be. Raises
+        """Read the run whose name is or starts with `run`. `job` is the kind of job that it must be. Raises
         JournalError."""
         name = await journal.resolve(run)
         summary = await journal.get(name)
@@ -60,33 +60,33 @@ class StoredRun:
             raise JournalError(_another_kind(name, facts.get("job"), job))
         if not {"sources", "root", "limits"} <= facts.keys():
             raise JournalError(
-                f"run {name} was written by an older rlm, which did not keep what it takes to go on with it; "
+                f"run {name} was written by an older rlm, which did not keep what resuming it takes; "
                 "ask again"
             )
         return cls(name, summary.task, facts, events, _result(events))
 
     def recording(self) -> Recording:
-        """What it came to so far. Raises JournalError when its events are not what this rlm writes."""
+        """Return its rounds and replies so far. Raises JournalError when this rlm cannot read its events."""
         try:
             return Recording.of(self.events)
         except (KeyError, TypeError, ValueError) as error:
             raise JournalError(
-                f"the journal of run {self.run_id} can't be gone through: another rlm wrote it, or it is "
+                f"the journal of run {self.run_id} can't be replayed: another rlm wrote it, or it is "
                 f"damaged ({type(error).__name__}: {error}); ask again"
             ) from error
 
     @property
     def answer_type(self) -> AnswerType | None:
-        """What its answer must be, if its caller said so. Of a Python type only the schema is left."""
+        """The type of its answer, if its caller gave one. Of a Python type only the schema is stored."""
         schema = self.facts.get("answer_schema")
         return None if schema is None else AnswerType(json.loads(schema))
 
     @property
     def model_facts(self) -> Mapping[str, ModelFacts]:
-        """What it took for true of its models, windows and prices, by name."""
+        """The windows and prices that it assumed, by the model's name."""
         return {
             self.facts[kind]: replace(
-                _restored(ModelFacts, self.facts.get("model_facts", {}).get(self.facts[kind], {})),
+                _restore(ModelFacts, self.facts.get("model_facts", {}).get(self.facts[kind], {})),
                 window=window["context"],
                 output=window["output"],
             )
@@ -104,11 +104,11 @@ class StoredRun:
     async def load(
         self, journal: Journal, workspace: Workspace, given: Sequence[str | Path | Source] = ()
     ) -> Loaded:
-        """Its input again: what the journal kept, else what is `given`, else the files it was read from.
-        Raises UsageError when that is not to be had any more, or is not what it was."""
+        """Load its input again: what the journal kept, else what is `given`, else the files it was read from.
+        Raises UsageError when the input is gone or has changed."""
         folder = workspace.folder / "kept"
         if await journal.restore_input(self.run_id, folder):
-            return Loaded(await asyncio.to_thread(_job_resources, folder))
+            return Loaded(await asyncio.to_thread(_open_context, folder))
         sources: Sequence[Mapping[str, Any]] = self.facts["sources"]
         lost = [source["name"] for source in sources if "path" not in source]
         if lost and not given:
@@ -119,7 +119,7 @@ class StoredRun:
         try:
             loaded = await workspace.load(given or [_source(source) for source in sources])
         except DocumentError as error:
-            raise UsageError(f"the input of run {self.run_id} is not there any more: {error}") from error
+            raise UsageError(f"the input of run {self.run_id} is gone: {error}") from error
         if loaded.context.sha256 != self.facts["context_sha256"]:
             first = sources[0].get("path") or sources[0]["name"]
             raise UsageError(
@@ -130,18 +130,18 @@ class StoredRun:
 
 
 def _another_kind(run: str, found: str | None, wanted: str | None) -> str:
-    """Why a run is not the one to go on with, and how it is gone on with."""
+    """Return why a run can't be resumed here, and the command that resumes it."""
     if found == "summarize":
-        return f"run {run} is a summary, which is gone on with by the same command with --since {run}"
+        return f"run {run} is a summary: give the same command again with --since {run}"
     if found == "plan":
         return f"run {run} made a plan (rlm show {run}): give it to rlm research with --plan FILE"
     if found is None:
-        return f"run {run} is no {wanted} job: rlm resume {run} goes on with it"
-    return f"run {run} is a {found} job, not a run of one question: rlm resume {run} goes on with it"
+        return f"run {run} is no {wanted} job: resume it with rlm resume {run}"
+    return f"run {run} is a {found} job, not a run of one question: resume it with rlm resume {run}"
 
 
 def source_facts(sources: Sequence[str | Path | Source]) -> list[dict[str, Any]]:
-    """How sources are written down: paths so that they can be read again, others by name."""
+    """Return the sources as the journal keeps them: paths to read again, anything else by name."""
     facts: list[dict[str, Any]] = []
     for source in sources:
         match as_source(source):
@@ -153,32 +153,32 @@ def source_facts(sources: Sequence[str | Path | Source]) -> list[dict[str, Any]]
 
 
 def input_to_keep(journal: Journal, folder: Path, sources: Sequence[Mapping[str, Any]]) -> Path | None:
-    """The context's folder if the journal is to keep it, else None."""
+    """Return the context's folder if the journal may keep it, else None."""
     again = all("path" in source for source in sources)
     most = KEPT_FROM_PATHS if again else KEPT_FROM_ELSEWHERE
     return folder if journal.may_keep(folder, most) else None
 
 
 def limits_of(facts: Mapping[str, Any]) -> Limits:
-    """The limits that a run was begun with."""
-    return _restored(Limits, facts["limits"])
+    """Return the limits that a run started with."""
+    return _restore(Limits, facts["limits"])
 
 
 def settings_of(settings: Settings, facts: Mapping[str, Any]) -> Settings:
-    """`settings`, but what decides how a run goes is as it was begun with."""
+    """Return `settings` with those of the run wherever they decide how it goes."""
     return replace(
         settings,
         strategy=facts["strategy"],
         cache=facts["cache"],
-        root=_restored(RootSettings, facts["root"]),
-        child=_restored(ChildSettings, facts["child"]),
-        direct=_restored(DirectSettings, facts["direct"]),
-        kernel=_restored(KernelLimits, facts["kernel"]),
+        root=_restore(RootSettings, facts["root"]),
+        child=_restore(ChildSettings, facts["child"]),
+        direct=_restore(DirectSettings, facts["direct"]),
+        kernel=_restore(KernelLimits, facts["kernel"]),
     )
 
 
-def _restored(kind: type[_T], facts: Mapping[str, Any]) -> _T:
-    """A settings dataclass from what was written down of one, whatever fields have come and gone since."""
+def _restore(kind: type[_T], facts: Mapping[str, Any]) -> _T:
+    """Return a settings dataclass from its stored fields. Fields that no longer exist are ignored."""
     known = {field.name for field in fields(kind)}  # type: ignore[arg-type]
     return kind(**{name: value for name, value in facts.items() if name in known})
 
@@ -187,7 +187,7 @@ def _source(facts: Mapping[str, Any]) -> Source:
     return PathSource(Path(facts["path"]), tuple(facts["exclude"]))
 
 
-def _job_resources(folder: Path) -> ContextFile:
+def _open_context(folder: Path) -> ContextFile:
     with Body.open(folder) as body:
         return ContextFile(folder, body.chars, body.bytes, body.lines, body.sha256, body.documents)
 

@@ -1,5 +1,4 @@
-"""The questions that were asked before one in the same kernel: what is known of them, and how the kernel gets
-to where they left it."""
+"""The questions asked before one in the same kernel, and how a new kernel gets the variables they left."""
 
 from __future__ import annotations
 
@@ -33,7 +32,7 @@ __all__ = ["PreviousQuestion", "before", "kernel_after", "past_question", "varia
 
 @dataclass(frozen=True, slots=True)
 class PreviousQuestion:
-    """A question of the past, by the name of its run. `variables` are what its cells made, by name."""
+    """An earlier question, by the name of its run. `variables` are what its cells assigned, by name."""
 
     run_id: str
     told: EarlierQuestion
@@ -44,9 +43,7 @@ class PreviousQuestion:
         """Raises UsageError for a run that has not ended."""
         last = left.events[-1] if left.events else None
         if last is None or last.kind != "finished":
-            raise UsageError(
-                f"run {left.run_id} has not ended: go on with it first (rlm resume {left.run_id})"
-            )
+            raise UsageError(f"run {left.run_id} has not ended: resume it first (rlm resume {left.run_id})")
         answer = last.data["answer"]
         if answer is None:
             text = f"none ({last.data['stop_reason']})"
@@ -60,7 +57,7 @@ class PreviousQuestion:
 
 
 async def before(journal: Journal, left: StoredRun) -> tuple[StoredRun, ...]:
-    """The runs that `left` goes on from, oldest first. Raises UsageError when one is not there any more."""
+    """Return the runs that `left` continues, oldest first. Raises UsageError when one is gone."""
     found: list[StoredRun] = []
     one = left
     while (name := one.facts.get("after")) is not None:
@@ -68,7 +65,7 @@ async def before(journal: Journal, left: StoredRun) -> tuple[StoredRun, ...]:
             one = await StoredRun.read(journal, name)
         except JournalError as error:
             raise UsageError(
-                f"run {left.run_id} goes on from run {name}, which is not in the journal any more: ask anew"
+                f"run {left.run_id} continues run {name}, which is no longer in the journal: ask again"
             ) from error
         found.append(one)
     return tuple(reversed(found))
@@ -80,8 +77,8 @@ def past_question(
     context: Callable[[], tuple[ContextFile, Body]],
     resources: RunResources,
 ) -> PastQuestion:
-    """What a session's kernel needs of an earlier question: its cells are run over what there was of the
-    context, and are told what they were told. No model is asked and no tool is run."""
+    """Return what a session's kernel needs to replay an earlier question. Its cells run over the context as
+    it was and get the replies they got. No model is asked and no tool runs."""
 
     @asynccontextmanager
     async def again() -> AsyncIterator[ReplayableRun]:
@@ -118,7 +115,7 @@ def kernel_after(
     body: Body,
     resources: RunResources,
 ) -> SharedKernel:
-    """The kernel of a run that goes on from these, oldest first."""
+    """Return the kernel of a run that continues these, oldest first."""
 
     async def known(left: StoredRun) -> StoredRun:
         return left
@@ -142,7 +139,7 @@ def _replay_config(config: RunConfig, left: StoredRun) -> RunConfig:
 
 
 def variables_of(earlier: Sequence[PreviousQuestion]) -> tuple[str, ...]:
-    """What the kernel holds of them: `name: type, size`."""
+    """Return what the kernel holds of them: `name: type, size`."""
     known: dict[str, str] = {}
     for one in earlier:
         known.update(one.variables)

@@ -1,5 +1,5 @@
-"""Many questions to one context, in one kernel: variables stay from question to question, the context may
-grow between them."""
+"""A session: many questions over one context, in one kernel. Variables stay from question to question, and
+the context may grow between them."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Session:
     def __init__(
         self, config: Callable[[], RunConfig], sources: Sequence[str | Path | Source], after: str | None
     ) -> None:
-        self._new_engine = config
+        self._new_config = config
         self._given = list(sources)
         self._after = after
         self._stack: AsyncExitStack | None = None
@@ -86,13 +86,13 @@ class Session:
 
     @property
     def run_ids(self) -> tuple[str, ...]:
-        """The runs of its questions, oldest first; those it goes on from included."""
+        """The runs of its questions, oldest first, with the runs that it continues."""
         return tuple(one.run_id for one in self._earlier)
 
     def append(self, source: str | Path | Source) -> None:
-        """Let the context grow by a text, a file or a folder, from the next question on: each document of it
-        comes after those there are, whose offsets stay. Read when that is asked. Raises UsageError for an
-        empty text, DocumentError for a path where nothing is."""
+        """Append a text, a file or a folder to the context of the next question. It is read when that
+        question is asked; offsets of the documents before it stay. Raises UsageError for an empty text,
+        DocumentError for a path that does not exist."""
         if isinstance(source, str) and not source:
             raise UsageError("the text to append is empty")
         if isinstance(source, Path) and not source.exists():
@@ -100,15 +100,15 @@ class Session:
         self._pending.append(source)
 
     async def run(self, task: str, *, schema: Any = None) -> RunResult:
-        """Answer the next question; as `RLM.run`. Where something that was appended can't be read it raises
-        DocumentError, and nothing of it is appended."""
+        """Answer the next question, as `RLM.run` does. Raises DocumentError when something appended can't be
+        read; then nothing is appended."""
         if self._stack is None:
             raise UsageError("the session is not open: ask within `async with rlm.session(…) as session`")
         if self._asking:
             raise UsageError("the session answers one question at a time: await the one before")
         self._asking = True
         try:
-            config = self._new_engine()
+            config = self._new_config()
             answer_type = type_of(task, schema, config.model)
             await self._grow()
             return await self._ask(config, task, answer_type)
@@ -116,7 +116,7 @@ class Session:
             self._asking = False
 
     async def _open(self, stack: AsyncExitStack) -> None:
-        config = self._new_engine()
+        config = self._new_config()
         self._workspace = stack.enter_context(Workspace())
         self._journal = await stack.enter_async_context(open_journal(config.settings))
         removed = await make_room(self._journal, config.settings)
@@ -139,7 +139,7 @@ class Session:
         return loaded
 
     async def _load_again(self, config: RunConfig, after: str) -> Loaded:
-        """The context of a run, and what is known of it and of those it went on from."""
+        """Load the context of a run, and the questions up to it."""
         left = await StoredRun.read(self._journal, after)
         runs = (*await before(self._journal, left), left)
         for one in runs:
@@ -170,8 +170,8 @@ class Session:
         kept = input_to_keep(self._journal, self._context.folder, self._sources)
         result: RunResult | None = None
         async with AsyncExitStack() as undo:
-            # A run that did not end, or is not kept, can't be gone through again: the kernel must not hold
-            # what its cells did.
+            # A run that did not end, or is not stored, can't be replayed, so the kernel must not keep the
+            # variables that its cells assigned.
             undo.push_async_callback(self._kernel.close)
             try:
                 async with self._journal.run(run_id, task, facts, input=kept) as log:
@@ -214,7 +214,7 @@ class Session:
         self._body.close()
 
     async def _grow(self) -> None:
-        """Bring what was appended into the context."""
+        """Move what was appended into the context."""
         pending = list(self._pending)
         if not pending:
             return
@@ -226,11 +226,11 @@ class Session:
             except DocumentError:
                 del self._pending[: len(pending)]
                 raise
-            growing = asyncio.ensure_future(asyncio.to_thread(_grown, self._body, loaded, folder))
+            growing = asyncio.ensure_future(asyncio.to_thread(_extend, self._body, loaded, folder))
             try:
                 grown = await asyncio.shield(growing)
             except asyncio.CancelledError:
-                # Neither folder must go while it writes.
+                # Neither folder may be removed while the thread writes.
                 await asyncio.wait([growing])
                 shutil.rmtree(folder, ignore_errors=True)
                 raise
@@ -245,8 +245,8 @@ class Session:
             shutil.rmtree(former.folder, ignore_errors=True)
 
 
-def _grown(body: Body, added: Loaded, folder: Path) -> ContextFile:
-    """The documents of a body and after them those that were added, which give way where names meet."""
+def _extend(body: Body, added: Loaded, folder: Path) -> ContextFile:
+    """Write the documents of a body, then those of `added`, which are renamed where names are equal."""
     names: set[str] = set()
 
     def free(name: str) -> str:

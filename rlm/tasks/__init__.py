@@ -1,1 +1,42 @@
-"""The jobs people come with, recipes over RLM: ask, summarize, research, compare; and a card's stages."""
+"""The tasks: ask, summarize, research, compare, and work_card, which works on a card in its stage.
+
+from rlm.tasks import ask
+
+found = await ask(rlm, "When does the contract end?", [Path("contract.txt")])
+print(found.result.text)
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rlm.tasks.comparison.compare import compare
+    from rlm.tasks.question import ask
+    from rlm.tasks.reports.card_stages import work_card
+    from rlm.tasks.reports.research import research
+    from rlm.tasks.summaries.summarize import summarize
+
+__all__ = ["ask", "compare", "research", "summarize", "work_card"]
+
+# Each name is imported on first use, because the whole runtime stands behind it. No module of this package
+# may have the name of a task: importing the module would replace the function here.
+_HOMES = {
+    "ask": "rlm.tasks.question",
+    "compare": "rlm.tasks.comparison.compare",
+    "research": "rlm.tasks.reports.research",
+    "summarize": "rlm.tasks.summaries.summarize",
+    "work_card": "rlm.tasks.reports.card_stages",
+}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'rlm.tasks' has no attribute {name!r}")
+    return getattr(import_module(home), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -105,4 +105,4 @@ def test_what_cant_be_gone_on_from_is_one_line(rlm, text, model) -> None:
     assert rlm("runs", "rm", first["run_id"]).code == 0
     ran = rlm("ask", "And now?", "--continue", second["run_id"])
     assert ran.code == 2
-    assert f"goes on from run {first['run_id']}, which is not in the journal any more" in ran.one_line
+    assert f"continues run {first['run_id']}, which is no longer in the journal" in ran.one_line

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from rlm.documents import Source
     from rlm.runtime import RLM
-    from rlm.tasks.ask import Answered
+    from rlm.tasks.question import Answered
 
 __all__ = ["ask", "takes_rounds"]
 
@@ -155,8 +155,8 @@ async def _ask(
     choices: Sequence[str],
     continued: str | None,
 ) -> Answered:
-    from rlm.tasks.ask import answered
-    from rlm.tasks.ask import ask as answer
+    from rlm.tasks.question import answered
+    from rlm.tasks.question import ask as answer
 
     try:
         if continued is None:

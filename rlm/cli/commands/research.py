@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from rlm.accounting.run_plan import RunPlan
     from rlm.documents import Source
     from rlm.runtime import RLM
-    from rlm.tasks.research.questions import Plan
-    from rlm.tasks.research.research import Research
+    from rlm.tasks.reports.questions import Plan
+    from rlm.tasks.reports.research import Research
 
 __all__ = ["leave_with_research", "research"]
 
@@ -101,7 +101,7 @@ def leave_with_research(found: Research, out: Path | None, *, as_json: bool, qui
 
 def _read(file: Path, task: str) -> Plan:
     """Return the plan in `file`. Raises ConfigurationError or UsageError."""
-    from rlm.tasks.research.questions import from_markdown
+    from rlm.tasks.reports.questions import from_markdown
 
     try:
         return from_markdown(file.read_text(encoding="utf-8"), task)
@@ -112,13 +112,13 @@ def _read(file: Path, task: str) -> Plan:
 
 
 async def _estimate(rlm: RLM, task: str, sources: Sequence[Source], plan: Plan | None, most: int) -> RunPlan:
-    from rlm.tasks.research.research import foretell_research
+    from rlm.tasks.reports.research import foretell_research
 
     return await foretell_research(rlm, task, sources, plan=plan, most=most)
 
 
 async def _plan(rlm: RLM, task: str, sources: Sequence[Source], most: int) -> Plan:
-    from rlm.tasks.research.research import plan_research
+    from rlm.tasks.reports.research import plan_research
 
     try:
         return await plan_research(rlm, task, sources, most=most)
@@ -127,7 +127,7 @@ async def _plan(rlm: RLM, task: str, sources: Sequence[Source], most: int) -> Pl
 
 
 async def _research(rlm: RLM, task: str, sources: Sequence[Source], plan: Plan | None, most: int) -> Research:
-    from rlm.tasks.research.research import research as run
+    from rlm.tasks.reports.research import research as run
 
     try:
         return await run(rlm, task, sources, plan=plan, most=most)

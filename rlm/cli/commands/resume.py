@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rlm.runs.stored_run import StoredRun
     from rlm.runtime import RLM
     from rlm.tasks.comparison.table import Comparison
-    from rlm.tasks.research.research import Research
+    from rlm.tasks.reports.research import Research
 
 __all__ = ["replay", "resume"]
 
@@ -145,7 +145,7 @@ async def _resumable(journal: Journal, run: str) -> tuple[StoredRun, str | None]
 async def _resume_job(rlm: RLM, run_id: str, job: str | None) -> RunResult | Research | Comparison:
     try:
         if job == "research":
-            from rlm.tasks.research.research import resume_research
+            from rlm.tasks.reports.research import resume_research
 
             return await resume_research(rlm, run_id)
         if job == "compare":

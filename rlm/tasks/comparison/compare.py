@@ -36,7 +36,7 @@ from rlm.sandbox.in_kernel.body.body import Body
 from rlm.sandbox.types import ChildBatch, ChildSlice, Span
 from rlm.settings import DirectSettings, Limits
 from rlm.tasks.comparison.table import METHODS, Comparison, Method, MethodRow
-from rlm.tasks.jobs.job import Job, opened_job, resumed_job
+from rlm.tasks.jobs.job import Job, open_job, resume_job
 from rlm.tasks.jobs.parts import Part
 
 __all__ = ["compare", "plan_comparison", "resume_comparison"]
@@ -127,14 +127,14 @@ async def compare(
     def facts(_: Body) -> Mapping[str, Any]:
         return {"methods": list(methods), "top_k": top_k}
 
-    async with opened_job(rlm, "compare", task, context, facts=facts) as (job, _):
+    async with open_job(rlm, "compare", task, context, facts=facts) as (job, _):
         return await _compared(job, task, methods, top_k)
 
 
 async def resume_comparison(rlm: RLM, run: str) -> Comparison:
     """Go on with a comparison that was left, by its run's name or the start of it; what was paid is not paid
     again. One that has ended is given as it was. Raises JournalError and UsageError."""
-    async with resumed_job(rlm, "compare", run) as (job, left):
+    async with resume_job(rlm, "compare", run) as (job, left):
         return await _compared(job, left.task, left.facts["methods"], left.facts["top_k"])
 
 

@@ -1,4 +1,4 @@
-"""A job that is no run of a root: its own calls of models within the run's limits, journalled like a run."""
+"""A job: journalled and budgeted like a run, without a root model. Its own code calls the models."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ from rlm.runs.stored_run import StoredRun, input_to_keep, source_facts
 from rlm.runtime import RLM
 from rlm.sandbox.in_kernel.body.body import Body
 from rlm.sandbox.types import ChildAnswer, ChildBatch, ChildSlice
-from rlm.tasks.jobs.parts import PartResources, Parts, past_parts
+from rlm.tasks.jobs.parts import PartResources, Parts, recorded_parts
 
 if TYPE_CHECKING:
     from rlm.journal import Journal, RunLog
 
-__all__ = ["Job", "PreviousJob", "opened_job", "past_of", "resumed_job"]
+__all__ = ["Job", "PreviousJob", "open_job", "previous_job", "resume_job"]
 
 JobKind = Literal["summarize", "plan", "research", "compare"]
 
 
 _RESUMED = ("research", "compare")
-"""What is gone on with: the journal keeps its input, where it can."""
+"""The kinds of jobs that can be resumed. The journal keeps their input where it can."""
 
 
 @dataclass(frozen=True, slots=True)
 class PreviousJob:
-    """An earlier run of the same job, and those that it stood on: what models replied, by the call's key."""
+    """An earlier run of the same job. `replies` are those of it and of the runs it continued, by call key."""
 
     run_id: str
     facts: Mapping[str, Any]
@@ -55,8 +55,8 @@ class PreviousJob:
 
 
 class Job:
-    """One job's books. What it asks is reserved, settled and journalled as a run's calls are. `recording` is
-    what was had of it before, `left` the whole of that, for a job that is gone on with."""
+    """One job. Its calls are reserved, settled and journalled like those of a run. `recording` holds replies
+    of an earlier run of it; `left` is the stored run itself, when the job is resumed."""
 
     def __init__(
         self,
@@ -103,8 +103,8 @@ class Job:
         return self.log.run_id
 
     async def ask(self, model: Model, prompt: str, output_tokens: int) -> str:
-        """One reply, without the thinking some models write. Raises ModelError, also when it was cut, and
-        BudgetExhausted."""
+        """Ask a model once, and return the reply without the reasoning that some models write. Raises
+        BudgetExhausted, and ModelError, also when the reply was cut."""
         most = max(1, min(output_tokens, model.window.output))
         request = Request("summary", (Message("user", prompt),), most, task="")
         tokens = estimate(prompt)
@@ -121,7 +121,7 @@ class Job:
         *,
         schema: Mapping[str, Any] | None = None,
     ) -> list[ChildAnswer]:
-        """The children's answers, in order; what kept one from being asked is noted as `stopped` notes it.
+        """Return the children's answers, in order. A limit or a failing model is noted as the stop reason.
         Raises BadCall, before anything is spent, when a slice is too large."""
         batch = ChildBatch(tuple(prompts), tuple(slices), schema=schema, chunked=True)
         answers = await self._children.answers(batch)
@@ -132,7 +132,7 @@ class Job:
         return answers
 
     def progress(self, at: int, of: int) -> None:
-        """Tell whoever watches which call of a row is under way."""
+        """Report to the observers that call `at` of `of` is in flight."""
         self.config.tell(
             ChildEnded(
                 ok=True,
@@ -150,16 +150,16 @@ class Job:
         self._observe(Warned(message))
 
     def stopped(self, error: ModelError | BudgetExhausted) -> None:
-        """Note why the job could not do all it was to do."""
+        """Note why the job could not finish everything."""
         self.stop_reason = STOP_REASONS[error.limit] if isinstance(error, BudgetExhausted) else "model"
 
     def remaining(self) -> Mapping[str, float]:
-        """What is left of each limit, by name."""
+        """Return what is left of each limit, by name."""
         return self._budget.remaining()
 
     @asynccontextmanager
     async def parts(self, count: int, *, at_once: int = 1) -> AsyncIterator[Parts]:
-        """The runs that this job is made of, `count` of them, so many at a time."""
+        """Open the parts of this job: `count` runs, so many at a time."""
         async with AsyncExitStack() as stack:
             pool = self._job_resources.kernels
             if pool is None:
@@ -169,15 +169,15 @@ class Job:
             source = RunInput(self._job_resources.loaded.context, self.body)
             part_resources = PartResources(self.config, self._run_context, source, resources, pool)
             events = () if self._left is None else self._left.events
-            # What its provider failed is tried again, unless all is over.
-            past = past_parts(events, failed=self._left is not None and self._left.result is not None)
+            # A part that its provider failed is retried, unless the job has ended.
+            past = recorded_parts(events, failed=self._left is not None and self._left.result is not None)
             yield Parts(part_resources, past, count)
 
     async def finish(
         self, answer: Any, citations: Sequence[Citation] = (), *, parts: Sequence[RunResult] = ()
     ) -> RunResult:
-        """The result, written to the journal. Once, at the end. `parts` are the runs that the job was made
-        of."""
+        """Write the result to the journal and return it. Call it once, at the end. `parts` are the results of
+        the job's parts."""
         if self._left is not None and self._left.result is not None:
             return self._left.result
         result = RunResult(
@@ -201,7 +201,7 @@ class Job:
         return result
 
     async def interrupted(self) -> None:
-        """Write down that it was cancelled; it can be gone on with."""
+        """Write to the journal that it was cancelled. It can be resumed."""
         self.config.tell(RunEnded("cancelled", time.monotonic() - self._began))
         totals = asdict(RunTotals(sub_calls=self._children.calls, cost_usd=self._metered.cost_usd))
         del totals["rounds"]  # only the parts count rounds: the last tally stays
@@ -214,7 +214,7 @@ class Job:
 
 
 @asynccontextmanager
-async def opened_job(
+async def open_job(
     rlm: RLM,
     kind: JobKind,
     task: str,
@@ -223,14 +223,14 @@ async def opened_job(
     facts: Callable[[Body], Mapping[str, Any]],
     since: str | None = None,
 ) -> AsyncIterator[tuple[Job, PreviousJob | None]]:
-    """A job over `sources`, and the run `since` that it goes on from. `facts` are journalled with it; what it
-    raises comes out before anything is spent or written. Raises UsageError for the sources,
-    JournalError when the run is not there or was no job of this kind."""
+    """Open a job over `sources`, and read the run `since` that it continues. `facts` returns what is
+    journalled with it, and may raise before anything is spent or written. Raises UsageError for the sources,
+    JournalError when the run is missing or is not a job of this kind."""
     from rlm.journal import new_run_id
 
     async with rlm.job_resources(sources) as job_resources:
         config, loaded, journal = job_resources.config, job_resources.loaded, job_resources.journal
-        past = None if since is None else await past_of(journal, since, kind)
+        past = None if since is None else await previous_job(journal, since, kind)
         with loaded.context.open() as body:
             warnings = warnings_of(loaded)
             settings = {
@@ -255,10 +255,10 @@ async def opened_job(
 
 
 @asynccontextmanager
-async def resumed_job(rlm: RLM, kind: JobKind, run: str) -> AsyncIterator[tuple[Job, StoredRun]]:
-    """A job that was left, to be gone through again: what is journalled is neither asked nor paid again. Of
-    one that has ended nothing is asked and nothing is written. Raises JournalError, and UsageError when its
-    models are others or its input is not to be had as it was."""
+async def resume_job(rlm: RLM, kind: JobKind, run: str) -> AsyncIterator[tuple[Job, StoredRun]]:
+    """Open a stored job to resume it. Journalled calls are neither made nor paid again. Of a job that
+    has ended nothing is asked and nothing is written. Raises JournalError, and UsageError when its models
+    differ or its input is gone or has changed."""
     left = await rlm.left_job(run, kind)
     asked = left.facts["summary_model"]
     if asked != rlm.summary_model.name:
@@ -277,7 +277,7 @@ async def resumed_job(rlm: RLM, kind: JobKind, run: str) -> AsyncIterator[tuple[
             job_resources = replace(job_resources, config=config)
         else:
             log = await stack.enter_async_context(job_resources.journal.resume(left.run_id))
-            # Read after it has become ours: another process may have gone on with it meanwhile.
+            # Read once the job is ours: another process may have resumed it meanwhile.
             left = replace(left, events=await log.events())
         recording = left.recording()
         replies = [event.data["role"] for event in left.events if "reply" in event.data]
@@ -297,8 +297,8 @@ async def _interruptible(job: Job) -> AsyncIterator[None]:
         raise
 
 
-async def past_of(journal: Journal, run: str, kind: JobKind) -> PreviousJob:
-    """The run whose name is or begins with `run`, and the runs before it. Raises JournalError."""
+async def previous_job(journal: Journal, run: str, kind: JobKind) -> PreviousJob:
+    """Read the run whose name is or begins with `run`, and the runs before it. Raises JournalError."""
     name = await journal.resolve(run)
     first = (await journal.get(name)).settings
     if first.get("job") != kind:
@@ -311,7 +311,7 @@ async def past_of(journal: Journal, run: str, kind: JobKind) -> PreviousJob:
         for key, found in Recording.of(await journal.events(at)).replies.items():
             replies.setdefault(key, []).extend(found)
         before = (await journal.get(at)).settings.get("since")
-        # What was removed meanwhile only costs its calls again.
+        # A run that was removed meanwhile only costs its calls again.
         known = {one.run_id for one in await journal.runs(None)} if before else set()
         at = before if before in known else None
     return PreviousJob(name, first, replies)

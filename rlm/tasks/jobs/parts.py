@@ -1,7 +1,7 @@
-"""The runs that a job is made of: one input, one ledger and one journal for all, each within a share of it.
+"""The parts of a job: runs over one input, with one journal, each within its share of one budget.
 
-What has come to its end is in the journal with its result: when the job is gone on with it is taken from
-there, and one that had begun goes on where it was.
+A part that has ended is in the journal with its result. When the job is resumed, that result is taken from
+there, and a part that had begun resumes where it stopped.
 """
 
 from __future__ import annotations
@@ -44,18 +44,18 @@ from rlm.settings import Limits
 if TYPE_CHECKING:
     from rlm.journal import JournalEvent as Entry
 
-__all__ = ["Part", "PartResources", "Parts", "RecordedPart", "past_parts"]
+__all__ = ["Part", "PartResources", "Parts", "RecordedPart", "recorded_parts"]
 
 _TOLD = (ChildrenStarted, ChildEnded, ModelAnswered, Indexing, SubRLMStarted, SubRLMEnded, ToolEnded)
 _MAX_SPANS = 2_000
-"""Of what a part saw, in each way: so much is kept in the journal, the longest stretches first."""
+"""Spans of what a part saw that the journal keeps, for each way of seeing. The longest are kept."""
 _UNDER_A_JOB = -1
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedPart:
-    """What the journal has of a part: the limits it was begun with; its result, or why it failed, and what it
-    saw, once it came to its end."""
+    """A part as the journal stores it: the limits it began with and, once it has ended, its result or why it
+    failed, and what it saw."""
 
     limits: Limits
     result: RunResult | None = None
@@ -69,7 +69,7 @@ class RecordedPart:
 
 @dataclass(frozen=True, slots=True)
 class PartResources:
-    """What all parts of a job stand on: the job's engine and books, its input, bench and kernels."""
+    """What all parts of a job share: its config, context, input, resources and kernels."""
 
     config: RunConfig
     run_context: RunContext
@@ -80,7 +80,7 @@ class PartResources:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One of them, under way: who answers within its share, its books, what there is of it already."""
+    """One part, with the config and context of its share, and the recording of what it did before."""
 
     name: str
     config: RunConfig
@@ -110,7 +110,7 @@ class Part:
 
 
 class Parts:
-    """Those of one job. `past` is what the journal has of them, `count` how many there will be."""
+    """The parts of one job. `past` holds those in the journal; `count` is how many there will be."""
 
     def __init__(self, part_resources: PartResources, past: Mapping[str, RecordedPart], count: int) -> None:
         self._part_resources = part_resources
@@ -121,19 +121,20 @@ class Parts:
         self._levels: set[int] = set()
 
     def known(self, name: str) -> bool:
-        """Whether that part came to its end before."""
+        """Return whether that part ended before."""
         return name in self._past and self._past[name].ended
 
     async def run_part(
         self, name: str, title: str, limits: Limits, work: Callable[[Part], Awaitable[RunResult]]
     ) -> RunResult | str:
-        """The result of the part `name` (no slash in it), or why it failed: from the journal, else by `work`,
-        within `limits` (those it was begun with, if it was). Raises SandboxRefused and JournalError, which
-        are the end of the job."""
+        """Return the result of the part `name` (no slash in it), or why it failed.
+
+        It comes from the journal, else from `work`, within `limits` or those that the part began with.
+        Raises SandboxRefused and JournalError, which end the job."""
         past = self._past.get(name)
         self._part_resources.config.tell(PartStarted(name, title, self._count, self.known(name)))
         if past is None or not past.ended:
-            past = await self._carried_out(name, title, past, limits, work)
+            past = await self._execute_part(name, title, past, limits, work)
         for what, spans in past.seen.items():
             self._part_resources.run_context.coverage.note(what, spans)
         self._ended += 1
@@ -144,7 +145,7 @@ class Parts:
         self._done.append(past.result)
         return past.result
 
-    async def _carried_out(
+    async def _execute_part(
         self,
         name: str,
         title: str,
@@ -169,11 +170,11 @@ class Parts:
             error, again = cause_of(failure), isinstance(failure, ModelError | SandboxError)
         else:
             again = result.stop_reason in ("model", "cancelled")
-        # What goes into the report is what can be read back: both ways must make the same.
+        # The report is made of what can be read back, so that a resumed job makes the same one.
         data = None if result is None else json.loads(json.dumps(result.to_json()))
         facts = {"name": name, "error": error, "again": again, "result": data, "seen": seen.to_json()}
         await run_context.log.append("part_ended", facts)
-        ended = _past_part(facts, limits)
+        ended = _read_part(facts, limits)
         done = [*self._done, *([ended.result] if ended.result else [])]
         await run_context.log.tally(
             RunTotals(
@@ -207,7 +208,7 @@ class Parts:
         return Part(name, config, own, recording, seen, self._part_resources)
 
     def _tell(self, event: Event) -> None:
-        """Whoever watches the job is told of a part's calls, not of its rounds. Its result has warnings."""
+        """Report a part's calls to the job's observers, not its rounds. Its warnings are in its result."""
         if isinstance(event, KernelOpened):
             if event.level in self._levels:
                 return
@@ -218,7 +219,7 @@ class Parts:
 
 
 class _Seen:
-    """What a part saw of the body, to be noted in the job's ledger when it has ended."""
+    """Collects what a part saw of the body, for the job's coverage."""
 
     def __init__(self) -> None:
         self._spans: dict[Noted, IntervalSet] = {
@@ -233,20 +234,20 @@ class _Seen:
         return {what: [list(span) for span in spans] for what, spans in self._spans.items() if len(spans)}
 
 
-def past_parts(events: Sequence[Entry], *, failed: bool) -> dict[str, RecordedPart]:
-    """What a job's events say of its parts. With `failed` those that their provider or their kernel failed
-    count as ended, too: else they are to be gone on with."""
+def recorded_parts(events: Sequence[Entry], *, failed: bool) -> dict[str, RecordedPart]:
+    """Return the parts in a job's events. With `failed`, parts that their provider or kernel failed count as
+    ended; otherwise they are to be resumed."""
     found: dict[str, RecordedPart] = {}
     for event in events:
         if event.kind == "part":
             found[event.data["name"]] = RecordedPart(Limits(**event.data["limits"]))
         elif event.kind == "part_ended" and (failed or not event.data["again"]):
             begun = found[event.data["name"]]
-            found[event.data["name"]] = _past_part(event.data, begun.limits)
+            found[event.data["name"]] = _read_part(event.data, begun.limits)
     return found
 
 
-def _past_part(facts: Mapping[str, Any], limits: Limits) -> RecordedPart:
+def _read_part(facts: Mapping[str, Any], limits: Limits) -> RecordedPart:
     result = facts["result"]
     return RecordedPart(
         limits,

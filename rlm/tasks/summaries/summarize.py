@@ -13,7 +13,7 @@ from rlm.errors import UsageError
 from rlm.results import RunResult
 from rlm.runtime import RLM
 from rlm.sandbox.in_kernel.body.body import Body
-from rlm.tasks.jobs.job import Job, PreviousJob, opened_job
+from rlm.tasks.jobs.job import Job, PreviousJob, open_job
 from rlm.tasks.summaries.document_summary import summarize_documents
 from rlm.tasks.summaries.entries import Entry, entries_of, is_history
 from rlm.tasks.summaries.fact_check import Fact
@@ -97,7 +97,7 @@ async def summarize(
             "entries_sha256": digest(entries),
         }
 
-    async with opened_job(rlm, "summarize", _task(sources), sources, facts=describe, since=since) as (
+    async with open_job(rlm, "summarize", _task(sources), sources, facts=describe, since=since) as (
         job,
         past,
     ):

@@ -58,7 +58,7 @@ async def test_an_answer_whose_quotes_do_not_stand_goes_on_as_an_rlm(run, block,
     model = ScriptedModel.of(direct=[reply], root=[block("peek(0, 9)\nfinalize('from the rlm')")])
     result = await run(model, BODY, settings=Settings())
     assert (result.answer, result.strategy) == ("from the rlm", "rlm")
-    assert any("went on as an RLM" in warning for warning in result.warnings)
+    assert any("continued as an RLM" in warning for warning in result.warnings)
 
 
 async def test_direct_can_be_forced_and_then_does_not_go_on(run) -> None:

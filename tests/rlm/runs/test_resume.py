@@ -268,7 +268,7 @@ async def test_an_input_that_was_not_kept_is_read_again_and_checked(
     with pytest.raises(UsageError, match=r"has changed since .*texts"):
         await leaver.resume(ScriptedModel.of(), run_id)
     (folder / "a.txt").unlink()
-    with pytest.raises(UsageError, match="not there any more"):
+    with pytest.raises(UsageError, match="is gone"):
         await leaver.resume(ScriptedModel.of(), run_id)
     (folder / "a.txt").write_text("text of a.txt\n")
     result = await leaver.resume(ScriptedModel.of(root=[block("finalize(peek(0, 4))")]), run_id)
@@ -287,7 +287,7 @@ async def test_events_that_another_rlm_wrote_are_refused(leaver, block) -> None:
         )
     database.close()
     model = ScriptedModel.of(root=[block("y = 1")])
-    with pytest.raises(JournalError, match=f"{run_id} can't be gone through.*KeyError: 'result'.*ask again"):
+    with pytest.raises(JournalError, match=f"{run_id} can't be replayed.*KeyError: 'result'.*ask again"):
         await leaver.resume(model, run_id)
     assert model.requests == []
 
@@ -306,7 +306,7 @@ async def test_what_was_said_of_the_input_is_said_again(leaver, block) -> None:
     odd = StreamSource("stdin", io.BytesIO("caf\xe9 au lait, déjà vu, garçon\n".encode("latin-1") * 5))
     run_id = await leaver.leave(ScriptedModel.of(root=[leaver.stop]), odd)
     result = await leaver.resume(ScriptedModel.of(root=[block("peek(0, 3)\nfinalize(1)")]), run_id)
-    assert any("no UTF-8" in warning or "no valid text" in warning for warning in result.warnings)
+    assert any("not UTF-8" in warning or "not valid text" in warning for warning in result.warnings)
 
 
 async def test_a_run_in_postgresql_goes_on(leaver, block, postgres_url: str) -> None:

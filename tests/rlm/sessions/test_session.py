@@ -303,7 +303,7 @@ async def test_a_question_of_a_session_is_resumed_and_replayed(asker) -> None:
             await asking
     async with Journal.open(asker.run.store) as journal:
         (left, _) = await journal.runs()
-    with pytest.raises(UsageError, match=r"has not ended: go on with it first"):
+    with pytest.raises(UsageError, match=r"has not ended: resume it first"):
         async with asker.rlm(model).session(after=left.run_id):
             pass
     again = asker.model(two=["", "finalize([x, y, context_meta().chars])"])

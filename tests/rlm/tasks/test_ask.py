@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from rlm import RLM, Settings
 from rlm.errors import UsageError
 from rlm.models.base import Request
-from rlm.tasks.ask import NOT_IN_DOCUMENTS, Answered, ask
+from rlm.tasks.question import NOT_IN_DOCUMENTS, Answered, ask
 from rlm.testing import ScriptedModel
 
 LEASE = (

@@ -12,7 +12,7 @@ from rlm import RLM, Settings
 from rlm.errors import UsageError
 from rlm.models.base import Request
 from rlm.prompts.templates import table
-from rlm.tasks.research.card_stages import CardRun, work_card
+from rlm.tasks.reports.card_stages import CardRun, work_card
 from rlm.testing import ScriptedModel
 
 SOURCE = "The lock was caused by two connections.\nThe timeout is 5 seconds.\n"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from rlm.results import Citation
-from rlm.tasks.research.conflicts import read_conflicts, seen_conflicts
-from rlm.tasks.research.evidence_table import Source
+from rlm.tasks.reports.conflicts import read_conflicts, seen_conflicts
+from rlm.tasks.reports.evidence_table import Source
 
 
 def seen(*texts: str) -> list[tuple[int, ...]]:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlm.errors import UsageError
-from rlm.tasks.research.questions import Plan, Question, from_markdown, from_task
+from rlm.tasks.reports.questions import Plan, Question, from_markdown, from_task
 
 PLAN = """\
 # Compare the offers

@@ -19,13 +19,13 @@ from rlm.events import Event, PartEnded, PartStarted
 from rlm.journal import Journal
 from rlm.models.base import EXTRACTIVE, Request
 from rlm.results import Citation, Coverage, RunResult, Usage
-from rlm.tasks.ask import Answered
 from rlm.tasks.comparison.compare import resume_comparison
-from rlm.tasks.research.conflicts import Conflict
-from rlm.tasks.research.evidence_table import EvidenceTable, Finding
-from rlm.tasks.research.questions import Plan, Question, from_markdown
-from rlm.tasks.research.report import report
-from rlm.tasks.research.research import Research, plan_research, research, resume_research
+from rlm.tasks.question import Answered
+from rlm.tasks.reports.conflicts import Conflict
+from rlm.tasks.reports.evidence_table import EvidenceTable, Finding
+from rlm.tasks.reports.questions import Plan, Question, from_markdown
+from rlm.tasks.reports.report import report
+from rlm.tasks.reports.research import Research, plan_research, research, resume_research
 from rlm.testing import ScriptedModel
 
 OFFERS = [
@@ -312,7 +312,7 @@ async def test_a_warning_of_several_questions_is_given_once(
     model = ScriptedModel.of(direct="NOT_FOUND", root=lambda _: code, summary=summaries)
     found = await researched("Compare the offers", model)
     assert len(found.gaps) == 2
-    assert sum("went on as an RLM" in one for one in found.result.warnings) == 1
+    assert sum("continued as an RLM" in one for one in found.result.warnings) == 1
 
 
 async def test_evidence_that_does_not_stand_is_counted_and_left_out(

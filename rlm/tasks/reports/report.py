@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from rlm.tasks.research.conflicts import Conflict
-from rlm.tasks.research.evidence_table import EvidenceTable, Finding, Source
-from rlm.tasks.research.questions import Plan, Question
+from rlm.tasks.reports.conflicts import Conflict
+from rlm.tasks.reports.evidence_table import EvidenceTable, Finding, Source
+from rlm.tasks.reports.questions import Plan, Question
 
 __all__ = ["findings_text", "marks", "report"]
 

@@ -13,8 +13,8 @@ from rlm.models.offline.extractive.sentences import sentences
 from rlm.models.offline.extractive.words import telling
 from rlm.results import Citation, RunResult
 from rlm.retrieval.words import Tokens
-from rlm.tasks.ask import Answered
-from rlm.tasks.research.questions import Question
+from rlm.tasks.question import Answered
+from rlm.tasks.reports.questions import Question
 from rlm.tasks.summaries.summary_lines import words_of
 
 __all__ = ["EvidenceTable", "Finding", "Source", "passages", "without_headings"]

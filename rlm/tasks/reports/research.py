@@ -19,14 +19,14 @@ from rlm.prompts.templates import table as words_table
 from rlm.results import RunResult
 from rlm.runtime import RLM
 from rlm.sandbox.in_kernel.body.body import Body
-from rlm.tasks.ask import answered
-from rlm.tasks.jobs.job import Job, opened_job, resumed_job
+from rlm.tasks.jobs.job import Job, open_job, resume_job
 from rlm.tasks.jobs.parts import Parts
-from rlm.tasks.research.conflicts import Conflict, read_conflicts, seen_conflicts
-from rlm.tasks.research.evidence_table import EvidenceTable, Finding, passages
-from rlm.tasks.research.evidence_table import Source as Passage
-from rlm.tasks.research.questions import Plan, Question, from_markdown, from_task
-from rlm.tasks.research.report import findings_text, report
+from rlm.tasks.question import answered
+from rlm.tasks.reports.conflicts import Conflict, read_conflicts, seen_conflicts
+from rlm.tasks.reports.evidence_table import EvidenceTable, Finding, passages
+from rlm.tasks.reports.evidence_table import Source as Passage
+from rlm.tasks.reports.questions import Plan, Question, from_markdown, from_task
+from rlm.tasks.reports.report import findings_text, report
 from rlm.tasks.summaries.github import with_chats
 
 __all__ = ["Research", "foretell_research", "plan_research", "research", "resume_research"]
@@ -80,7 +80,7 @@ async def plan_research(
 ) -> Plan:
     """The questions that `task` comes to, at most `most`: one call of the model, none without one. Raises
     UsageError and ModelError."""
-    async with opened_job(rlm, "plan", task, with_chats(context), facts=_facts(task, None, most)) as (job, _):
+    async with open_job(rlm, "plan", task, with_chats(context), facts=_facts(task, None, most)) as (job, _):
         plan = await _planned(job, task, most)
         await job.finish(plan.markdown())
         return plan
@@ -116,7 +116,7 @@ async def research(
     and JournalError, SandboxRefused before anything is spent on a question.
     """
     sources = with_chats(context)
-    async with opened_job(rlm, "research", task, sources, facts=_facts(task, plan, most)) as (job, _):
+    async with open_job(rlm, "research", task, sources, facts=_facts(task, plan, most)) as (job, _):
         return await _researched(job, task, plan, most)
 
 
@@ -124,7 +124,7 @@ async def resume_research(rlm: RLM, run: str) -> Research:
     """Go on with a research that was left, by its run's name or the start of it: what was asked is not asked
     again, what was answered is not paid again, and its limits hold. One that has ended is given as it was.
     Raises JournalError and UsageError."""
-    async with resumed_job(rlm, "research", run) as (job, left):
+    async with resume_job(rlm, "research", run) as (job, left):
         given = left.facts["plan"]
         return await _researched(
             job, left.task, None if given is None else Plan.from_json(given), left.facts["most"]

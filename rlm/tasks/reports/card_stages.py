@@ -15,7 +15,7 @@ from rlm.prompts.recipes.card.prompt import AssembledCard, CardInput, CardPrompt
 from rlm.prompts.templates import table
 from rlm.results import RunResult
 from rlm.runtime import RLM
-from rlm.tasks.research.research import Research, research
+from rlm.tasks.reports.research import Research, research
 
 __all__ = ["CardRun", "work_card"]
 

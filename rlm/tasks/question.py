@@ -28,10 +28,10 @@ NOT_IN_DOCUMENTS = "Not in the documents: they do not hold the answer to this qu
 
 _NEAREST = "What comes nearest:"
 _SAID = "not in the documents"
-"""How the root is told to begin an answer that there is none."""
+"""Begins the answer of a root that found none, as its prompt asks."""
 _MAX_CHOICES = len(string.ascii_uppercase)
 _NAMES_A_LOST_ONE = 4
-"""Of so many names in a question one may be missing from the extracts."""
+"""One of so many names in a question may be missing from the extracts."""
 _MAX_CAPITALS = 0.6
 _CALENDAR = frozenset(name.casefold() for name in (*month_name[1:], *day_name))
 _POSSESSIVE = re.compile(r"['’]s?$")
@@ -41,16 +41,16 @@ _LETTER = re.compile(r"^\W*([A-Z])(?:\W|$)")
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """The result; `found` is False when the documents do not hold the answer, which then says so. `choice` is
-    the letter chosen, None where there were no choices, or none was made."""
+    """A result as an answer. `found` is False when the documents do not hold the answer; the answer then says
+    so. `choice` is the letter chosen, or None."""
 
     result: RunResult
     found: bool = True
     choice: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """The result's JSON with found, choice and text beside it: the answer with its marks as the citations
-        have them, where `answer` is what was finalized."""
+        """Return the result's JSON with found, choice and text. `text` is the answer with its marks as the
+        citations have them; `answer` is the answer as finalized."""
         return {
             **self.result.to_json(),
             "found": self.found,
@@ -92,8 +92,8 @@ async def ask(
 
 
 def answered(question: str, result: RunResult) -> Answered:
-    """A result as an answer, or as the word that the documents do not hold one. Extracts that do not speak of
-    what the question names are none."""
+    """Return a result as an answer, or as the statement that the documents do not hold one. Extracts that do
+    not mention what the question names are not an answer."""
     answer = result.answer
     if not isinstance(answer, str):
         return Answered(result, found=answer is not None)
@@ -102,8 +102,8 @@ def answered(question: str, result: RunResult) -> Answered:
     extracts = is_extracts(question, result)
     if is_not_found(answer) or (extracts and not result.citations):
         return _not_there(result)
-    if extracts and not _spoken_of(question, result):
-        # What was found may still be of use, and its citations stand.
+    if extracts and not _mentions_names(question, result):
+        # The extracts may still be of use, and their citations hold.
         return Answered(replace(result, answer=f"{NOT_IN_DOCUMENTS} {_NEAREST}\n{answer}"), found=False)
     return Answered(result)
 
@@ -112,9 +112,9 @@ def _not_there(result: RunResult) -> Answered:
     return Answered(replace(result, answer=NOT_IN_DOCUMENTS, citations=()), found=False)
 
 
-def _spoken_of(question: str, result: RunResult) -> bool:
-    """Whether the extracts hold the names in the question, and of its other telling words half; without a
-    name more than half, of two one."""
+def _mentions_names(question: str, result: RunResult) -> bool:
+    """Return whether the extracts hold the names in the question and half of its other telling words. Without
+    a name they must hold more than half, or one of two."""
     quotes = [text for citation in result.citations for text in (citation.quote, citation.document or "")]
     about = telling(question)
     with closing(Tokens()) as tokens:
@@ -129,8 +129,8 @@ def _spoken_of(question: str, result: RunResult) -> bool:
 
 
 def _names(question: str) -> list[str]:
-    """What the question calls by name: words with a capital within a sentence, identifiers, numbers, quoted
-    phrases. Days and months are none, nor is a capital where nearly every word has one."""
+    """Return the names in the question: words with a capital within a sentence, identifiers, numbers, quoted
+    phrases. Days and months are not names, nor are capitals where nearly every word has one."""
     capitals = _NAME.findall(question)
     if len(capitals) > _MAX_CAPITALS * len(question.split()):
         capitals = []
@@ -143,11 +143,11 @@ def _lettered(choices: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def _chosen_by_words(question: str, choices: Sequence[str], result: RunResult) -> Answered:
-    """The choice whose own words the extracts hold most of; none where no choice has any there."""
+    """Return the choice whose own words the extracts hold most of, if they hold any."""
     if result.answer is None:
         return Answered(result, found=False)
     with closing(Tokens()) as tokens:
-        # Whole words: stems of short ones (one, on) fall together.
+        # Whole words, because stems of short words (one, on) are often equal.
         (asked,) = tokens.words([question])
         own = [set(words) - set(asked) for words in tokens.words(choices)]
         held = set().union(*tokens.words([citation.quote for citation in result.citations] or [""]))

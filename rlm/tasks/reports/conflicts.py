@@ -11,7 +11,7 @@ from itertools import combinations
 
 from rlm.models.offline.extractive.sentences import sentences
 from rlm.retrieval.words import FUNCTION_WORDS, Tokens
-from rlm.tasks.research.evidence_table import Source, without_headings
+from rlm.tasks.reports.evidence_table import Source, without_headings
 
 __all__ = ["Conflict", "read_conflicts", "seen_conflicts"]
 
