@@ -63,14 +63,14 @@ def remembered(path: Path) -> bool:
 
 
 def _asked(tried: list[Probed], path: Path) -> bool:
-    from rlm.sandbox.isolation.advice import advice, counted
+    from rlm.sandbox.isolation.advice import advice, explain_missing
 
     missing: dict[str, str] = {}
     for probed in tried:
         for layer, reason in probed.failed.items():
             if layer != "cgroup":
                 missing.setdefault(layer, reason)
-    missing = counted(missing)
+    missing = explain_missing(missing)
     reasons = "; ".join(f"{layer}: {reason}" for layer, reason in missing.items())
     typer.echo(
         f"This machine gives no full isolation ({reasons}).\n"
