@@ -104,7 +104,7 @@ def test_overlap_begins_with_a_whole_unit(make_body) -> None:
     [
         ({"max_chars": 0}, "max_chars is 0. Give 1 or more"),
         ({"max_chars": -5}, "max_chars is -5"),
-        ({"max_chars": 10, "overlap": 10}, r"overlap is 10: .* less than max_chars \(10\)"),
+        ({"max_chars": 10, "overlap": 10}, r"overlap is 10\. .* less than max_chars \(10\)"),
         ({"overlap": -1}, "overlap is -1"),
         ({"by": "words"}, "by='words' is not a unit. Use 'lines', 'paragraphs'"),
         ({"by": "messages"}, "this input has no messages: use by='lines'"),

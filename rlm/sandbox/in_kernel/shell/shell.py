@@ -59,7 +59,7 @@ class CellShell(ZMQInteractiveShell):
     history_manager: Any
 
     def init_ipython_dir(self, ipython_dir: Any = None) -> None:
-        """Do nothing: `settle` sets the folder, because a shell may be created before its process is forked."""
+        """Do nothing: `settle` sets the folder, since a shell may be created before the fork."""
 
     def rehearse(self) -> None:
         """Run an empty cell and remove its traces.
