@@ -137,7 +137,7 @@ def test_chunks_are_a_sequence(make_body) -> None:
         "text": "0123456789",
         "document": "d0.md",
     }
-    with pytest.raises(IndexError, match="chunk 10 of 10"):
+    with pytest.raises(IndexError, match="there is no chunk 10: there are 10"):
         chunks[10]
     assert list(Handle(make_body("")).chunk()) == []
 
