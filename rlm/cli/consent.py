@@ -68,14 +68,14 @@ def has_consent(path: Path) -> bool:
 
 
 def _ask_consent(tried: list[Probed], path: Path) -> bool:
-    from rlm.sandbox.isolation.advice import advice, counted
+    from rlm.sandbox.isolation.advice import advice, explain_missing
 
     missing: dict[str, str] = {}
     for probed in tried:
         for layer, reason in probed.failed.items():
             if layer != "cgroup":
                 missing.setdefault(layer, reason)
-    missing = counted(missing)
+    missing = explain_missing(missing)
     reasons = "; ".join(f"{layer}: {reason}" for layer, reason in missing.items())
     typer.echo(
         f"Full isolation does not work on this machine ({reasons}).\n"

@@ -144,7 +144,7 @@ def _sandbox() -> list[Finding]:
 
 def _levels(machine: Path = Path("/")) -> list[Finding]:
     """Try every level. A missing bubblewrap is reported only where it would help."""
-    from rlm.sandbox.isolation.advice import advice, bubblewrap_would_help, counted
+    from rlm.sandbox.isolation.advice import advice, bubblewrap_would_help, explain_missing
     from rlm.sandbox.isolation.probe import examine
 
     found = []
@@ -160,7 +160,7 @@ def _levels(machine: Path = Path("/")) -> list[Finding]:
             on_request = "" if probed.candidate.level >= 2 else "; only with --sandbox 1"
             found.append(Finding("ok", "tried", f"{name} works{took}{on_request}"))
         else:
-            failed = counted(probed.failed, machine=machine) or probed.failed
+            failed = explain_missing(probed.failed, machine=machine) or probed.failed
             reasons = "; ".join(f"{layer} ({reason})" for layer, reason in failed.items())
             if reasons in reported:
                 continue

@@ -1,4 +1,4 @@
-"""The kernel process put together: the shell, the handle, the helpers, and what happens around every cell."""
+"""Assembles the kernel process: shell, handle, helpers, and the work before and after each cell."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ __all__ = ["prepare", "run"]
 
 
 @contextmanager
-def _absent(package: str) -> Iterator[None]:
-    """Within, `package` can't be imported."""
+def _block_import(package: str) -> Iterator[None]:
+    """Make `package` impossible to import inside the block."""
     sys.modules[package] = None  # type: ignore[assignment]
     try:
         yield
@@ -42,17 +42,19 @@ def _absent(package: str) -> Iterator[None]:
         del sys.modules[package]
 
 
-# Nobody debugs a cell: ipykernel, which finds no debugger, goes without the largest thing it would load.
-with _absent("debugpy"):
+# Cells are not debugged. Without debugpy, ipykernel skips its largest import.
+with _block_import("debugpy"):
     import ipykernel.debugger  # noqa: F401
 
 MAX_OUTPUTS = 64
-"""Rounds whose output `output_of` remembers; older ones are let go."""
+"""Rounds whose output `output_of` remembers. Older ones are dropped."""
 
 
 class KernelApp(IPKernelApp):
-    """ipykernel's application in two steps: `prepare`, which a forkserver does once for all kernels, and
-    `initialize` in the kernel's own process. Without a pipe for children's output, which would be a TCP port.
+    """ipykernel's application in two steps: `prepare` and `initialize`.
+
+    A forkserver calls `prepare` once for all kernels; `initialize` runs in the kernel's own process. There
+    is no pipe for the output of child processes, because it would need a TCP port.
     """
 
     kernel_class = CellKernel
@@ -60,9 +62,9 @@ class KernelApp(IPKernelApp):
     profile_dir: ProfileDir
 
     def prepare(self) -> None:
-        """Make the kernel and its shell, which have no connection, folder, thread or loop as yet."""
+        """Create the kernel and its shell, still without connection, folder, thread and event loop."""
         self.init_pdb()
-        # It makes its folders once it is told where.
+        # It creates its folders once its location is set.
         self.profile_dir = ProfileDir(parent=self)
         self.kernel = self.kernel_class.instance(
             parent=self, log=self.log, profile_dir=self.profile_dir, user_ns=self.user_ns
@@ -73,7 +75,7 @@ class KernelApp(IPKernelApp):
         self.session = Session(parent=self)
 
     def initialize(self, argv: Any = None) -> None:
-        """Bind the sockets, start the threads, and give the prepared kernel all that belongs to it."""
+        """Bind the sockets, start the threads and connect the prepared kernel."""
         self.session.session = new_id()
         self.session.pid = os.getpid()
         self.load_connection_file()
@@ -105,7 +107,7 @@ class KernelApp(IPKernelApp):
         self.iopub_socket = self.iopub_thread.background_socket
 
     def init_kernel(self) -> None:
-        """Connect the prepared kernel."""
+        """Connect the prepared kernel to its sockets and threads."""
         shell_stream = ZMQStream(self.shell_socket, self.shell_channel_thread.io_loop)
         self.shell_channel_thread.shell_stream = shell_stream
         self.control_thread.start()
@@ -128,8 +130,10 @@ class KernelApp(IPKernelApp):
 
 
 class Cells:
-    """What happens before and after each cell: output is bounded, and the driver is told what changed. In a
-    kernel that several questions share, the driver is asked before each what of the body it is about."""
+    """Works before and after each cell: bounds its output and reports to the driver what changed.
+
+    In a shared kernel it asks the driver before each cell which part of the body the question covers.
+    """
 
     def __init__(self, channel: Channel, handle: Handle, namespace: dict[str, Any], *, shared: bool) -> None:
         self.outputs: dict[int, str] = {}
@@ -148,16 +152,18 @@ class Cells:
         self._question = 0
 
     def watch(self, ours: dict[str, Any]) -> None:
-        """Take the names in `ours` as the product's, everything bound so far as nobody's."""
+        """Treat the names in `ours` as helpers. Names bound so far are not user variables."""
         self._ours = ours
         self._watch = VariableWatch(self._namespace, ours)
 
     def variables(self) -> dict[str, str]:
+        """Return the user's variables with their types."""
         return self._watch.variables()
 
     def before(self, info: Any) -> None:
+        """Restore the helpers and start to collect output."""
         if self._shared:
-            self._follow()
+            self._follow_question()
         for name, value in self._ours.items():
             # A cell may have deleted it (`%reset` deletes all).
             self._namespace.setdefault(name, value)
@@ -168,8 +174,8 @@ class Cells:
         self._stdout.begin()
         self._stderr.begin()
 
-    def _follow(self) -> None:
-        """Come to the question that this cell belongs to."""
+    def _follow_question(self) -> None:
+        """Switch to the question that this cell belongs to."""
         try:
             view, _ = self._channel.call("view", {})
         except CallError:
@@ -180,6 +186,7 @@ class Cells:
             self._handle._show(view["chars"])
 
     def after(self, _: Any) -> None:
+        """Keep the output of the cell and report to the driver."""
         self.outputs[self._round] = self._stdout.end()
         self._stderr.end()
         while len(self.outputs) > MAX_OUTPUTS:
@@ -195,12 +202,12 @@ class Cells:
         try:
             self._channel.call("cell_report", report)
         except CallError:
-            # The driver is gone: nobody is left to be told, and the kernel ends with its channel.
+            # The driver has gone: the kernel ends with its channel.
             os._exit(0)
 
 
 def prepare() -> KernelApp:
-    """The application with its kernel and shell; made once in a process, or in the one it was forked from."""
+    """Return the application with its kernel and shell. Created once per process, or before the fork."""
     if KernelApp.initialized():
         return KernelApp.instance()
     config = Config()
@@ -209,7 +216,7 @@ def prepare() -> KernelApp:
     config.InteractiveShell.cache_size = 0
     config.InteractiveShell.enable_tip = False
     config.InteractiveShell.colors = "nocolor"
-    # The broker waits for the end of a cell's output itself.
+    # No pause after each cell: the broker waits for the end of the output itself.
     config.Kernel._execute_sleep = 0.0
     config.IPKernelApp.log_level = 50
     config.IPKernelApp.capture_fd_output = False
@@ -218,10 +225,12 @@ def prepare() -> KernelApp:
     return app
 
 
-def run(connection_file: str, channel_socket: socket.socket, late: bytes = b"") -> None:
-    """Serve cells until the broker or the driver goes away, under the filter `late` if there is one. The
-    context comes over the channel, before the first cell: a kernel can be kept ready for one that is not
-    known yet."""
+def run(connection_file: str, channel_socket: socket.socket, post_start: bytes = b"") -> None:
+    """Serve cells until the broker or the driver goes away.
+
+    `post_start` is the seccomp filter to apply once the sockets are bound; empty means none. The context
+    arrives over the channel before the first cell, so that a kernel can be started before it is known.
+    """
     app = prepare()
     app.connection_file = connection_file
     app.initialize()
@@ -237,16 +246,16 @@ def run(connection_file: str, channel_socket: socket.socket, late: bytes = b"") 
     os.dup2(quiet, 1)
     os.dup2(quiet, 2)
     os.close(quiet)
-    if late:
+    if post_start:
         post_start_seccomp.wait_for_libzmq()
-        post_start_seccomp.install(late)
-    # Its welcome to a subscriber says that all of the above is done.
+        post_start_seccomp.install(post_start)
+    # Its welcome message to the subscriber means that everything above is done.
     app.iopub_thread.start()
     app.start()
 
 
 def furnish(shell: CellShell, channel: Channel, given: Given) -> None:
-    """Put the handle, the helpers and the tools of the host into the shell."""
+    """Put the handle, the helpers and the host tools into the shell."""
     namespace = shell.user_ns
     handle = Handle(given.body, plan=lambda: channel.call("progress", {})[0]["plan"])
     cells = Cells(channel, handle, namespace, shared=given.shared)

@@ -1,9 +1,10 @@
-"""Starts the kernel. Run by file path, `python -I launch.py CONFIG`, CONFIG being JSON:
+"""Starts the kernel. Run by file path: `python -s -P launch.py CONFIG`. CONFIG is JSON:
 
-connection_file: Jupyter's, written by the broker. channel_fd: the inherited end of the helper channel.
-post_start_seccomp: the filter to put on once all sockets are bound, if any, in hexadecimal digits.
+connection_file: Jupyter's file, written by the broker.
+channel_fd: the inherited end of the helper channel.
+post_start_seccomp: the seccomp filter to apply once all sockets are bound, in hexadecimal; optional.
 
-A forkserver, which has loaded the package beforehand, calls `run_kernel` in the process it has forked.
+A forkserver has loaded the package before, and calls `run_kernel` in the forked process instead.
 """
 
 from __future__ import annotations
@@ -25,8 +26,11 @@ HIDDEN = frozenset({"rlm"})
 
 
 class HiddenPackages(importlib.abc.MetaPathFinder):
-    """Our own packages are no business of a cell's. Where the file system shows them (no private root),
-    this keeps an honest cell from importing them by mistake; it is not a wall."""
+    """Hides our own packages from cells.
+
+    Without a private root the file system shows them. This keeps honest cells from importing them by
+    mistake; it is not a security boundary.
+    """
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -37,7 +41,7 @@ class HiddenPackages(importlib.abc.MetaPathFinder):
 
 
 def load_package(folder: Path) -> str:
-    """Load this folder as the package `in_kernel`, wherever it lies; gives the package's name."""
+    """Load this folder as the package `in_kernel`, wherever it is. Return the package's name."""
     name = "in_kernel"
     spec = importlib.util.spec_from_file_location(
         name, folder / "__init__.py", submodule_search_locations=[str(folder)]
@@ -51,20 +55,22 @@ def load_package(folder: Path) -> str:
 
 
 def our_modules() -> list[str]:
-    """The names of what is loaded of our own packages."""
+    """Return the names of our own modules that are loaded."""
     return [name for name in sys.modules if name.partition(".")[0] in HIDDEN]
 
 
 def hide_our_packages(loaded: Iterable[str]) -> list[ModuleType]:
-    """Forget these modules, and let none of our own packages be imported again. Gives the modules: to unmake
-    them costs a forked process more than to keep them."""
+    """Remove these modules and block further imports of our own packages.
+
+    Returns the modules: a forked process keeps them, because freeing them costs more.
+    """
     hidden = [sys.modules.pop(name) for name in loaded if name in sys.modules]
     sys.meta_path.insert(0, HiddenPackages())
     return hidden
 
 
 def run_kernel(config: Mapping[str, Any], package: str) -> None:
-    """Serve cells, from the loaded `package`, until the broker or the driver goes away."""
+    """Serve cells with the loaded `package` until the broker or the driver goes away."""
     kernel = importlib.import_module(f"{package}.kernel")
     channel = socket.socket(fileno=config["channel_fd"])
     channel.setblocking(True)
@@ -73,6 +79,7 @@ def run_kernel(config: Mapping[str, Any], package: str) -> None:
 
 
 def main(arguments: Sequence[str]) -> None:
+    """Run the command line."""
     hide_our_packages(our_modules())
     run_kernel(json.loads(arguments[0]), load_package(Path(__file__).resolve().parent))
 

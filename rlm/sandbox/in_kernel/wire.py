@@ -1,7 +1,7 @@
-"""The one wire format: a 4-byte little-endian length, then that many bytes of UTF-8 JSON.
+"""The wire format: a 4-byte little-endian length, then that many bytes of UTF-8 JSON.
 
-Spoken on the helper channel (kernel and driver) and on the broker's channel (broker and driver). A size
-is checked before anything is allocated, and nothing a peer sends can make decoding raise but WireError.
+The helper channel (kernel and driver) and the broker's channel (broker and driver) use it. A size is
+checked before anything is allocated. Decoding raises WireError for any invalid input, and nothing else.
 """
 
 from __future__ import annotations
@@ -12,30 +12,32 @@ import struct
 from typing import Any
 
 MAX_FRAME = 16 * 2**20
-"""Bytes of one frame's body; more is an error on either side."""
+"""Bytes of one frame's body. More is an error on either side."""
 
 MAX_CALL = 4 * 2**20
-"""Bytes of one frame that a kernel sends: what hostile code can make the driver hold of it."""
+"""Bytes of one frame from a kernel: it limits what hostile code can make the driver hold."""
 
 MAX_WEIGHT = 24 * 2**20
-"""Bytes that the values of one frame may take as Python objects, beside their text. A list is 20 times as
-large in memory as on the wire, a dict 30 times."""
+"""Bytes that the values of one frame may take as Python objects, in addition to their text. In memory a list
+is 20 times as large as on the wire, a dict 30 times."""
 
 _LENGTH = struct.Struct("<I")
 HEADER_SIZE = _LENGTH.size
 
 
 class WireError(Exception):
-    """Bytes that are no frame, or a value that does not fit one."""
+    """Bytes that are not a frame, or a value that does not fit in one."""
 
 
 def weight(data: bytes) -> int:
-    """About how many bytes the lists, dicts and items of a JSON text take when decoded, strings' own
-    characters not counted. Never too little by more than a third, whatever the text."""
+    """Estimate the bytes that the lists, dicts and items of a JSON text take when decoded.
+
+    The characters of strings do not count. The estimate is never more than a third too low.
+    """
     weighed = _weigh(data)
     if weighed > MAX_WEIGHT:
-        # A text full of commas weighs nothing. To leave it out is slow, so it is done only where it matters,
-        # and makes nothing new: what is weighed here may be hostile.
+        # Commas inside strings weigh nothing. Leaving them out is slow, so it is done only if it matters,
+        # and without building new objects: the input may be hostile.
         for string in _STRINGS.finditer(data):
             if string.end() - string.start() > _LONG:
                 weighed -= _weigh(string[0])

@@ -1,4 +1,4 @@
-"""How a kernel process is confined: one file per mechanism, `policy` for which of them a level needs.
+"""Confines kernel processes: one file for each mechanism, and `policy` for the layers of each level.
 
-Standard library only: the launcher imports this before the kernel's interpreter starts.
+Standard library only: the launcher imports this package before the kernel's interpreter starts.
 """

@@ -1,4 +1,4 @@
-"""What to do where a layer can't be had: one command."""
+"""Advice for machines that lack a layer: one command."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
-__all__ = ["advice", "bubblewrap_would_help", "counted", "refusal"]
+__all__ = ["advice", "bubblewrap_would_help", "explain_missing", "refusal"]
 
 _APPARMOR = "kernel/apparmor_restrict_unprivileged_userns"
-_SYSCTLS = (  # what closes it to most first
+_SYSCTLS = (  # the most general setting first
     ("user/max_user_namespaces", "0", "15000"),
     ("kernel/unprivileged_userns_clone", "0", "1"),
     (_APPARMOR, "1", "0"),
@@ -20,8 +20,10 @@ _HERE = Path("/")
 
 
 def advice(missing: Mapping[str, str], *, machine: Path = _HERE) -> str:
-    """The command, or the nearest to one, that gives this machine the most important layer that is `missing`,
-    given with the machine's reason. `machine` is its root folder."""
+    """Return the command, or the closest thing to one, that enables the most important missing layer.
+
+    `missing` maps each layer to the machine's reason. `machine` is the machine's root folder.
+    """
     if "namespaces" in missing or "root" in missing:
         return _namespaces(machine)
     if "landlock" in missing:
@@ -36,25 +38,27 @@ def advice(missing: Mapping[str, str], *, machine: Path = _HERE) -> str:
 
 
 def refusal(level: Literal["auto"] | int, missing: Mapping[str, str], *, machine: Path = _HERE) -> str:
-    """Why nothing runs: the layers that are missing with the machine's reasons, and what to do about it."""
+    """Return why nothing runs: the missing layers with the machine's reasons, and the remedy."""
     asked_for = {layer: reason for layer, reason in missing.items() if layer != "cgroup" or level == 3}
-    wanted = counted(asked_for, machine=machine)
+    wanted = explain_missing(asked_for, machine=machine)
     reasons = "; ".join(f"{layer} ({reason})" for layer, reason in wanted.items())
     asked = "model-written code may not run unasked below level 2" if level == "auto" else f"no level {level}"
     return (
         f"{asked}: this machine gives no {reasons}. To get it: {advice(wanted, machine=machine)}. Or "
-        "accept less: --sandbox 1 (files and network are held, other processes are in sight), "
-        "--sandbox 0 (nothing is)"
+        "accept less: --sandbox 1 (files and network are confined, other processes are visible), "
+        "--sandbox 0 (nothing is confined)"
     )
 
 
-def counted(missing: Mapping[str, str], *, machine: Path = _HERE) -> dict[str, str]:
-    """What is `missing` without what would not help: namespaces with the machine's setting that refuses
-    them, bubblewrap only where it may do what we may not."""
+def explain_missing(missing: Mapping[str, str], *, machine: Path = _HERE) -> dict[str, str]:
+    """Return the missing layers with the most useful reasons.
+
+    Namespaces name the machine's setting that refuses them. bubblewrap is left out where it would not help.
+    """
     reasons = dict(missing)
     if not bubblewrap_would_help(missing, machine=machine):
         reasons.pop("bubblewrap", None)
-    setting = _closed(machine)
+    setting = _find_closed_setting(machine)
     for layer in ("namespaces", "root"):
         if setting and layer in reasons:
             name, value, _ = setting
@@ -64,12 +68,13 @@ def counted(missing: Mapping[str, str], *, machine: Path = _HERE) -> dict[str, s
 
 
 def bubblewrap_would_help(missing: Mapping[str, str], *, machine: Path = _HERE) -> bool:
-    """Whether its installation would give the namespaces or the root that are `missing`.
+    """Return whether installing bubblewrap would provide the missing namespaces or root.
 
-    What refuses them to us refuses them to it, but for AppArmor, where a profile lets /usr/bin/bwrap make
-    them and nobody else. (A setuid one may also pass kernel.unprivileged_userns_clone=0, but what is
-    installed today is not setuid.)"""
-    setting = _closed(machine)
+    A setting that refuses them to us also refuses them to bubblewrap, except AppArmor: its profile lets
+    /usr/bin/bwrap alone create them. (A setuid bwrap could also pass kernel.unprivileged_userns_clone=0,
+    but today's packages are not setuid.)
+    """
+    setting = _find_closed_setting(machine)
     return (
         ("namespaces" in missing or "root" in missing)
         and setting is not None
@@ -82,16 +87,16 @@ def bubblewrap_would_help(missing: Mapping[str, str], *, machine: Path = _HERE) 
 def _namespaces(machine: Path) -> str:
     if bubblewrap_would_help({"namespaces": ""}, machine=machine):
         return _BUBBLEWRAP
-    if setting := _closed(machine):
+    if setting := _find_closed_setting(machine):
         name, _, opened = setting
         return f"sudo sysctl -w {_dotted(name)}={opened}"
     if any((machine / mark).exists() for mark in _CONTAINERS):
         return "start the container with --security-opt seccomp=unconfined --security-opt apparmor=unconfined"
-    return "run it as one who may make user namespaces"
+    return "run it as a user who may create user namespaces"
 
 
-def _closed(machine: Path) -> tuple[str, str, str] | None:
-    """The setting that refuses user namespaces: its file, what it is, what it should be."""
+def _find_closed_setting(machine: Path) -> tuple[str, str, str] | None:
+    """Return the setting that refuses user namespaces: file, current value, required value."""
     for name, closed, opened in _SYSCTLS:
         setting = machine / "proc/sys" / name
         if setting.exists() and setting.read_text().strip() == closed:

@@ -1,6 +1,6 @@
-"""Bubblewrap as the one who makes namespaces and root, where only it may (Ubuntu's AppArmor profiles).
+"""Creates namespaces and root through bubblewrap, where only it may (Ubuntu's AppArmor profiles).
 
-It starts our launcher again inside, which puts the other layers on and becomes the kernel.
+It starts our launcher again inside. The launcher then applies the other layers and becomes the kernel.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _BOOT = (
 
 
 def find() -> str:
-    """The program. Raises OSError where there is none, or RLM_BUBBLEWRAP=off."""
+    """Return the path of bwrap. Raises OSError if it is not installed, or if RLM_BUBBLEWRAP=off."""
     if os.environ.get("RLM_BUBBLEWRAP") == "off":
         raise FileNotFoundError("bubblewrap is switched off (RLM_BUBBLEWRAP=off)")
     found = shutil.which("bwrap", path="/usr/local/bin:/usr/bin:/bin")
@@ -36,8 +36,10 @@ def find() -> str:
 
 
 def command(confinement: Confinement, inner: Sequence[str], info: int) -> list[str]:
-    """The command line: bubblewrap, then our launcher with `inner` as its arguments. `info` is the
-    descriptor on which bubblewrap names the first process of the new namespace."""
+    """Return the command line: bubblewrap, then our launcher with `inner` as its arguments.
+
+    `info` is the descriptor on which bubblewrap reports the first process of the new namespace.
+    """
     words = [
         find(),
         "--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts",
@@ -48,12 +50,12 @@ def command(confinement: Confinement, inner: Sequence[str], info: int) -> list[s
             words += ["--symlink", str(Path(path).readlink()), path]
         elif Path(path).exists():
             words += ["--ro-bind", path, path]
-    # What lies inside another must come after it, or is covered by it.
+    # A path inside another must come later, or the other one covers it.
     for source, target in sorted(confinement.read_only.items(), key=lambda pair: pair[1]):
         words += ["--ro-bind", source, target]
     isolation = Path(__file__).resolve().parent
     sandbox, rlm = isolation.parents[:2]
-    # What importing the launcher imports, and nothing else of ours.
+    # The files that importing the launcher needs, and nothing else of ours.
     for part in (isolation, sandbox / "__init__.py", rlm / "__init__.py", rlm / "version.py"):
         words += ["--ro-bind", str(part), f"{_CODE_INSIDE}/{part.relative_to(rlm.parent)}"]
     for folder in confinement.hidden:
@@ -76,7 +78,7 @@ def command(confinement: Confinement, inner: Sequence[str], info: int) -> list[s
 
 
 def init_pid(info: int) -> int | None:
-    """Read what bubblewrap says of itself; None when it ended without."""
+    """Read the first process's id from bubblewrap. Returns None if it ended without reporting one."""
     text = b""
     while part := os.read(info, 4096):
         text += part

@@ -1,10 +1,10 @@
-"""No capabilities, now or after any exec."""
+"""Drops all capabilities, now and after any exec."""
 
 from __future__ import annotations
 
 import ctypes
 
-from rlm.sandbox.isolation.syscalls import checked, libc, syscall
+from rlm.sandbox.isolation.syscalls import check_result, libc, syscall
 
 __all__ = ["drop", "no_new_privileges"]
 
@@ -31,5 +31,5 @@ def drop() -> None:
 
 
 def no_new_privileges() -> None:
-    """No program run from here on gains anything by being setuid."""
-    checked(libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl(NO_NEW_PRIVS)")
+    """Keep later programs from gaining privileges by setuid."""
+    check_result(libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl(NO_NEW_PRIVS)")

@@ -1,4 +1,4 @@
-"""A control group (v2) for one kernel: what all its processes take together is bounded."""
+"""Creates a control group (v2) for one kernel, which bounds all its processes together."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CONTROLLERS = frozenset({"memory", "pids"})
 _PREFIX = "rlm-"
 _MB = 2**20
 _SLACK_MB = 64
-"""For the interpreters that wait around the kernel, page tables and sockets."""
+"""Room for the launcher's interpreters, page tables and sockets."""
 _OWN_PROCESSES = 8
 _EMPTY_SECONDS = 5.0
 
@@ -26,11 +26,11 @@ _numbers = itertools.count()
 
 
 class CgroupUnavailable(OSError):
-    """No group can be made here; the message says why."""
+    """No group can be created here. The message holds the reason."""
 
 
 class Cgroup:
-    """One group. Whoever makes it stays outside, and removes it when all that was in it has ended."""
+    """One group. Its creator stays outside and removes it when its processes have ended."""
 
     def __init__(self, parent: int, name: str) -> None:
         self._parent = parent
@@ -40,11 +40,13 @@ class Cgroup:
 
     @classmethod
     def create(cls, *, memory_mb: int, scratch_mb: int, processes: int) -> Self:
-        """Bounds: memory (with the scratch, which is memory), no swap, processes and threads. Raises
-        CgroupUnavailable."""
+        """Create a group with limits for memory (the scratch counts as memory) and processes, without swap.
+
+        Threads count as processes. Raises CgroupUnavailable.
+        """
         folder = place()
         _sweep(folder)
-        # Kept open, because the host's folders can't be named any more once the root is changed.
+        # Kept open, because the host's paths are gone once the root has changed.
         parent = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         name = f"{_PREFIX}{os.getpid()}-{next(_numbers)}"
         os.mkdir(name, 0o700, dir_fd=parent)
@@ -60,16 +62,16 @@ class Cgroup:
         return group
 
     def enter(self) -> None:
-        """The calling process, and all it will start, belongs to the group."""
+        """Move the calling process, and all that it will start, into the group."""
         os.write(self._members, b"0")
 
     def close(self) -> None:
-        """Let go of it without removing it."""
+        """Close the descriptors without removing the group."""
         for descriptor in (self._members, self._folder, self._parent):
             os.close(descriptor)
 
     def remove(self) -> None:
-        """Kill what is left in the group, wait until it is empty, remove it."""
+        """Kill the processes left in the group, wait until it is empty, and remove it."""
         with suppress(OSError):
             self._write("cgroup.kill", "1")
         self._await_empty()
@@ -100,7 +102,7 @@ class Cgroup:
 
 
 def place() -> Path:
-    """The nearest group around this process under which groups may be made. Raises CgroupUnavailable."""
+    """Return the nearest enclosing group in which groups can be created. Raises CgroupUnavailable."""
     root = _mount_point()
     if root is None:
         raise CgroupUnavailable("no cgroup v2 is mounted")
@@ -125,7 +127,7 @@ def _mount_point() -> Path | None:
 
 
 def _around(root: Path) -> Iterator[Path]:
-    """The group this process is in, then those around it, outwards."""
+    """Yield the group of this process, then the groups around it, from inside out."""
     own = next((line[3:] for line in _MEMBERSHIP.read_text().splitlines() if line.startswith("0::")), "/")
     folder = root / own.strip().lstrip("/")
     while folder.is_relative_to(root):
@@ -135,19 +137,19 @@ def _around(root: Path) -> Iterator[Path]:
 
 
 def _delegates(folder: Path) -> bool:
-    """Whether groups made in `folder` are counted, after telling it to where that can be told."""
+    """Return whether groups in `folder` get the controllers, after enabling them if possible."""
     control = folder / "cgroup.subtree_control"
     try:
         if not set(control.read_text().split()) >= _CONTROLLERS:
             control.write_text(" ".join(f"+{name}" for name in sorted(_CONTROLLERS)))
         return set(control.read_text().split()) >= _CONTROLLERS
     except OSError:
-        # A group with processes of its own can't: one further out can.
+        # A group that holds processes itself cannot. One further out may.
         return False
 
 
 def _sweep(folder: Path) -> None:
-    """Remove empty groups of launchers that were killed before they could."""
+    """Remove the empty groups of launchers that were killed."""
     for group in folder.glob(f"{_PREFIX}*-*"):
         pid = group.name.removeprefix(_PREFIX).partition("-")[0]
         if pid.isdecimal() and not Path("/proc", pid).exists():

@@ -1,5 +1,7 @@
-"""A minimal read-only root: the interpreter, the system's libraries, one context, one scratch. Nothing else
-of the host's files can be named from within it."""
+"""Changes the root to a minimal read-only one: interpreter, system libraries, sockets and one scratch folder.
+
+No other file of the host has a path in it.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from rlm.sandbox.isolation.syscalls import checked, libc, syscall
+from rlm.sandbox.isolation.syscalls import check_result, libc, syscall
 
 __all__ = ["SYSTEM_PATHS", "change_root"]
 
@@ -66,11 +68,11 @@ def change_root(
     try:
         _mount_proc(new + "/proc")
     except PermissionError:
-        # A container that hides parts of its /proc may not show a fresh one: the kernel works without.
+        # A container with a masked /proc may not mount a new one. The kernel works without it.
         words = "on, without /proc: this machine masks its own"
     os.chdir(new)
     syscall("pivot_root", b".", b".")
-    checked(libc.umount2(b".", _DETACH), "umount of the old root")
+    check_result(libc.umount2(b".", _DETACH), "umount of the old root")
     os.chdir("/")
     _mount(None, "/", None, _REMOUNT | _BIND | _RDONLY | _NOSUID | _NODEV)
     os.chdir(scratch)
@@ -78,8 +80,11 @@ def change_root(
 
 
 def _mount_proc(target: str) -> None:
-    """The processes of our own namespace, without the files about the machine (slabinfo, kallsyms, kcore,
-    sys/) that root may read with no capability at all. Linux before 5.8 only has the whole."""
+    """Mount a /proc with the processes of our namespace only.
+
+    It leaves out the files about the machine (slabinfo, kallsyms, kcore, sys/), which root can read even
+    without capabilities. Linux before 5.8 only supports a full /proc.
+    """
     flags = _NOSUID | _NODEV | _NOEXEC
     try:
         _mount("proc", target, "proc", flags, "subset=pid")
@@ -123,4 +128,4 @@ def _mount(source: str | None, target: str, kind: str | None, flags: int, data: 
         ctypes.c_ulong(flags),
         data.encode() if data else None,
     )
-    checked(result, f"mount on {target}")
+    check_result(result, f"mount on {target}")

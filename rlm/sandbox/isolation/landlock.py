@@ -1,4 +1,4 @@
-"""Landlock: the kernel refuses every path that is not on the list, whatever the mounts show.
+"""Landlock: Linux refuses every path that is not on the list, whatever the mounts show.
 
 Structures and access bits are of Linux's `include/uapi/linux/landlock.h`.
 """
@@ -28,7 +28,7 @@ SOCKETS = _READ_FILE | _READ_DIR | _MAKE_SOCK | _REMOVE_FILE
 
 
 def available() -> int:
-    """The version of the kernel's interface; 0 where it has none."""
+    """Return the version of Landlock, or 0 if this machine has none."""
     try:
         return syscall("landlock_create_ruleset", None, 0, _VERSION_QUERY)
     except OSError:
@@ -36,8 +36,11 @@ def available() -> int:
 
 
 def restrict(*, read: Iterable[str], write: Iterable[str], sockets: Iterable[str]) -> int:
-    """From here on: `read` may be read and run, `write` may be changed at will, in `sockets` sockets may
-    be made. TCP and abstract sockets of others are refused where the kernel knows how. Gives the version."""
+    """Restrict this process for good and return the Landlock version.
+
+    Paths in `read` can be read and executed, paths in `write` can be changed, sockets can be created in
+    `sockets`. From version 4 on TCP is refused, from version 6 on the abstract sockets of other processes.
+    """
     version = syscall("landlock_create_ruleset", None, 0, _VERSION_QUERY)
     every = (1 << 13) - 1
     if version >= 2:

@@ -1,11 +1,10 @@
-"""Confines a child, which becomes the kernel. A watcher stays behind and clears up when the kernel has ended.
+"""Confines a child, which becomes the kernel. A watcher process stays and cleans up after the kernel.
 
-As a program; a forkserver calls `launch` in the process that it has forked:
+As a program: `python -I -m rlm.sandbox.isolation.launcher CONFINEMENT REPORT_FD -- ARGV…`. A forkserver
+calls `launch` in a forked process instead.
 
-`python -I -m rlm.sandbox.isolation.launcher CONFINEMENT REPORT_FD -- ARGV…`
-
-What it manages is told on REPORT_FD (`report.py`). SIGTERM to the watcher ends the kernel
-and all it started, as does the end of the watcher's parent.
+The layers are reported on REPORT_FD (`report.py`). SIGTERM to the watcher ends the kernel and all that it
+started; so does the end of the watcher's parent.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ Run = Callable[[], NoReturn]
 
 
 def main(arguments: Sequence[str]) -> int:
-    """As the command line: ends as the kernel ended, or with 3 when a layer can't be had."""
+    """Run the command line. Returns the kernel's exit status, or 3 if a layer failed."""
     confinement = Confinement.from_json(arguments[0])
     report = LayerReport(int(arguments[1]))
     command = arguments[3:]
@@ -55,7 +54,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def inside(arguments: Sequence[str]) -> NoReturn:
-    """The same, started by bubblewrap in the namespaces and the root that it made."""
+    """Go on as `main` inside the namespaces and the root that bubblewrap created."""
     confinement = Confinement.from_json(arguments[0])
     report = LayerReport(int(arguments[1]))
     log, begun = int(arguments[2]), int(arguments[3])
@@ -73,16 +72,16 @@ def inside(arguments: Sequence[str]) -> NoReturn:
 
 
 def launch(confinement: Confinement, report: LayerReport, run: Run) -> int:
-    """Fork a child, confine it and have it `run`; wait for its end and give its status, as a shell would.
+    """Fork a child, confine it and call `run` in it. Wait for it and return its status as a shell does.
 
-    `run` is called in the child, where nothing else goes on, and closes the report. An OSError means that
-    it can't begin. The caller has one thread and no descriptor that the child may not have.
+    `run` closes the report. If it raises OSError, the kernel could not start. The caller must have one
+    thread, and no descriptor that the child must not have.
     """
     return _Watcher(confinement).watch(report, run)
 
 
 class _Watcher:
-    """The launcher's first process: it stays outside of what it makes."""
+    """The launcher's first process. It stays outside the namespaces and the cgroup that it creates."""
 
     def __init__(self, confinement: Confinement) -> None:
         self._confinement = confinement
@@ -94,25 +93,25 @@ class _Watcher:
         namespaces.die_with_parent(signal.SIGTERM)
 
     def watch(self, report: LayerReport, run: Run) -> int:
-        """Confine a child of ours, let it `run`, outlive it."""
-        return self._attend(report, lambda: self._fork(report, run))
+        """Fork and confine a child, call `run` in it, and wait for its end."""
+        return self._run(report, lambda: self._fork(report, run))
 
     def watch_bubblewrap(self, report: LayerReport, command: Sequence[str]) -> int:
-        """Have bubblewrap make namespaces and root, and our launcher go on inside."""
-        return self._attend(report, lambda: self._bubblewrap(report, command))
+        """Let bubblewrap create namespaces and root, with our launcher inside them."""
+        return self._run(report, lambda: self._bubblewrap(report, command))
 
-    def _attend(self, report: LayerReport, start: Callable[[], int]) -> int:
+    def _run(self, report: LayerReport, start: Callable[[], int]) -> int:
         try:
             if "cgroup" in self._layers:
-                report.apply("cgroup", self._bound)
+                report.apply("cgroup", self._create_group)
             return start()
         except LayerFailed:
             return _REFUSED
         finally:
-            self._clear_up()
+            self._clean_up()
 
-    def _bound(self) -> str:
-        """Make the control group."""
+    def _create_group(self) -> str:
+        """Create the control group. Returns the detail for the report."""
         wanted = self._confinement
         self._group = Cgroup.create(
             memory_mb=wanted.memory_mb, scratch_mb=wanted.scratch_mb, processes=wanted.processes
@@ -139,7 +138,7 @@ class _Watcher:
             report.close()
             return _wait_for(first)
         try:
-            self._as_child()
+            self._enter_group()
             if "namespaces" in self._layers:
                 kernel = os.fork()
                 if kernel:
@@ -150,7 +149,7 @@ class _Watcher:
         except LayerFailed:
             os._exit(_REFUSED)
         except BaseException:
-            # What is the watcher's to do must not be done here, too.
+            # The child must not return into the watcher's clean-up.
             traceback.print_exc()
             os._exit(_REFUSED)
 
@@ -162,7 +161,7 @@ class _Watcher:
         passed = (info_theirs, begun_theirs, log)
         child = os.fork()
         if not child:
-            self._as_child()
+            self._enter_group()
             inner = [
                 self._confinement.to_json(),
                 str(report.hand_on()),
@@ -193,14 +192,14 @@ class _Watcher:
         report.fail("namespaces", said or "bubblewrap ended at once")
         return _REFUSED
 
-    def _clear_up(self) -> None:
-        """Everything that was started has ended, or does so now."""
+    def _clean_up(self) -> None:
+        """Kill what is left of the kernel's processes and remove the control group."""
         if "subreaper" in self._layers:
             orphans.end_all()
         if self._group is not None:
             self._group.remove()
 
-    def _as_child(self) -> None:
+    def _enter_group(self) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         namespaces.die_with_parent()
         if self._group is not None:
@@ -215,13 +214,15 @@ class _Watcher:
 
 
 def confine(confinement: Confinement, report: LayerReport, user: int | None) -> None:
-    """Put on this process what its level asks for and has not been put on around it. `user` is the id it
-    is to take. Raises LayerFailed."""
+    """Apply to this process the layers of its level that do not exist around it already.
+
+    `user` is the id that it switches to. Raises LayerFailed.
+    """
     layers = required_layers(confinement.level)
     private_root = "root" in layers
     read = [new if private_root else old for old, new in confinement.read_only.items()]
     writable = [new if private_root else old for old, new in confinement.writable.items()]
-    # /dev/shm is the kernel's own only where the root is.
+    # Without a private root, /dev/shm is shared with the host.
     shared = ["/dev/shm"] if private_root else []  # noqa: S108
     proc = ["/proc"] if private_root else [str(Path(path).resolve()) for path in _OWN_PROC]
 
@@ -275,7 +276,7 @@ def _take_over(report: LayerReport, layers: Sequence[Layer], run: Run) -> NoRetu
     try:
         run()
     except OSError as error:
-        # The layers went on and leave nothing to run: here the level can't be had.
+        # The layers hide files that the interpreter needs: this machine cannot provide the level.
         report.fail(layers[-1], f"the kernel's interpreter does not start under it: {error}")
         raise LayerFailed from error
 
@@ -288,7 +289,7 @@ def _become(command: Sequence[str], confinement: Confinement) -> NoReturn:
 
 
 def _wait_for(child: int) -> int:
-    """Reap whatever comes until `child` has ended; its status, as a shell would give it."""
+    """Reap processes until `child` has ended. Return its status as a shell does."""
     while True:
         pid, status = os.wait()
         if pid == child:
@@ -297,11 +298,11 @@ def _wait_for(child: int) -> int:
 
 
 def close_other_fds(keep: set[int]) -> None:
-    """Close every descriptor but the standard three and `keep`."""
+    """Close every descriptor except the standard three and those in `keep`."""
     for entry in list(Path("/proc/self/fd").iterdir()):
         descriptor = int(entry.name)
         if descriptor > 2 and descriptor not in keep:
-            # The listing's own descriptor is in the list and closed by now.
+            # The list holds the descriptor of the listing itself, which is closed by now.
             with suppress(OSError):
                 os.close(descriptor)
 

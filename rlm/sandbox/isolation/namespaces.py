@@ -1,4 +1,4 @@
-"""Namespaces of one's own: users, mounts, processes, network, IPC and host name."""
+"""Forks into new namespaces: users, mounts, processes, network, IPC and host name."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import signal
 from pathlib import Path
 
-from rlm.sandbox.isolation.syscalls import checked, libc, number
+from rlm.sandbox.isolation.syscalls import check_result, libc, number
 
 __all__ = ["die_with_parent", "fork_inside"]
 
@@ -21,9 +21,11 @@ _PR_SET_PDEATHSIG = 1
 
 
 def fork_inside(spare: int | None = None) -> int:
-    """As `os.fork`; the child is process 1 of namespaces of its own, and when it ends, every process in there
-    ends. It keeps user and group id; its network has not even a loopback that is up. `spare` is a second user
-    id to have in there: only root may ask for one. This process stays outside, and must have one thread.
+    """Fork as `os.fork` does. The child is process 1 of new namespaces.
+
+    When it ends, every process in its namespaces ends. It keeps user and group id, and its network has no
+    loopback that is up. `spare` maps a second user id, which only root may do. The caller stays outside and
+    must have one thread.
     """
     uid, gid = os.getuid(), os.getgid()
     users = f"{uid} {uid} 1" if spare is None else f"{uid} {uid} 1\n{spare} {spare} 1"
@@ -31,7 +33,7 @@ def fork_inside(spare: int | None = None) -> int:
     child = _clone(_NEWUSER | _NEWNS | _NEWPID | _NEWIPC | _NEWUTS | _NEWNET | signal.SIGCHLD)
     if not child:
         os.close(writing)
-        # Without its ids it could do nothing yet.
+        # Wait until the parent has written the id maps.
         if not os.read(reading, 1):
             os._exit(1)
         os.close(reading)
@@ -53,14 +55,14 @@ def fork_inside(spare: int | None = None) -> int:
 
 
 def _clone(flags: int) -> int:
-    """What `os.fork` does, with namespaces to be made: one system call makes them and the process in them.
+    """Fork with new namespaces in one system call.
 
-    The C library is not told: in the child, until its next fork, it takes the thread's number for the
-    parent's. Nothing asks it there.
+    The C library does not know: in the child it holds the parent's thread id until the next fork. Nothing
+    uses it there.
     """
     python, here = ctypes.pythonapi, ctypes.PyDLL(None, use_errno=True)
     wanted = number("clone")
-    assert wanted is not None, "every machine in the table has it"
+    assert wanted is not None, "every machine in the table has clone"
     arguments = [ctypes.c_long(value) for value in (wanted, flags, 0, 0, 0, 0)]
     python.PyOS_BeforeFork()
     child: int = here.syscall(*arguments)
@@ -68,9 +70,9 @@ def _clone(flags: int) -> int:
         python.PyOS_AfterFork_Child()
     else:
         python.PyOS_AfterFork_Parent()
-    return checked(child, "clone")
+    return check_result(child, "clone")
 
 
 def die_with_parent(signal_number: int = 9) -> None:
-    """Be killed when the parent goes, however it goes."""
-    checked(libc.prctl(_PR_SET_PDEATHSIG, signal_number, 0, 0, 0), "prctl(PDEATHSIG)")
+    """Get this signal when the parent ends, even if it is killed."""
+    check_result(libc.prctl(_PR_SET_PDEATHSIG, signal_number, 0, 0, 0), "prctl(PDEATHSIG)")

@@ -1,4 +1,4 @@
-"""Where no namespace ends them all: the processes that a kernel left behind are found and killed."""
+"""Finds and kills the processes that a kernel left behind, where no namespace does it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import signal
 from contextlib import suppress
 from pathlib import Path
 
-from rlm.sandbox.isolation.syscalls import checked, libc
+from rlm.sandbox.isolation.syscalls import check_result, libc
 
 __all__ = ["adopt", "end_all"]
 
@@ -15,13 +15,12 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 def adopt() -> None:
-    """From here on whatever loses its parent below this process becomes this process's child, also after
-    setsid and double forks."""
-    checked(libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "prctl(CHILD_SUBREAPER)")
+    """Become the new parent of orphaned descendants, also after setsid and double forks."""
+    check_result(libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "prctl(CHILD_SUBREAPER)")
 
 
 def end_all() -> None:
-    """Kill every descendant and reap it. They are stopped first: what is stopped can't fork away."""
+    """Kill and reap every descendant. They are stopped first: a stopped process cannot fork."""
     beyond: set[int] = set()
     while True:
         stopped: set[int] = set()
@@ -32,7 +31,7 @@ def end_all() -> None:
             return
         _send(stopped, signal.SIGKILL)
         with suppress(ChildProcessError):
-            # One at least is ending and is ours to wait for; the others may be gone already.
+            # At least one of them ends and is our child. The others may be gone already.
             os.waitpid(-1, 0)
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
@@ -43,7 +42,7 @@ def _descendants() -> set[int]:
     for entry in os.scandir("/proc"):
         if entry.name.isdecimal():
             try:
-                # The name of the program may hold anything, also a parenthesis.
+                # The program's name may hold anything, even a parenthesis.
                 fields = Path(entry.path, "stat").read_text(errors="replace").rpartition(")")[2].split()
             except OSError:
                 continue
@@ -60,7 +59,7 @@ def _descendants() -> set[int]:
 
 
 def _send(pids: set[int], number: int) -> set[int]:
-    """Those that may not be sent anything: at level 0 a cell can run a setuid program."""
+    """Send a signal. Return the pids that may not be signalled: at level 0 a cell can run setuid programs."""
     beyond = set()
     for pid in pids:
         try:

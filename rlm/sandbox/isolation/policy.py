@@ -1,4 +1,4 @@
-"""Which layers each level is made of, and what a launcher is told to do."""
+"""The layers of each level, and the instructions of a launcher."""
 
 from __future__ import annotations
 
@@ -38,21 +38,21 @@ LEVELS: Mapping[int, tuple[Layer, ...]] = {
     2: ("namespaces", "root", *_INNER),
     3: ("cgroup", "namespaces", "root", *_INNER),
 }
-"""In the order in which they are put on."""
+"""Layers in the order in which they are applied."""
 
 
 def required_layers(level: int) -> tuple[Layer, ...]:
-    """The layers without which a kernel does not count as being at `level`."""
+    """Return the layers that a kernel at `level` must have."""
     return LEVELS[level]
 
 
 @dataclass(frozen=True, slots=True)
 class Confinement:
-    """What the launcher does. `mount_point` is an empty folder of the host's. Paths in `read_only` and
-    `writable` map the host's to the kernel's; where there is no private root both are the host's. Sizes
-    in megabytes unless the name says bytes.
+    """Instructions for the launcher. Sizes are megabytes unless the name says bytes.
 
-    launcher is who makes namespaces and root.
+    `mount_point` is an empty folder of the host. `read_only` and `writable` map paths of the host to paths
+    of the kernel; without a private root the kernel sees the host's paths. `launcher` creates namespaces
+    and root.
     """
 
     level: int
@@ -71,17 +71,19 @@ class Confinement:
     launcher: Launcher = "own"
 
     def to_json(self) -> str:
+        """Return the JSON that `from_json` reads."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> Confinement:
+        """Return the confinement of a JSON text. Raises KeyError, TypeError or ValueError."""
         data = json.loads(text)
         return cls(**{**data, **{name: tuple(data[name]) for name in ("hidden", "keep_fds")}})
 
 
 @dataclass(frozen=True, slots=True)
 class IsolationReport:
-    """What really holds a kernel: the level it reached, each layer with a word about it, and what failed."""
+    """The confinement that a kernel really has: level, layers with details, failures with reasons."""
 
     level: int
     layers: Mapping[str, str] = field(default_factory=dict)

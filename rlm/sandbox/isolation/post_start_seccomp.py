@@ -20,7 +20,7 @@ __all__ = ["post_start_program"]
 
 _MAKE_FILES = ("bind", "link", "linkat", "mknod", "mknodat")
 _SCHEDULE = ("sched_setattr", "sched_setparam", "sched_setscheduler")
-"""Other processes can be slowed down by these where they can be seen. libzmq's threads begin with one."""
+"""These calls can slow down other visible processes. libzmq's threads call one when they start."""
 
 _LOAD, _EQUAL, _AND, _RETURN = 0x20, 0x15, 0x54, 0x06
 _NUMBER, _SECOND_ARGUMENT = 0, 24
@@ -32,12 +32,12 @@ Instruction = tuple[int, int, int, int]
 
 
 def post_start_program(level: int, machine: str | None = None) -> bytes:
-    """The filter of `level` as the bytes of its instructions.
+    """Return the filter of `level` as the bytes of its instructions.
 
-    bind(), which makes a file, and the other calls that make a socket's file or another name for one are
-    gone. At level 1 socket(), connect() and what schedules processes are, too. socketpair() stays, which
-    asyncio and subprocesses use, but not for datagrams: one end of such a pair can send to any address.
-    accept() stays: so the broker comes in.
+    It refuses bind() and the other calls that create a socket's file or another name for one. At level 1 it
+    also refuses socket(), connect() and the calls that schedule processes. socketpair() stays for asyncio
+    and subprocesses, but not for datagrams: one end of such a pair can send to any address. accept() stays,
+    because the broker connects to the kernel.
     """
     machine = machine or platform.machine()
     steps: list[Instruction] = [(_LOAD, 0, 0, _NUMBER)]
@@ -47,12 +47,15 @@ def post_start_program(level: int, machine: str | None = None) -> bytes:
             steps += [(_EQUAL, 0, 1, denied), (_RETURN, 0, 0, _ERRNO | errno.EACCES)]
     if level == 1:
         for name in _SCHEDULE:
-            steps += [(_EQUAL, 0, 1, _known(name, machine)), (_RETURN, 0, 0, _ERRNO | errno.EPERM)]
+            steps += [(_EQUAL, 0, 1, _require_number(name, machine)), (_RETURN, 0, 0, _ERRNO | errno.EPERM)]
         for name in ("socket", "connect"):
-            # EOPNOTSUPP, because libzmq aborts the process when it is told EPERM.
-            steps += [(_EQUAL, 0, 1, _known(name, machine)), (_RETURN, 0, 0, _ERRNO | errno.EOPNOTSUPP)]
+            # EOPNOTSUPP, because libzmq aborts the process on EPERM.
+            steps += [
+                (_EQUAL, 0, 1, _require_number(name, machine)),
+                (_RETURN, 0, 0, _ERRNO | errno.EOPNOTSUPP),
+            ]
         steps += [
-            (_EQUAL, 0, 4, _known("socketpair", machine)),
+            (_EQUAL, 0, 4, _require_number("socketpair", machine)),
             (_LOAD, 0, 0, _SECOND_ARGUMENT),
             (_AND, 0, 0, _TYPE_OF_SOCKET),
             (_EQUAL, 0, 1, _SOCK_DGRAM),
@@ -62,7 +65,7 @@ def post_start_program(level: int, machine: str | None = None) -> bytes:
     return b"".join(struct.pack("=HBBI", *step) for step in steps)
 
 
-def _known(name: str, machine: str) -> int:
+def _require_number(name: str, machine: str) -> int:
     found = number(name, machine)
     if found is None:
         raise Unsupported(errno.ENOSYS, f"no {name} on {machine}")

@@ -1,7 +1,7 @@
-"""Which levels this machine really has: each is tried by the attacks that it is there to stop.
+"""Finds the levels that this machine really supports, by running the attacks that each level must stop.
 
-A probe goes through the launcher like a kernel does and takes about a tenth of a second. What was found
-holds for the life of the process.
+A probe goes through the launcher as a kernel does and takes about a tenth of a second. Its result is cached
+for the life of the process.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Literal
 from rlm.sandbox.folders.private_folder import private_folder, socket_top
 from rlm.sandbox.folders.removal import remove
 from rlm.sandbox.isolation import bubblewrap, cgroup
-from rlm.sandbox.isolation.advice import counted
+from rlm.sandbox.isolation.advice import explain_missing
 from rlm.sandbox.isolation.interpreter import interpreter_paths
 from rlm.sandbox.isolation.policy import Confinement, Launcher
 from rlm.sandbox.isolation.post_start_seccomp import post_start_program
@@ -31,7 +31,7 @@ from rlm.sandbox.isolation.report import read_report
 __all__ = ["ATTACKS", "Candidate", "Probed", "candidates", "examine", "probe_until_safe"]
 
 MODEL_WRITTEN = 2
-"""Below this level no model-written code runs unasked."""
+"""Model-written code runs below this level only if the user asks for it."""
 
 _SECONDS = 10.0
 _MEMORY_MB = 64
@@ -89,12 +89,12 @@ ATTACKS: Mapping[int, tuple[str, ...]] = {
         "take_more_memory",
     ),
 }
-"""What a level must stop to count as being there."""
+"""The attacks that each level must stop to count as supported."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A way to confine a kernel."""
+    """A level and the launcher that provides it."""
 
     level: int
     launcher: Launcher = "own"
@@ -105,7 +105,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Probed:
-    """What trying a candidate showed: `failed` maps a layer, or an attack that got through, to the reason."""
+    """The result of a probe. `failed` maps a layer, or an attack that succeeded, to the reason."""
 
     candidate: Candidate
     layers: Mapping[str, str] = field(default_factory=dict)
@@ -114,6 +114,7 @@ class Probed:
 
     @property
     def holds(self) -> bool:
+        """Return whether every layer is on and every attack was stopped."""
         return not self.failed
 
 
@@ -129,27 +130,28 @@ _finding = threading.Lock()
 
 
 def probe_until_safe() -> list[Probed]:
-    """What was tried, strongest first, until one held at which model-written code runs unasked; else all."""
+    """Probe from the strongest candidate down, until one is safe for model-written code."""
     tried = []
     for candidate in _STRONGEST_FIRST:
-        tried.append(_cached(candidate))
+        tried.append(_probe_cached(candidate))
         if tried[-1].holds and candidate.level >= MODEL_WRITTEN:
             break
     return tried
 
 
 def examine() -> list[Probed]:
-    """Every candidate there is, tried: for the doctor."""
-    return [_cached(candidate) for candidate in _STRONGEST_FIRST]
+    """Probe every candidate. For `rlm doctor`."""
+    return [_probe_cached(candidate) for candidate in _STRONGEST_FIRST]
 
 
 def candidates(
     level: Literal["auto"] | int, minimum: int = MODEL_WRITTEN
 ) -> tuple[list[Candidate], dict[str, str]]:
-    """What to try in turn for the level asked for, and why what is stronger can't be had.
+    """Return the candidates for a level, in order, and the reasons why stronger ones failed.
 
-    A level named by its number is not probed: its layers either go on or are refused. "auto" takes what
-    probes prove, and nothing below `minimum`."""
+    A level given as a number is not probed: its layers are applied or refused. "auto" returns what probes
+    have proved, and nothing below `minimum`.
+    """
     if level != "auto":
         ways: list[Launcher] = ["own", "bubblewrap"] if level >= 2 and _has_bubblewrap() else ["own"]
         return [Candidate(level, way) for way in ways], {}
@@ -162,11 +164,11 @@ def candidates(
     if usable and usable[0].level == 3:
         usable.append(Candidate(2, usable[0].launcher))
     if minimum <= 1 and Candidate(1) not in usable:
-        # Not tried, where something stronger holds: it stands in for that if a kernel's own start fails.
+        # Not probed if a stronger one holds: it is the fallback if a kernel does not start there.
         usable.append(Candidate(1))
     if minimum <= 0:
         usable.append(Candidate(0))
-    return usable, counted(reasons)
+    return usable, explain_missing(reasons)
 
 
 def _has_bubblewrap() -> bool:
@@ -177,7 +179,7 @@ def _has_bubblewrap() -> bool:
     return True
 
 
-def _cached(candidate: Candidate) -> Probed:
+def _probe_cached(candidate: Candidate) -> Probed:
     with _finding:
         if candidate not in _found:
             _found[candidate] = _probe(candidate)
@@ -187,7 +189,7 @@ def _cached(candidate: Candidate) -> Probed:
 def _probe(candidate: Candidate) -> Probed:
     began = time.monotonic()
     try:
-        # What needs no process to be refused. Without a group, bubblewrap would not help.
+        # Checks that need no process. Without a cgroup, bubblewrap would not help.
         if candidate.level == 3:
             cgroup.place()
         if candidate.launcher == "bubblewrap":
@@ -204,11 +206,11 @@ def _probe(candidate: Candidate) -> Probed:
 
 
 def _attack(candidate: Candidate) -> tuple[Mapping[str, str], Mapping[str, str]]:
-    with _folder() as folder, _planted(folder) as planted:
+    with _folder() as folder, _plant_targets(folder) as targets:
         confinement = _confinement(candidate, folder)
         late = post_start_program(candidate.level).hex() if candidate.level else ""
         facts = {
-            **planted,
+            **targets,
             "attacks": ATTACKS[candidate.level],
             "late": late,
             "post_start_seccomp": str(_IN_KERNEL / "shell" / "post_start_seccomp.py"),
@@ -260,8 +262,8 @@ def _folder() -> Iterator[Path]:
 
 
 @contextmanager
-def _planted(folder: Path) -> Iterator[dict[str, object]]:
-    """A file, a server and a process (this one) that must not be reached."""
+def _plant_targets(folder: Path) -> Iterator[dict[str, object]]:
+    """Create the targets of the attacks: a file, a server and a process (this one)."""
     secret = folder / "secret"
     secret.write_text("planted")
     server = socket.socket(socket.AF_UNIX)

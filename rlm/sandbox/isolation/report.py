@@ -1,4 +1,4 @@
-"""What a launcher tells of itself while it puts the layers on, one line of JSON each."""
+"""The launcher's report about the layers: one line of JSON each."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ __all__ = ["LayerFailed", "LayerReport", "read_report"]
 
 
 class LayerFailed(Exception):
-    """A required layer can't be had; the report has been told."""
+    """A required layer failed. The report already says so."""
 
 
 class LayerReport:
-    """Writes to whoever launched us, on a pipe that no program run from here inherits.
+    """Writes the report to a pipe that no program started here inherits.
 
-    Lines are `{"init": pid}` (the process whose death ends the kernel; at level 2 and above also all it
-    started), `{"layer": name, "detail": words}` and `{"failed": name, "detail": words}`. The pipe closes
-    when the kernel takes over, so an end without `failed` is success.
+    Lines are `{"init": pid}`, `{"layer": name, "detail": words}` and `{"failed": name, "detail": words}`.
+    `init` is the process whose death ends the kernel; from level 2 on also all that it started. The pipe is
+    closed when the kernel takes over, so an end without `failed` means success.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -29,11 +29,14 @@ class LayerReport:
         os.set_inheritable(descriptor, False)
 
     def say(self, **line: object) -> None:
+        """Write one line."""
         os.write(self._descriptor, json.dumps(line).encode() + b"\n")
 
     def apply(self, layer: Layer, mechanism: Callable[[], object]) -> None:
-        """Put a layer on, or report why it can't be had and raise LayerFailed. Words that the mechanism
-        returns are its detail."""
+        """Apply a layer and report it. A text that the mechanism returns becomes its detail.
+
+        If the mechanism fails, report the reason and raise LayerFailed.
+        """
         try:
             detail = mechanism()
         except (OSError, ValueError, LookupError) as error:
@@ -42,20 +45,22 @@ class LayerReport:
         self.say(layer=layer, detail=detail if isinstance(detail, str) else "on")
 
     def fail(self, layer: Layer, reason: str) -> None:
+        """Report that a layer failed."""
         self.say(failed=layer, detail=reason)
 
     def hand_on(self) -> int:
-        """The descriptor, for a program of ours that goes on reporting."""
+        """Return the descriptor, inheritable, for our own program that continues the report."""
         os.set_inheritable(self._descriptor, True)
         return self._descriptor
 
     def close(self) -> None:
+        """End the report. Safe to call twice."""
         with suppress(OSError):
             os.close(self._descriptor)
 
 
 def read_report(level: int, text: bytes) -> tuple[IsolationReport, int | None]:
-    """What all the lines together say, and the init's pid. A layer that was not reported has failed."""
+    """Parse a report. Return it with the pid of `init`. A layer that was not reported has failed."""
     layers: dict[str, str] = {}
     failed: dict[str, str] = {}
     init: int | None = None
@@ -68,7 +73,7 @@ def read_report(level: int, text: bytes) -> tuple[IsolationReport, int | None]:
             failed[str(line["failed"])] = str(line["detail"])
     if not failed:
         missing = [layer for layer in required_layers(level) if layer not in layers]
-        failed = dict.fromkeys(missing, "the launcher ended before it was put on")
+        failed = dict.fromkeys(missing, "the launcher ended before it was applied")
     return IsolationReport(level, layers, failed), init
 
 

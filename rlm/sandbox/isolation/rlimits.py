@@ -1,4 +1,4 @@
-"""The limits every process of a kernel carries."""
+"""Resource limits of every process of a kernel."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ _MB = 2**20
 
 
 def apply(*, memory_mb: int, body_bytes: int, file_mb: int, processes: int | None, open_files: int) -> None:
-    """Memory of its own (DATA) and addresses (AS: that, the mapped body and a gigabyte, so that shared
-    mappings count too), file size, open files, processes, no core dumps. `processes` None
-    leaves that one alone; it never binds root."""
+    """Limit memory (DATA), addresses (AS), file size, open files and processes; disable core dumps.
+
+    The address limit makes shared mappings count too. `processes` None sets no process limit; Linux does
+    not apply it to root.
+    """
     for kind, value in (
         (resource.RLIMIT_DATA, memory_mb * _MB),
         (resource.RLIMIT_AS, address_bytes(memory_mb=memory_mb, body_bytes=body_bytes)),
@@ -26,7 +28,7 @@ def apply(*, memory_mb: int, body_bytes: int, file_mb: int, processes: int | Non
 
 
 def address_bytes(*, memory_mb: int, body_bytes: int) -> int:
-    """The addresses a kernel may take: its memory, the body it maps, and a gigabyte of code and stacks."""
+    """Return a kernel's address limit: its memory, the mapped body, and 1 GB for code and stacks."""
     return memory_mb * _MB + body_bytes + 1024 * _MB
 
 

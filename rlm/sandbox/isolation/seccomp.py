@@ -1,4 +1,4 @@
-"""A seccomp filter: system calls that no cell needs, and every socket but a Unix one, are refused.
+"""A seccomp filter that refuses the system calls that no cell needs, and every socket except Unix ones.
 
 Instruction codes are of classic BPF (`linux/filter.h`), offsets of `struct seccomp_data`.
 """
@@ -10,7 +10,7 @@ import errno
 import platform
 import struct
 
-from rlm.sandbox.isolation.syscalls import checked, libc, number
+from rlm.sandbox.isolation.syscalls import check_result, libc, number
 
 __all__ = ["DENIED", "install", "program"]
 
@@ -41,7 +41,7 @@ Instruction = tuple[int, int, int, int]
 
 
 def program(machine: str) -> list[Instruction]:
-    """The filter for a machine as (code, jump if true, jump if false, constant)."""
+    """Return the filter of a machine as (code, jump if true, jump if false, constant)."""
 
     def refuse(code: int) -> Instruction:
         return (_RETURN, 0, 0, _ERRNO | code)
@@ -55,27 +55,27 @@ def program(machine: str) -> list[Instruction]:
     ]
     if machine == "x86_64":
         steps += [(_AT_LEAST, 0, 1, _X32), refuse(errno.EPERM)]
-    # clone3 hides its flags behind a pointer: say it does not exist, and libc falls back to clone.
-    steps += [(_EQUAL, 0, 1, _known("clone3", machine)), refuse(errno.ENOSYS)]
+    # A filter cannot read clone3's flags, which are behind a pointer. ENOSYS makes libc fall back to clone.
+    steps += [(_EQUAL, 0, 1, _require_number("clone3", machine)), refuse(errno.ENOSYS)]
     steps += [
-        (_EQUAL, 0, 4, _known("clone", machine)),
+        (_EQUAL, 0, 4, _require_number("clone", machine)),
         (_LOAD, 0, 0, _FIRST_ARGUMENT),
         (_ANY_BIT, 0, 1, _NEW_NAMESPACES),
         refuse(errno.EPERM),
         allow,
     ]
-    # One's own limits may be lowered, those of another process may not.
+    # A process may lower its own limits, but not those of another process.
     steps += [
-        (_EQUAL, 0, 4, _known("prlimit64", machine)),
+        (_EQUAL, 0, 4, _require_number("prlimit64", machine)),
         (_LOAD, 0, 0, _FIRST_ARGUMENT),
         (_EQUAL, 0, 1, 0),
         allow,
         refuse(errno.EPERM),
     ]
-    # EOPNOTSUPP, because libzmq aborts the process when it is told EPERM.
+    # EOPNOTSUPP, because libzmq aborts the process on EPERM.
     for name in ("socket", "socketpair"):
         steps += [
-            (_EQUAL, 0, 4, _known(name, machine)),
+            (_EQUAL, 0, 4, _require_number(name, machine)),
             (_LOAD, 0, 0, _FIRST_ARGUMENT),
             (_EQUAL, 0, 1, _AF_UNIX),
             allow,
@@ -89,14 +89,14 @@ def program(machine: str) -> list[Instruction]:
 
 
 def install() -> None:
-    """Put the filter on this process and all it will start. Needs no_new_privileges first."""
+    """Apply the filter to this process and all that it will start. Needs no_new_privileges first."""
     steps = program(platform.machine())
     code = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *step) for step in steps))
     header = struct.pack("@HP", len(steps), ctypes.addressof(code))
-    checked(libc.prctl(_PR_SET_SECCOMP, _MODE_FILTER, header, 0, 0), "prctl(SECCOMP)")
+    check_result(libc.prctl(_PR_SET_SECCOMP, _MODE_FILTER, header, 0, 0), "prctl(SECCOMP)")
 
 
-def _known(name: str, machine: str) -> int:
+def _require_number(name: str, machine: str) -> int:
     found = number(name, machine)
     if found is None:
         raise LookupError(name)

@@ -1,6 +1,6 @@
 """System calls that Python does not wrap, by name.
 
-Numbers are of the kernel's own tables (`arch/x86/entry/syscalls/syscall_64.tbl` and
+The numbers are from Linux's own tables (`arch/x86/entry/syscalls/syscall_64.tbl` and
 `include/uapi/asm-generic/unistd.h`). The aarch64 column has not been tried on such a machine.
 """
 
@@ -17,7 +17,7 @@ __all__ = ["MACHINES", "Unsupported", "libc", "number", "syscall"]
 
 
 class Unsupported(OSError):
-    """This machine or operating system does not have the mechanism."""
+    """This machine or operating system does not support the mechanism."""
 
 
 #                          x86_64  aarch64 (None: that machine has no such call)
@@ -123,7 +123,7 @@ MACHINES: tuple[str, ...] = ("x86_64", "aarch64")
 
 
 def number(name: str, machine: str | None = None) -> int | None:
-    """The number of a system call on this machine (or on `machine`); None where it has no such call."""
+    """Return the number of a system call on `machine` (default: this one), or None if it has no such call."""
     machine = machine or platform.machine()
     if machine not in MACHINES:
         raise Unsupported(errno.ENOSYS, f"no table of system calls for {machine}")
@@ -134,7 +134,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 
 def syscall(name: str, *arguments: object) -> int:
-    """Call it; OSError naming the call when it fails."""
+    """Make a system call. Raises OSError that names the call if it fails."""
     if not sys.platform.startswith("linux"):
         raise Unsupported(errno.ENOSYS, f"{name} is a Linux system call")
     wanted = number(name)
@@ -143,11 +143,11 @@ def syscall(name: str, *arguments: object) -> int:
     # ctypes would pass a Python int as a 32-bit C int.
     converted = [ctypes.c_long(value) if isinstance(value, int) else value for value in arguments]
     result: int = libc.syscall(ctypes.c_long(wanted), *converted)
-    return checked(result, name)
+    return check_result(result, name)
 
 
-def checked(result: int, what: str) -> int:
-    """`result`, or OSError naming `what` when it is negative."""
+def check_result(result: int, what: str) -> int:
+    """Return `result`, or raise OSError that names `what` if it is negative."""
     if result < 0:
         code = ctypes.get_errno()
         raise OSError(code, f"{what}: {os.strerror(code)}")

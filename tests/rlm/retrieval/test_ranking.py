@@ -68,8 +68,8 @@ async def test_an_index_is_kept_for_later_runs_unless_the_cache_is_off(run, bloc
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        ("rank('')", "TypeError: query is a non-empty str"),
-        ("rank(7)", "TypeError: query is a non-empty str"),
+        ("rank('')", "TypeError: query must be a non-empty str"),
+        ("rank(7)", "TypeError: query must be a non-empty str"),
         ("rank('x', k=0)", "ValueError: k is 0"),
         ("rank('x', k=5_000)", "rank() takes k from 1 to 1,000"),
         ("rank('x' * 5_000)", "Give its key words"),

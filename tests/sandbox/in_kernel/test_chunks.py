@@ -102,11 +102,11 @@ def test_overlap_begins_with_a_whole_unit(make_body) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"max_chars": 0}, "max_chars is 0: it has to be 1 or more"),
+        ({"max_chars": 0}, "max_chars is 0. Give 1 or more"),
         ({"max_chars": -5}, "max_chars is -5"),
-        ({"max_chars": 10, "overlap": 10}, r"overlap is 10: .* less than max_chars \(10\)"),
+        ({"max_chars": 10, "overlap": 10}, r"overlap is 10\. .* less than max_chars \(10\)"),
         ({"overlap": -1}, "overlap is -1"),
-        ({"by": "words"}, "by='words' is not a unit: use 'lines', 'paragraphs'"),
+        ({"by": "words"}, "by='words' is not a unit. Use 'lines', 'paragraphs'"),
         ({"by": "messages"}, "this input has no messages: use by='lines'"),
     ],
 )
@@ -137,7 +137,7 @@ def test_chunks_are_a_sequence(make_body) -> None:
         "text": "0123456789",
         "document": "d0.md",
     }
-    with pytest.raises(IndexError, match="chunk 10 of 10"):
+    with pytest.raises(IndexError, match="there is no chunk 10: there are 10"):
         chunks[10]
     assert list(Handle(make_body("")).chunk()) == []
 

@@ -71,7 +71,7 @@ async def test_a_slice_of_nothing_is_refused(open_kernel, handler, slice_) -> No
     kernel = await open_kernel()
     result = await run(kernel, f"sub_query('q', {slice_})")
     assert (result.ename, handler.batches) == ("ValueError", [])
-    assert "holds nothing of this input" in result.evalue
+    assert "is empty in this input" in result.evalue
 
 
 async def test_a_childs_answer_is_text_to_the_next_child(open_kernel, handler) -> None:
@@ -145,13 +145,13 @@ async def test_a_guessed_name_of_a_parameter_is_understood(open_kernel) -> None:
     assert (result.stdout, result.evalue) == ("[]\n", "")
 
 
-SEARCH = "it is search(pattern, max_hits=100, context=120)"
+SEARCH = "Call search(pattern, max_hits=100, context=120)."
 WRONG = {
-    "search('t', flags=2)": f"search() takes no 'flags': {SEARCH}",
-    "search('t', 5, limit=2)": f"search() takes no 'limit': {SEARCH}",
-    "search('t', max_hits=5, limit=2)": f"search() takes no 'limit': {SEARCH}",
-    "peek(3)": "peek() missing 1 required positional argument: 'end'; it is peek(start, end, unit='chars')",
-    "count('a', 'b')": "count() takes 2 positional arguments but 3 were given; it is count(pattern)",
+    "search('t', flags=2)": f"search() takes no 'flags'. {SEARCH}",
+    "search('t', 5, limit=2)": f"search() takes no 'limit'. {SEARCH}",
+    "search('t', max_hits=5, limit=2)": f"search() takes no 'limit'. {SEARCH}",
+    "peek(3)": "peek() missing 1 required positional argument: 'end'. Call peek(start, end, unit='chars').",
+    "count('a', 'b')": "count() takes 2 positional arguments but 3 were given. Call count(pattern).",
     "peek('a', 3)": "start is a whole number, not str: use int(...) or // to make it one",
 }
 
@@ -290,8 +290,8 @@ async def test_finalize_ends_the_cell_there(open_kernel, handler) -> None:
     [
         ("finalize({'a': [1, {2}]})", "TypeError", 'value["a"][1] is a set'),
         ("finalize({1: 2})", "TypeError", "the key 1"),
-        ("a = []\na.append(a)\nfinalize(a)", "ValueError", "deeper than 100 levels, or holds itself"),
-        ("a = {}\na['b'] = a\nfinalize(a)", "ValueError", "deeper than 100 levels, or holds itself"),
+        ("a = []\na.append(a)\nfinalize(a)", "ValueError", "deeper than 100 levels, or contains itself"),
+        ("a = {}\na['b'] = a\nfinalize(a)", "ValueError", "deeper than 100 levels, or contains itself"),
         ("a = 1\nfor _ in range(9_000): a = [a]\nfinalize(a)", "ValueError", "deeper than 100 levels"),
         ("finalize(float('nan'))", "TypeError", "nan"),
         ("finalize(1, confidence='sure')", "ValueError", "'sure'"),

@@ -29,7 +29,7 @@ def test_lines_are_read_lazily_and_exactly(make_handle) -> None:
         assert [r.text for r in handle.read_lines(number, number + 3)] == lines[number : number + 3]
     assert [record.number for record in all_lines[10:20][3:5]] == [13, 14]
     assert [record.number for record in all_lines[8:2:-3]] == [8, 5]
-    with pytest.raises(IndexError, match="there is no such line"):
+    with pytest.raises(IndexError, match="there is no line"):
         all_lines[len(lines)]
     assert list(handle.read_lines(5, 5)) == list(make_handle("").read_lines()) == []
 

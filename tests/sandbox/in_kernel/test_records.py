@@ -243,5 +243,5 @@ def test_a_field_of_the_data_is_named_where_it_is(make_handle) -> None:
     assert (row.get("value"), row.get("other"), row.get("other", 5)) == ({"status": "paid"}, None, 5)
     with pytest.raises(AttributeError, match=r".value\['status'\]"):
         _ = row.status
-    with pytest.raises(KeyError, match="no field 'other' here; there are value, start"):
+    with pytest.raises(KeyError, match=r"there is no field 'other'. The fields are value, start"):
         row["other"]

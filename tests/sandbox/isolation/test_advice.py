@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rlm.sandbox.isolation.advice import advice, counted, refusal
+from rlm.sandbox.isolation.advice import advice, explain_missing, refusal
 
 NO_BUBBLEWRAP = {"bubblewrap": "bubblewrap is not installed (bwrap)"}
 NO_NAMESPACES = {"namespaces": "[Errno 1] clone: Operation not permitted"}
@@ -41,7 +41,7 @@ def test_advice_is_one_command(tmp_path, setting, value, command) -> None:
 def test_a_setting_that_lets_them_is_not_blamed(tmp_path) -> None:
     for setting, value, _ in SETTINGS:
         put(tmp_path, {setting: "1" if value == "0" else "0"})
-    assert counted(NO_NAMESPACES, machine=tmp_path) == NO_NAMESPACES
+    assert explain_missing(NO_NAMESPACES, machine=tmp_path) == NO_NAMESPACES
     assert "sysctl" not in advice(NO_NAMESPACES, machine=tmp_path)
     put(tmp_path, {"run/.containerenv": ""})
     assert advice(NO_NAMESPACES, machine=tmp_path).startswith("start the container with --security-opt")
@@ -105,8 +105,8 @@ def test_bubblewrap_is_not_advised_where_it_is_or_something_else_refuses(tmp_pat
 
 def test_a_reason_is_completed_once(tmp_path) -> None:
     put(tmp_path, {"proc/sys/user/max_user_namespaces": "0"})
-    once = counted(NO_NAMESPACES, machine=tmp_path)
-    assert counted(once, machine=tmp_path) == once != NO_NAMESPACES
+    once = explain_missing(NO_NAMESPACES, machine=tmp_path)
+    assert explain_missing(once, machine=tmp_path) == once != NO_NAMESPACES
 
 
 def test_the_most_important_layer_is_advised_first(tmp_path) -> None:

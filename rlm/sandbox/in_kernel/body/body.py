@@ -1,8 +1,8 @@
-"""The context body: one UTF-8 file with an index, read through mmap by the host and by the kernel alike.
+"""The context body: one UTF-8 file with an index. Host and kernel both read it through mmap.
 
-A context folder holds three files: `body` (UTF-8, no byte order mark), `index` (checkpoints, then where
-pages, messages and headings begin) and `manifest.json`. The manifest is written last: a folder without one
-is not a context.
+A context folder holds three files: `body` (UTF-8, no byte order mark), `index` (checkpoints and the tables
+of pages, messages and headings) and `manifest.json`. The manifest is written last, so a folder without one
+is not a finished context.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ _HEADER = 1_000  # characters: more than the longest header line of a message
 
 
 class BodyError(Exception):
-    """A folder is not a finished context folder, or its files do not fit together."""
+    """A folder is not a finished context folder, or its files are inconsistent."""
 
 
 class Span(NamedTuple):
-    """A stretch of the body, in characters: 0-based, end-exclusive."""
+    """A range of the body in characters: 0-based, end-exclusive."""
 
     start: int
     end: int
@@ -59,12 +59,11 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One document of the body; `start` and `end` are characters of the body.
+    """One document of the body. `start` and `end` are characters of the body.
 
-    Documents stand in the body's order, without gaps: each starts where the one before it ends.
-    `kind` is text, markdown, code, csv, json, jsonl, html, pdf, docx, epub, chat or card; `messages` and
-    `pages` are how many it has, where it has such. With `headings_indexed` the index holds every heading: a
-    line that looks like one is not.
+        Documents are in the body's order without gaps. `kind` is text, markdown, code, csv, json, jsonl, html,
+    pdf, docx, epub, chat or card. `messages` and `pages` are their numbers, or None if the kind has none.
+    With `headings_indexed` the index holds every heading: a line that looks like one is not.
     """
 
     index: int
@@ -78,14 +77,14 @@ class Document:
 
 
 class Body:
-    """The text of a context, read-only and never loaded whole.
+    """The text of a context: read-only, never loaded whole, safe to use from several threads.
 
-    `chars`, `bytes`, `lines` are its sizes; `ascii` says whether every character is one byte; `raw` is its
-    bytes, `buffer` the same for engines that take one; `marks` are the tables behind `place`. A line ends at
-    "\\n" alone (a "\\r" is an ordinary character), and lines are counted as by `str.split("\\n")` less a
-    final empty piece: "a\\nb" and "a\\nb\\n" have two, "" has none. Safe to use from several threads.
+    `chars`, `bytes` and `lines` are its sizes. `ascii` is whether every character is one byte. `raw` holds
+    the bytes, `buffer` the same for engines that need the buffer protocol. `marks` are the tables behind
+    `place`.
 
-    A `window` of a body is one too: it counts everything from where it begins, and shares the files.
+    A line ends at "\\n" only; a "\\r" is an ordinary character. "a\\nb" and "a\\nb\\n" have two lines, "" has
+    none. A `window` of a body is a body too: it counts everything from its start and shares the files.
     """
 
     __slots__ = (
@@ -123,7 +122,7 @@ class Body:
 
     @classmethod
     def open(cls, folder: Path | str) -> Body:
-        """Map the context in `folder`. Raises BodyError when it is missing, unfinished or damaged."""
+        """Map the context in `folder`. Raises BodyError if it is missing, unfinished or damaged."""
         folder = Path(folder)
         try:
             with (
@@ -141,14 +140,17 @@ class Body:
 
     @classmethod
     def open_descriptors(cls, body: int, index: int, manifest: int, *, name: str = "the context") -> Body:
-        """Map a context by open descriptors of its three files; they stay the caller's to close. `name` is
-        what errors call it. Raises BodyError when the files are damaged, OSError when they can't be read."""
+        """Map a context from descriptors of its three files, which the caller closes.
+
+        `name` is its name in errors. Raises BodyError if the files are damaged, OSError if they cannot be
+        read.
+        """
         try:
             with open(manifest, "rb", closefd=False) as file:
                 facts = json.load(file)
             if facts["format"] != FORMAT:
                 raise BodyError(f"{name}: context format {facts['format']} is not {FORMAT}: make it again")
-            raw = _mapped(body)
+            raw = _map_file(body)
             blocks = facts["bytes"] // BLOCK + 1
             char_marks, line_marks, pages, messages, headings = _columns(
                 index,
@@ -176,13 +178,15 @@ class Body:
             ) from error
 
     def window(self, start: int, end: int) -> Body:
-        """The characters from `start` to `end`, clamped, as a body of their own: no byte is copied. Close it
-        before this one."""
+        """Return the characters from `start` to `end`, clamped, as a body. Copies no bytes.
+
+        Close it before this body.
+        """
         start = min(max(start, 0), self.chars)
         end = min(max(end, start), self.chars)
         first, last = self.byte_of(start), self.byte_of(end)
         stretch = BodyWindow(self._points.file, self._byte + first, self._byte + last)
-        documents = tuple(self._clipped(start, end))
+        documents = tuple(self._clip_documents(start, end))
         other = Body(self._points, self.marks.window(start, end), documents, "")
         other._byte, other._char = self._byte + first, self._char + start
         other._line = self._line + self.line_of_byte(first)
@@ -194,24 +198,24 @@ class Body:
 
     @property
     def sha256(self) -> str:
-        """Of its bytes, in hexadecimal. That of a window is made when it is first asked for."""
+        """Return the SHA-256 of the bytes, in hexadecimal. A window computes it on first use."""
         if not self._sha256:
             self._sha256 = hashlib.sha256(self.buffer).hexdigest()
         return self._sha256
 
     def text(self, start: int, end: int) -> str:
-        """The characters from `start` to `end`; both are clamped to the body, never counted from its end."""
+        """Return the characters from `start` to `end`. Both are clamped; negative values count as 0."""
         first = self.byte_of(start)
         data = self.raw[first : max(first, self.byte_of(end))]
         self._pages.passed(len(data))
         return str(data, "utf-8")
 
     def passed(self, size: int) -> None:
-        """Whoever goes through `raw` or `buffer` says how far: the pages behind are let go of."""
+        """Record that `size` bytes of `raw` or `buffer` were read, so that their memory can be released."""
         self._pages.passed(size)
 
     def byte_of(self, char: int) -> int:
-        """The byte at which character `char` begins; `chars` and beyond give the end of the body."""
+        """Return the byte at which character `char` begins. `chars` and beyond give the end of the body."""
         if char <= 0:
             return 0
         if char >= self.chars:
@@ -219,7 +223,7 @@ class Body:
         return self._points.byte_of(self._char + char) - self._byte
 
     def char_of(self, byte: int) -> int:
-        """The first character that begins at `byte` or after it."""
+        """Return the first character that begins at `byte` or after it."""
         if byte <= 0:
             return 0
         if byte >= self.bytes:
@@ -227,20 +231,22 @@ class Body:
         return self._points.char_of(self._byte + byte) - self._char
 
     def line_of(self, char: int) -> int:
-        """The number (from 0) of the line that holds character `char`, its line end included.
-        At `chars` it is the line that a further character would stand on."""
+        """Return the number (from 0) of the line that holds character `char` or its line end.
+
+        At `chars` it is the line on which a further character would be.
+        """
         return self.line_of_byte(self.byte_of(char))
 
     def line_of_byte(self, byte: int) -> int:
-        """The number (from 0) of the line that holds the byte at `byte`."""
+        """Return the number (from 0) of the line that holds this byte."""
         return self._points.line_of_byte(self._byte + byte) - self._line
 
     def line_start(self, line: int) -> int:
-        """The character at which line `line` begins; `lines` and beyond give `chars`."""
+        """Return the character at which line `line` begins. `lines` and beyond give `chars`."""
         return self.char_of(self.line_start_byte(line))
 
     def line_start_byte(self, line: int) -> int:
-        """The byte at which line `line` begins; `lines` and beyond give `bytes`."""
+        """Return the byte at which line `line` begins. `lines` and beyond give `bytes`."""
         if line <= 0:
             return 0
         if line >= self.lines:
@@ -248,15 +254,17 @@ class Body:
         return self._points.line_start_byte(self._line + line) - self._byte
 
     def document_at(self, char: int) -> Document | None:
-        """The document that holds character `char`; None outside the body."""
+        """Return the document that holds character `char`, or None outside the body."""
         if not 0 <= char < self.chars:
             return None
         found = bisect_right(self.documents, char, key=_start_of) - 1
         return self.documents[found] if found >= 0 else None
 
     def place(self, char: int) -> Place | None:
-        """What the character `char` stands in: document, line, page, message, headings. None outside the
-        body. A few reads of the index, whatever the size."""
+        """Return document, line, page, message and headings of a character, or None outside the body.
+
+        Takes a few reads of the index, whatever the size.
+        """
         document = self.document_at(char)
         if document is None:
             return None
@@ -278,8 +286,10 @@ class Body:
         )
 
     def heading_path(self, char: int) -> tuple[str, ...]:
-        """The titles of the headings that `char` stands under, the top one first; () where the index has
-        none (plain text and code are not searched for any)."""
+        """Return the titles of the headings above `char`, the top one first.
+
+        Empty if the index has none: plain text and code are not searched for headings.
+        """
         document = self.document_at(char)
         if document is None:
             return ()
@@ -289,16 +299,18 @@ class Body:
         )
 
     def close(self) -> None:
-        """Unmap the files, or let go of them if this is a window. Nothing may be read afterwards; safe to
-        call twice. A search that still runs on another thread keeps them until it ends."""
+        """Unmap the files, or release them if this is a window. Safe to call twice.
+
+        Nothing may be read afterwards. A search on another thread keeps the files mapped until it ends.
+        """
         with suppress(BufferError):
             if isinstance(self.raw, BodyWindow):
                 self.raw.release()
             elif isinstance(self.raw, mmap.mmap):
                 self.raw.close()
 
-    def _clipped(self, start: int, end: int) -> Iterator[Document]:
-        """What of the documents lies between, counted from `start`."""
+    def _clip_documents(self, start: int, end: int) -> Iterator[Document]:
+        """Yield the parts of documents between `start` and `end`, with offsets from `start`."""
         number = 0
         for document in self.documents[max(0, bisect_right(self.documents, start, key=_start_of) - 1) :]:
             low, high = max(document.start, start), min(document.end, end)
@@ -343,14 +355,14 @@ def _start_of(document: Document) -> int:
     return document.start
 
 
-def _mapped(descriptor: int) -> mmap.mmap | bytes:
-    # An empty file can't be mapped.
+def _map_file(descriptor: int) -> mmap.mmap | bytes:
+    # An empty file cannot be mapped.
     return mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ) if os.fstat(descriptor).st_size else b""
 
 
 def _columns(descriptor: int, sizes: tuple[int, ...]) -> list[Any]:
-    """The index cut into its columns of so many numbers each."""
-    raw = _mapped(descriptor)
+    """Cut the index into columns of these sizes. Raises ValueError."""
+    raw = _map_file(descriptor)
     if len(raw) != 8 * sum(sizes) or min(sizes) < 0:
         raise ValueError("index of the wrong size")
     if sys.byteorder == "big":

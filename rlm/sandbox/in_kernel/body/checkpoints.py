@@ -1,7 +1,7 @@
-"""From characters to bytes to lines of a body's file, in a few reads whatever its size.
+"""Converts between characters, bytes and lines of a body's file in a few reads, whatever its size.
 
-Every BLOCK bytes the index notes how many characters and how many line ends came before. Offsets are of the
-whole file.
+For every BLOCK bytes the index stores how many characters and how many line ends come before. Offsets refer
+to the whole file.
 """
 
 from __future__ import annotations
@@ -13,18 +13,17 @@ from typing import Any
 __all__ = ["BLOCK", "Checkpoints", "count_chars"]
 
 BLOCK = 16 * 1024
-"""Bytes from one checkpoint to the next."""
+"""Bytes between two checkpoints."""
 _CONTINUATION = bytes(range(0x80, 0xC0))
 
 
 def count_chars(block: bytes) -> int:
-    """How many characters begin in `block`, a piece of valid UTF-8 cut anywhere."""
+    """Count the characters that begin in `block`, a piece of valid UTF-8 cut anywhere."""
     return len(block) if block.isascii() else len(block.translate(None, _CONTINUATION))
 
 
 class Checkpoints:
-    """The file of a body (mapped) with its columns of checkpoints, one number for each block. `chars`,
-    `bytes` and `lines` are its sizes."""
+    """A mapped body file with its checkpoints, one number for each block."""
 
     __slots__ = ("_ascii", "_char_marks", "_line_marks", "bytes", "chars", "file", "lines")
 
@@ -40,7 +39,7 @@ class Checkpoints:
         self._ascii = chars == self.bytes
 
     def byte_of(self, char: int) -> int:
-        """The byte at which character `char` begins; `chars` and beyond give the end of the file."""
+        """Return the byte at which character `char` begins. `chars` and beyond give the end of the file."""
         if char <= 0:
             return 0
         if char >= self.chars:
@@ -50,13 +49,13 @@ class Checkpoints:
         mark = bisect_right(self._char_marks, char) - 1
         start = mark * BLOCK
         block = self.file[start : start + BLOCK]
-        # A block may begin inside a character: that one was counted in the block before.
+        # A block may begin inside a character, which counts to the block before.
         inside = next(i for i in range(4) if block[i] & 0xC0 != 0x80)
         wanted = char - self._char_marks[mark]
         return start + inside + len(block.decode("utf-8", "ignore")[:wanted].encode())
 
     def char_of(self, byte: int) -> int:
-        """The first character that begins at `byte` or after it."""
+        """Return the first character that begins at `byte` or after it."""
         if byte <= 0:
             return 0
         if byte >= self.bytes:
@@ -67,12 +66,12 @@ class Checkpoints:
         return int(self._char_marks[mark]) + count_chars(self.file[mark * BLOCK : byte])
 
     def line_of_byte(self, byte: int) -> int:
-        """The number (from 0) of the line that holds the byte at `byte`."""
+        """Return the number (from 0) of the line that holds this byte."""
         mark = byte // BLOCK
         return int(self._line_marks[mark]) + self.file[mark * BLOCK : byte].count(b"\n")
 
     def line_start_byte(self, line: int) -> int:
-        """The byte at which line `line` begins; `lines` and beyond give `bytes`."""
+        """Return the byte at which line `line` begins. `lines` and beyond give `bytes`."""
         if line <= 0:
             return 0
         if line >= self.lines:
@@ -81,7 +80,7 @@ class Checkpoints:
         wanted = line - self._line_marks[mark]
         start = mark * BLOCK
         block = self.file[start : start + BLOCK]
-        # Halving: the smallest `high` with `wanted` line ends before it.
+        # Bisection: find the smallest `high` with `wanted` line ends before it.
         low, high = 0, len(block)
         while low + 1 < high:
             middle = (low + high) // 2

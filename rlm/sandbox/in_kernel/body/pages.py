@@ -1,7 +1,7 @@
-"""The pages of a mapped file that this process holds: few, however much of the file it goes through.
+"""Releases the pages of a mapped file behind the reader, so that this process holds few of them.
 
-The system keeps what was read in memory of its own, where any process finds it again. A process that has gone
-through a gigabyte need not have a gigabyte to its name, which is what it is measured and killed by.
+The system's page cache keeps the data for all processes. Without the release, a process that has read a
+gigabyte would count as using a gigabyte, and could be killed for it.
 """
 
 from __future__ import annotations
@@ -11,24 +11,24 @@ import mmap
 __all__ = ["Pages"]
 
 _MOST = 8 << 20
-"""Bytes passed after which the pages are let go of."""
-_LEAST = 64 << 10  # so much is mapped for a single byte that is read
+"""Bytes read after which the pages are released."""
+_LEAST = 64 << 10  # reading a single byte maps this much
 
 
 class Pages:
-    """Counts what is read of one mapping. Safe to use from several threads: pages come back when read."""
+    """Counts the bytes read of one mapping. Safe to use from several threads: pages return when read."""
 
     __slots__ = ("_file", "_passed")
 
     def __init__(self, file: mmap.mmap | bytes) -> None:
         self._file: mmap.mmap | None = None
-        # A file that is never passed in full has nothing to gain.
+        # A small file has nothing to gain.
         if isinstance(file, mmap.mmap) and len(file) > _MOST and hasattr(mmap, "MADV_DONTNEED"):
             self._file = file
         self._passed = 0
 
     def passed(self, size: int) -> None:
-        """So many bytes in a row have been read."""
+        """Record that `size` bytes in a row were read."""
         if self._file is None:
             return
         self._passed += max(size, _LEAST)

@@ -1,8 +1,8 @@
-"""What an offset of the body stands in: page, message and headings, from columns of numbers that are mapped.
+"""Looks up page, message and headings of an offset in mapped tables.
 
-The index of a context holds three tables after its checkpoints. Each row is a few unsigned 64-bit numbers,
-the first of them a character of the body; rows stand in the body's order. Millions of messages are pages of
-a file, not objects.
+The index of a context holds three tables after its checkpoints. A row is a few unsigned 64-bit numbers; the
+first is a character of the body, and rows are in the body's order. Millions of messages cost pages of a file,
+not objects.
 """
 
 from __future__ import annotations
@@ -37,9 +37,11 @@ _LONGEST = 200
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What a character of the body stands in. `line` counts from 1 over the whole body, `page` and `message`
-    from 1 within the document; `heading_path` goes from the top heading down. None (or "", or nothing) where
-    the document has no such thing, or does not say."""
+    """The place of a character in its document.
+
+    `line` counts from 1 over the whole body, `page` and `message` from 1 within the document. `heading_path`
+    starts at the top heading. A field is None or empty if the document has no such information.
+    """
 
     document: str
     kind: str
@@ -54,7 +56,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class MessageHeader:
-    """The line a message begins with: `[3] user/Anna 2026-05-01 10:00`. What is not known is left out."""
+    """The first line of a message: `[3] user/Anna 2026-05-01 10:00`. Unknown parts are left out."""
 
     number: int
     role: str = ""
@@ -62,7 +64,7 @@ class MessageHeader:
     time: str = ""
 
     def rendered(self) -> tuple[str, int]:
-        """The line with its end, and the lengths of its parts for the table."""
+        """Return the line with its line end, and the packed lengths of its parts for the table."""
         number = f"[{self.number}]"
         role, author, time = (_tame(part) for part in (self.role, self.author, self.time))
         line = number
@@ -76,7 +78,7 @@ class MessageHeader:
 
 
 def packed(*parts: int) -> int:
-    """Up to four numbers below 65,536 as one."""
+    """Pack up to four numbers below 65,536 into one."""
     whole = 0
     for at, part in enumerate(parts):
         whole |= min(part, _MASK) << (_BITS * at)
@@ -88,14 +90,16 @@ def _unpacked(whole: int) -> tuple[int, int, int, int]:
 
 
 def _tame(part: str) -> str:
-    """One line, and not so long that it hides the text."""
+    """Return `part` as one line of limited length."""
     return " ".join(part.split())[:_LONGEST].strip()
 
 
 class Table(Sequence[int]):
-    """The first column of a table, for bisecting; the others by `row`. The first `places` columns are
-    characters of the body. A window of a table holds `rows` of its rows from `first` on, and counts
-    characters from `shift`."""
+    """The first column of a table, for bisection. `row` returns the other columns.
+
+    The first `places` columns are characters of the body. A window of a table holds `rows` rows from `first`
+    on, and counts characters from `shift`.
+    """
 
     __slots__ = ("_cells", "_columns", "_places", "_rows", "_shift", "first")
 
@@ -128,7 +132,7 @@ class Table(Sequence[int]):
         return int(self._cells[(self.first + at) * self._columns]) - self._shift
 
     def row(self, at: int) -> tuple[int, ...]:
-        """All columns of a row."""
+        """Return all columns of a row."""
         start = (self.first + at) * self._columns
         cells = self._cells[start : start + self._columns]
         return tuple(
@@ -136,16 +140,16 @@ class Table(Sequence[int]):
         )
 
     def last(self, char: int, start: int) -> int | None:
-        """The row that begins last at or before `char` and not before `start`."""
+        """Return the last row that begins at or before `char` and not before `start`."""
         found = bisect_right(self, char) - 1
         return found if found >= 0 and self[found] >= start else None
 
     def between(self, start: int, end: int) -> range:
-        """The rows that begin from `start` up to before `end`."""
+        """Return the rows that begin from `start` on and before `end`."""
         return range(bisect_left(self, start), bisect_left(self, end))
 
     def window(self, start: int, end: int) -> Table:
-        """The rows that begin between these characters, counted from `start`."""
+        """Return the rows that begin between these characters, with offsets from `start`."""
         rows = self.between(start, end)
         return Table(
             self._cells,
@@ -159,30 +163,30 @@ class Table(Sequence[int]):
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """The tables of one body: where pages, messages and headings begin."""
+    """The tables of one body: the starts of pages, messages and headings."""
 
     pages: Table
     messages: Table
     headings: Table
 
     def window(self, start: int, end: int) -> Marks:
-        """Those that begin between these characters, counted from `start`."""
+        """Return the rows that begin between these characters, with offsets from `start`."""
         return Marks(
             self.pages.window(start, end), self.messages.window(start, end), self.headings.window(start, end)
         )
 
     def page(self, char: int, document_start: int) -> int | None:
-        """The number, from 1, of the page that holds `char`."""
+        """Return the number (from 1) of the page that holds `char`, or None."""
         found = self.pages.last(char, document_start)
         return None if found is None else found - bisect_left(self.pages, document_start) + 1
 
     def message(self, char: int, document_start: int) -> int | None:
-        """The row of the message that holds `char`; None between messages."""
+        """Return the row of the message that holds `char`, or None between messages."""
         found = self.messages.last(char, document_start)
         return None if found is None or char >= self.messages.row(found)[1] else found
 
     def header(self, row: int, line: str) -> MessageHeader:
-        """What the first line of the message in `row` says."""
+        """Parse the first line of the message in `row`."""
         number, role, author, time = _unpacked(self.messages.row(row)[2])
         role_at = number + 1
         author_at = role_at + role + (1 if role else 0)
@@ -195,22 +199,22 @@ class Marks:
         )
 
     def path(self, char: int, document_start: int) -> tuple[int, ...]:
-        """The rows of the headings that `char` stands under, the top one first."""
+        """Return the rows of the headings above `char`, the top one first."""
         rows: list[int] = []
         found = self.headings.last(char, document_start)
         while found is not None:
             rows.append(found)
             above = self.headings.row(found)[2] - self.headings.first
-            # Rows only ever point back: a damaged index can't make this endless.
+            # A row may only point back, so that a damaged index cannot cause an endless loop.
             found = above - 1 if 0 < above <= found else None
         return tuple(reversed(rows))
 
     def title(self, row: int) -> tuple[int, int]:
-        """Where the title of the heading in `row` stands in the body: start and end."""
+        """Return start and end of the title of the heading in `row`."""
         start, facts, _ = self.headings.row(row)
         _, offset, length, _ = _unpacked(facts)
         return start + offset, start + offset + length
 
     def level(self, row: int) -> int:
-        """The level, from 1, of the heading in `row`."""
+        """Return the level (from 1) of the heading in `row`."""
         return _unpacked(self.headings.row(row)[1])[0]

@@ -1,4 +1,4 @@
-"""A stretch of mapped bytes that answers as the bytes alone would, without a copy of them."""
+"""A window of mapped bytes that behaves as bytes, without a copy."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ __all__ = ["BodyWindow"]
 
 
 class BodyWindow:
-    """The bytes from `start` to `end` of a mapping: sliced, indexed and searched by offsets of its own.
-    `view` is the same for engines that take a buffer. Release it before the mapping is closed."""
+    """The bytes from `start` to `end` of a mapping. Its offsets count from its own start.
+
+    `view` holds the same bytes for engines that need a buffer. Release it before the mapping is closed.
+    """
 
     __slots__ = ("_end", "_file", "_start", "view")
 
@@ -30,20 +32,20 @@ class BodyWindow:
         return self._file[self._start + start : self._start + max(start, stop) : step]
 
     def find(self, wanted: bytes, start: int = 0, end: int | None = None) -> int:
-        """As `bytes.find`."""
+        """Search as `bytes.find` does."""
         return self._relative(self._file.find(wanted, *self._bounds(start, end)))
 
     def rfind(self, wanted: bytes, start: int = 0, end: int | None = None) -> int:
-        """As `bytes.rfind`."""
+        """Search as `bytes.rfind` does."""
         return self._relative(self._file.rfind(wanted, *self._bounds(start, end)))
 
     def release(self) -> None:
-        """Let go of the mapping."""
+        """Release the mapping."""
         self.view.release()
 
     def _bounds(self, start: int, end: int | None) -> tuple[int, int]:
         low, high, _ = slice(start, end).indices(len(self))
-        # Beyond its own end `find` finds nothing, not even nothing.
+        # Beyond the end, `find` must find nothing, not even an empty text.
         low = max(low, start) if start > len(self) else low
         return self._start + low, self._start + high
 

@@ -1,4 +1,4 @@
-"""What a cell was handed of the body, and what was searched for it: the ground of a run's coverage."""
+"""Records which parts of the body a cell read and scanned. The run's coverage is based on it."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from ..body.body import Span
 __all__ = ["MAX_SPANS", "AccessLog", "bounded"]
 
 MAX_SPANS = 40_000
-"""Spans told of each sort; beyond that the shortest are forgotten: too little is told, never too much."""
+"""Spans reported of each kind. Beyond it the shortest are dropped: the report is too low, never too high."""
 
 
 class AccessLog:
-    """Two sets of spans: read (text handed to the cell) and scanned (looked through by machine).
+    """Two sets of spans: read (text given to the cell) and scanned (searched by machine).
 
-    Reading on where the last reading ended costs no memory, and no set ever holds more than twice
-    `MAX_SPANS`. Safe to use from threads.
+    Reading on from the end of the last span costs no memory. A set never holds more than twice `MAX_SPANS`.
+    Safe to use from several threads.
     """
 
     __slots__ = ("_lock", "_read", "_scanned")
@@ -28,24 +28,24 @@ class AccessLog:
         self._scanned: list[Span] = []
 
     def read(self, start: int, end: int) -> None:
-        """The cell was handed the characters from `start` to `end`."""
+        """Record that the cell got the characters from `start` to `end`."""
         with self._lock:
-            self._read = _noted(self._read, start, end)
+            self._read = _add_span(self._read, start, end)
 
     def scanned(self, start: int, end: int) -> None:
-        """A search went through the characters from `start` to `end`."""
+        """Record that a search went through the characters from `start` to `end`."""
         with self._lock:
-            self._scanned = _noted(self._scanned, start, end)
+            self._scanned = _add_span(self._scanned, start, end)
 
     def drain(self) -> tuple[tuple[Span, ...], tuple[Span, ...]]:
-        """(read, scanned) since the last drain: sorted, disjoint, at most `MAX_SPANS` each."""
+        """Return (read, scanned) since the last drain: sorted, disjoint, at most `MAX_SPANS` each."""
         with self._lock:
             read, scanned = self._read, self._scanned
             self._read, self._scanned = [], []
         return tuple(bounded(read)), tuple(bounded(scanned))
 
 
-def _noted(spans: list[Span], start: int, end: int) -> list[Span]:
+def _add_span(spans: list[Span], start: int, end: int) -> list[Span]:
     if end <= start:
         return spans
     if spans:
@@ -60,14 +60,14 @@ def _noted(spans: list[Span], start: int, end: int) -> list[Span]:
     return spans
 
 
-def bounded(spans: Iterable[Span], most: int = MAX_SPANS) -> list[Span]:
-    """Sorted and disjoint, the `most` longest."""
+def bounded(spans: Iterable[Span], max_spans: int = MAX_SPANS) -> list[Span]:
+    """Return the `max_spans` longest spans, merged and sorted."""
     joined: list[Span] = []
     for span in sorted(spans):
         if joined and span.start <= joined[-1].end:
             joined[-1] = Span(joined[-1].start, max(joined[-1].end, span.end))
         else:
             joined.append(span)
-    if len(joined) <= most:
+    if len(joined) <= max_spans:
         return joined
-    return sorted(sorted(joined, key=lambda span: span.start - span.end)[:most])
+    return sorted(sorted(joined, key=lambda span: span.start - span.end)[:max_spans])

@@ -1,4 +1,4 @@
-"""The body cut into chunks that cover all of it; their texts are read only when they are asked for."""
+"""Cuts the body into chunks that cover all of it. Their texts are read on access."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _UNITS = {
     "paragraphs": re.compile(r"\n(?:[ \t\r]*\n)+"),
     "headings": re.compile(r"\n(?=#{1,6}[ \t])"),
 }
-# What a heading's mark takes, and a blank line that a chunk may begin within.
+# Room for the mark of a heading, and for a blank line in which a chunk may begin.
 _LOOK_AROUND = 64
 _MAX_GAPS = 20
 
@@ -56,7 +56,7 @@ class Chunks(Sequence[Record]):
         try:
             index = self._indices[at]
         except IndexError:
-            raise IndexError(f"chunk {at} of {len(self):,}: there is no such chunk") from None
+            raise IndexError(f"there is no chunk {at}: there are {len(self):,}") from None
         start = self._starts[index]
         held = {"index": index, "start": start, "end": self._ends[index]}
         document = self._body.document_at(start)
@@ -65,15 +65,15 @@ class Chunks(Sequence[Record]):
         return chunk
 
     def spans(self) -> Iterator[Span]:
-        """Where the chunks stand, in order; nothing is read."""
+        """Return the spans of the chunks in order, without reading any text."""
         return (Span(self._starts[index], self._ends[index]) for index in self._indices)
 
     def value(self, record: LazyRecord, key: str) -> Text:
-        """The text of a chunk of these; `key` is "text"."""
+        """Return the text of a chunk. `key` is "text"."""
         return self._text(record.start, record.end)
 
     def shown(self, record: LazyRecord, key: str) -> str:
-        """The same, short, for printing."""
+        """Return the text in short form, for printing."""
         start, end = record.start, record.end
         return shown(self._text(start, min(end, start + SHOWN_TEXT)), end - start)
 
@@ -92,27 +92,25 @@ class Chunks(Sequence[Record]):
 
 
 def cut(body: Body, log: AccessLog, max_chars: int, overlap: int, by: ChunkUnit | None) -> Chunks:
-    """Chunks of at most `max_chars` that cover the body; each begins at most `overlap` characters before
-    the end of the one before it (with a unit: at the unit's first start there).
+    """Cut the body into chunks of at most `max_chars` that cover all of it.
 
-    With a unit, a chunk is as many whole units as fit; one too long is cut at its last line end that fits,
-    else anywhere. A document that was cut shares no chunk with the next. Raises ValueError for arguments
-    that make no sense.
+    Each begins at most `overlap` characters before the end of the last one; with a unit, at the first unit
+    that starts there. With a unit, a chunk holds as many whole units as fit. A longer unit is cut at its
+    last line end that fits, otherwise anywhere. A document that was cut shares no chunk with the next.
+    Raises ValueError for invalid arguments.
     """
     if max_chars <= 0:
-        raise ValueError(f"max_chars is {max_chars}: it has to be 1 or more (20000 is usual)")
+        raise ValueError(f"max_chars is {max_chars}. Give 1 or more (20000 is usual).")
     if not 0 <= overlap < max_chars:
-        raise ValueError(
-            f"overlap is {overlap}: it has to be 0 or more and less than max_chars ({max_chars})"
-        )
+        raise ValueError(f"overlap is {overlap}. Give 0 or more, and less than max_chars ({max_chars}).")
     if by is not None and by not in get_args(ChunkUnit):
-        raise ValueError(f"by={by!r} is not a unit: use {', '.join(map(repr, get_args(ChunkUnit)))} or None")
+        raise ValueError(f"by={by!r} is not a unit. Use {', '.join(map(repr, get_args(ChunkUnit)))} or None.")
     if by is None:
         step = max_chars - overlap
         count = max(1, -(-(body.chars - overlap) // step)) if body.chars else 0
         starts = range(0, count * step, step)
         return Chunks(body, log, starts, _Ends(starts, max_chars, body.chars))
-    return _packed(body, log, max_chars, overlap, _borders(body, by, overlap))
+    return _pack_units(body, log, max_chars, overlap, _borders(body, by, overlap))
 
 
 def _borders(body: Body, by: ChunkUnit, overlap: int) -> _Borders:
@@ -132,7 +130,7 @@ def _borders(body: Body, by: ChunkUnit, overlap: int) -> _Borders:
 
 
 class _Ends(Sequence[int]):
-    """Ends of chunks of one size."""
+    """The ends of chunks of equal size."""
 
     __slots__ = ("_chars", "_size", "_starts")
 
@@ -149,11 +147,11 @@ class _Ends(Sequence[int]):
 
 
 _Borders = Callable[[int, int], tuple[Sequence[int], bool]]
-"""Takes two characters of the body. Gives the places after the first, up to the second, where units begin,
-and whether the chunk has to end at the last of them even if all the rest of the body would fit."""
+"""Takes two characters of the body. Returns the places after the first, up to the second, where units begin,
+and whether the chunk must end at the last of them even if the rest of the body would fit."""
 
 
-def _packed(body: Body, log: AccessLog, size: int, overlap: int, borders: _Borders) -> Chunks:
+def _pack_units(body: Body, log: AccessLog, size: int, overlap: int, borders: _Borders) -> Chunks:
     starts, ends = array("Q"), array("Q")
     start = 0
     while start < body.chars:
@@ -171,7 +169,7 @@ def _packed(body: Body, log: AccessLog, size: int, overlap: int, borders: _Borde
             break
         back = max(start + 1, end - overlap)
         if overlap and places:
-            # A chunk that begins before the end of this one has to go on beyond it by a unit at least.
+            # The next chunk may begin before the end of this one, but must reach at least one unit further.
             after, _ = borders(end, min(body.chars, end + size))
             back = max(back, (after[0] if after else body.chars) - size)
         start = next((place for place in places if back <= place < end), end)
@@ -183,7 +181,7 @@ def _text_borders(body: Body, by: ChunkUnit, overlap: int) -> _Borders:
 
     def borders(start: int, limit: int) -> tuple[Sequence[int], bool]:
         if by == "lines" and not overlap:
-            return (), False  # the last line end that fits is all that is wanted
+            return (), False  # only the last line end that fits is needed
         first = max(0, start - _LOOK_AROUND)
         places = (first + found.end() for found in unit.finditer(body.text(first, limit + _LOOK_AROUND)))
         return [place for place in places if start < place <= limit], False
@@ -192,13 +190,13 @@ def _text_borders(body: Body, by: ChunkUnit, overlap: int) -> _Borders:
 
 
 def _message_borders(body: Body) -> _Borders:
-    """Where messages begin, and where what follows the last of a document begins."""
+    """Find the starts of messages, and the ends after which other text follows."""
     table = body.marks.messages
 
     def borders(start: int, limit: int) -> tuple[Sequence[int], bool]:
         rows = table.between(start, limit + 1)
         places = {table[row] for row in rows}
-        # The one that reaches into the stretch from before ends in it, too.
+        # A message that began before `start` may end here too.
         places.update(table.row(row)[1] for row in range(max(0, rows.start - 1), rows.stop))
         return sorted(place for place in places if start < place <= limit), False
 
@@ -206,7 +204,7 @@ def _message_borders(body: Body) -> _Borders:
 
 
 def _heading_borders(body: Body) -> _Borders:
-    """Where headings begin: those of the index, and in text the lines that look like one."""
+    """Find the starts of headings: those in the index, and lines of text that look like one."""
     table = body.marks.headings
     by_text = _text_borders(body, "headings", 0)
 
@@ -227,7 +225,7 @@ def _document_borders(body: Body) -> _Borders:
     def borders(start: int, limit: int) -> tuple[Sequence[int], bool]:
         here = bisect_right(starts, start)
         inside = starts[here : bisect_right(starts, limit)]
-        # The tail of a document that was cut stands alone.
+        # The last part of a document that was cut is a chunk of its own.
         tail = bool(inside) and starts[here - 1] != start
         return (inside[:1] if tail else inside), tail
 
@@ -240,7 +238,7 @@ def _last_line_end(body: Body, start: int, limit: int) -> int:
 
 
 def coverage_of(body: Body, chunks: Iterable[Any]) -> Record:
-    """chunks, input_chars, covered_chars, gaps (the first 20) and complete, for chunks, spans or pairs."""
+    """Return chunks, input_chars, covered_chars, gaps (the first 20) and complete."""
     spans = list(chunks.spans() if isinstance(chunks, Chunks) else map(_span_of, chunks))
     covered = at = 0
     gaps: list[Span] = []

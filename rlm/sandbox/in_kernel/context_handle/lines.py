@@ -1,4 +1,4 @@
-"""The body by lines: streamed in windows, so that a million lines cost no more memory than a few."""
+"""Reads the body by lines, in windows, so that a million lines need no more memory than a few."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _WINDOW = 1 << 20
 
 
 def iterate_lines(body: Body, start: int, end: int) -> Iterator[tuple[int, str]]:
-    """(first character, text with its line end) of each line between two bytes at which lines begin."""
+    """Yield (first character, text with line end) of each line between two starts of lines, in bytes."""
     raw = body.raw
     char = body.char_of(start)
     while start < end:
         block = raw[start : min(start + _WINDOW, end)]
         cut = block.rfind(b"\n") + 1
         if not cut and start + len(block) < end:
-            # A line longer than the window.
+            # The line is longer than the window.
             block = raw[start : raw.find(b"\n", start, end) + 1 or end]
         elif start + len(block) < end:
             block = block[:cut]
@@ -39,16 +39,16 @@ def iterate_lines(body: Body, start: int, end: int) -> Iterator[tuple[int, str]]
 
 
 def resolve_range(start: int, end: int | None, size: int) -> tuple[int, int]:
-    """The range within 0..`size`: negative counts from the end, beyond is clamped, reversed is empty."""
+    """Return the range within 0..`size`. Negative values count from the end; a reversed range is empty."""
     first = min(size, start if start >= 0 else max(0, size + start))
     last = size if end is None else min(size, end if end >= 0 else max(0, size + end))
     return first, max(first, last)
 
 
 class Lines(Sequence[Line]):
-    """Lines of the body, each a str with number, start, end and text, read when they are asked for.
+    """Lines of the body, read lazily. Each is a str with number, start, end and text.
 
-    `number` counts from 0 over the whole body; a line has no line end, and `end` is where its text ends.
+    `number` counts from 0 over the whole body. A line does not include its line end.
     """
 
     __slots__ = ("_body", "_first", "_last", "_log")
@@ -69,7 +69,7 @@ class Lines(Sequence[Line]):
             body, body.line_start_byte(self._first), body.line_start_byte(self._last)
         ):
             log.read(char, char + len(line))
-            yield _line(number, char, line)
+            yield _make_line(number, char, line)
             number += 1
 
     @overload
@@ -84,13 +84,13 @@ class Lines(Sequence[Line]):
             return [self[number] for number in range(first, last, step)]
         place = at + len(self) if at < 0 else at
         if not 0 <= place < len(self):
-            raise IndexError(f"line {at} of {len(self):,}: there is no such line")
+            raise IndexError(f"there is no line {at}: there are {len(self):,}")
         number = self._first + place
         start, end = self._body.line_start_byte(number), self._body.line_start_byte(number + 1)
         char = self._body.char_of(start)
         line = self._body.raw[start:end].decode()
         self._log.read(char, char + len(line))
-        return _line(number, char, line)
+        return _make_line(number, char, line)
 
     def __repr__(self) -> str:
         return (
@@ -99,5 +99,5 @@ class Lines(Sequence[Line]):
         )
 
 
-def _line(number: int, char: int, line: str) -> Line:
+def _make_line(number: int, char: int, line: str) -> Line:
     return Line(line[:-1] if line[-1:] == "\n" else line, number, char)

@@ -1,4 +1,4 @@
-"""What the handle gives back: dicts whose keys are attributes too, text that knows its span."""
+"""The results of the handle: dicts with attribute access, and texts that know their span."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _HIT_LINE = frozenset({"index", "start", "end", "line", "match", "document"})
 
 
 class Text(str):
-    """A str cut from the body. `span` is where it stands; whatever is made from it is an ordinary str."""
+    """A str from the body with its `span`. Strings derived from it are ordinary ones."""
 
     __slots__ = ("span",)
     span: Span | None
@@ -41,8 +41,10 @@ class Text(str):
 
 
 class Line(str):
-    """A line without its line end: a str that knows its `number` and where it stands. What a record of it
-    would hold is there both ways, `line.start` and `line["start"]`."""
+    """A line without its line end: a str with `number` and `start`.
+
+    It can also be used as a record: `line.start` and `line["start"]` are the same.
+    """
 
     FIELDS = ("number", "start", "end", "text")
     __slots__ = ("number", "start")
@@ -57,23 +59,23 @@ class Line(str):
 
     @property
     def end(self) -> int:
-        """Where the text of the line ends."""
+        """Return the end of the line's text."""
         return self.start + len(self)
 
     @property
     def text(self) -> Text:
-        """The line as `peek` would give it."""
+        """Return the line as `peek` would."""
         return Text(str(self), self.span)
 
     @property
     def span(self) -> Span:
-        """Where the text of the line stands."""
+        """Return the span of the line's text."""
         return Span(self.start, self.end)
 
     def __getitem__(self, at: Any) -> Any:
         if isinstance(at, str):
             if at not in self.FIELDS:
-                raise KeyError(f"no field {at!r} here; a line is a str with {', '.join(self.FIELDS)}")
+                raise KeyError(f"there is no field {at!r}. A line is a str with {', '.join(self.FIELDS)}.")
             return getattr(self, at)
         return super().__getitem__(at)
 
@@ -82,7 +84,7 @@ class Line(str):
 
 
 def shown(value: object, length: int | None = None) -> str:
-    """`value` for printing; a long text is cut and its length said (`length`, when `value` is a part)."""
+    """Return `value` for printing. A long text is cut; its length (or `length`) is added."""
     if isinstance(value, str):
         whole = len(value) if length is None else length
         if whole > SHOWN_TEXT:
@@ -107,7 +109,7 @@ class Record(dict[str, Any]):
         raise KeyError(self._lacks(key))
 
     def _lacks(self, key: Any) -> str:
-        return f"no field {key!r} here; there are {', '.join(self)}"
+        return f"there is no field {key!r}. The fields are {', '.join(self)}."
 
     def __repr__(self) -> str:
         return "{" + ", ".join(f"{key!r}: {self._shown(key)}" for key in self) + "}"
@@ -117,17 +119,17 @@ class Record(dict[str, Any]):
 
 
 class Fields(Protocol):
-    """Works out the fields that a lazy record does not hold."""
+    """Computes the fields that a lazy record does not hold."""
 
     def value(self, record: LazyRecord, key: str) -> Any:
-        """The field `key` of `record`."""
+        """Return the field `key` of `record`."""
 
     def shown(self, record: LazyRecord, key: str) -> str:
-        """The same, short, for printing."""
+        """Return the field in short form, for printing."""
 
 
 class _Later:
-    """Stands in a lazy record for a field that is worked out when it is asked for."""
+    """Placeholder in a lazy record for a field that is computed on access."""
 
     __slots__ = ()
 
@@ -136,7 +138,7 @@ _LATER = _Later()
 
 
 class LazyRecord(Record):
-    """A record that reads its texts from the body each time they are asked for, and keeps none of them."""
+    """A record that reads its texts from the body on each access and keeps none of them."""
 
     __slots__ = ("_source",)
     __hash__ = None  # type: ignore[assignment]
@@ -151,7 +153,7 @@ class LazyRecord(Record):
         return self._source.value(self, key) if value is _LATER else value
 
     def __iter__(self) -> Iterator[str]:
-        # Not inherited: ** and dict() would go round __getitem__ if it were.
+        # Defined here, because ** and dict() bypass __getitem__ for an inherited __iter__.
         return dict.__iter__(self)
 
     def get(self, key: str, default: Any = None) -> Any:
@@ -195,34 +197,33 @@ class LazyRecord(Record):
 
 
 class HitFields(Fields, Protocol):
-    """Works out the fields of a hit, and how much of the body around the match stands for it."""
+    """Computes the fields of a hit, and the part of the body that represents it."""
 
     def passage(self, hit: LazyRecord) -> Span:
-        """What a child reads when it is given the hit."""
+        """Return the span that a child reads if it gets the hit."""
 
     def proof(self, hit: LazyRecord) -> Span:
-        """What is quoted when the hit is evidence."""
+        """Return the span that is quoted if the hit is evidence."""
 
 
 class Hit(LazyRecord):
-    """A match. Given to a child, or as evidence, it stands for the text around it: the match alone says
-    little."""
+    """A match. As a slice or as evidence it stands for the text around it, which says more."""
 
     __slots__ = ()
     __hash__ = None
     _source: HitFields
 
     def passage(self) -> Span:
-        """What a child reads of it."""
+        """Return the span that a child reads."""
         return self._source.passage(self)
 
     def proof(self) -> Span:
-        """What is quoted of it as evidence."""
+        """Return the span that is quoted as evidence."""
         return self._source.proof(self)
 
 
 class Records(list[Any]):
-    """A list of records that prints its first few and says how many there are."""
+    """A list of records that prints its length and its first few."""
 
     __slots__ = ()
 
@@ -248,8 +249,10 @@ class Records(list[Any]):
 
 
 def _hit_lines(hits: list[Any]) -> Iterator[str]:
-    """A line for each hit: its place, and the line of the body that it stands on, each of these once. What a
-    cell has changed or put among them is shown as it is."""
+    """Yield one line for each hit, with its place and its line of the body. A repeated line is shown once.
+
+    Items that a cell has changed or added are shown as they are.
+    """
     before = None
     for hit in hits:
         text = hit.get("line_text") if isinstance(hit, Hit) else None
@@ -269,7 +272,7 @@ def _hit_lines(hits: list[Any]) -> Iterator[str]:
 
 
 class Hits(Records):
-    """Hits of a search, in order. When `truncated`, `len()` is not how many there are: `total` is."""
+    """Hits of a search, in order. If `truncated`, `total` is the number of all matches, not `len()`."""
 
     __slots__ = ("_count", "_total", "truncated")
 
@@ -281,7 +284,7 @@ class Hits(Records):
 
     @property
     def total(self) -> int:
-        """How many matches the body holds: exact, counted the first time it is asked for."""
+        """Return the exact number of matches in the body. Counted on first access."""
         if self._total is None:
             self._total = self._count()
         return self._total

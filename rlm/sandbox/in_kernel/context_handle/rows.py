@@ -1,4 +1,4 @@
-"""The body by rows of data: JSON Lines, JSON arrays, CSV and messages, streamed, each row with its span."""
+"""Reads the body by rows of data (JSON Lines, JSON arrays, CSV, messages), lazily, each with its span."""
 
 from __future__ import annotations
 
@@ -27,8 +27,11 @@ _MIN_COLUMNS, _MIN_ROWS, _ROWS_LOOKED_AT = 3, 2, 50
 
 
 class Row(Record):
-    """A row: its own fields are `value`, `start`, `end`, `error` and `document`. Who asks it for a field of
-    the data is told where that is, by `get` too: a None there would go unnoticed."""
+    """A row. Its own fields are `value`, `start`, `end`, `error` and `document`.
+
+    Asking it for a field of the data raises an error that points to `.value`. `get` does so too, because a
+    None would go unnoticed.
+    """
 
     __slots__ = ()
 
@@ -48,12 +51,11 @@ class Row(Record):
 
 
 class Rows(Iterator[Row]):
-    """Records (value, start, end, error, document), one a row, over every document that has rows.
+    """Records (value, start, end, error, document), one for each row of every document that has rows.
 
-    `value` is a dict for CSV (by the header row) and for a chat's messages (message, role, author, time,
-    text), and whatever JSON says else; a row that can't be read has
-    `value` None and says why in `error` (a CSV row of the wrong width has both). A `for` loop starts anew
-    each time; `next()` goes on.
+    `value` is a dict for CSV (by the header row) and for messages (message, role, author, time, text), and
+    the JSON value otherwise. A row that cannot be read has `value` None and the reason in `error`; a CSV row
+    of the wrong width has both. A `for` loop starts again each time; `next()` continues.
     """
 
     def __init__(self, body: Body, log: AccessLog) -> None:
@@ -65,7 +67,7 @@ class Rows(Iterator[Row]):
             kinds = ", ".join(sorted({document.kind for document in body.documents})) or "none"
             raise ValueError(
                 f"no document here holds JSON Lines, JSON, CSV or a chat (kinds: {kinds}): "
-                "use read_lines() and take the lines apart yourself; for CSV in a document of another kind, "
+                "use read_lines() and split the lines yourself; for CSV in a document of another kind, "
                 "csv.DictReader(io.StringIO(read_all()))"
             )
 
@@ -73,8 +75,8 @@ class Rows(Iterator[Row]):
         for document, form in self._plan:
             if form is None:
                 continue
-            # What stands between two rows of data (line ends, commas, a header) was gone through with them;
-            # between two messages there may be text.
+            # Between two rows of data there are only line ends, commas or a header, which count as read.
+            # Between two messages there may be text.
             joined = form in _DATA
             reached = document.start
             for start, end, value, error in _READERS[form](self._body, document):
@@ -99,7 +101,7 @@ _Row = tuple[int, int, Any, str | None]
 
 
 def _format(body: Body, document: Document) -> str | None:
-    """How the rows of `document` are written: by its kind, or by its first lines if it is plain text."""
+    """Return the format of a document's rows: by its kind, or by its first lines if it is plain text."""
     if document.kind in _FORMATS:
         return document.kind
     if document.kind != "text":
@@ -116,8 +118,10 @@ def _format(body: Body, document: Document) -> str | None:
 
 
 def _is_table(head: str, *, whole: bool) -> bool:
-    """Whether a text begins as CSV does: names of columns, each another and none a number, then rows of as
-    many fields. `whole` when that is all of it: else its last row may be cut."""
+    """Return whether a text begins as CSV: distinct column names, then rows with as many fields.
+
+    `whole` is whether `head` is the whole text. Otherwise its last row may be cut.
+    """
     first = head.partition("\n")[0]
     delimiter = _delimiter(first)
     if first.count(delimiter) + 1 < _MIN_COLUMNS:

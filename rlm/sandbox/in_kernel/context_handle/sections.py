@@ -1,4 +1,4 @@
-"""What a place of the body stands under: its message, heading, definition or page, else its document."""
+"""Finds what a place belongs to: its message, heading, definition or page, otherwise its document."""
 
 from __future__ import annotations
 
@@ -20,13 +20,16 @@ _BLOCK = re.compile(
 
 
 def section_of(body: Body, char: int) -> Record:
-    """title (at most 200 characters), kind (message, heading, code, page or document), start, document, path
-    (the titles of all headings above, from the top), page and message (numbers from 1, or None) for the place
-    `char`; in code the nearest definition above that is less indented than the place's own line."""
+    """Return title, kind, start, document, path, page and message of the place `char`.
+
+    `title` has at most 200 characters. `kind` is message, heading, code, page or document. `path` holds the
+    titles of all headings above, from the top. `page` and `message` count from 1, or are None. In code it
+    is the nearest definition above that is less indented than the place's own line.
+    """
     char = min(char, body.chars - 1)
     document, place = body.document_at(char), body.place(char)
     if document is None or place is None:
-        raise ValueError("the input is empty: nothing stands under anything")
+        raise ValueError("the input is empty: it has no sections")
     kind, start, title = _nearest(body, document, char, place)
     return Record(
         title=title[:_TITLE],
@@ -40,7 +43,7 @@ def section_of(body: Body, char: int) -> Record:
 
 
 def _nearest(body: Body, document: Document, char: int, place: Place) -> tuple[str, int, str]:
-    """kind, start and title."""
+    """Return kind, start and title."""
     marks = body.marks
     row = marks.message(char, document.start)
     if row is not None:
@@ -66,8 +69,10 @@ def _nearest(body: Body, document: Document, char: int, place: Place) -> tuple[s
 def _above(
     body: Body, document: Document, char: int, mark: re.Pattern[str], indent: int | None
 ) -> tuple[int, str] | None:
-    """(start, line) of the last marked line at or above `char` in the document. With `indent`, it has to be
-    less indented than that, or to hold `char` itself."""
+    """Return (start, line) of the last marked line at or above `char` in the document.
+
+    With `indent`, the line must be less indented than that, or hold `char` itself.
+    """
     own = body.line_start(body.line_of(char))
     # The line of the place itself counts, whole (as far as a title goes).
     end = min(document.end, own + 2 * _TITLE)

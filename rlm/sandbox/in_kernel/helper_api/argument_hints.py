@@ -1,5 +1,4 @@
-"""A helper as a cell calls it: a guessed name of a parameter is understood, any other is answered with the
-call that is right."""
+"""Accepts guessed parameter names in helper calls, and answers other wrong calls with the right one."""
 
 from __future__ import annotations
 
@@ -14,8 +13,7 @@ __all__ = ["with_argument_hints"]
 
 
 def with_argument_hints(helper: Helper, function: Callable[..., Any]) -> Callable[..., Any]:
-    """`function` under the words of `helper`. TypeError, with the right call in it, for arguments that it
-    does not take."""
+    """Wrap `function` so that wrong arguments raise TypeError with the right call of `helper`."""
     names = tuple(inspect.signature(function).parameters)
 
     @functools.wraps(function)
@@ -27,15 +25,15 @@ def with_argument_hints(helper: Helper, function: Callable[..., Any]) -> Callabl
                 if name in ARGUMENT_ALIASES.get(own, ()) and own not in given
             ]
             if len(meant) != 1:
-                raise TypeError(f"{helper.name}() takes no {name!r}: it is {helper.call}")
+                raise TypeError(f"{helper.name}() takes no {name!r}. Call {helper.call}.")
             given[meant[0]] = given.pop(name)
         try:
             return function(*args, **given)
         except TypeError as error:
             if error.__traceback__ is None or error.__traceback__.tb_next is not None:
                 raise
-            # The call itself is wrong: nothing of the helper has run.
+            # The call itself is wrong: the helper has not run.
             said = str(error).rpartition(".")[2]
-            raise TypeError(f"{said}; it is {helper.call}") from None
+            raise TypeError(f"{said}. Call {helper.call}.") from None
 
     return call

@@ -1,6 +1,6 @@
 """The kernel's end of the helper channel: calls to the driver over an inherited socket.
 
-Any thread may call. A reader thread hands each reply to the caller that waits for it.
+Any thread may call. A reader thread passes each reply to the waiting caller.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import Any, Protocol
 from .. import wire
 
 MAX_WAITING_CALLS = 48
-"""Threads of a cell that wait at once for what takes long; more wait their turn. The driver takes some more
-calls than that, so that an interrupt and the cell's report always find room."""
+"""Long calls in flight at once; further threads wait. The driver accepts some more calls than that, so that
+an interrupt and the cell's report always find room."""
 _LONG = frozenset({"children", "rank", "sub_rlms", "tool"})
 
 
 class CallError(Exception):
-    """The driver refused or failed a call. `type` is a word of the protocol, the message is for the model."""
+    """The driver refused a call, or failed. `type` is an error type of the protocol."""
 
     def __init__(self, type_: str, message: str) -> None:
         super().__init__(message)
@@ -30,10 +30,10 @@ class CallError(Exception):
 
 
 class Caller(Protocol):
-    """What the helpers need of a channel."""
+    """Makes calls to the driver."""
 
     def call(self, method: str, params: dict[str, Any]) -> tuple[Any, list[Any]]:
-        """The result of a call, and the parts that came before it. Raises CallError."""
+        """Return the result of a call and the parts that arrived before it. Raises CallError."""
 
 
 class _Pending:
@@ -46,7 +46,7 @@ class _Pending:
 
 
 class Channel:
-    """Owns the socket. When the driver goes away every waiting call fails with CallError("closed")."""
+    """Owns the socket. When the driver goes away, every waiting call raises CallError("closed")."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._socket = sock
@@ -58,7 +58,7 @@ class Channel:
         threading.Thread(target=self._read, name="rlm-channel", daemon=True).start()
 
     def call(self, method: str, params: dict[str, Any]) -> tuple[Any, list[Any]]:
-        """See Caller. An interrupt while waiting cancels the call on the driver's side, then goes on up."""
+        """Make a call. An interrupt while waiting cancels it at the driver and is raised again."""
         if method not in _LONG:
             return self._call(method, params)
         with self._asking:
@@ -75,7 +75,7 @@ class Channel:
         except CallError:
             raise
         except BaseException:
-            # An interrupt, wherever it struck; a cancel of what was never sent does no harm.
+            # An interrupt, perhaps before the call was sent: an unknown cancel is harmless.
             self._send({"id": number, "method": "cancel", "params": {}})
             raise
         finally:
@@ -92,8 +92,8 @@ class Channel:
         try:
             frame = wire.encode(message, wire.MAX_CALL)
         except wire.WireError as error:
-            raise CallError("too_large", f"this call can't be sent: {error}") from error
-        with self._writing, _interrupts_held_back():
+            raise CallError("too_large", f"this call cannot be sent: {error}") from error
+        with self._writing, _block_interrupts():
             try:
                 self._socket.sendall(frame)
             except OSError as error:
@@ -128,8 +128,8 @@ class Channel:
 
 
 @contextmanager
-def _interrupts_held_back() -> Iterator[None]:
-    """An interrupt between two halves of a frame would leave the stream out of step for ever."""
+def _block_interrupts() -> Iterator[None]:
+    """Block interrupts meanwhile: one in the middle of a frame would corrupt the stream."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

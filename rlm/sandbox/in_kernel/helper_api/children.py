@@ -1,4 +1,4 @@
-"""What a cell holds after it asked children: answers that read like strings and know how they came about."""
+"""The answers of children in a cell: strings with attributes about how they were made."""
 
 from __future__ import annotations
 
@@ -9,24 +9,25 @@ from ..body.body import Span
 
 
 class SubQueryError(Exception):
-    """A child could not be made to answer. The message says why; the same call asks again."""
+    """A child did not answer. The message gives the reason; the same call asks again."""
 
 
 class SliceTooLarge(SubQueryError):
-    """A slice does not fit a child's prompt; nothing was sent. The message names the size that fits."""
+    """A slice does not fit in a child's prompt. Nothing was sent. The message gives the size that fits."""
 
 
 class DepthLimit(SubQueryError):
-    """A sub-RLM lies deeper than this run goes, and its source does not fit a single child."""
+    """A sub-RLM would exceed the depth limit, and its source does not fit in a single child."""
 
 
 class ChildResult(str):
     """One child's answer: a str, empty when it failed.
 
-    ok: it answered. found: it answered, and did not say that its slice lacks the answer. error: why it
-    failed, or None. span: the stretch of the input it read, or None. usage: its tokens. cached: nothing
-    was spent. value: the parsed answer when a schema was asked for, or what a sub-RLM finalised with when
-    that is no text. how: "child" for one call, "rlm" for a sub-RLM. evidence: the spans a sub-RLM rests on.
+    ok: whether it answered. found: whether it answered and did not report that its slice lacks the answer.
+    error: why it failed, or None. span: the part of the input that it read, or None. usage: its tokens.
+    cached: whether the answer cost nothing. value: the parsed answer if a schema was given, or the final
+    value of a sub-RLM if that is not text. how: "child" for one call, "rlm" for a sub-RLM. evidence: the
+    spans that a sub-RLM cited.
     """
 
     __slots__ = (
@@ -56,13 +57,13 @@ class ChildResult(str):
     evidence: list[Span]
 
     def __await__(self) -> Generator[None, None, Self]:
-        """Itself: it is there, and an `await` before the call must not lose what was paid for."""
+        """Return the answer itself: a needless `await` before the call must not lose a paid answer."""
         yield from ()
         return self
 
     @classmethod
     def of(cls, reply: dict[str, Any], span: Span | None, document: str | None) -> ChildResult:
-        """The result for one reply of the driver."""
+        """Return the result of one reply of the driver."""
         result = cls(reply["text"])
         result.error = reply.get("error")
         result.ok = result.error is None
@@ -82,25 +83,25 @@ class ChildResult(str):
 
 
 class ChildResults(list[ChildResult]):
-    """The answers of a batch, in the order of its slices; a failed slot is empty and has .ok false."""
+    """The answers of a batch in the order of its slices. A failed one is empty and has .ok False."""
 
     @property
     def failed(self) -> list[int]:
-        """The positions that failed."""
+        """Return the positions that failed."""
         return [position for position, result in enumerate(self) if not result.ok]
 
     @property
     def found(self) -> ChildResults:
-        """Those that answered and did not say their slice lacks the answer."""
+        """Return the answers whose slice held something."""
         return ChildResults(result for result in self if result.found)
 
     def __await__(self) -> Generator[None, None, Self]:
-        """Itself, as one answer's."""
+        """Return the list itself, as for one answer."""
         yield from ()
         return self
 
     def joined(self, separator: str = "\n\n") -> str:
-        """The found ones as one text, each under the place it was read from, so that a synthesis can cite."""
+        """Join the found answers into one text, each under its place in the input, for citing."""
         return separator.join(
             _labelled(position, result) for position, result in enumerate(self) if result.found
         )
@@ -122,7 +123,7 @@ def _short(text: str, limit: int = 80) -> str:
 
 
 def failure_line(results: Iterable[ChildResult]) -> str | None:
-    """The one loud line after a batch in which slots failed, or None."""
+    """Return the line that reports the failures of a batch, or None."""
     every = list(results)
     failed = [position for position, result in enumerate(every) if not result.ok]
     if not failed:

@@ -1,4 +1,4 @@
-"""The helpers that reach beyond the handle: children, progress, the end of the run, the variables."""
+"""The helpers that need more than the handle: children, progress, finalize and variables."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .registry import HELPERS, NAMES
 
 __all__ = ["Finalized", "Helpers"]
 
-_DEEPEST = 100
+MAX_DEPTH = 100
 _CARRIED = "The result of the steps so far:"
 
 _ERRORS: Mapping[str, type[Exception]] = {
@@ -30,13 +30,13 @@ _ERRORS: Mapping[str, type[Exception]] = {
 
 
 class Finalized(BaseException):
-    """Ends the cell that finalised. Not an Exception: `except Exception` in a cell must let it through."""
+    """Ends the cell after finalize. Not an Exception: `except Exception` in a cell must not catch it."""
 
 
 class Helpers:
-    """Everything a cell can call, by the names of the registry (`helpers.NAME` in a cell).
+    """Everything that a cell can call, by the names of the registry (`helpers.NAME` in a cell).
 
-    variables gives the user's variables as {name: type}; outputs holds what earlier rounds printed.
+    `variables` returns the user's variables as {name: type}. `outputs` holds what earlier rounds printed.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Helpers:
             setattr(self, helper.name, with_argument_hints(helper, getattr(owner, helper.name)))
 
     def namespace(self) -> dict[str, Any]:
-        """The globals of a cell: every helper by its name."""
+        """Return the globals of a cell: every helper by its name."""
         return {name: getattr(self, name) for name in NAMES}
 
     def sub_query(
@@ -89,7 +89,7 @@ class Helpers:
         results = self._ask(
             [prompt] * len(chosen), chosen, numbered=numbered, schema=schema, chunked=_is_chunks(slices)
         )
-        return _judged(results, on_error)
+        return _apply_error_policy(results, on_error)
 
     def sub_query_map(
         self,
@@ -106,13 +106,15 @@ class Helpers:
         chosen = [None] * len(prompts) if slices is None else list(slices)
         if len(chosen) != len(prompts):
             raise ValueError(f"{len(prompts)} prompts but {len(chosen)} slices: they must pair up")
-        return _judged(self._ask(list(prompts), chosen, numbered=numbered, schema=schema), on_error)
+        return _apply_error_policy(
+            self._ask(list(prompts), chosen, numbered=numbered, schema=schema), on_error
+        )
 
     def rank(self, query: str, k: int = 10) -> Records:
         if not isinstance(query, str) or not query.strip():
-            raise TypeError("query is a non-empty str: the words that a passage should hold")
+            raise TypeError("query must be a non-empty str: the words that a passage should contain")
         if not isinstance(k, int) or isinstance(k, bool) or k < 1:
-            raise ValueError(f"k is {k!r}: give a whole number from 1")
+            raise ValueError(f"k is {k!r}. Give a whole number from 1.")
         ranked, _ = self._call("rank", {"query": query, "k": k})
         return self._handle.packs(ranked)
 
@@ -121,7 +123,7 @@ class Helpers:
         if carry_prompt is not None:
             _check_prompt(carry_prompt)
         if isinstance(slices, (str, Mapping)):
-            raise TypeError("slices must be a list of slices, in the order in which they are to be read")
+            raise TypeError("slices must be a list of slices, in reading order")
         results = ChildResults()
         for one in slices:
             if not results:
@@ -146,14 +148,14 @@ class Helpers:
         chosen = [None] * len(prompts) if sources is None else list(sources)
         if len(chosen) != len(prompts):
             raise ValueError(f"{len(prompts)} prompts but {len(chosen)} sources: they must pair up")
-        return _judged(self._ask_rlms(list(prompts), chosen), "keep")
+        return _apply_error_policy(self._ask_rlms(list(prompts), chosen), "keep")
 
     def SHOW_VARS(self) -> dict[str, str]:  # noqa: N802 - the name models know
         return self._variables()
 
     def repl_set(self, name: str, value: Any) -> None:
         if not isinstance(name, str) or not name.isidentifier():
-            raise ValueError(f"{name!r} can't be a variable's name")
+            raise ValueError(f"{name!r} is not a valid variable name")
         self._namespace[name] = value
 
     def repl_get(self, name: str, default: Any = None) -> Any:
@@ -183,7 +185,7 @@ class Helpers:
             numeric = isinstance(confidence, (int, float)) and not isinstance(confidence, bool)
             if not numeric or not 0 <= confidence <= 1:
                 raise ValueError(
-                    f"confidence is 'low', 'medium', 'high' or a number from 0 to 1, not {confidence!r}"
+                    f"confidence must be 'low', 'medium', 'high' or a number from 0 to 1, not {confidence!r}"
                 )
         pieces = [] if evidence is None else self._evidence(evidence)
         read, scanned = self._handle.drain_access()
@@ -199,7 +201,7 @@ class Helpers:
                 },
             )
         except BaseException:
-            # The driver may not have come to note it.
+            # The driver may not have recorded the access: report it again later.
             self._handle.restore_access(read, scanned)
             raise
         if not result["accepted"]:
@@ -250,8 +252,7 @@ class Helpers:
         return results
 
     def _slice(self, slice: Any) -> list[Any]:
-        """The pieces of a slice. An answer of a child is text like any other; offsets count and are clamped
-        as everywhere."""
+        """Return the pieces of a slice. A child's answer counts as text. Offsets are clamped to the body."""
         pieces: list[Any] = []
         for piece in pieces_of(slice, answers_are_text=True):
             if isinstance(piece, str):
@@ -259,13 +260,16 @@ class Helpers:
                 continue
             span = self._handle.resolved(*piece)
             if span.end <= span.start:
-                raise ValueError(f"the span ({piece[0]}, {piece[1]}) holds nothing of this input")
+                raise ValueError(f"the span ({piece[0]}, {piece[1]}) is empty in this input")
             pieces.append(list(span))
         return pieces
 
     def _evidence(self, given: Any) -> list[Any]:
-        """The pieces of evidence, one for each that was given. A hit stands for its line; a child's answer,
-        which says itself what of its slice it rests on, for the longest quote of it that stands there."""
+        """Return one piece for each given piece of evidence.
+
+        A hit stands for its line. A child's answer stands for the longest quote in it that its slice
+        contains, otherwise for the whole slice.
+        """
         if isinstance(given, Hit):
             return [list(given.proof())]
         if isinstance(given, ChildResult) and given.span is not None:
@@ -282,8 +286,10 @@ class Helpers:
 
 
 def pieces_of(slice: Any, *, answers_are_text: bool = False) -> list[Any]:
-    """What was given as it crosses the channel: spans as [start, end], text made in the cell as str, in
-    order. A child's answer stands for the span it was read from, or for its text."""
+    """Return a slice as it crosses the channel: spans as [start, end], texts as str, in order.
+
+    A child's answer stands for the span that it read, or for its text if `answers_are_text`.
+    """
     if answers_are_text and isinstance(slice, ChildResult):
         return [str(slice)]
     if isinstance(slice, Hit):
@@ -300,8 +306,8 @@ def pieces_of(slice: Any, *, answers_are_text: bool = False) -> list[Any]:
     if not isinstance(slice, Mapping) and hasattr(slice, "__iter__"):
         return [piece for one in slice for piece in pieces_of(one, answers_are_text=answers_are_text)]
     raise TypeError(
-        "a slice or a piece of evidence is a chunk, a hit, a pack, a peek, (start, end), a str, or a list of "
-        f"these, not {type(slice).__name__}"
+        "a slice or a piece of evidence must be a chunk, a hit, a pack, a peek, (start, end), a str, or a "
+        f"list of these, not {type(slice).__name__}"
     )
 
 
@@ -310,32 +316,36 @@ def _is_span(given: Any) -> bool:
 
 
 def check_json(value: Any, path: str = "value", level: int = 0) -> None:
-    """TypeError, naming the path, unless `value` is made of dicts by str, lists, str, numbers, None.
-    ValueError when it is nested too deep to cross."""
+    """Raise TypeError with the path of the first part of `value` that JSON cannot hold.
+
+    Raises ValueError if it is nested too deep.
+    """
     if value is None or isinstance(value, (str, bool, int)):
         return
     if isinstance(value, float):
         if not math.isfinite(value):
-            raise TypeError(f"{path} is {value}, which JSON can't hold")
+            raise TypeError(f"{path} is {value}, which JSON cannot hold")
         return
-    if level > _DEEPEST:
-        raise ValueError(f"the value is nested deeper than {_DEEPEST} levels, or holds itself; flatten it")
+    if level > MAX_DEPTH:
+        raise ValueError(
+            f"the value is nested deeper than {MAX_DEPTH} levels, or contains itself. Flatten it."
+        )
     if isinstance(value, Mapping):
         for key, inner in value.items():
             if not isinstance(key, str):
-                raise TypeError(f"{path} has the key {key!r}; JSON keys are str")
+                raise TypeError(f"{path} has the key {key!r}. JSON keys must be str.")
             check_json(inner, f"{path}[{json.dumps(key)}]", level + 1)
         return
     if isinstance(value, (list, tuple)):
         for position, inner in enumerate(value):
             check_json(inner, f"{path}[{position}]", level + 1)
         return
-    raise TypeError(f"{path} is a {type(value).__name__}; only what JSON can hold crosses to the driver")
+    raise TypeError(f"{path} is a {type(value).__name__}, which JSON cannot hold. Convert it first.")
 
 
 def _check_prompt(prompt: Any) -> None:
     if not isinstance(prompt, str) or not prompt.strip():
-        raise TypeError("a prompt is a non-empty str that says what the child is to do")
+        raise TypeError("a prompt must be a non-empty str that tells the child what to do")
 
 
 def _failure(result: ChildResult) -> SubQueryError:
@@ -343,9 +353,9 @@ def _failure(result: ChildResult) -> SubQueryError:
     return kind(result.error)
 
 
-def _judged(results: ChildResults, on_error: str) -> ChildResults:
+def _apply_error_policy(results: ChildResults, on_error: str) -> ChildResults:
     if on_error not in ("keep", "raise"):
-        raise ValueError(f"on_error is 'keep' or 'raise', not {on_error!r}")
+        raise ValueError(f"on_error must be 'keep' or 'raise', not {on_error!r}")
     line = failure_line(results)
     if line is not None:
         if on_error == "raise":

@@ -1,4 +1,4 @@
-"""Functions of the host as a cell calls them: the driver runs them, outside of the sandbox."""
+"""Host tools as a cell calls them. The driver runs them, outside the sandbox."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ _ERRORS: Mapping[str, type[Exception]] = {"type": TypeError, "value": ValueError
 
 
 class ToolError(Exception):
-    """A function of the host failed, took too long, or gave what can't be handed over."""
+    """A host tool failed, took too long, or returned a value that is not JSON."""
 
 
 class HostTool:
-    """One function of the host. Takes and gives what JSON can hold; raises ToolError when it fails, TypeError
-    for arguments that do not match its signature."""
+    """One host tool. Its arguments and its result are JSON values.
+
+    Raises ToolError if it fails, and TypeError for arguments that do not match its signature.
+    """
 
     def __init__(self, tool: Helper, channel: Caller) -> None:
         self.__name__ = tool.name

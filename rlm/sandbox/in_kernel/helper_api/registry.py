@@ -1,7 +1,7 @@
-"""The one list of helpers: it fills the kernel's namespace, the root's system prompt and the docs.
+"""The list of helpers: it fills the kernel's namespace, the root's system prompt and the docs.
 
-Pure data. `signature` is exactly the callable's; `summary` is one line for the model; `fields` are the
-keys of the records it returns.
+Pure data. `signature` is that of the callable; `summary` is one line for the model; `fields` are the keys of
+the records that it returns.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Helper:
 
     @property
     def call(self) -> str:
-        """Name and signature as the model reads them: `peek(start, end, unit='chars')`."""
+        """Return name and signature as the model reads them: `peek(start, end, unit='chars')`."""
         return f"{self.name}{self.signature}"
 
 
@@ -172,5 +172,5 @@ ARGUMENT_ALIASES: dict[str, tuple[str, ...]] = {
     "value": ("answer", "result"),
     "evidence": ("citations", "quotes", "sources"),
 }
-"""Names that models give a parameter in the place of its own. One that means a single parameter of the helper
-called, and one that is not given otherwise, is taken for it."""
+"""Names that models use instead of a parameter's own. A guessed name is accepted if it stands for exactly one
+parameter of the helper that is not given otherwise."""

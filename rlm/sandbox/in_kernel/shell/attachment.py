@@ -1,7 +1,7 @@
-"""How a context reaches a kernel: as three open files in one message on the helper channel.
+"""Receives the context of a kernel: three open files in one message on the helper channel.
 
-Nothing of them can be reached by a cell but the mapped bytes. Once they are mapped, no descriptor is left:
-one could be used to change the file's mode, or to open it again.
+A cell can reach only the mapped bytes. After the mapping no descriptor is left, because one could be used to
+change the file's mode or to open it again.
 """
 
 from __future__ import annotations
@@ -21,13 +21,12 @@ FILES = 3
 """Body, index and manifest, in this order."""
 _MAX_MESSAGE = 1 << 20
 _FIRST = 1024
-"""Bytes that are taken together with the files."""
+"""Bytes that are received together with the files."""
 
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What a kernel is given to work with. `shared`: several questions come to it, each over the beginning of
-    the body that was there then."""
+    """What a kernel works with. If `shared`, several questions use it, each over its own part of the body."""
 
     body: Body
     tools: tuple[Helper, ...] = ()
@@ -35,8 +34,10 @@ class Given:
 
 
 def attach_context(channel: socket.socket, furnish: Callable[[Given], None]) -> None:
-    """Take the context that waits on `channel`, hand it to `furnish`, and tell the driver. The driver sends
-    nothing further until it has been told. Its going away ends the process."""
+    """Receive the context from `channel`, pass it to `furnish` and confirm to the driver.
+
+    The driver sends nothing until it has the confirmation. If the driver goes away, the process ends.
+    """
     data, descriptors, _, _ = socket.recv_fds(channel, _FIRST, FILES)
     if not data:
         os._exit(0)
@@ -58,7 +59,7 @@ def attach_context(channel: socket.socket, furnish: Callable[[Given], None]) -> 
 
 
 def _rest(channel: socket.socket, data: bytes) -> bytes:
-    """The whole body of the frame that `data` begins."""
+    """Receive the rest of the frame that `data` begins. Return its body."""
     size = wire.HEADER_SIZE + wire.body_size(data[: wire.HEADER_SIZE], _MAX_MESSAGE)
     while len(data) < size:
         piece = channel.recv(size - len(data))
@@ -69,11 +70,13 @@ def _rest(channel: socket.socket, data: bytes) -> bytes:
 
 
 def withdraw(descriptors: Iterable[int]) -> None:
-    """Close these descriptors and every other one of the same files: a mapping keeps one of its own, which
-    it expects to be open, so that /dev/null takes its place."""
+    """Close these descriptors and every other one of the same files.
+
+    A mapping keeps its own descriptor, which must stay open: it is replaced by /dev/null.
+    """
     files = {_identity(descriptor) for descriptor in descriptors}
     nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-    # There may be no /proc to list them.
+    # Without /proc they cannot be listed, so every number is tried.
     for descriptor in range(resource.getrlimit(resource.RLIMIT_NOFILE)[0]):
         try:
             if _identity(descriptor) in files:

@@ -1,4 +1,4 @@
-"""Puts a filter of system calls on the whole process, all its threads: after its sockets are bound."""
+"""Applies a seccomp filter to all threads of this process, after its sockets are bound."""
 
 from __future__ import annotations
 
@@ -16,16 +16,18 @@ _SECCOMP = {"x86_64": 317, "aarch64": 277}
 _SET_MODE_FILTER, _EVERY_THREAD = 1, 1
 _INSTRUCTION = 8
 _LIBZMQ_NAME = "ZMQbg/"
-"""What the names of its threads begin with, in every version that names them."""
+"""Prefix of libzmq's thread names, in every version that names them."""
 _LIBZMQ_THREADS = 2
 _BEGIN_SECONDS = 2.0
 _TASKS = Path("/proc/self/task")
 
 
 def wait_for_libzmq() -> None:
-    """Until its threads have begun: one does its sockets' work, one removes them. Each sets how it is
-    scheduled, aborts the process when it may not, and then takes its name. Goes on after two seconds, and at
-    once where no names are shown: only level 2 can be without /proc, and its filter leaves scheduling alone.
+    """Wait until libzmq's two threads have started.
+
+    Each thread sets its own scheduling, aborts the process if that is refused, and then takes its name.
+    Gives up after two seconds, or at once without /proc: only level 2 can lack it, and the filter of level
+    2 allows scheduling.
     """
     end = time.monotonic() + _BEGIN_SECONDS
     while _TASKS.is_dir() and time.monotonic() < end:
@@ -35,18 +37,18 @@ def wait_for_libzmq() -> None:
 
 
 def install(program: bytes) -> None:
-    """`program` holds instructions of classic BPF. Needs no_new_privileges. Raises OSError."""
+    """Apply `program`, instructions of classic BPF. Needs no_new_privileges first. Raises OSError."""
     libc = ctypes.CDLL(None, use_errno=True)
     code = ctypes.create_string_buffer(program, len(program))
     header = struct.pack("@HP", len(program) // _INSTRUCTION, ctypes.addressof(code))
     arguments = (_SECCOMP[platform.machine()], _SET_MODE_FILTER, _EVERY_THREAD)
     result: int = libc.syscall(*map(ctypes.c_long, arguments), header)
     if result != 0:
-        # Above zero it is the number of a thread that could not be brought under the filter.
-        raise OSError(ctypes.get_errno(), f"seccomp: the late filter can't be put on ({result})")
+        # A positive result is the id of a thread that could not be filtered.
+        raise OSError(ctypes.get_errno(), f"seccomp: the post-start filter cannot be applied ({result})")
 
 
 def _thread_names() -> Iterator[str]:
     for thread in _TASKS.iterdir():
-        with suppress(OSError):  # it has ended since
+        with suppress(OSError):  # the thread has ended
             yield (thread / "comm").read_text()

@@ -1,4 +1,4 @@
-"""The kernel's shell: IPython, quiet, with every output bounded before it leaves the process."""
+"""The kernel's shell: IPython without noise, with every output bounded before it leaves the process."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TRACEBACK_LIMIT = 8_000
 
 
 def bounded(text: str, limit: int) -> str:
-    """The first and last part of a text that is too long, with the gap named; ready to be sent."""
+    """Cut a long text to its first and last part, with a note between. The result can be sent."""
     if len(text) <= limit:
         return sendable(text)
     head = limit * 2 // 3
@@ -34,18 +34,18 @@ def bounded(text: str, limit: int) -> str:
 
 
 def result_text(value: Any) -> str:
-    """What is shown of a cell's last expression."""
+    """Return the text that is shown for a cell's last expression."""
     if isinstance(value, (str, bytes)) and len(value) > RESULT_LIMIT:
         return f"{value[:RESULT_LIMIT]!r}… ({len(value):,} in all)"
     try:
         return bounded(pretty(value, max_width=100), RESULT_LIMIT)
     except Exception as error:
-        # A value's own __repr__ ran: whatever it raised is the cell's affair, not the kernel's.
+        # The value's own __repr__ may raise anything. The kernel must go on.
         return f"<{type(value).__name__} whose repr raised {type(error).__name__}>"
 
 
 class CellFormatter(DisplayFormatter):
-    """Plain text only: the root reads nothing else."""
+    """Formats as plain text only: the root reads nothing else."""
 
     def format(
         self, obj: Any, include: Any = None, exclude: Any = None
@@ -54,16 +54,18 @@ class CellFormatter(DisplayFormatter):
 
 
 class CellShell(ZMQInteractiveShell):
-    """Tracebacks hold the cell's own frames only; a finalised cell ends without one."""
+    """Shows only the cell's own frames in tracebacks. A finalized cell has no traceback."""
 
     history_manager: Any
 
     def init_ipython_dir(self, ipython_dir: Any = None) -> None:
-        """Only `settle` knows it: a shell may be made before the process that it is for."""
+        """Do nothing: `settle` sets the folder, since a shell may be created before the fork."""
 
     def rehearse(self) -> None:
-        """Run a cell for nothing, and leave no trace of it: what the first cell of all loads and compiles is
-        then there, in every process that is forked from this one."""
+        """Run an empty cell and remove its traces.
+
+        The imports and the compiling of a first cell are then done, also for every fork of this process.
+        """
         before = set(linecache.cache)
         self.run_cell("None", store_history=False, silent=True)
         for name in set(linecache.cache) - before:
@@ -72,7 +74,7 @@ class CellShell(ZMQInteractiveShell):
         self.last_execution_result = None
 
     def settle(self) -> None:
-        """Take this process's folders and environment for its own."""
+        """Switch to the folders and the environment of this process."""
         self.init_environment()
         self.ipython_dir = get_ipython_dir()
         self.starting_dir = str(Path.cwd())
@@ -83,7 +85,7 @@ class CellShell(ZMQInteractiveShell):
 
     @contextmanager
     def _tee(self, channel: str) -> Iterator[None]:
-        """IPython would keep a copy of all that is printed, without bound, for a history that is off."""
+        """Do nothing: IPython would keep an unbounded copy of the output for a history that is off."""
         yield
 
     def showtraceback(self, exc_tuple: Any = None, *args: Any, **kwargs: Any) -> None:
@@ -94,14 +96,17 @@ class CellShell(ZMQInteractiveShell):
         self._showtraceback(etype, value, [cell_traceback(etype, value, trace)])
 
     def _showtraceback(self, etype: type[BaseException], evalue: BaseException, stb: list[str]) -> None:
-        """Kept for the reply. IPython would also publish the exception's message, however long."""
+        """Keep the traceback for the reply. IPython would also publish the message, however long."""
         self._last_traceback = stb
         if getattr(self.displayhook, "msg", None) is not None:
             self._last_traceback_during_displayhook = True
 
     def _format_exception_for_storage(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """For a history that is off. IPython would write the whole traceback once more, in colours, after
-        importing what that takes: 30 ms of the first cell that fails or finalizes."""
+        """Return nothing: the history is off.
+
+        IPython would format the traceback again, in colours. Its imports take 30 ms of the first cell that
+        fails or finalizes.
+        """
         return {}
 
     def showsyntaxtraceback(self, *args: Any, **kwargs: Any) -> None:
@@ -115,7 +120,7 @@ class CellShell(ZMQInteractiveShell):
 
 
 def cell_traceback(etype: type[BaseException], value: BaseException, trace: TracebackType | None) -> str:
-    """The traceback without the frames of IPython and of our own helpers."""
+    """Return the traceback without the frames of IPython and of our helpers."""
     try:
         frames = [frame for frame in traceback.extract_tb(trace) if _is_cell(frame.filename)]
         lines = []
@@ -127,7 +132,7 @@ def cell_traceback(etype: type[BaseException], value: BaseException, trace: Trac
         text = "".join(lines) + f"{etype.__name__}: {bounded(message, MESSAGE_LIMIT)}"
         return bounded(text, TRACEBACK_LIMIT)
     except Exception:
-        # str() of a hostile exception runs its own code.
+        # str() of an exception runs its own code, which can raise anything.
         return f"{etype.__name__}: (its message could not be read)"
 
 
@@ -136,7 +141,7 @@ def _is_cell(filename: str) -> bool:
 
 
 class CellKernel(IPythonKernel):
-    """ipykernel without debugger and history, whose replies are bounded."""
+    """ipykernel without debugger and history, with bounded replies."""
 
     shell_class = CellShell
     implementation = "rlm"

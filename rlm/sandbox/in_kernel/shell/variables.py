@@ -1,4 +1,4 @@
-"""Which variables a cell made or changed, in words a model knows."""
+"""Finds the variables that a cell created or changed, with types that a model knows."""
 
 from __future__ import annotations
 
@@ -9,24 +9,26 @@ from typing import Any
 
 _UNITS: Mapping[str, str] = {"ChildResults": "answers", "Hits": "hits", "Chunks": "chunks"}
 MAX_CHANGES = 500
-"""Variables of one cell that are reported."""
+"""Variables reported for one cell."""
 _MAX_CHARS = 100
 _SILENT = (types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.MethodType, type)
 _SCALARS = (int, float, str, bytes, bool, type(None))
 
 
 def describe(value: Any) -> tuple[str, str]:
-    """Type and size of a value: `("str", "1,204 chars")`, `("list", "11 answers")`, `("float", "")`. Both
-    are short, and there are some whatever the value's own methods do."""
+    """Return type and size of a value: `("str", "1,204 chars")`, `("list", "11 answers")`, `("float", "")`.
+
+    Both are short. Never raises, whatever the value's own methods do.
+    """
     try:
-        kind, size = _described(value)
+        kind, size = _describe(value)
         return str(kind)[:_MAX_CHARS], str(size)[:_MAX_CHARS]
     except Exception:
-        # len() and attributes ran the value's own code: whatever it raised is the cell's affair.
+        # len() and attributes may run the value's own code, which can raise anything.
         return "object", ""
 
 
-def _described(value: Any) -> tuple[str, str]:
+def _describe(value: Any) -> tuple[str, str]:
     unit = _UNITS.get(type(value).__name__)
     if unit is not None:
         return "list", f"{len(value):,} {unit}"
@@ -45,7 +47,7 @@ def _described(value: Any) -> tuple[str, str]:
 
 
 def loop_names(code: str) -> frozenset[str]:
-    """The names that `for` and `with` bind in a cell: what they hold afterwards is rarely of interest."""
+    """Return the names that `for` loops bind in a cell: their last values are rarely of interest."""
     try:
         tree = ast.parse(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -55,8 +57,10 @@ def loop_names(code: str) -> frozenset[str]:
 
 
 class VariableWatch:
-    """Compares the namespace before and after a cell. Names in `ours` are never the user's variables,
-    unless a cell bound something else to them."""
+    """Compares the namespace before and after a cell.
+
+    Names in `ours` count as user variables only if a cell bound something else to them.
+    """
 
     def __init__(self, namespace: dict[str, Any], ours: Mapping[str, Any]) -> None:
         self._namespace = namespace
@@ -65,15 +69,15 @@ class VariableWatch:
         self._hidden: frozenset[str] = frozenset(namespace)
 
     def variables(self) -> dict[str, str]:
-        """Every user variable and its type."""
-        return {name: ": ".join(filter(None, describe(value))) for name, value in self._mine()}
+        """Return every user variable with its type."""
+        return {name: ": ".join(filter(None, describe(value))) for name, value in self._user_variables()}
 
     def changes(self, code: str) -> list[tuple[str, str, str]]:
-        """(name, type, size) of what is new or has changed since the last call; of very many, the first."""
+        """Return (name, type, size) of the first `MAX_CHANGES` variables changed since the last call."""
         loops = loop_names(code)
         changed = []
         seen = {}
-        for name, value in self._mine():
+        for name, value in self._user_variables():
             kind, size = describe(value)
             seen[name] = (id(value), kind, size)
             if seen[name] == self._seen.get(name) or (name in loops and isinstance(value, _SCALARS)):
@@ -83,10 +87,10 @@ class VariableWatch:
         return changed[:MAX_CHANGES]
 
     def rebound(self) -> list[str]:
-        """The helpers whose names a cell has bound to something else."""
+        """Return the helpers whose names a cell has bound to something else."""
         return [name for name, value in self._ours.items() if self._namespace.get(name, value) is not value]
 
-    def _mine(self) -> list[tuple[str, Any]]:
+    def _user_variables(self) -> list[tuple[str, Any]]:
         return [
             (name, value)
             for name, value in list(self._namespace.items())
