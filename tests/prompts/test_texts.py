@@ -1,4 +1,4 @@
-"""The words a model is told: what they name exists, and nothing is left unfilled."""
+"""Test the prompt texts: names in them exist, and no placeholder is left."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 @pytest.mark.parametrize("name", TEXTS)
 def test_every_text_is_used_and_reads_as_text(name: str) -> None:
-    """No file without a reader, no tab, no blank before a line's end, straight quotes alone."""
+    """Every file is used, and has no tabs or trailing blanks."""
     # The jobs of rlm have their words here, too.
     packages = [Path(prompts.__path__[0]).parent]
     files = (path for package in packages for path in package.rglob("*.py"))

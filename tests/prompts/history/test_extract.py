@@ -1,4 +1,4 @@
-"""What the summary without a model takes of a chat."""
+"""Test which sentences the summary without a model selects."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_the_extractive_default_reads_other_languages(fact: str) -> None:
 
 
 def test_a_turn_of_phrase_that_is_everywhere_tells_nothing() -> None:
-    """ "You must" is how these people talk; what only one of them says stands out."""
+    """Everyone says "You must" here, so a sentence is selected for other words."""
     messages = [
         Message("user", f"You must see the film with the {n} dogs, you must always laugh at {n} of them.")
         for n in range(300)
@@ -72,7 +72,7 @@ def test_what_transcribers_note_is_no_part_of_a_sentence_and_stumbling_is_not_qu
 
 
 def test_of_talk_that_is_no_work_the_summary_holds_what_it_is_about() -> None:
-    """No requirement, no error: what people keep coming back to is told before what they say once."""
+    """Without requirements or errors, recurring topics come before single remarks."""
     draw = random.Random(4)
     subject = (
         "The dance studio opens again.",

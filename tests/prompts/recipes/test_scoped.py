@@ -1,4 +1,4 @@
-"""The scoped recipe (rows 2.1, 2.5 to 2.9): layers, NPCs and the input, over segments in memory."""
+"""Test the scoped recipe over segments in memory: layers, NPCs and input."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ def test_a_cue_of_the_metadata_is_an_npc_s_one_line() -> None:
     made = prompt_of(segment).assemble(turn)
     assert npc_block(made) == "<npc>\n- Gandalf (n1): a wizard, in grey\n</npc>"
     assert made.meta.segment_ids_by_scope["npc"] == ()
-    assert "each is one line at most" in made.report.warnings[0]
+    assert "each character is one line at most" in made.report.warnings[0]
 
 
 def test_an_unknown_npc_is_skipped_and_reported() -> None:

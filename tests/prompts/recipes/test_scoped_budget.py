@@ -1,4 +1,4 @@
-"""The scoped recipe within its budget (rows 2.9 and 2.10): the ladder, what never leaves, the meta."""
+"""Test the scoped recipe within its budget: the ladder, the layers that are never dropped, and the meta."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_core_and_ruleset_are_never_dropped_and_the_prompt_says_that_it_is_over_
         "world", "entry", "entry_start", "npc", "game_state", "player", "rng"
     )  # fmt: skip
     assert made.meta.segment_ids_by_scope["core"] == ("c",)
-    assert "over its budget of 100 tokens" in made.report.warnings[0]
+    assert "exceeds its budget of 100 tokens" in made.report.warnings[0]
 
 
 def test_a_prompt_that_is_over_its_budget_whatever_leaves_still_holds_the_beginning_of_the_request() -> None:

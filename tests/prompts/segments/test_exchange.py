@@ -1,4 +1,4 @@
-"""Import and export of a store (row 2.13)."""
+"""Test import and export of a store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The segment store (rows 2.2, 2.3, 2.13), on SQLite and on PostgreSQL."""
+"""Test the segment store on SQLite and PostgreSQL."""
 
 from __future__ import annotations
 
@@ -353,7 +353,7 @@ def test_a_place_that_can_not_hold_a_store_is_one_clear_error(tmp_path: Path) ->
 
 
 def test_opening_a_store_again_leaves_the_locks_of_those_who_have_it_open(tmp_path: Path) -> None:
-    """POSIX drops a process's locks on a file when the process closes any descriptor of it."""
+    """POSIX drops all of a process's locks on a file when it closes any descriptor of it."""
     file = tmp_path / "segments.db"
     code = (
         "import sqlite3, sys; c = sqlite3.connect(sys.argv[1], timeout=0, isolation_level=None)\n"
