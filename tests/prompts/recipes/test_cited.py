@@ -139,8 +139,8 @@ def test_a_citation_says_where_and_carries_spans_only_with_hits() -> None:
 
 def test_every_marker_has_a_citation_and_every_citation_its_marker() -> None:
     """Also if packs were dropped."""
-    for most in (None, 1_300, 1_000):
-        made = ask(*packs(30), max_tokens=most)
+    for max_tokens in (None, 1_300, 1_000):
+        made = ask(*packs(30), max_tokens=max_tokens)
         blocks = re.findall(r"^\[[¹²³⁴⁵⁶⁷⁸⁹⁰]+\]$", made.user, re.MULTILINE)
         assert blocks == [citation.marker for citation in made.citations]
         assert blocks == [citation_marker(n) for n in range(1, len(blocks) + 1)]
@@ -162,17 +162,17 @@ def test_packs_by_score_then_order_then_id() -> None:
 def test_equality_fits_and_one_less_drops_the_last(style: Any) -> None:
     """Base + context + headroom ≤ max_tokens, with separators counted."""
     whole = ask(*packs(11), citation_style=style)
-    most = whole.tokens_estimated + 300
-    assert ask(*packs(11), citation_style=style, max_tokens=most).prompt == whole.prompt
-    less = ask(*packs(11), citation_style=style, max_tokens=most - 1)
+    max_tokens = whole.tokens_estimated + 300
+    assert ask(*packs(11), citation_style=style, max_tokens=max_tokens).prompt == whole.prompt
+    less = ask(*packs(11), citation_style=style, max_tokens=max_tokens - 1)
     assert [citation.pack_id for citation in less.citations] == [f"p{n}" for n in range(10)]
 
 
 def test_stops_at_the_first_that_would_exceed() -> None:
     """No later small pack is included."""
     given_ = (Pack("a", "d", "x", 3.0), Pack("big", "d", "y" * 500, 2.0), Pack("small", "d", "z", 1.0))
-    most = ask(given_[0], given_[2]).tokens_estimated + 300
-    made = ask(*given_, max_tokens=most)
+    max_tokens = ask(given_[0], given_[2]).tokens_estimated + 300
+    made = ask(*given_, max_tokens=max_tokens)
     assert [citation.pack_id for citation in made.citations] == ["a"]
     reasons = {decision.id: decision.reason for decision in made.report.decisions}
     assert reasons["small"] == "an earlier item did not fit"
@@ -256,10 +256,10 @@ PACKS = st.lists(
     st.sampled_from(["numeric", "footnote"]),
 )
 def test_whatever_the_packs_the_prompt_is_bounded_and_holds_as_many_as_fit(
-    found: list[Pack], question: str, most: int | None, headroom: int, style: Any, citations: Any
+    found: list[Pack], question: str, max_tokens: int | None, headroom: int, style: Any, citations: Any
 ) -> None:
     """It has the best packs and no others, and one more would not fit."""
-    asked = CitedInput(question, tuple(found), style, citations, headroom, most)
+    asked = CitedInput(question, tuple(found), style, citations, headroom, max_tokens)
     try:
         made = CitedPrompt().assemble(asked)
     except BudgetExceeded as error:
@@ -270,7 +270,7 @@ def test_whatever_the_packs_the_prompt_is_bounded_and_holds_as_many_as_fit(
         assert set(refused) <= {"system", "question"}
         return
     assert made.tokens_estimated == len(made.system) + len(made.user)
-    assert most is None or made.tokens_estimated + headroom <= most
+    assert max_tokens is None or made.tokens_estimated + headroom <= max_tokens
     assert CitedPrompt().assemble(asked).to_json() == made.to_json()
     unbounded = CitedPrompt().assemble(CitedInput(question, asked.packs, style, citations))
     kept = len(made.citations)
@@ -279,4 +279,4 @@ def test_whatever_the_packs_the_prompt_is_bounded_and_holds_as_many_as_fit(
         by_id = {pack.pack_id: pack for pack in found}
         more = tuple(by_id[citation.pack_id] for citation in unbounded.citations[: kept + 1])
         one_more = CitedPrompt().assemble(CitedInput(question, more, style, citations))
-        assert one_more.tokens_estimated + headroom > (most or 0)
+        assert one_more.tokens_estimated + headroom > (max_tokens or 0)

@@ -241,11 +241,11 @@ TILES = st.lists(
     st.sampled_from(["bytes4_floor", "chars", "chars4_ceil", "estimate"]),
 )
 def test_whatever_the_tiles_the_prompt_is_bounded_adds_up_and_leaves_out_only_what_does_not_fit(
-    tiles: list[Tile], query: str, most: int, form: Any, deadband: bool, prefix: str, counter: str
+    tiles: list[Tile], query: str, max_tokens: int, form: Any, deadband: bool, prefix: str, counter: str
 ) -> None:
     """With a counter that adds up, the result equals that of rendering the whole prompt for every tile
     tried."""
-    config = TileConfig(most, deadband, form, prefix, counter=get_counter(counter))
+    config = TileConfig(max_tokens, deadband, form, prefix, counter=get_counter(counter))
     asked = TileInput(query, tuple(tiles), config)
     before = copy.deepcopy(asked.tiles)
     try:
@@ -258,7 +258,7 @@ def test_whatever_the_tiles_the_prompt_is_bounded_adds_up_and_leaves_out_only_wh
         assert refused <= {"system", "query"}
         return
     stats = made.stats
-    assert config.counter.count(made.text) == stats.total_tokens <= most
+    assert config.counter.count(made.text) == stats.total_tokens <= max_tokens
     assert stats.p0_count + stats.p1_count + stats.p2_count == stats.tiles_included
     assert stats.tiles_included + stats.excluded == len(tiles)
     assert made.text.endswith(f"Query: {query}")
