@@ -280,7 +280,7 @@ def test_a_store_of_a_newer_rlm_is_refused(store_url: str) -> None:
 def test_a_closed_store_says_so(store: SegmentStore) -> None:
     store.close()
     store.close()
-    with pytest.raises(StoreUnavailable, match="are closed: open them again"):
+    with pytest.raises(StoreUnavailable, match="are closed: open the store again"):
         store.list()
 
 
