@@ -193,7 +193,7 @@ def test_headroom_and_safety_factor_shrink_what_is_allowed() -> None:
         assemble([], Budget(5, headroom=6))
 
 
-def test_order_places_and_priority_serves() -> None:
+def test_order_sets_the_place_and_priority_the_claim_on_tokens() -> None:
     """A later section with higher priority gets its tokens first and keeps its place."""
     parts = [
         section("early", "E" * 50, order=1, priority=1, policy=Drop()),
@@ -219,7 +219,7 @@ def test_required_sections_are_served_before_others_of_higher_priority() -> None
     ]
 
 
-def test_the_lowest_priority_gives_way_first() -> None:
+def test_the_lowest_priority_is_reduced_first() -> None:
     """Of the required sections that may change, the least important is cut."""
     parts = [
         section("a", "a" * 300, order=1, priority=2, required=True, policy=Trim()),
@@ -333,7 +333,7 @@ def test_messages_follow_the_roles_and_text_is_their_sum() -> None:
     assert prompt.text == "\n\n".join(m.content for m in prompt.messages)
 
 
-def test_cache_borders_stand_where_stability_ends_and_disorder_is_warned_of() -> None:
+def test_cache_borders_are_where_stability_ends_and_disorder_is_a_warning() -> None:
     """There are at most four borders. A volatile section before a stable one is a warning."""
     ordered = [
         section("core", "core", role="system", stability="static"),

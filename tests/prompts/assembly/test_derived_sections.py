@@ -38,7 +38,7 @@ def test_room_is_kept_for_what_is_derived(policy: Policy) -> None:
     assert assemble(parts, Budget(len(whole) - 1, counter=CHARS)).text == "aaaa|bbbb\n\nin: i0, i1"
 
 
-def test_skip_goes_on_where_stop_first_ends() -> None:
+def test_skip_continues_where_stop_first_ends() -> None:
     for policy, left in ((Skip(), "aa|cc\n\nin: i0, i2"), (StopFirst(), "aa\n\nin: i0")):
         assert assemble(pair("aa", "b" * 90, "cc", policy=policy), Budget(30, counter=CHARS)).text == left
 
@@ -123,9 +123,7 @@ def test_messages_measured_apart_do_not_pay_for_the_blank_line_between_them() ->
     keys=st.lists(st.sampled_from(["", "a", "bb", "ccc", "dddd"]), min_size=1, max_size=12),
     entering=st.lists(st.booleans(), min_size=12, max_size=12),
 )
-def test_what_an_item_would_cost_is_reckoned_beside_those_that_are_in(
-    keys: list[str], entering: list[bool]
-) -> None:
+def test_the_cost_of_an_item_depends_on_those_that_are_in(keys: list[str], entering: list[bool]) -> None:
     """The cached cost of a key is discarded when another item enters."""
     items = [Item(f"i{n}", "x", group=key or None) for n, key in enumerate(keys)]
     part = Section("list", "user", 1, 0, derived=Derived("items", lambda item: item.group, listed))

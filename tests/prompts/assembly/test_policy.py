@@ -76,7 +76,7 @@ def test_gate_closes_at_its_mark_even_where_more_would_fit() -> None:
     assert only(huge_first, Gate(20), total=41).text == "w" * 10 + "|" + "x" * 10
 
 
-def test_items_that_matter_most_enter_first_and_stand_by_order() -> None:
+def test_the_most_important_items_enter_first_and_are_rendered_by_order() -> None:
     """They enter by priority, score (NaN last) and order. They are rendered by order alone."""
     items = [
         Item("nan", "1111", score=math.nan, order=0),
@@ -111,7 +111,7 @@ def test_a_group_goes_in_or_out_together() -> None:
         ("middle", "01234"),
     ],
 )
-def test_trim_keeps_the_end_it_is_told_to_and_marks_the_cut(keep: str, kept: str) -> None:
+def test_trim_keeps_the_requested_part_and_marks_the_cut(keep: str, kept: str) -> None:
     """For head, tail and middle."""
     text = "0123456789" * 30 + "abcdefghijklm"
     prompt = only([Item("t", text)], Trim(keep), total=60)  # type: ignore[arg-type]
@@ -194,7 +194,7 @@ def test_drop_takes_the_section_and_says_why() -> None:
     assert prompt.report.actions == ("drop s: 18 to 0 tokens",)
 
 
-def test_a_ladder_goes_on_from_where_the_step_before_left() -> None:
+def test_each_step_of_a_ladder_starts_from_the_result_of_the_last() -> None:
     """First compress, then leave out what still does not fit."""
     items = [Item("a", "a" * 50, ("a" * 5,), priority=1), Item("b", "b" * 50), Item("c", "ccc")]
     prompt = only(items, Compress(), Skip(), total=12)

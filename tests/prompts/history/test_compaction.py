@@ -217,7 +217,7 @@ def test_the_threshold_follows_the_window_of_the_reader() -> None:
     assert compact_history(messages, budget=size, threshold=100).kind == "whole"
 
 
-def test_a_tool_call_and_its_result_are_never_parted() -> None:
+def test_a_tool_call_and_its_result_stay_together() -> None:
     """In the tail, in a chunk and in the fallback, at every budget."""
     messages = [Message("system", "the rules")]
     for n in range(40):
@@ -239,7 +239,7 @@ def test_a_tool_call_and_its_result_are_never_parted() -> None:
                     assert (f"call {n} " in prompt) == (f"result {n} " in prompt)
 
 
-def test_parallel_calls_and_a_result_without_an_id_stand_with_their_call() -> None:
+def test_parallel_calls_and_a_result_without_an_id_stay_with_their_call() -> None:
     """A result belongs to the nearest call with its id, or to the message before."""
     roles: list[tuple[Role, str | None]] = [
         ("user", None),
@@ -321,7 +321,7 @@ def test_code_that_worked_or_failed_stays_as_it_was_written() -> None:
     assert code.replace("\n", "\n  ") in summary
 
 
-async def test_the_awaited_way_gives_what_the_waiting_way_gives() -> None:
+async def test_the_async_function_gives_the_result_of_the_sync_one() -> None:
     """Prompts and result are the same. Cancellation propagates."""
     messages = chat(300)
     waiting = Summarizer()

@@ -41,7 +41,7 @@ def test_the_extractive_default_reads_other_languages(fact: str) -> None:
     assert fact in (compact_history(messages, budget=1_000).summary or "")
 
 
-def test_a_turn_of_phrase_that_is_everywhere_tells_nothing() -> None:
+def test_a_cue_phrase_that_is_everywhere_counts_nothing() -> None:
     """Everyone says "You must" here, so a sentence is selected for other words."""
     messages = [
         Message("user", f"You must see the film with the {n} dogs, you must always laugh at {n} of them.")

@@ -394,7 +394,7 @@ def test_empty_inputs_leave_no_heading() -> None:
         ({"promise": ""}, "prompt.promise"),
     ],
 )
-def test_a_setting_that_will_not_do_is_one_error_naming_its_key(table: dict[str, Any], key: str) -> None:
+def test_an_invalid_setting_is_one_error_naming_its_key(table: dict[str, Any], key: str) -> None:
     """Unknown key, negative number, percentage outside 1-100."""
     with pytest.raises(InputError) as caught:
         CardSettings.from_table(table)

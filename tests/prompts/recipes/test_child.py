@@ -30,7 +30,7 @@ def child(prompt: str = "List every refund.", *slices: ChildSliceText, **fields:
     )
 
 
-def test_sections_stand_in_order_and_stable_parts_come_first() -> None:
+def test_sections_are_in_order_and_stable_parts_come_first() -> None:
     """system, agent, history, context, task; the cache border is before the slice."""
     prompt = ChildPrompt().assemble(child(stage="extraction"))
     assert [part.id for part in prompt.sections] == ["system", "agent", "history", "context", "task"]
@@ -44,7 +44,7 @@ def test_sections_stand_in_order_and_stable_parts_come_first() -> None:
     assert other.report.prefix_hash == prompt.report.prefix_hash
 
 
-def test_the_slice_stands_between_boundary_lines_that_carry_one_code() -> None:
+def test_the_slice_is_between_boundary_lines_with_one_code() -> None:
     """The code is a hash, so equal calls give equal bytes."""
     prompt = ChildPrompt().assemble(child())
     begin, end = BOUNDARY.finditer(prompt.user)
@@ -111,7 +111,7 @@ def test_the_system_text_says_what_to_answer_when_it_is_not_there() -> None:
     assert NOT_FOUND in prompt.user.splitlines()[-1]
 
 
-def test_the_task_stands_in_one_line_before_the_slice_and_in_full_after_it() -> None:
+def test_the_task_is_one_line_before_the_slice_and_in_full_after_it() -> None:
     """The first line has at most 200 characters."""
     task = "List every refund:\n- date\n- amount\n" + "and " * 100 + "the reason."
     prompt = ChildPrompt().assemble(child(task))

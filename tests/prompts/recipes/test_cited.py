@@ -51,7 +51,7 @@ def ask(*given: Pack, question: str = "What is it?", **fields: Any) -> Assembled
         ({"packs": [{"pack_id": "p", "doc_id": "d", "text": "t"}] * 2}, "$.packs"),
     ],
 )
-def test_a_value_that_will_not_do_is_an_error_naming_its_path(wrong: dict[str, Any], path: str) -> None:
+def test_an_invalid_value_is_an_error_naming_its_path(wrong: dict[str, Any], path: str) -> None:
     """Unknown values, or a headroom below 1."""
     with pytest.raises(InputError) as caught:
         CitedPrompt().assemble({"question": "Q?", **wrong})

@@ -85,9 +85,9 @@ def test_a_slip_that_models_make_is_answered_with_what_to_do(ename, evalue, advi
         ("ModuleNotFoundError", "?"),
     ],
 )
-def test_of_any_other_error_nothing_is_said(ename: str, evalue: str) -> None:
+def test_any_other_error_gets_no_advice(ename: str, evalue: str) -> None:
     assert advice_on(ename, evalue) == ""
 
 
-def test_of_several_blocks_it_is_said_to_make_one() -> None:
+def test_the_advice_for_several_blocks_is_to_make_one() -> None:
     assert "put the code of all of them into one" in correction("several_blocks", "2 blocks")

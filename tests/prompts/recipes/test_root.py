@@ -226,7 +226,7 @@ def test_a_huge_task_is_refused_in_one_clear_line() -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_previews_and_names_give_way_before_anything_else() -> None:
+def test_names_and_previews_are_dropped_before_anything_else() -> None:
     """Names are dropped first, then previews; never task, limits or shape."""
     full = RootPrompt().assemble(root()).report.totals.prompt
     tight = RootPrompt().assemble(root(budget=Budget(full - 5)))
@@ -272,7 +272,7 @@ def test_the_prompt_is_the_same_bytes_every_time_and_cached_whole() -> None:
     assert other.system == first.system
 
 
-def test_of_many_questions_before_the_last_twenty_stand_there_long_ones_cut() -> None:
+def test_only_the_last_twenty_questions_are_shown_and_long_ones_are_cut() -> None:
     earlier = tuple(EarlierQuestion(f"question {n}?", f"answer {n}.") for n in range(1, 31))
     for text in (RootPrompt().assemble(root(earlier=earlier)).text, earlier_words(earlier)):
         assert "question 10?" not in text

@@ -96,7 +96,7 @@ def test_core_and_ruleset_are_never_dropped_and_the_prompt_says_that_it_is_over_
     assert "exceeds its budget of 100 tokens" in made.report.warnings[0]
 
 
-def test_a_prompt_that_is_over_its_budget_whatever_leaves_still_holds_the_beginning_of_the_request() -> None:
+def test_a_prompt_over_its_budget_still_holds_the_beginning_of_the_request() -> None:
     made = prompt_of(stored("c", "core", "c" * 2000)).assemble(replace(TURN, token_budget=100, input=LONG))
     assert "<input>\n00 words of a sentence." in made.text
     fate = next(decision for decision in made.report.decisions if decision.section == "input")

@@ -120,7 +120,7 @@ def test_formats(form: str, domain: bool, expected: str) -> None:
     assert made.text == f"You are PLATO.\n\n{expected}\n\nQuery: test"
 
 
-def test_json_is_a_valid_array_whatever_stands_in_the_tiles() -> None:
+def test_json_is_a_valid_array_for_any_text_in_the_tiles() -> None:
     """With quotes, line breaks and NaN."""
     tiles = [
         Tile('a"b', 'say "hi"\n', "back\\slash \u0001 漢", "d", 0.85),
