@@ -1,9 +1,9 @@
-"""Working chats with facts planted in them, for measuring what a summary keeps.
+"""Make working chats with planted facts, to measure what a summary keeps.
 
-Each fact is said once amid other talk. It is said in `usual` words for what it is ("must", "error",
-"decided", …), in `plain` ones that give it away by its figures and names alone, or `quietly`: everyday words,
-without a figure or a name. A fact survives when one line of the compacted text holds all its keys (what was
-filled in, or for a quiet one the words marked in it).
+Each fact occurs once among other talk, in one of three manners. `usual` facts use words such as "must",
+"error" or "decided". `plain` facts are recognizable by their numbers and names alone. `quietly` said facts
+use everyday words without either. A fact survives if one line of the compacted text holds all its keys: the
+values filled in, or for a quiet fact the words marked in it.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ _TALK = (
     "It is the same pattern as in the other handler, nothing surprising.",
     "I have read through everything up to section {k} without any questions.",
 )
-# Talk that looks like news and is none: figures, names and paths everywhere.
+# Talk without facts that looks important: numbers, names and paths everywhere.
 _BUSY = (
     "Opened {path} at line {k}, that is where {name} left a comment in May.",
     "Reading {thing} now, {k} lines of it.",
@@ -200,23 +200,26 @@ _LOG = "[{k:02d}:{j:02d}:07] INFO worker-{j} processed job {k} in {j} ms"
 def chat(
     seed: int, messages: int = 500, facts: int = 80, *, talk: Sequence[str] = (), busy: bool = False
 ) -> Chat:
-    """A chat of so many messages, the same for the same seed. `talk` are sentences of real chats to stand
-    between the facts in place of made-up ones; `busy` talk is full of figures, names and paths."""
+    """Make a chat of so many messages, the same for the same seed.
+
+    `talk` are sentences of real chats to use between the facts. `busy` talk is full of numbers, names and
+    paths.
+    """
     dice = random.Random(seed)
     planted = set(dice.sample(range(2, messages - 1), facts))
     found: list[Fact] = []
     written = [Message("system", "You are an engineer on this project. Answer in English.")]
     for place in range(1, messages):
-        said = _small_talk(dice, talk, busy=busy)
+        sentences = _small_talk(dice, talk, busy=busy)
         role: Role = "user" if place % 2 else "assistant"
         if place in planted:
             fact, sentence = _fact(dice, place)
             found.append(fact)
-            said.insert(dice.randrange(len(said) + 1), sentence)
+            sentences.insert(dice.randrange(len(sentences) + 1), sentence)
             role = "user" if fact.kind == "requirement" else "assistant"
         elif dice.random() < 0.06:
-            role, said = "tool", ["\n".join(_logged(dice) for _ in range(dice.randrange(4, 12)))]
-        written.append(Message(role, " ".join(said)))
+            role, sentences = "tool", ["\n".join(_logged(dice) for _ in range(dice.randrange(4, 12)))]
+        written.append(Message(role, " ".join(sentences)))
     return Chat(tuple(written), tuple(found))
 
 
@@ -245,8 +248,8 @@ def _small_talk(dice: random.Random, talk: Sequence[str], *, busy: bool) -> list
     count = dice.randrange(2, 7)
     if talk:
         return [dice.choice(talk) for _ in range(count)]
-    said = dice.sample(_TALK + _BUSY * 2 if busy else _TALK, count)
-    filled = [sentence.format(k=dice.randrange(1, 400), **_values(dice)) for sentence in said]
+    sentences = dice.sample(_TALK + _BUSY * 2 if busy else _TALK, count)
+    filled = [sentence.format(k=dice.randrange(1, 400), **_values(dice)) for sentence in sentences]
     return [dice.choice(_OPENERS), *filled] if dice.random() < 0.4 else filled
 
 
@@ -255,6 +258,6 @@ def _logged(dice: random.Random) -> str:
 
 
 def survives(fact: Fact, text: str) -> bool:
-    """Whether one line of `text` holds every key of the fact; figures as they are, not within others."""
+    """Return whether one line of `text` holds every key of the fact. Numbers must match as a whole."""
     keys = [re.compile(rf"(?<!\d){re.escape(key)}(?!\d)") for key in fact.keys]
     return any(all(key.search(line) for key in keys) for line in text.splitlines())

@@ -1,12 +1,13 @@
-"""Summaries without a model beside those that people wrote: ROUGE, and what simpler ways get.
+"""Compare summaries without a model with human ones by ROUGE, and with simpler methods.
 
     python benchmarks/history/gold.py FOLDER [--ids REGEX] [--json OUT]
 
-FOLDER holds sets of items, as `SET/items.jsonl` and `SET/summaries.jsonl`: one JSON object a line with `id`,
-`task` (those that are `summarize` are taken), `question`, `answers` (the summaries), and `context_file`
-(within SET, plain or .xz). Each text is summarized to the length of the people's summary, and to 8,000 tokens
-if it is longer. Beside it: its first tokens, its last ones, and what BM25 ranks best for the question, which
-the summary is not told: take the items that ask for a summary of all (`--ids`).
+FOLDER holds sets of items, as `SET/items.jsonl` and `SET/summaries.jsonl`. Each line is a JSON object with
+`id`, `task` (only `summarize` is used), `question`, `answers` (the summaries), and `context_file` (in SET,
+plain or .xz). Each text is summarized to the length of the human summary, and to 8,000 tokens if it is
+longer. The simpler methods are its first tokens, its last tokens, and the best passages by BM25 for the
+question. The summary does not see the question, so select items that ask for a summary of everything
+(`--ids`).
 """
 
 from __future__ import annotations
@@ -52,14 +53,14 @@ def items(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def rouge(text: str, gold: str) -> Scores:
-    said, wanted = _words(text), _words(gold)
+    produced, wanted = _words(text), _words(gold)
     scores: list[float] = []
     for size in (1, 2):
         ours, theirs = (
-            Counter(zip(*(one[at:] for at in range(size)), strict=False)) for one in (said, wanted)
+            Counter(zip(*(one[at:] for at in range(size)), strict=False)) for one in (produced, wanted)
         )
         scores += _recall_and_f1(sum((ours & theirs).values()), sum(theirs.values()), sum(ours.values()))
-    return (*scores, *_recall_and_f1(_in_order(said, wanted), len(wanted), len(said)))
+    return (*scores, *_recall_and_f1(_in_order(produced, wanted), len(wanted), len(produced)))
 
 
 def _words(text: str) -> list[str]:
@@ -68,18 +69,18 @@ def _words(text: str) -> list[str]:
     ]
 
 
-def _recall_and_f1(both: int, wanted: int, said: int) -> tuple[float, float]:
-    recall, precision = both / max(1, wanted), both / max(1, said)
+def _recall_and_f1(both: int, wanted: int, produced: int) -> tuple[float, float]:
+    recall, precision = both / max(1, wanted), both / max(1, produced)
     return recall, 2 * recall * precision / (recall + precision) if both else 0.0
 
 
-def _in_order(said: Sequence[str], wanted: Sequence[str]) -> int:
-    """The length of the longest common subsequence."""
+def _in_order(produced: Sequence[str], wanted: Sequence[str]) -> int:
+    """Return the length of the longest common subsequence."""
     places: dict[str, list[int]] = defaultdict(list)
     for place, word in enumerate(wanted):
         places[word].append(place)
     ends: list[int] = []
-    for word in said:
+    for word in produced:
         for place in reversed(places.get(word, ())):
             at = bisect_left(ends, place)
             ends[at : at + 1] = [place]
@@ -96,19 +97,19 @@ def cut(text: str, tokens: int, *, last: bool = False) -> str:
     return "".join(words[len(words) - low :] if last else words[:low])
 
 
-def ranked(text: str, question: str, tokens: int) -> str:
+def rank_passages(text: str, question: str, tokens: int) -> str:
     lines = "\n".join(one for one in re.split(r"(?<=[.!?])\s+|\n", text) if len(one) > 20)
     return cut("\n".join(top_passages(lines, question, math.ceil(tokens / 150))), tokens)
 
 
-async def ours(rlm: RLM, name: str, text: str, tokens: int) -> str:
+async def summarize_text(rlm: RLM, name: str, text: str, tokens: int) -> str:
     found = await summarize(rlm, [TextSource(f"{name}.txt", text, "text")], tokens=tokens)
     assert COUNT(found.text) <= tokens
     return _MARK.sub("", found.text)
 
 
-async def measured(folder: Path, ids: str, store: Path) -> dict[tuple[str, str, str], list[Scores]]:
-    """The scores of each item, by set, length and way."""
+async def measure(folder: Path, ids: str, store: Path) -> dict[tuple[str, str, str], list[Scores]]:
+    """Return the scores of each item, by set, length and method."""
     rows: dict[tuple[str, str, str], list[Scores]] = defaultdict(list)
     rlm = RLM("extractive", settings=Settings(store=store))
     for kind, item in items(folder):
@@ -120,13 +121,13 @@ async def measured(folder: Path, ids: str, store: Path) -> dict[tuple[str, str, 
             if tokens == LONG and COUNT(text) <= LONG * 9 // 8:
                 continue
             ways = {
-                "summary": await ours(rlm, item["id"], text, tokens),
+                "summary": await summarize_text(rlm, item["id"], text, tokens),
                 "first": cut(text, tokens),
                 "last": cut(text, tokens, last=True),
-                "BM25": ranked(text, item["question"], tokens),
+                "BM25": rank_passages(text, item["question"], tokens),
             }
-            for way, said in ways.items():
-                best = zip(*(rouge(said, answer) for answer in answers), strict=True)
+            for way, produced in ways.items():
+                best = zip(*(rouge(produced, answer) for answer in answers), strict=True)
                 rows[kind, shown, way].append(tuple(map(max, best)))
     return rows
 
@@ -140,7 +141,7 @@ def main() -> None:
     parser.add_argument("--json", help="write the figures here")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as store:
-        rows = asyncio.run(measured(options.folder, options.ids, Path(store) / "rlm.db"))
+        rows = asyncio.run(measure(options.folder, options.ids, Path(store) / "rlm.db"))
     print(f"{'set':10}{'tokens':>9} {'way':9}{'R-1':>7}{'F1':>7}{'R-2':>7}{'F1':>7}{'R-L':>7}{'F1':>7}")
     means = {key: [sum(one) / len(found) for one in zip(*found, strict=True)] for key, found in rows.items()}
     for (kind, shown, way), scores in means.items():

@@ -1,7 +1,7 @@
-"""Chats of many styles (engineers, customers, other languages, bots, reviews) with facts planted in them.
+"""Make chats in many styles (engineers, customers, other languages, bots, reviews) with planted facts.
 
-The phrasings stand in `seen.toml` and `unseen.toml`: the rules of the summary were mended while looking at
-the first, and measured on the second when they were done.
+The phrasings are in `seen.toml` and `unseen.toml`. The rules of the summary were tuned on the first only,
+and measured on the second when they were finished.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rlm.prompts.history.message import Role
 
 __all__ = ["styled_chat"]
 
-_BURIED = 0.35  # of the facts stand in the middle of other talk
+_BURIED = 0.35  # share of the facts in the middle of other talk
 _KEY = re.compile(r"\[\[(.+?)\]\]")
 _SLOT = re.compile(r"\{(\w+?)2?\}")
 _FOLDER = Path(__file__).parent
@@ -86,10 +86,10 @@ _MAKERS: dict[str, Callable[[random.Random], str]] = {
 def styled_chat(
     seed: int, phrasings: str, messages: int = 500, facts: int = 70, *, talk: Sequence[str] = ()
 ) -> Chat:
-    """A chat of so many messages, the same for the same seed; `phrasings` is `seen` or `unseen`."""
+    """Make a chat of so many messages, the same for the same seed. `phrasings` is `seen` or `unseen`."""
     styles = tomllib.loads((_FOLDER / f"{phrasings}.toml").read_text(encoding="utf-8"))
     dice = random.Random(f"{phrasings}{seed}")
-    said = [
+    choices = [
         (kind, style, phrase)
         for style, kinds in styles.items()
         for kind, phrases in kinds.items()
@@ -102,7 +102,7 @@ def styled_chat(
     for place in range(messages):
         text = " ".join(_small_talk(dice, talk) for _ in range(dice.choice((1, 1, 2, 3))))
         if place in planted:
-            kind, style, phrase = dice.choice(said)
+            kind, style, phrase = dice.choice(choices)
             filled = _filled(dice, phrase)
             found.append(Fact(kind, style, tuple(_KEY.findall(filled)), place))
             text = _KEY.sub(r"\1", filled)

@@ -1,10 +1,11 @@
-"""What is left of 500-message chats in 8,000 tokens: the extractive summary beside the latest messages.
+"""Measure how many facts of 500-message chats survive in 8,000 tokens: extractive summary or latest
+messages.
 
     python benchmarks/history/survival.py [--tokens 8000] [--chats 5] [--styles seen|unseen] [--messages 500]
         [--talk FILE | --busy] [--json OUT]
 
-Prints the share of planted facts that survive, by kind, for both ways in the same run. `--talk` takes a text
-file (or .xz) of real talk whose sentences stand between the facts; `--styles` takes facts said in many styles
+Prints the share of planted facts that survive, by kind, for both methods in one run. `--talk` takes a text
+file (or .xz) of real talk; its sentences are used between the facts. `--styles` takes facts in many styles
 and languages.
 """
 
@@ -28,7 +29,7 @@ from rlm.prompts.history.sentences import pieces
 
 
 def latest(messages: Sequence[Message], tokens: int) -> str:
-    """The most recent messages that fit, as cutting a chat off would leave them."""
+    """Return the most recent messages that fit, as if the chat were cut off."""
     count = get_counter().count
     kept: list[str] = []
     for message in reversed(messages):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
-__all__ = ["quoted"]
+__all__ = ["quote"]
 
 
-def quoted(text: str) -> str:
+def quote(text: str) -> str:
     """Return `text` as a one-line JSON string.
 
     It can't close its own quotes, so text from a document or a reply can't pose as our instructions.

@@ -1,4 +1,4 @@
-"""Stores of segments on both databases."""
+"""Provide segment stores on both databases."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rlm.prompts.segments import SegmentStore
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Where a new store may lie, once on each database."""
+    """Return the URL of a new store, once on each database."""
     if request.param == "sqlite":
         return str(tmp_path / "segments.db")
     return str(request.getfixturevalue("postgres_url"))
@@ -20,6 +20,6 @@ def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture
 def store(store_url: str) -> Iterator[SegmentStore]:
-    """A new store, once on each database."""
+    """Open a new store, once on each database."""
     with SegmentStore.open(store_url) as opened:
         yield opened

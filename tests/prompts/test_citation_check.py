@@ -1,4 +1,4 @@
-"""What a reply cites."""
+"""Test which citations a reply contains."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ CITATIONS = CitedPrompt().assemble(CitedInput("When?", PACKS)).citations
 FOOTNOTES = CitedPrompt().assemble(CitedInput("When?", PACKS, citation_style="footnote")).citations
 
 
-def test_known_unknown_unused_and_uncited_are_told_apart() -> None:
-    """Markers parsed from the reply."""
+def test_known_unknown_unused_and_uncited_are_distinguished() -> None:
+    """Markers are parsed from the reply."""
     check = check_citations(
         "It was closed [¹]. Nobody knows why. It cost much [⁷]! It opened [²], in July.", CITATIONS
     )
@@ -30,7 +30,7 @@ def test_known_unknown_unused_and_uncited_are_told_apart() -> None:
 
 
 def test_each_citation_is_resolved_to_document_and_span() -> None:
-    """Where in the reply, and where in which document."""
+    """With its place in the reply and in the document."""
     reply = "Closed in March [¹]."
     (place,) = check_citations(reply, CITATIONS).places
     assert reply[place.start : place.end] == "[¹]"
@@ -46,7 +46,7 @@ def test_markers_are_read_however_a_model_writes_them() -> None:
 
 
 def test_footnote_definitions_are_neither_citations_nor_sentences() -> None:
-    """The reply's own list of footnotes cites nothing."""
+    """The list of footnotes in a reply cites nothing."""
     reply = "It was closed[^1].\n\n[^1]: minutes, March\n[^2]: letters"
     check = check_citations(reply, FOOTNOTES)
     assert check.known == ("[^1]",)
@@ -64,7 +64,7 @@ def test_a_reply_without_markers_is_uncited_throughout() -> None:
 
 @given(st.text(st.sampled_from("ab .!?\n[]^¹²1,;: "), max_size=80))
 def test_any_reply_can_be_checked(reply: str) -> None:
-    """Never raises; known and unused are all there is."""
+    """Never raises. Every citation is known or unused."""
     check = check_citations(reply, CITATIONS)
     assert {*check.known, *check.unused} == {citation.marker for citation in CITATIONS}
     assert not set(check.known) & set(check.unused)

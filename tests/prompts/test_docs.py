@@ -1,4 +1,4 @@
-"""What docs/prompts.md shows is what happens."""
+"""Run the examples of docs/prompts.md."""
 
 from __future__ import annotations
 

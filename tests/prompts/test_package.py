@@ -1,4 +1,4 @@
-"""The package as others see it."""
+"""Test the public names of rlm.prompts and what importing it loads."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_every_module_exports_what_it_says(name: str) -> None:
 
 
 def test_importing_prompts_loads_no_other_package_of_rlm_and_no_heavy_recipe() -> None:
-    """Neither an SDK, nor the network, nor the recipes that only jobs and the command line use."""
+    """Nor an SDK, the network, or a recipe that only jobs and the command line use."""
     code = (
         "import sys, rlm.prompts\n"
         "bad = {'anthropic', 'openai', 'rich', 'socket', 'ssl', 'asyncio'}\n"
@@ -57,7 +57,7 @@ def test_importing_prompts_loads_no_other_package_of_rlm_and_no_heavy_recipe() -
 
 
 def test_no_module_reads_a_clock_or_draws_at_random() -> None:
-    """Pure: none of the modules that would make it otherwise is imported anywhere."""
+    """No module imports time, randomness or the environment."""
     for path in Path(prompts.__path__[0]).rglob("*.py"):
         if "segments" in path.parts:
             continue
@@ -74,6 +74,6 @@ def test_no_module_reads_a_clock_or_draws_at_random() -> None:
 
 
 def test_the_words_travel_with_the_package() -> None:
-    """Read through importlib.resources, so that an installed wheel has them."""
+    """They are read through importlib.resources, so an installed wheel has them."""
     texts = {entry.name for entry in files("rlm.prompts").joinpath("text").iterdir()}
     assert {"root.md", "root.toml", "child_system.md", "child.toml", "corrections.toml"} <= texts

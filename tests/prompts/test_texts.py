@@ -1,4 +1,4 @@
-"""The words a model is told: what they name exists, and nothing is left unfilled."""
+"""Test the prompt texts: names in them exist, and no placeholder is left."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 @pytest.mark.parametrize("name", TEXTS)
 def test_every_text_is_used_and_reads_as_text(name: str) -> None:
-    """No file without a reader, no tab, no blank before a line's end, straight quotes alone."""
+    """Every file is used, and has no tabs or trailing blanks."""
     # The jobs of rlm have their words here, too.
     packages = [Path(prompts.__path__[0]).parent]
     files = (path for package in packages for path in package.rglob("*.py"))
@@ -76,7 +76,7 @@ def test_the_summary_prompt_names_the_headings_that_are_looked_for() -> None:
     assert [heading for heading in HEADINGS if f"`## {heading}`" in words("summary.md")] == list(HEADINGS)
 
 
-def test_the_child_is_told_the_sign_that_is_read_back() -> None:
+def test_the_child_texts_name_the_token_that_is_recognized() -> None:
     for text in (words("child_system.md"), *map(str, table("child.toml").values())):
         assert re.findall(r"NOT[_ ]?FOUND", text) == [NOT_FOUND] * text.count(NOT_FOUND)
     assert NOT_FOUND in words("child_system.md")

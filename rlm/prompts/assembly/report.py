@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Decision", "DecisionStatus", "Report", "Totals"]
 
-_ROWS_SHOWN = 25
+_MAX_ROWS = 25
 
 DecisionStatus = Literal["included", "trimmed", "compressed", "summarized", "dropped"]
 
@@ -128,8 +128,8 @@ def _add_section(table: Table, name: str, rows: Sequence[Decision]) -> None:
         f"{sum(row.tokens_after for row in rows):,}",
     )
     shown = rows
-    if len(rows) > _ROWS_SHOWN:
-        shown = sorted(rows, key=lambda row: row.status == "included")[:_ROWS_SHOWN]
+    if len(rows) > _MAX_ROWS:
+        shown = sorted(rows, key=lambda row: row.status == "included")[:_MAX_ROWS]
     for row in shown:
         add("", row.id, row)
     if len(rows) > len(shown):

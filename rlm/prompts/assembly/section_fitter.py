@@ -216,13 +216,13 @@ class SectionFitter:
             units.append(unit)
             used.append(total)
 
-        def over(count: int) -> bool:
+        def exceeds(count: int) -> bool:
             first = [place for unit in units[:count] for place in unit]
             return used[count] + derived.offer(first) > left
 
         entered = len(units)
         if derived:
-            entered = max(bisect_left(range(len(units) + 1), True, key=over) - 1, 0)
+            entered = max(bisect_left(range(len(units) + 1), True, key=exceeds) - 1, 0)
             derived.accept([place for unit in units[:entered] for place in unit])
         remaining = max(self._measure.tokens(left - used[entered] - derived.cost - self._separator), 0)
         reason = f"only {remaining:,} tokens were left"

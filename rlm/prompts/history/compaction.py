@@ -141,11 +141,11 @@ def _failure(error: Exception) -> Failed:
 
 
 def _no_summarizer(prompt: str) -> str:
-    raise AssertionError("the extractive summary asks nobody")
+    raise AssertionError("unreachable: extraction calls no summarizer")
 
 
 async def _no_summarizer_async(prompt: str) -> str:
-    raise AssertionError("the extractive summary asks nobody")
+    raise AssertionError("unreachable: extraction calls no summarizer")
 
 
 @dataclass(frozen=True)

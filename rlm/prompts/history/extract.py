@@ -41,8 +41,8 @@ _GAIN = 0.3  # share of the score above _SALIENT that a neighbour gains
 _MAX_PARTICULARS = {"system": 3.0, "user": 4.0, "assistant": 4.0, "tool": 1.0}
 _OWN = 1.6  # people's own words say more than what they paste, …
 _OWN_COMMON = 0.3  # … unless this share of the chat is in their own words
-_EACH_SHARE = 0.08  # of the allowance, reserved for each heading, …
-_MIN_PROMISE = 40  # … if that is enough tokens for a sentence
+_HEADING_SHARE = 0.08  # of the allowance, reserved for each heading, …
+_MIN_RESERVED = 40  # … if that is enough tokens for a sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +114,11 @@ class Extraction:
             ]
         )
         left = allowance - counter.count(_page({}))
-        promised = int(left * _EACH_SHARE)
+        reserved = int(left * _HEADING_SHARE)
         selector = SentenceSelector(candidates, costs)
-        for heading in HEADINGS if promised >= _MIN_PROMISE else ():
+        for heading in HEADINGS if reserved >= _MIN_RESERVED else ():
             own = [index for index, one in enumerate(candidates) if one.heading == heading]
-            left -= promised - selector.fill(own, promised)
+            left -= reserved - selector.fill(own, reserved)
         selector.fill(range(len(candidates)), left)
         return [self._salient_sentence(one) for one in _merge_neighbours(selector.chosen)]
 

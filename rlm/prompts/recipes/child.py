@@ -13,7 +13,7 @@ from rlm.prompts.assembly.budget import Budget
 from rlm.prompts.assembly.section import Item, MessageRole, Section, Stability
 from rlm.prompts.errors import BudgetExceeded, InputError, SliceTooLarge
 from rlm.prompts.json_input import Record
-from rlm.prompts.quoting import quoted
+from rlm.prompts.quoting import quote
 from rlm.prompts.templates import table, words
 from rlm.prompts.tokens.counters import Counter, get_counter
 
@@ -211,9 +211,9 @@ def _frame_pieces(given: ChildInput, pieces: Sequence[str]) -> list[str]:
 def _label(piece: ChildSliceText) -> str:
     facts = []
     if piece.document:
-        facts.append(f"document {quoted(piece.document[:_LABEL_CHARS])}")
+        facts.append(f"document {quote(piece.document[:_LABEL_CHARS])}")
     if piece.section:
-        facts.append(f"section {quoted(piece.section[:_LABEL_CHARS])}")
+        facts.append(f"section {quote(piece.section[:_LABEL_CHARS])}")
     if piece.page is not None:
         facts.append(f"page {piece.page}")
     if piece.start is not None and piece.end is not None:

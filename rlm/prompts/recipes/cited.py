@@ -291,12 +291,12 @@ def _pack(value: Any, path: str) -> Pack:
         pack.text("text"),
         pack.number("score", 0.0),
         pack.whole("order", 0),
-        pack.each("heading_path", _heading),
+        pack.each("heading_path", _check_heading),
         pack.each("hits", _hit),
     )
 
 
-def _heading(value: Any, path: str) -> str:
+def _check_heading(value: Any, path: str) -> str:
     if not isinstance(value, str):
         raise InputError(path, "is not a text", "give headings as texts, the outermost first")
     return value

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from rlm.prompts.errors import PromptError
-from rlm.prompts.quoting import quoted
+from rlm.prompts.quoting import quote
 from rlm.prompts.templates import table
 
 __all__ = ["advice_on", "correction", "last_round_notice", "soft_breach_reminder"]
@@ -61,9 +61,9 @@ def advice_on(ename: str, evalue: str) -> str:
 def _excerpt(received: str) -> str:
     """Return the beginning on one line, so that a fence in it opens nothing."""
     text = received.strip()
-    excerpt = quoted(text[:_RECEIVED_CHARS])
+    excerpt = quote(text[:_RECEIVED_CHARS])
     kept = min(len(text), _RECEIVED_CHARS)
     while len(excerpt) > _RECEIVED_CHARS:
         kept -= 1 + (len(excerpt) - _RECEIVED_CHARS) // 6  # quoting takes at most six characters for one
-        excerpt = quoted(text[:kept] + "…")
+        excerpt = quote(text[:kept] + "…")
     return excerpt

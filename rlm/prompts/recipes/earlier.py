@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rlm.prompts.assembly.section import Item
-from rlm.prompts.quoting import quoted
+from rlm.prompts.quoting import quote
 from rlm.prompts.templates import table
 
 __all__ = ["EarlierQuestion", "earlier_items", "earlier_words"]
 
-QUESTIONS_SHOWN = 20
-_CHARS_SHOWN = 2_000
+MAX_QUESTIONS = 20
+_MAX_CHARS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class EarlierQuestion:
 def earlier_items(earlier: Sequence[EarlierQuestion]) -> list[Item]:
     """Return one item for each of the last 20 questions, in order. Later ones matter more."""
     words = table("root.toml")["earlier"]
-    left_out = max(0, len(earlier) - QUESTIONS_SHOWN)
+    left_out = max(0, len(earlier) - MAX_QUESTIONS)
     return [
         Item(
             f"question {number}",
@@ -47,4 +47,4 @@ def earlier_words(earlier: Sequence[EarlierQuestion]) -> str:
 
 
 def _short(text: str) -> str:
-    return quoted(text if len(text) <= _CHARS_SHOWN else f"{text[:_CHARS_SHOWN]}…")
+    return quote(text if len(text) <= _MAX_CHARS else f"{text[:_MAX_CHARS]}…")

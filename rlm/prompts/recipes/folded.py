@@ -8,7 +8,7 @@ from rlm.prompts.templates import words
 
 __all__ = ["folded_rounds"]
 
-_VARIABLES = 60
+_MAX_VARIABLES = 60
 
 
 def folded_rounds(last: int, notes: str, variables: Sequence[str]) -> str:
@@ -17,9 +17,9 @@ def folded_rounds(last: int, notes: str, variables: Sequence[str]) -> str:
     `variables` lists what the kernel holds (`name: type, size`). `notes` is the summary of the rounds, or ""
     if there is none.
     """
-    listed = list(variables[:_VARIABLES])
-    if len(variables) > _VARIABLES:
-        listed.append(f"… and {len(variables) - _VARIABLES} more (SHOW_VARS() lists all)")
+    listed = list(variables[:_MAX_VARIABLES])
+    if len(variables) > _MAX_VARIABLES:
+        listed.append(f"… and {len(variables) - _MAX_VARIABLES} more (SHOW_VARS() lists all)")
     return words("folded.md").format(
         last=last,
         variables="\n".join(["Variables:", *(listed or ["none"])]),

@@ -13,16 +13,16 @@ from rlm.prompts.assembly.assembler import AssembledPrompt, assemble
 from rlm.prompts.assembly.budget import Budget
 from rlm.prompts.assembly.policy import Skip
 from rlm.prompts.assembly.section import Item, Section
-from rlm.prompts.quoting import quoted
+from rlm.prompts.quoting import quote
 from rlm.prompts.recipes.earlier import EarlierQuestion, earlier_items
 from rlm.prompts.templates import fill, table, words
 
 __all__ = ["PREVIEW_CHARS", "Contract", "HandleFacts", "HelperDoc", "RootInput", "RootPrompt"]
 
 PREVIEW_CHARS = 500
-_NAMES_SHOWN = 40
-_VARIABLES_SHOWN = 100
-_NAME_CHARS = 120
+_MAX_NAMES = 40
+_MAX_VARIABLES = 100
+_MAX_NAME_CHARS = 120
 
 Contract = Literal["one-block", "strict"]
 
@@ -147,7 +147,7 @@ def _earlier_section(given: RootInput) -> list[Section]:
     data = table("root.toml")["earlier"]
     items = earlier_items(given.earlier)
     if given.variables:
-        names = "; ".join(given.variables[-_VARIABLES_SHOWN:])
+        names = "; ".join(given.variables[-_MAX_VARIABLES:])
         text = data["variables"].format(variables=names)
         items.append(Item("variables", text, priority=len(given.earlier) + 1, order=len(given.earlier) + 1))
     return [
@@ -212,14 +212,14 @@ def _handle_items(handle: HandleFacts) -> list[Item]:
     items = [Item("shape", shape, priority=3)]
     head, tail = handle.preview[:PREVIEW_CHARS], handle.tail_preview[-PREVIEW_CHARS:]
     previews = [
-        first[name].format(shown=f"{len(text):,}", text=quoted(text))
+        first[name].format(shown=f"{len(text):,}", text=quote(text))
         for name, text in (("head", head), ("tail", tail))
         if text
     ]
     if previews:
         items.append(Item("previews", "\n".join([first["previews"], *previews]), priority=2, order=1))
     if handle.document_names:
-        shown = [f"- {quoted(name[:_NAME_CHARS])}" for name in handle.document_names[:_NAMES_SHOWN]]
+        shown = [f"- {quote(name[:_MAX_NAME_CHARS])}" for name in handle.document_names[:_MAX_NAMES]]
         more = max(handle.documents, len(handle.document_names)) - len(shown)
         if more > 0:
             shown.append(first["more"].format(more=f"{more:,}"))

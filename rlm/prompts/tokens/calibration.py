@@ -10,10 +10,10 @@ __all__ = ["Calibration"]
 ENOUGH = 8
 """Samples needed before the factor may fall below 1."""
 
-_KEPT = 32
+_MAX_SAMPLES = 32
 _MIN_TOKENS = 200  # shorter prompts are mostly the text a provider adds around messages
 _MARGIN = 1.05
-_LOWEST, _HIGHEST = 0.4, 4.0
+_MIN_FACTOR, _MAX_FACTOR = 0.4, 4.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,15 +30,15 @@ class Calibration:
         """Add a prompt: its estimate, and the tokens the provider counted (0 if it reports none)."""
         if estimated < _MIN_TOKENS or actual <= 0:
             return self
-        ratio = min(_HIGHEST, max(_LOWEST, actual / estimated))
-        return replace(self, ratios=(*self.ratios[1 - _KEPT :], ratio))
+        ratio = min(_MAX_FACTOR, max(_MIN_FACTOR, actual / estimated))
+        return replace(self, ratios=(*self.ratios[1 - _MAX_SAMPLES :], ratio))
 
     @property
     def factor(self) -> float:
         """Return the factor, between 0.4 and 4. It is 1 before any sample."""
         if not self.ratios:
             return 1.0
-        worst = min(_HIGHEST, max(self.ratios) * _MARGIN)
+        worst = min(_MAX_FACTOR, max(self.ratios) * _MARGIN)
         return worst if worst > _MARGIN or len(self.ratios) >= ENOUGH else 1.0
 
     def tokens(self, estimated: int) -> int:

@@ -82,7 +82,7 @@ _LETTERS_ONLY = bytes(ord("w") if kind in b"vcwUVlgyhaioz" else 0x20 for kind in
 _LETTERS_OR_BORDER = b"\0" + _LETTERS_ONLY[1:]
 _ENGLISH = 250  # hundredths saved per short English word, at most half the cost of long words
 _SHORT = 4096
-_REPEATED_CHARS = 2048  # short parts recur in later prompts, so their sizes are cached
+_MAX_CACHED_CHARS = 2048  # short parts recur in later prompts, so their sizes are cached
 _MANY = 16  # number of texts from which joining them pays
 _BATCH = 1024  # texts joined by U+0000 and mapped to kinds at once
 
@@ -148,21 +148,21 @@ def _hundredths(text: str) -> int:
 
 def estimate_tokens(text: str) -> int:
     """Return the estimated tokens of `text`, rounded up. 0 only for "". Accepts any string."""
-    if len(text) <= _REPEATED_CHARS:
-        return _repeated(text)
+    if len(text) <= _MAX_CACHED_CHARS:
+        return _estimate_cached(text)
     if len(text) <= _WINDOW:
         hundredths = _hundredths(text)
     else:
         hundredths = sum(_hundredths(text[at : at + _WINDOW]) for at in range(0, len(text), _WINDOW))
-    return _rounded(hundredths, text)
+    return _to_tokens(hundredths, text)
 
 
 @lru_cache(maxsize=512)
-def _repeated(text: str) -> int:
-    return _rounded(_hundredths(text), text)
+def _estimate_cached(text: str) -> int:
+    return _to_tokens(_hundredths(text), text)
 
 
-def _rounded(hundredths: int, text: str) -> int:
+def _to_tokens(hundredths: int, text: str) -> int:
     return max(1, -(-hundredths // 100)) if text else 0
 
 
@@ -188,5 +188,5 @@ def estimate_each(texts: Sequence[str]) -> list[int]:
         runs = bordered.replace(b"\0", b" \0 ").split(b"\0")
         weighed = map(_weigh, data.split(b"\0"), kinds, weights, words, runs)
         for place, hundredths in zip(places, weighed, strict=True):
-            tokens[place] = _rounded(hundredths, texts[place])
+            tokens[place] = _to_tokens(hundredths, texts[place])
     return tokens

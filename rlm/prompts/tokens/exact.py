@@ -37,12 +37,12 @@ def openai() -> Count:
     encoding = bpe_openai.get_encoding(_VOCABULARY)
 
     def count(text: str) -> int:
-        return sum(len(encoding.encode_ordinary(window)) for window in _windows(_valid(text)))
+        return sum(len(encoding.encode_ordinary(window)) for window in _windows(_replace_surrogates(text)))
 
     def each(texts: Sequence[str]) -> list[int]:
         if any(len(text) > _WINDOW for text in texts):
             return list(map(count, texts))
-        valid = [_valid(text) for text in texts]
+        valid = [_replace_surrogates(text) for text in texts]
         return [len(tokens) for tokens in encoding.encode_ordinary_batch(valid, num_threads=1)]
 
     return f"{_VOCABULARY}, bpe-openai {bpe_openai.__version__}", count, each
@@ -83,11 +83,11 @@ def huggingface(file: str) -> Count:
         raise UnknownCounter(f"'{file}' is not a Hugging Face tokenizer.json: {error}") from error
 
     def count(text: str) -> int:
-        return len(tokenizer.encode(_valid(text), add_special_tokens=False).ids)
+        return len(tokenizer.encode(_replace_surrogates(text), add_special_tokens=False).ids)
 
     return f"sha256 {sha256(data).hexdigest()[:12]}", count, None
 
 
-def _valid(text: str) -> str:
+def _replace_surrogates(text: str) -> str:
     """Replace lone surrogates by question marks: they have no UTF-8 encoding."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")

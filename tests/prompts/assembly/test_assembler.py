@@ -1,4 +1,4 @@
-"""The pipeline and its hard invariant."""
+"""Test the pipeline and its invariant: a prompt never exceeds its budget."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def half(text: str, tokens: int) -> str:
 
 
 def words_and_doubled_borders(text: str) -> int:
-    """Counts joined text higher than its parts apart: the worst a real tokenizer may do, and more."""
+    """Count joined text higher than its parts, more than a real tokenizer would."""
     return len(text.split()) + text.count("\n\n") * 7
 
 
@@ -136,8 +136,8 @@ def test_a_rendered_prompt_never_exceeds_its_budget(
     factor: float,
     pool: int | None,
 ) -> None:
-    """Hard invariant: measured whole ≤ total - headroom, or BudgetExceeded; the report adds up; the same
-    again for the same input; the input untouched."""
+    """Measured whole, it takes at most total - headroom, or BudgetExceeded is raised. The report adds up,
+    equal input gives equal output, and the input is unchanged."""
     per_section = {"s1": 50} if pool is None else {"s1": 50, "pool": pool}
     budget = Budget(total, headroom, per_section, counter, factor)
     before = copy.deepcopy(made)
@@ -172,7 +172,7 @@ def test_a_rendered_prompt_never_exceeds_its_budget(
 
 
 def test_equality_fits_and_one_token_less_does_not() -> None:
-    """The bound is exact where the counter adds up: separators and joiners are counted once."""
+    """The limit is exact if the counter adds up: separators and joiners are counted once."""
     parts = [
         section("rules", "abc", role="system", required=True),
         section("facts", "de", "f", order=1, required=True),
@@ -187,14 +187,14 @@ def test_equality_fits_and_one_token_less_does_not() -> None:
 
 
 def test_headroom_and_safety_factor_shrink_what_is_allowed() -> None:
-    """Budget: (total - headroom) / safety_factor."""
+    """Allowed is (total - headroom) / safety_factor."""
     assert Budget(100, headroom=10, safety_factor=1.5).allowed == 60
     with pytest.raises(BudgetExceeded, match="headroom is larger"):
         assemble([], Budget(5, headroom=6))
 
 
-def test_order_places_and_priority_serves() -> None:
-    """Order and priority are different things: the later section is served first and still stands later."""
+def test_order_sets_the_place_and_priority_the_claim_on_tokens() -> None:
+    """A later section with higher priority gets its tokens first and keeps its place."""
     parts = [
         section("early", "E" * 50, order=1, priority=1, policy=Drop()),
         section("late", "L" * 50, order=2, priority=9, policy=Drop()),
@@ -206,7 +206,7 @@ def test_order_places_and_priority_serves() -> None:
 
 
 def test_required_sections_are_served_before_others_of_higher_priority() -> None:
-    """Reserve comes before fill."""
+    """Room for required sections is reserved before others are filled."""
     parts = [
         section("nice", "n" * 40, order=1, priority=100, policy=Drop()),
         section("must", "m" * 40, order=2, priority=0, required=True),
@@ -219,8 +219,8 @@ def test_required_sections_are_served_before_others_of_higher_priority() -> None
     ]
 
 
-def test_the_lowest_priority_gives_way_first() -> None:
-    """Among required sections that may change, the least important is cut."""
+def test_the_lowest_priority_is_reduced_first() -> None:
+    """Of the required sections that may change, the least important is cut."""
     parts = [
         section("a", "a" * 300, order=1, priority=2, required=True, policy=Trim()),
         section("b", "b" * 300, order=2, priority=1, required=True, policy=Trim()),
@@ -232,7 +232,7 @@ def test_the_lowest_priority_gives_way_first() -> None:
 
 
 def test_min_tokens_are_kept_free_while_others_are_filled() -> None:
-    """A section's minimum is reserved before sections of higher priority take everything."""
+    """A section's minimum is reserved before sections of higher priority are filled."""
     greedy = section("greedy", *["g" * 18] * 10, order=1, priority=9, policy=Skip())
     modest = section("modest", "m" * 30, order=2, priority=1, policy=Drop())
     assert "m" not in assemble([greedy, modest], Budget(100, counter=CHARS)).text
@@ -241,7 +241,7 @@ def test_min_tokens_are_kept_free_while_others_are_filled() -> None:
 
 
 def test_a_section_over_its_own_budget_is_an_error_never_a_cut() -> None:
-    """Budget.per_section and max_tokens bound a section that may not change; at the bound it fits."""
+    """Budget.per_section and max_tokens limit a section that may not change. At the limit it fits."""
     part = section("system", "x" * 20, role="system", required=True)
     assert assemble([part], Budget(500, per_section={"system": 20}, counter=CHARS)).text == "x" * 20
     with pytest.raises(BudgetExceeded, match="needs 20 tokens and may take 19: system can't be dropped"):
@@ -249,7 +249,7 @@ def test_a_section_over_its_own_budget_is_an_error_never_a_cut() -> None:
 
 
 def test_sections_of_a_pool_share_one_bound() -> None:
-    """What the first takes of the pool, the second has not."""
+    """The second section gets what the first leaves in the pool."""
     parts = [
         section("notes", "n" * 30, order=1, priority=2, policy=Drop(), pool="context"),
         section("files", "f" * 30, order=2, priority=1, policy=Drop(), pool="context"),
@@ -259,7 +259,7 @@ def test_sections_of_a_pool_share_one_bound() -> None:
 
 
 def test_may_exceed_flags_instead_of_raising() -> None:
-    """Only a recipe that says so may go over: required sections stay whole and the report says it."""
+    """With may_exceed, required sections stay whole and the report is flagged."""
     parts = [section("core", "c" * 40, required=True), section("npc", "n" * 9, order=1, policy=Drop())]
     prompt = assemble(parts, Budget(30, counter=CHARS), may_exceed=True)
     assert prompt.text == "c" * 40
@@ -268,7 +268,7 @@ def test_may_exceed_flags_instead_of_raising() -> None:
 
 
 def test_every_fault_is_listed_at_once() -> None:
-    """Validation comes before any measuring, and names all it found."""
+    """Validation runs before any measuring and lists all faults."""
     twice = Section("a", "user", 0, 0, items=(Item("i", "x"), Item("i", "y")))
     wrong = [
         twice,
@@ -285,7 +285,7 @@ def test_every_fault_is_listed_at_once() -> None:
         "'a' occurs 2 times",
         "holds 'i' more than once",
         "max_tokens below min_tokens",
-        "required and may be dropped or gated",
+        "is required but has Drop or Gate",
         "'d' has no policy",
         "comes before a system section",
         "-1 tokens is negative",
@@ -297,7 +297,7 @@ def test_every_fault_is_listed_at_once() -> None:
 
 
 def test_empty_sections_stay_in_the_list_and_leave_no_frame() -> None:
-    """Sections always, even when empty; an empty one leaves neither heading nor blank lines."""
+    """An empty section is listed but renders neither heading nor blank lines."""
     parts = [
         section("notes", "", prefix="## Notes\n"),
         section("logs", order=1),
@@ -313,7 +313,7 @@ def test_empty_sections_stay_in_the_list_and_leave_no_frame() -> None:
 
 
 def test_messages_follow_the_roles_and_text_is_their_sum() -> None:
-    """Consecutive sections of a role make one message."""
+    """Consecutive sections of a role form one message."""
     parts = [
         section("s1", "rules", role="system"),
         section("s2", "more", role="system", order=1),
@@ -333,8 +333,8 @@ def test_messages_follow_the_roles_and_text_is_their_sum() -> None:
     assert prompt.text == "\n\n".join(m.content for m in prompt.messages)
 
 
-def test_cache_borders_stand_where_stability_ends_and_disorder_is_warned_of() -> None:
-    """Stable parts first, at most four borders, a warning where a volatile part precedes a stable one."""
+def test_cache_borders_are_where_stability_ends_and_disorder_is_a_warning() -> None:
+    """There are at most four borders. A volatile section before a stable one is a warning."""
     ordered = [
         section("core", "core", role="system", stability="static"),
         section("rules", "rules", role="system", order=1, stability="session"),
@@ -360,7 +360,7 @@ def test_cache_borders_stand_where_stability_ends_and_disorder_is_warned_of() ->
 
 
 def test_citations_are_those_of_the_items_that_went_in() -> None:
-    """Both ways: nothing cited that is not in the prompt, nothing in it without its citation."""
+    """Every citation has its text in the prompt, and every text its citation."""
     items = tuple(
         Item(f"p{n}", "x" * 20, citation=Citation(f"[{n}]", f"p{n}", "doc"), order=n) for n in range(4)
     )
@@ -371,7 +371,7 @@ def test_citations_are_those_of_the_items_that_went_in() -> None:
 
 
 def test_texts_that_cost_nothing_alone_are_still_bounded_together() -> None:
-    """A quarter of a byte rounded down is nothing, a hundred of them are not."""
+    """A quarter of a byte, rounded down, is 0. A hundred of them are not."""
     counter = get_counter("bytes4_floor")
     parts = [section(f"s{n}", "abc", order=n, policy=Drop()) for n in range(100)]
     prompt = assemble(parts, Budget(10, counter=counter))
@@ -383,7 +383,7 @@ def test_texts_that_cost_nothing_alone_are_still_bounded_together() -> None:
 
 
 def test_a_counter_for_which_the_whole_is_more_than_its_parts_is_still_obeyed() -> None:
-    """Measure the render: when parts measured apart were too hopeful, more gives way."""
+    """The render is measured again, and more is dropped if it is too large."""
     counter = FunctionCounter(
         "joins", "1", lambda text: len(text.split()) + 3 * max(0, len(text.split()) - 1)
     )

@@ -1,4 +1,4 @@
-"""Sections made from what went into another, and sizes finer than tokens."""
+"""Test sections derived from other sections, and sizes finer than tokens."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def test_room_is_kept_for_what_is_derived(policy: Policy) -> None:
     assert assemble(parts, Budget(len(whole) - 1, counter=CHARS)).text == "aaaa|bbbb\n\nin: i0, i1"
 
 
-def test_skip_goes_on_where_stop_first_ends() -> None:
+def test_skip_continues_where_stop_first_ends() -> None:
     for policy, left in ((Skip(), "aa|cc\n\nin: i0, i2"), (StopFirst(), "aa\n\nin: i0")):
         assert assemble(pair("aa", "b" * 90, "cc", policy=policy), Budget(30, counter=CHARS)).text == left
 
 
 def test_a_text_that_gets_shorter_as_items_enter_makes_room_for_them() -> None:
-    """What is missing is listed: the warning that a tile spares pays for the tile."""
+    """A tile that removes a warning gets the room of the warning."""
 
     def missing(ids: dict[str, None]) -> str:
         return " ".join(f"no-{name}" for name in ("i0", "i1") if name not in ids)
@@ -65,7 +65,7 @@ def test_it_is_reported_like_any_other_section() -> None:
 
 
 def test_wrong_sources_are_faults() -> None:
-    """Its source must have items and be filled by StopFirst or Skip; it has none of its own."""
+    """The source must have items and the policy StopFirst or Skip. The derived section has no items."""
     items, derived = pair("a")
     for parts in (
         [derived],
@@ -95,7 +95,7 @@ def test_a_prompt_with_a_derived_section_never_exceeds_its_budget(
 
 @given(st.lists(TEXTS, max_size=6), st.sampled_from(counter_names()))
 def test_sizes_add_up_to_what_the_whole_takes(texts: list[str], name: str) -> None:
-    """Where a counter says what it adds up, parts measured apart come to exactly the whole."""
+    """If a counter has units, parts measured alone add up exactly to the whole."""
     counter = get_counter(name)
     measure = Measure(counter)
     assert [measure.tokens(size) for size in measure.each(texts)] == [counter.count(text) for text in texts]
@@ -123,10 +123,8 @@ def test_messages_measured_apart_do_not_pay_for_the_blank_line_between_them() ->
     keys=st.lists(st.sampled_from(["", "a", "bb", "ccc", "dddd"]), min_size=1, max_size=12),
     entering=st.lists(st.booleans(), min_size=12, max_size=12),
 )
-def test_what_an_item_would_cost_is_reckoned_beside_those_that_are_in(
-    keys: list[str], entering: list[bool]
-) -> None:
-    """Also an item with a key that was offered before, when less was in."""
+def test_the_cost_of_an_item_depends_on_those_that_are_in(keys: list[str], entering: list[bool]) -> None:
+    """The cached cost of a key is discarded when another item enters."""
     items = [Item(f"i{n}", "x", group=key or None) for n, key in enumerate(keys)]
     part = Section("list", "user", 1, 0, derived=Derived("items", lambda item: item.group, listed))
 

@@ -1,4 +1,4 @@
-"""What each policy does to a section that does not fit."""
+"""Test what each policy does to a section that does not fit."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ ITEMS = [Item("a", "aaaa", order=0), Item("b", "b" * 10, order=1), Item("c", "cc
 
 
 def test_never_goes_in_whole_or_not_at_all() -> None:
-    """never: an optional section leaves as one, a required one is an error."""
+    """An optional section is dropped as a whole; a required one is an error."""
     assert only(ITEMS, NEVER, total=18).text == "aaaa|bbbbbbbbbb|cc"
     assert only(ITEMS, NEVER, total=17).text == ""
     with pytest.raises(BudgetExceeded, match="s can't be dropped"):
@@ -52,7 +52,7 @@ def test_never_goes_in_whole_or_not_at_all() -> None:
 
 
 def test_stop_first_tries_nothing_after_the_first_that_does_not_fit() -> None:
-    """stop_first (seed 002): no later small item slips in."""
+    """No later small item is included."""
     prompt = only(ITEMS, StopFirst(), total=10)
     assert prompt.text == "aaaa"
     assert [decision.reason for decision in prompt.report.decisions] == [
@@ -63,12 +63,12 @@ def test_stop_first_tries_nothing_after_the_first_that_does_not_fit() -> None:
 
 
 def test_skip_tries_the_next_smaller_one() -> None:
-    """skip (seed 003)."""
+    """An item that does not fit does not stop the others."""
     assert only(ITEMS, Skip(), total=10).text == "aaaa|cc"
 
 
 def test_gate_closes_at_its_mark_even_where_more_would_fit() -> None:
-    """gate(n) (seed 000): items enter while more than n remain, and each must also fit."""
+    """Items are included while more than n tokens remain, each only if it fits."""
     letters = [Item(letter, letter * 10, order=n) for n, letter in enumerate("wxyz")]
     assert only(letters, Gate(20), total=100).text.count("|") == 3
     assert only(letters, Gate(20), total=41).text == "w" * 10 + "|" + "x" * 10
@@ -76,8 +76,8 @@ def test_gate_closes_at_its_mark_even_where_more_would_fit() -> None:
     assert only(huge_first, Gate(20), total=41).text == "w" * 10 + "|" + "x" * 10
 
 
-def test_items_that_matter_most_enter_first_and_stand_by_order() -> None:
-    """Priority, then score with NaN last, then order; the place in the text is the order's alone."""
+def test_the_most_important_items_enter_first_and_are_rendered_by_order() -> None:
+    """They enter by priority, score (NaN last) and order. They are rendered by order alone."""
     items = [
         Item("nan", "1111", score=math.nan, order=0),
         Item("low", "2222", score=0.1, order=1),
@@ -92,7 +92,7 @@ def test_items_that_matter_most_enter_first_and_stand_by_order() -> None:
 
 
 def test_a_group_goes_in_or_out_together() -> None:
-    """A tool call and its result are never parted."""
+    """A tool call stays with its result."""
     items = [
         Item("call", "c" * 6, score=2, order=0, group="g"),
         Item("result", "r" * 6, order=1, group="g"),
@@ -111,8 +111,8 @@ def test_a_group_goes_in_or_out_together() -> None:
         ("middle", "01234"),
     ],
 )
-def test_trim_keeps_the_end_it_is_told_to_and_marks_the_cut(keep: str, kept: str) -> None:
-    """trim(head, tail, middle): never silent."""
+def test_trim_keeps_the_requested_part_and_marks_the_cut(keep: str, kept: str) -> None:
+    """For head, tail and middle."""
     text = "0123456789" * 30 + "abcdefghijklm"
     prompt = only([Item("t", text)], Trim(keep), total=60)  # type: ignore[arg-type]
     assert kept in prompt.text
@@ -124,7 +124,7 @@ def test_trim_keeps_the_end_it_is_told_to_and_marks_the_cut(keep: str, kept: str
 
 
 def test_trim_to_a_sentence_ends_at_one_past_seventy_percent() -> None:
-    """trim(sentence): at a sentence's end where one is near, else where the room ends."""
+    """Without such a sentence, the text ends where the room ends."""
     text = "Short one. " + "x" * 30 + " ends here. " + "y" * 300
     assert only([Item("t", text)], Trim("sentence"), total=90).text.startswith(text[:52] + "\n[…")
     late = "Early end. " + "y" * 300
@@ -138,7 +138,7 @@ def test_trim_leaves_whole_items_and_cuts_only_the_last_that_fits_in_part() -> N
 
 
 def test_compress_falls_back_to_variants_least_important_first() -> None:
-    """compress: one step at a time, until it fits."""
+    """One step at a time, until the section fits."""
     items = [
         Item("hero", "h" * 20, ("h" * 8, "h"), priority=2),
         Item("crowd", "c" * 20, ("c" * 8, "c"), priority=1),
@@ -151,7 +151,7 @@ def test_compress_falls_back_to_variants_least_important_first() -> None:
 
 
 def test_tier_down_takes_detail_away_level_by_level() -> None:
-    """tier_down: the highest tier leaves first, the base stays."""
+    """The highest tier is dropped first; the base stays."""
     items = [
         Item("base", "1111"),
         Item("t0", "2222", tier=0),
@@ -164,7 +164,7 @@ def test_tier_down_takes_detail_away_level_by_level() -> None:
 
 
 def test_summarize_replaces_the_items_and_is_asked_once_for_the_same_text() -> None:
-    """summarize: given what it may use; the summary is measured; kept by content."""
+    """The summarizer gets its allowance, its result is measured, and it is cached by content."""
     asked = []
 
     def shorten(text: str, tokens: int) -> str:
@@ -181,7 +181,7 @@ def test_summarize_replaces_the_items_and_is_asked_once_for_the_same_text() -> N
 
 @pytest.mark.parametrize("summary", ["", "   ", "far too long to be of any use"])
 def test_a_summary_that_is_empty_or_too_long_replaces_nothing(summary: str) -> None:
-    """The next step of the ladder has the items as they were."""
+    """The next step of the ladder gets the items unchanged."""
     prompt = only(ITEMS, Summarize(lambda text, tokens: summary), Skip(), total=12)
     assert prompt.text == "aaaa|cc"
     assert "empty or too long" in prompt.report.actions[0]
@@ -194,8 +194,8 @@ def test_drop_takes_the_section_and_says_why() -> None:
     assert prompt.report.actions == ("drop s: 18 to 0 tokens",)
 
 
-def test_a_ladder_goes_on_from_where_the_step_before_left() -> None:
-    """Degrade ladder: compress what can be, then leave out what still does not fit."""
+def test_each_step_of_a_ladder_starts_from_the_result_of_the_last() -> None:
+    """First compress, then leave out what still does not fit."""
     items = [Item("a", "a" * 50, ("a" * 5,), priority=1), Item("b", "b" * 50), Item("c", "ccc")]
     prompt = only(items, Compress(), Skip(), total=12)
     assert prompt.text == "aaaaa|ccc"

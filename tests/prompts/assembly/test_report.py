@@ -1,4 +1,4 @@
-"""The report, as JSON and as a table."""
+"""Test the report, as JSON and as a table."""
 
 from __future__ import annotations
 

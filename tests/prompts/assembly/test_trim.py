@@ -1,4 +1,4 @@
-"""Cutting a text to a number of tokens."""
+"""Test cutting a text to a number of tokens."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_the_room_is_used_to_within_two_percent() -> None:
 
 
 def test_the_work_is_that_of_what_fits_not_of_the_whole_text() -> None:
-    """No quadratic trimming: ten million characters for a small room are hardly looked at."""
+    """A small cut of ten million characters counts only a few of them."""
     seen = 0
 
     def counting(text: str) -> int:

@@ -1,4 +1,4 @@
-"""Chat histories that outgrow a window."""
+"""Test compacting chat histories."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ count = get_counter().count
 
 
 def chat(length: int, words: int = 30, rules: bool = True) -> list[Message]:
-    """Messages that differ in every word but the small ones."""
+    """Make messages that share only small words."""
     talk = [
         Message(
             "user" if place % 2 == 0 else "assistant",
@@ -40,7 +40,7 @@ def chat(length: int, words: int = 30, rules: bool = True) -> list[Message]:
 
 
 class Summarizer:
-    """Answers with a short summary that names every prompt; keeps what it was asked."""
+    """Answers with a short summary that numbers its prompt, and records all prompts."""
 
     def __init__(self, answer: Callable[[int, str], str] | None = None) -> None:
         self.prompts: list[str] = []
@@ -66,7 +66,7 @@ def test_up_to_the_threshold_a_history_is_whole_and_no_model_is_called_equality_
 
 
 def test_the_summary_prompt_is_one_constant_with_five_points_joined_by_a_rule() -> None:
-    """Five points, five headings, `\\n\\n---\\n\\n`."""
+    """It has five points, five headings and `\n\n---\n\n`."""
     points = [line for line in SUMMARY_PROMPT.splitlines() if line[:2] in {f"{n}." for n in range(1, 6)}]
     assert len(points) == 5
     for word, point in zip(
@@ -83,7 +83,7 @@ def test_the_summary_prompt_is_one_constant_with_five_points_joined_by_a_rule() 
 
 @pytest.mark.parametrize("answer", ["", "  \n", RuntimeError("no connection"), "word " * 20_000])
 def test_a_summary_that_fails_is_empty_or_too_long_never_replaces_history(answer: str | Exception) -> None:
-    """The most recent messages that fit, in order, and the result says so."""
+    """The most recent messages that fit are kept, in order, with a warning."""
 
     def summarizer(prompt: str) -> str:
         if isinstance(answer, Exception):
@@ -104,7 +104,7 @@ def test_a_summary_that_fails_is_empty_or_too_long_never_replaces_history(answer
 
 
 def test_the_summarisers_own_input_is_bounded_by_chunks_at_message_borders() -> None:
-    """Every prompt within the window; every message in one prompt, whole; folded in order."""
+    """Every prompt fits the window, and every message is in one prompt, whole and in order."""
     messages = chat(300)
     asked = Summarizer()
     result = compact_history(messages, budget=4_000, summarizer=asked, window=5_000)
@@ -121,7 +121,7 @@ def test_the_summarisers_own_input_is_bounded_by_chunks_at_message_borders() -> 
 
 
 def test_a_message_larger_than_a_prompt_is_cut_and_reported() -> None:
-    """The bound holds for a huge tool result too, and nothing is cut silently."""
+    """The limit holds for a huge tool result, too, and the cut is reported."""
     messages = chat(20)
     messages.insert(3, Message("assistant", "run it", tool_call_id="c1"))
     messages.insert(4, Message("tool", "\n".join(f"log line {n}" for n in range(20_000)), tool_call_id="c1"))
@@ -133,7 +133,7 @@ def test_a_message_larger_than_a_prompt_is_cut_and_reported() -> None:
 
 
 def test_a_summary_over_its_room_is_asked_once_more_with_the_overrun_named() -> None:
-    """Measured again; one retry; the second answer is taken."""
+    """The second answer is used."""
     long = "x y z" * 4_000
     asked = Summarizer(lambda number, prompt: long if number == 1 else "- short [m3]")
     result = compact_history(chat(200), budget=4_000, summarizer=asked)
@@ -145,7 +145,7 @@ def test_a_summary_over_its_room_is_asked_once_more_with_the_overrun_named() -> 
 
 
 def test_twice_over_its_room_is_a_failure() -> None:
-    """One retry and no more."""
+    """There is only one retry."""
     asked = Summarizer(lambda number, prompt: "x y z " * 4_000)
     result = compact_history(chat(200), budget=4_000, summarizer=asked)
     assert len(asked.prompts) == 2
@@ -155,7 +155,7 @@ def test_twice_over_its_room_is_a_failure() -> None:
 
 @pytest.mark.parametrize("summarizer", [None, Summarizer()])
 def test_rules_and_the_last_user_request_stay_verbatim(summarizer: Summarizer | None) -> None:
-    """However far back the request is."""
+    """However old the request is."""
     request = "Rename the table,\n  but keep the view `v_old`."
     messages = chat(60)
     messages += [Message("user", request)]
@@ -171,14 +171,14 @@ def test_rules_and_the_last_user_request_stay_verbatim(summarizer: Summarizer | 
 
 
 def test_rules_and_a_request_larger_than_the_budget_are_an_error_that_names_them() -> None:
-    """Never a silent cut."""
+    """They are never cut silently."""
     messages = [*chat(10), Message("user", "why? " * 3_000)]
     with pytest.raises(BudgetExceeded, match=r"the last request, the rules can't be dropped; shorten them"):
         compact_history(messages, budget=1_000)
 
 
 def test_a_gain_under_ten_per_cent_stops_it() -> None:
-    """A summary about as long as what it replaced is not used, and no more chunks are asked for."""
+    """A summary as long as its input is not used, and no more chunks are requested."""
     messages = chat(300)
     asked = Summarizer(lambda number, prompt: prompt.split(BREAK, 1)[1][:-200])
     result = compact_history(messages, budget=20_000, summarizer=asked, window=5_000)
@@ -188,7 +188,7 @@ def test_a_gain_under_ten_per_cent_stops_it() -> None:
 
 
 def test_nothing_is_asked_where_folding_could_not_gain() -> None:
-    """What fits the budget stays whole when nearly all of it is pinned."""
+    """A history that fits stays whole if nearly all of it is pinned."""
     messages = [*chat(2, words=4), Message("user", "please " * 2_000)]
     asked = Summarizer()
     budget = count(messages[-1].content) + 200
@@ -198,7 +198,7 @@ def test_nothing_is_asked_where_folding_could_not_gain() -> None:
 
 
 def test_a_summary_is_folded_with_new_messages_and_never_summarised_alone() -> None:
-    """Every prompt holds messages that no prompt before it held."""
+    """Every prompt contains messages that no earlier prompt contained."""
     asked = Summarizer()
     compact_history(chat(300), budget=4_000, summarizer=asked, window=5_000)
     for before, prompt in zip(asked.prompts, asked.prompts[1:], strict=False):
@@ -209,7 +209,7 @@ def test_a_summary_is_folded_with_new_messages_and_never_summarised_alone() -> N
 
 
 def test_the_threshold_follows_the_window_of_the_reader() -> None:
-    """The same chat is whole for a large reader and compacted for a small one."""
+    """The same chat is whole in a large budget and compacted in a small one."""
     messages = chat(100)
     size = compact_history(messages, budget=1_000_000).tokens
     assert compact_history(messages, budget=size * 10 // 8 + 2).kind == "whole"
@@ -217,7 +217,7 @@ def test_the_threshold_follows_the_window_of_the_reader() -> None:
     assert compact_history(messages, budget=size, threshold=100).kind == "whole"
 
 
-def test_a_tool_call_and_its_result_are_never_parted() -> None:
+def test_a_tool_call_and_its_result_stay_together() -> None:
     """In the tail, in a chunk and in the fallback, at every budget."""
     messages = [Message("system", "the rules")]
     for n in range(40):
@@ -239,8 +239,8 @@ def test_a_tool_call_and_its_result_are_never_parted() -> None:
                     assert (f"call {n} " in prompt) == (f"result {n} " in prompt)
 
 
-def test_parallel_calls_and_a_result_without_an_id_stand_with_their_call() -> None:
-    """The nearest call with that id; else the message before."""
+def test_parallel_calls_and_a_result_without_an_id_stay_with_their_call() -> None:
+    """A result belongs to the nearest call with its id, or to the message before."""
     roles: list[tuple[Role, str | None]] = [
         ("user", None),
         ("assistant", "a"),
@@ -256,7 +256,7 @@ def test_parallel_calls_and_a_result_without_an_id_stand_with_their_call() -> No
 
 
 def test_a_history_that_grew_by_ten_messages_costs_one_chunk() -> None:
-    """Chunk summaries are cached by hash; at most one prompt for ten messages more, at any length."""
+    """Chunk summaries are cached by hash: ten more messages cost at most one prompt."""
     messages = chat(700, words=8)
     cache: dict[str, str] = {}
     most = 0
@@ -274,7 +274,7 @@ def test_a_history_that_grew_by_ten_messages_costs_one_chunk() -> None:
 
 
 def test_no_prompt_changes_with_the_length_of_the_last_request() -> None:
-    """Else nothing of a chat would be found in its cache again."""
+    """Otherwise no cached summary would be found again."""
     asked: list[list[str]] = []
     for words in (10, 1_500):
         prompts: list[str] = []
@@ -291,14 +291,14 @@ def test_no_prompt_changes_with_the_length_of_the_last_request() -> None:
 
 
 def test_nothing_failed_is_cached() -> None:
-    """An empty answer is asked for again the next time."""
+    """After an empty answer the prompt is sent again."""
     cache: dict[str, str] = {}
     compact_history(chat(200), budget=4_000, summarizer=lambda prompt: "", cache=cache)
     assert cache == {}
 
 
 def test_summary_lines_name_the_messages_they_came_from() -> None:
-    """Places counted from 1 in the whole history, or the messages' own ids."""
+    """By position in the whole history, counted from 1, or by the messages' own ids."""
     messages = chat(80)
     messages[5] = Message("user", "Uploads must never exceed 25 MB.")
     messages[9] = Message("assistant", "We decided on SQLite because nobody runs a server.", id="c-17")
@@ -312,7 +312,7 @@ def test_summary_lines_name_the_messages_they_came_from() -> None:
 
 
 def test_code_that_worked_or_failed_stays_as_it_was_written() -> None:
-    """A fenced snippet is kept with its line breaks."""
+    """A fenced snippet keeps its line breaks."""
     code = "def total(rows):\n    return sum(r['net'] for r in rows)"
     messages = chat(120)
     messages[30] = Message("assistant", f"This fixed the rounding error:\n```python\n{code}\n```\nMerged.")
@@ -321,8 +321,8 @@ def test_code_that_worked_or_failed_stays_as_it_was_written() -> None:
     assert code.replace("\n", "\n  ") in summary
 
 
-async def test_the_awaited_way_gives_what_the_waiting_way_gives() -> None:
-    """One logic: same prompts, same result; cancellation passes through it."""
+async def test_the_async_function_gives_the_result_of_the_sync_one() -> None:
+    """Prompts and result are the same. Cancellation propagates."""
     messages = chat(300)
     waiting = Summarizer()
     asked: list[str] = []
@@ -390,8 +390,9 @@ ANSWERS = st.none() | st.lists(TEXT | st.just("x " * 3_000), min_size=1, max_siz
 def test_never_over_budget_never_out_of_order_and_always_the_same(
     messages: list[Message], budget: int, name: str, answers: list[str] | None
 ) -> None:
-    """The hard invariant, for any messages and any answers: within the budget or BudgetExceeded; rules and
-    the last request in it; the kept messages in order; same input, same bytes; inputs untouched."""
+    """For any messages and any answers: the result fits the budget, or BudgetExceeded is raised. It contains
+    the rules and the last request, and the kept messages in order. Equal input gives equal bytes, and the
+    input is unchanged."""
     counter = get_counter(name)
     given_messages = list(messages)
 

@@ -1,4 +1,4 @@
-"""What the summary without a model takes of a chat."""
+"""Test which sentences the summary without a model selects."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from rlm.prompts.history import Extraction, Message, compact_history
 
 def smalltalk(count: int, *, authors: Sequence[str] = ()) -> list[Message]:
     draw = random.Random(3)
-    said = ("Shall we have lunch?", "I like that picture.", "See you later then.", "That was a nice walk.")
+    phrases = ("Shall we have lunch?", "I like that picture.", "See you later then.", "That was a nice walk.")
     return [
         Message(
             "assistant" if n % 2 else "user",
-            f"{draw.choice(said)} {draw.choice(said)} {draw.choice(said)}",
+            f"{draw.choice(phrases)} {draw.choice(phrases)} {draw.choice(phrases)}",
             author=authors[n % len(authors)] if authors else None,
         )
         for n in range(count)
@@ -41,8 +41,8 @@ def test_the_extractive_default_reads_other_languages(fact: str) -> None:
     assert fact in (compact_history(messages, budget=1_000).summary or "")
 
 
-def test_a_turn_of_phrase_that_is_everywhere_tells_nothing() -> None:
-    """ "You must" is how these people talk; what only one of them says stands out."""
+def test_a_cue_phrase_that_is_everywhere_counts_nothing() -> None:
+    """Everyone says "You must" here, so a sentence is selected for other words."""
     messages = [
         Message("user", f"You must see the film with the {n} dogs, you must always laugh at {n} of them.")
         for n in range(300)
@@ -66,13 +66,13 @@ def test_what_transcribers_note_is_no_part_of_a_sentence_and_stumbling_is_not_qu
     messages[41] = Message("user", "The remote control {vocalsound} must cost 25 Euro {disfmarker} at most.")
     messages[61] = Message("user", "Um so uh the {pause} the you know we must I mean must sort of be 12.")
     extraction = Extraction(messages)
-    told = {one.text: one.score for one in extraction.salient(20)}
-    assert clear in told
-    assert all(score < told[clear] for text, score in told.items() if text.startswith("Um"))
+    scores = {one.text: one.score for one in extraction.salient(20)}
+    assert clear in scores
+    assert all(score < scores[clear] for text, score in scores.items() if text.startswith("Um"))
 
 
 def test_of_talk_that_is_no_work_the_summary_holds_what_it_is_about() -> None:
-    """No requirement, no error: what people keep coming back to is told before what they say once."""
+    """Without requirements or errors, recurring topics come before single remarks."""
     draw = random.Random(4)
     subject = (
         "The dance studio opens again.",

@@ -1,4 +1,4 @@
-"""What a history's summary without a model keeps."""
+"""Test how many facts of a history the summary without a model keeps."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rlm.prompts.history import Message, compact_history
 
 
 def test_the_extractive_default_keeps_planted_facts_under_the_five_headings() -> None:
-    """Requirements, errors with cause, decisions with reason, state, what is left."""
+    """Requirements, errors with cause, decisions with reason, state and remaining work."""
     facts = {
         "Task Summary": "The report must list every refund above 40 euros.",
         "Key Decisions": "We chose Kafka over RabbitMQ because replay matters to Ines.",
@@ -35,7 +35,7 @@ def test_the_extractive_default_keeps_planted_facts_under_the_five_headings() ->
 
 
 def test_the_extractive_default_keeps_what_people_say_themselves_amid_pasted_documentation() -> None:
-    """Everyday words without a figure, a name or a "must", between sentences all different."""
+    """Everyday words without a number, a name or a "must", among pasted sentences."""
     said = (
         "My aunt couldn't find the lift with her pram, and she wasn't the only one.",
         "I'd sooner have the two shops apart, our bookkeepers mix them up.",
@@ -60,7 +60,7 @@ def test_the_extractive_default_keeps_what_people_say_themselves_amid_pasted_doc
 
 
 def test_the_extractive_default_says_each_thing_once_and_keeps_what_differs() -> None:
-    """Repeats are left out; the same words about another number are not a repeat."""
+    """The same words with another number are not a repetition."""
     said = "We need the export of tenant 17 before the audit in Lyon."
     other = "We need the export of tenant 18 before the audit in Lyon."
     messages = [Message("user", said if n % 3 == 0 else f"ok {n} " + "fine " * 40) for n in range(200)]
@@ -72,7 +72,7 @@ def test_the_extractive_default_says_each_thing_once_and_keeps_what_differs() ->
 
 
 def test_at_least_twice_as_many_planted_facts_survive_as_in_the_latest_messages(tmp_path: Path) -> None:
-    """The probe set of the benchmark, at 8,000 tokens, both ways in one run."""
+    """Uses the benchmark's facts, at 8,000 tokens, both methods in one run."""
     script = Path(__file__).parents[3] / "benchmarks" / "history" / "survival.py"
     found = tmp_path / "shares.json"
     for talk in ([], ["--busy"]):
@@ -86,7 +86,7 @@ def test_at_least_twice_as_many_planted_facts_survive_as_in_the_latest_messages(
 
 
 def test_facts_said_in_many_styles_and_languages_survive(tmp_path: Path) -> None:
-    """Phrasings that the rules were not written against, in chats of a thousand messages."""
+    """Uses phrasings that the rules were not tuned on, in chats of a thousand messages."""
     script = Path(__file__).parents[3] / "benchmarks" / "history" / "survival.py"
     found = tmp_path / "shares.json"
     options = ["--styles", "unseen", "--messages", "1000", "--chats", "1", "--json", found]

@@ -1,4 +1,4 @@
-"""NOT_FOUND is read back as `.found` false."""
+"""Test how a reply of NOT_FOUND is recognized."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from rlm.prompts import NOT_FOUND, is_not_found
     ],
 )
 def test_these_say_that_nothing_was_found(reply: str) -> None:
-    """Quotes, emphasis, punctuation, a code fence and one trailing sentence don't matter."""
+    """Quotes, emphasis, punctuation, a code fence and one trailing sentence are ignored."""
     assert is_not_found(reply)
 
 
@@ -54,19 +54,19 @@ def test_these_say_that_nothing_was_found(reply: str) -> None:
     ],
 )
 def test_these_are_answers(reply: str) -> None:
-    """Anything before it, or more after it, may be evidence and is kept."""
+    """Text before it, or more text after it, may be evidence and is kept."""
     assert not is_not_found(reply)
 
 
 @given(st.text())
 def test_it_is_total_and_an_answer_is_never_mistaken(reply: str) -> None:
-    """Any string; without the word it is an answer."""
+    """Any string is accepted. Without the word it is an answer."""
     assert not is_not_found(reply.replace("FOUND", ""))
     assert is_not_found(f" {NOT_FOUND} ")
 
 
 def test_it_is_quick_on_replies_made_to_be_slow() -> None:
-    """Near-linear: half a megabyte of what the pattern skips."""
+    """Time is near-linear in half a megabyte of characters that the pattern skips."""
     for filler in ("*", "`", " ", "\n", "NOT_", "```\n", ". "):
         assert not is_not_found(filler * 100_000 + "x")
         assert not is_not_found("NOT_FOUND" + filler * 100_000 + "x. y. z. " * 50)

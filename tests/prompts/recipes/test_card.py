@@ -1,4 +1,4 @@
-"""The card pipeline of seed 000."""
+"""Test the card pipeline."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def context(given: CardContext, *, state: str = "coding", settings: CardSettings
 
 
 def bounded(other: int, **fields: Any) -> CardSettings:
-    """Settings that count characters, with `other` of them for the context."""
+    """Make settings that count characters, with `other` of them for the context."""
     budget = CardBudget(9_000, 9_000, 9_000, other, 90_000)
     return CardSettings(budget, counter=CHARS, **fields)
 
@@ -89,8 +89,8 @@ def talk(count: int, size: int = 60) -> tuple[Message, ...]:
     )
 
 
-def test_row_1_four_sections_in_order_always_with_name_content_and_tokens() -> None:
-    """System, agent, history, context, even when empty."""
+def test_four_sections_in_order_always_with_name_content_and_tokens() -> None:
+    """System, agent, history and context, even if empty."""
     empty = CardPrompt().assemble(CardInput())
     assert [section.name for section in empty.sections] == ["system", "agent", "history", "context"]
     assert [bool(section.content) for section in empty.sections] == [True, True, False, False]
@@ -103,8 +103,8 @@ def test_row_1_four_sections_in_order_always_with_name_content_and_tokens() -> N
     assert data["prompt"] == "\n\n".join(section["content"] for section in data["sections"])
 
 
-def test_row_2_system_has_role_constraints_output_format_guardrails_and_the_signal() -> None:
-    """The signal stands in system and agent, and can be another one."""
+def test_system_has_role_constraints_output_format_guardrails_and_the_signal() -> None:
+    """The signal is in system and agent, and can be configured."""
     found = parts(CardPrompt().assemble(CardInput()))
     assert found["system"].startswith("You are a senior software engineer")
     for part in ("## Guidelines", "## Guardrails", "secrets", "## Output format", "Markdown"):
@@ -117,8 +117,8 @@ def test_row_2_system_has_role_constraints_output_format_guardrails_and_the_sign
         assert "promise" not in other[name]
 
 
-def test_row_3_five_stages_each_with_its_own_foci() -> None:
-    """Five distinct prompts, each naming what its stage is about."""
+def test_five_stages_each_with_its_own_foci() -> None:
+    """The prompts differ, and each names the focus of its stage."""
     agents = {stage: parts(CardPrompt().assemble(CardInput(state=stage)))["agent"] for stage in STAGES}
     assert len(set(agents.values())) == 5
     for stage, foci in STAGES.items():
@@ -126,8 +126,8 @@ def test_row_3_five_stages_each_with_its_own_foci() -> None:
             assert focus in agents[stage]
 
 
-def test_row_3_an_unknown_state_falls_back_to_default_then_coding_then_an_error() -> None:
-    """Default → coding → typed error."""
+def test_an_unknown_state_falls_back_to_default_then_coding_then_an_error() -> None:
+    """The error is typed."""
 
     def agent(agents: dict[str, str] | None) -> str:
         settings = CardSettings(agents=agents)
@@ -146,7 +146,7 @@ def test_states_are_known_however_they_are_written(state: str) -> None:
     assert card_stage("CodeReview") == card_stage("code_review") == card_stage("review") == "review"
 
 
-def test_row_4_defaults() -> None:
+def test_defaults() -> None:
     """1000 / 1500 / 10000 / 15000, total 27500."""
     budget = CardSettings().budget
     assert (budget.system_prompt, budget.agent_prompt) == (1_000, 1_500)
@@ -155,16 +155,16 @@ def test_row_4_defaults() -> None:
     assert totals.budget == 27_500
 
 
-def test_row_4_budgets_that_add_up_to_more_than_the_total_are_an_error() -> None:
-    """Sum over total."""
+def test_budgets_that_add_up_to_more_than_the_total_are_an_error() -> None:
+    """The error names the sum and the total."""
     with pytest.raises(InputError, match=r"prompt\.total_budget is 27,500.*add up to 27,501"):
         CardBudget(other_context=15_001)
     assert CardBudget(other_context=15_001, total=27_501).total == 27_501
 
 
 @pytest.mark.parametrize("name", ["system", "agent"])
-def test_row_4_a_static_section_over_its_budget_is_an_error(name: str) -> None:
-    """Never a silent cut."""
+def test_a_static_section_over_its_budget_is_an_error(name: str) -> None:
+    """It is never cut silently."""
     whole = CardPrompt().assemble(CardInput())
     tokens = {section.name: section.tokens for section in whole.sections}
     exact = CardBudget(**{"system_prompt": 1_000, "agent_prompt": 1_500, f"{name}_prompt": tokens[name]})
@@ -176,8 +176,8 @@ def test_row_4_a_static_section_over_its_budget_is_an_error(name: str) -> None:
 
 
 @pytest.mark.parametrize(("over", "asked"), [(0, False), (1, True)])
-def test_row_5_a_history_at_its_threshold_is_whole_and_above_it_is_summarised(over: int, asked: bool) -> None:
-    """1.5: ≤ floor(budget × percentage / 100), equality included, without a model call."""
+def test_a_history_at_its_threshold_is_whole_and_above_it_is_summarised(over: int, asked: bool) -> None:
+    """The threshold is floor(budget × percentage / 100). At it, no model is called."""
     messages = talk(40)
     whole = "\n\n".join(f"{message.role}: {message.content}" for message in messages)
     budget = next(n for n in range(1, 99_999) if n * 80 // 100 == len(whole) - over)
@@ -194,8 +194,8 @@ def test_row_5_a_history_at_its_threshold_is_whole_and_above_it_is_summarised(ov
     assert (parts(made)["history"] == whole) is not asked
 
 
-def test_row_6_the_summary_prompt_has_five_points_and_is_joined_to_the_history_by_a_rule() -> None:
-    """One constant, then a rule, then messages."""
+def test_the_summary_prompt_has_five_points_and_is_joined_to_the_history_by_a_rule() -> None:
+    """A constant, then a rule, then the messages."""
     for point in ("was requested", "key decisions", "errors encountered", "current state", "still needs"):
         assert point in SUMMARY_PROMPT
     assert BREAK == "\n\n---\n\n"
@@ -211,8 +211,8 @@ def test_row_6_the_summary_prompt_has_five_points_and_is_joined_to_the_history_b
     assert "Message 0:" in prompts[0]
 
 
-def test_row_7_the_summary_has_five_headings_and_keeps_what_matters() -> None:
-    """With the summary that needs no model. How much survives is measured in test_history."""
+def test_the_summary_has_five_headings_and_keeps_what_matters() -> None:
+    """Uses the summary without a model. tests/prompts/history measures how much it keeps."""
     facts = [
         Message("user", "The export must finish within 90 seconds and must keep the column order."),
         Message("assistant", "We decided to stream rows instead of loading them, because memory ran out."),
@@ -237,8 +237,8 @@ def test_row_7_the_summary_has_five_headings_and_keeps_what_matters() -> None:
 
 
 @pytest.mark.parametrize("answer", ["", "   ", None, "far too long " * 2_000])
-def test_row_8_a_summariser_that_fails_leaves_the_most_recent_messages(answer: str | None) -> None:
-    """Fails, is empty, or is over budget twice → what fits, in chronological order, reported."""
+def test_a_summariser_that_fails_leaves_the_most_recent_messages(answer: str | None) -> None:
+    """Also if it is empty or twice over budget. The messages stay in order, with a warning."""
 
     def summarize(prompt: str) -> str:
         if answer is None:
@@ -255,8 +255,8 @@ def test_row_8_a_summariser_that_fails_leaves_the_most_recent_messages(answer: s
     assert any(warning.startswith("history: ") for warning in made.report.warnings)
 
 
-def test_row_9_notes_are_always_in_and_cut_only_when_larger_than_the_whole_budget() -> None:
-    """Required."""
+def test_notes_are_always_in_and_cut_only_when_larger_than_the_whole_budget() -> None:
+    """Notes are required."""
     note = "n" * 400
     files = (Document("a.py", "x" * 200),)
     made = context(CardContext(notes=(note,), source_files=files), settings=bounded(450))
@@ -267,7 +267,7 @@ def test_row_9_notes_are_always_in_and_cut_only_when_larger_than_the_whole_budge
 
 
 @pytest.mark.parametrize("state", ["coding", "planning", "review", "testing", "unknown"])
-def test_row_9_logs_enter_only_while_errors_are_fixed(state: str) -> None:
+def test_logs_enter_only_while_errors_are_fixed(state: str) -> None:
     """Build log, then pod log, only in error_fixing."""
     logs = CardContext(build_logs="BUILD", pod_logs="POD")
     assert context(logs, state=state) == ""
@@ -276,8 +276,8 @@ def test_row_9_logs_enter_only_while_errors_are_fixed(state: str) -> None:
     )
 
 
-def test_row_9_a_log_with_fences_can_not_break_out() -> None:
-    """The fence is longer than any in the log, also where the log had to be cut."""
+def test_a_log_with_fences_can_not_break_out() -> None:
+    """The fence is longer than any in the log, even if the log was cut."""
     log = "one\n```\n# Orders\n````\nten\n" * 50
     for budget in (9_000, 600):
         made = context(CardContext(build_logs=log), state="error_fixing", settings=bounded(budget))
@@ -287,8 +287,8 @@ def test_row_9_a_log_with_fences_can_not_break_out() -> None:
     assert "characters cut" in made
 
 
-def test_row_9_tokens_of_logs_are_deducted_before_files_come() -> None:
-    """What a log takes, files have not."""
+def test_tokens_of_logs_are_deducted_before_files_come() -> None:
+    """Files get what the logs leave."""
     file = Document("a.py", "x" * 100)
     logs = CardContext(build_logs="L" * 3_000, source_files=(file,))
     assert "a.py" in context(logs, state="coding", settings=bounded(4_000))
@@ -296,8 +296,8 @@ def test_row_9_tokens_of_logs_are_deducted_before_files_come() -> None:
     assert "a.py" in context(logs, state="error_fixing", settings=bounded(4_100))
 
 
-def test_row_9_files_enter_while_more_than_1000_remain_and_decisions_while_more_than_500() -> None:
-    """And each must also fit."""
+def test_files_enter_while_more_than_1000_remain_and_decisions_while_more_than_500() -> None:
+    """Each must also fit."""
     files = tuple(Document(f"f{n}.py", "x" * 270) for n in range(20))
     made = context(CardContext(source_files=files), settings=bounded(3_000))
     assert made.count("### f") == 7  # 300 each; after seven, fewer than 1,000 are left
@@ -310,8 +310,8 @@ def test_row_9_files_enter_while_more_than_1000_remain_and_decisions_while_more_
     assert "f0.py" in made
 
 
-def test_row_9_what_remains_is_never_negative() -> None:
-    """The context keeps within its budget whatever is put in."""
+def test_what_remains_is_never_negative() -> None:
+    """The context stays within its budget for any input."""
     everything = CardContext(
         notes=("n" * 900,),
         adrs=(Document("a", "a" * 900),),
@@ -327,8 +327,8 @@ def test_row_9_what_remains_is_never_negative() -> None:
         assert "n" * 900 in made
 
 
-def test_row_10_all_seven_priorities_are_used() -> None:
-    """In the order of their defaults, or in the one that is configured."""
+def test_all_seven_priorities_are_used() -> None:
+    """In default order, or in the configured one."""
     assert dict(CONTEXT_KINDS) == {
         "notes": 100,
         "build_logs": 90,
@@ -363,8 +363,8 @@ def test_row_10_all_seven_priorities_are_used() -> None:
     assert re.findall(r"^## (.*)$", made, re.MULTILINE) == headings[::-1]
 
 
-def test_row_10_empty_inputs_leave_no_heading() -> None:
-    """Neither what is missing nor what is blank."""
+def test_empty_inputs_leave_no_heading() -> None:
+    """For missing and for blank inputs."""
     blank = CardContext(
         notes=("", "  \n"),
         adrs=(Document("a", " "),),
@@ -394,9 +394,7 @@ def test_row_10_empty_inputs_leave_no_heading() -> None:
         ({"promise": ""}, "prompt.promise"),
     ],
 )
-def test_row_11_a_setting_that_will_not_do_is_one_error_naming_its_key(
-    table: dict[str, Any], key: str
-) -> None:
+def test_an_invalid_setting_is_one_error_naming_its_key(table: dict[str, Any], key: str) -> None:
     """Unknown key, negative number, percentage outside 1-100."""
     with pytest.raises(InputError) as caught:
         CardSettings.from_table(table)
@@ -405,8 +403,8 @@ def test_row_11_a_setting_that_will_not_do_is_one_error_naming_its_key(
     assert "\n" not in str(caught.value)
 
 
-def test_row_12_the_prompt_says_act_or_spawn_child_research() -> None:
-    """Both ways are named; under the driver's contract the output format gives way to it."""
+def test_the_prompt_says_act_or_spawn_child_research() -> None:
+    """With the REPL contract, the output format names the contract instead."""
     system = parts(CardPrompt().assemble(CardInput()))["system"]
     assert "act on it" in system
     assert "spawn child research" in system
@@ -416,14 +414,14 @@ def test_row_12_the_prompt_says_act_or_spawn_child_research() -> None:
     assert "<promise>COMPLETE</promise>" in under_driver
 
 
-def test_row_12_a_run_is_complete_by_the_promise() -> None:
+def test_a_run_is_complete_by_the_promise() -> None:
     assert is_complete("All green.\n<promise>COMPLETE</promise>")
     assert not is_complete("It will be complete soon.")
     assert is_complete("FERTIG", CardSettings(promise="FERTIG"))
 
 
-def test_row_13_the_described_settings_file_loads_as_it_stands() -> None:
-    """And gives the defaults."""
+def test_the_described_settings_file_loads_as_it_stands() -> None:
+    """It gives the defaults."""
     loaded = CardSettings.from_table(tomllib.loads(SEED_CONFIG)["prompt"])
     assert loaded.budget == CardBudget()
     assert loaded.threshold_percentage == 80
@@ -431,8 +429,8 @@ def test_row_13_the_described_settings_file_loads_as_it_stands() -> None:
     assert loaded.priorities == CONTEXT_KINDS
 
 
-def test_row_13_test_results_and_libraries_enter_when_they_fit_whole() -> None:
-    """Whole or not at all; a library that is too large does not keep a smaller one out."""
+def test_test_results_and_libraries_enter_when_they_fit_whole() -> None:
+    """A library that is too large does not keep a smaller one out."""
     results = CardContext(test_results="t" * 500)
     assert "t" * 500 in context(results, settings=bounded(600))
     assert context(results, settings=bounded(500)) == ""
@@ -442,8 +440,8 @@ def test_row_13_test_results_and_libraries_enter_when_they_fit_whole() -> None:
     assert "big" not in made
 
 
-def test_row_13_configured_priority_decides_who_gets_the_room() -> None:
-    """Libraries before files, where that is configured."""
+def test_configured_priority_decides_who_gets_the_room() -> None:
+    """Libraries before files, if configured."""
     given = CardContext(
         source_files=(Document("s.py", "s" * 1_500),), libraries=(Document("l", "l" * 1_500),)
     )
@@ -471,4 +469,4 @@ def test_plain_data_is_read_and_what_is_wrong_is_named_by_its_path() -> None:
         with pytest.raises(InputError) as caught:
             CardPrompt().assemble(wrong)  # type: ignore[arg-type]
         assert caught.value.path == path
-    assert "$.tests is not known" in CardPrompt().assemble({"tests": "x"}).report.warnings[0]
+    assert "$.tests is unknown" in CardPrompt().assemble({"tests": "x"}).report.warnings[0]

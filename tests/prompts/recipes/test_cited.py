@@ -1,4 +1,4 @@
-"""Cited packs, as seed 002 has them, and where we differ from it."""
+"""Test prompts of cited packs."""
 
 from __future__ import annotations
 
@@ -51,15 +51,15 @@ def ask(*given: Pack, question: str = "What is it?", **fields: Any) -> Assembled
         ({"packs": [{"pack_id": "p", "doc_id": "d", "text": "t"}] * 2}, "$.packs"),
     ],
 )
-def test_row_1_a_value_that_will_not_do_is_an_error_naming_its_path(wrong: dict[str, Any], path: str) -> None:
-    """Unknown value or headroom < 1."""
+def test_an_invalid_value_is_an_error_naming_its_path(wrong: dict[str, Any], path: str) -> None:
+    """Unknown values, or a headroom below 1."""
     with pytest.raises(InputError) as caught:
         CitedPrompt().assemble({"question": "Q?", **wrong})
     assert caught.value.path == path
 
 
-def test_row_1_defaults_are_qa_numeric_and_a_headroom_of_300() -> None:
-    """In Python as in JSON."""
+def test_defaults_are_qa_numeric_and_a_headroom_of_300() -> None:
+    """In Python and in JSON."""
     for given_ in (CitedInput("Q?"), CitedInput.from_json({"question": "Q?"})):
         assert (given_.style, given_.citation_style, given_.headroom_tokens) == ("qa", "numeric", 300)
         assert given_.max_tokens is None
@@ -67,8 +67,8 @@ def test_row_1_defaults_are_qa_numeric_and_a_headroom_of_300() -> None:
         CitedInput("Q?", headroom_tokens=0)
 
 
-def test_row_1_footnotes_are_cited_inline_and_defined_at_the_end() -> None:
-    """3.1: `[^1]`, definitions at the end."""
+def test_footnotes_are_cited_inline_and_defined_at_the_end() -> None:
+    """`[^1]`, with definitions at the end."""
     first = Pack("a", "doc:1", "One.", 2.0, heading_path=("Chapter 3", "Section 3.2"))
     made = ask(first, Pack("b", "doc:2", "Two.", 1.0), citation_style="footnote")
     assert made.user == (
@@ -81,8 +81,8 @@ def test_row_1_footnotes_are_cited_inline_and_defined_at_the_end() -> None:
     assert "[^1]" not in ask(first).text
 
 
-def test_row_2_system_user_citations_and_tokens_come_back() -> None:
-    """Tokens are characters of the two messages."""
+def test_system_user_citations_and_tokens_come_back() -> None:
+    """Tokens are the characters of the two messages."""
     made = CitedPrompt().assemble(EXAMPLE)
     assert made.prompt == {"system": made.system, "user": made.user}
     assert made.tokens_estimated == len(made.system) + len(made.user)
@@ -91,8 +91,8 @@ def test_row_2_system_user_citations_and_tokens_come_back() -> None:
     assert data["prompt"]["user"].startswith(EXAMPLE["question"])
 
 
-def test_row_2_what_the_system_message_asks_for() -> None:
-    """Qa answers from the context, cites, abstains; summarize is concise, cites, adds nothing."""
+def test_what_the_system_message_asks_for() -> None:
+    """Both styles cite. qa may abstain; summarize is concise and adds nothing."""
     qa = ask(style="qa").system.lower()
     for part in ("answer from the context", "cite", "does not hold enough", "do not guess"):
         assert part in qa
@@ -101,8 +101,8 @@ def test_row_2_what_the_system_message_asks_for() -> None:
         assert part in summarize
 
 
-def test_row_3_markers_and_the_line_that_names_them() -> None:
-    """First…last; one alone stands alone; several digits."""
+def test_markers_and_the_line_that_names_them() -> None:
+    """First…last, or a single marker; numbers may have several digits."""
     assert citation_marker(1) == "[¹]"
     assert citation_marker(10) == "[¹⁰]"
     assert citation_marker(23_456_789) == "[²³⁴⁵⁶⁷⁸⁹]"
@@ -112,15 +112,15 @@ def test_row_3_markers_and_the_line_that_names_them() -> None:
     assert "may reference" not in ask().user
 
 
-def test_row_3_a_block_is_marker_doc_path_line_text() -> None:
-    """The path left out when empty, paragraphs kept."""
+def test_a_block_is_marker_doc_path_line_text() -> None:
+    """An empty path is left out, and paragraphs are kept."""
     text = "First paragraph.\n\nSecond one."
     made = ask(Pack("a", "corpus:abc123", text, heading_path=("Chapter 3", "Section 3.2")))
     assert made.user.endswith(f"[¹]\nDoc: corpus:abc123\nPath: Chapter 3 > Section 3.2\n---\n{text}")
     assert ask(Pack("a", "corpus:abc123", text)).user.endswith(f"[¹]\nDoc: corpus:abc123\n---\n{text}")
 
 
-def test_row_4_a_citation_says_where_and_carries_spans_only_with_hits() -> None:
+def test_a_citation_says_where_and_carries_spans_only_with_hits() -> None:
     """Marker, pack_id, doc_id, heading_path, span_offsets."""
     made = ask(
         Pack("a", "d1", "x", 2.0, heading_path=("A", "B"), hits=((3, 9), (20, 24))), Pack("b", "d2", "y", 1.0)
@@ -137,16 +137,16 @@ def test_row_4_a_citation_says_where_and_carries_spans_only_with_hits() -> None:
     ]
 
 
-def test_row_4_every_marker_has_a_citation_and_every_citation_its_marker() -> None:
-    """Both ways, also when packs were dropped."""
-    for most in (None, 1_300, 1_000):
-        made = ask(*packs(30), max_tokens=most)
+def test_every_marker_has_a_citation_and_every_citation_its_marker() -> None:
+    """Also if packs were dropped."""
+    for max_tokens in (None, 1_300, 1_000):
+        made = ask(*packs(30), max_tokens=max_tokens)
         blocks = re.findall(r"^\[[¹²³⁴⁵⁶⁷⁸⁹⁰]+\]$", made.user, re.MULTILINE)
         assert blocks == [citation.marker for citation in made.citations]
         assert blocks == [citation_marker(n) for n in range(1, len(blocks) + 1)]
 
 
-def test_row_5_packs_by_score_then_order_then_id() -> None:
+def test_packs_by_score_then_order_then_id() -> None:
     """NaN last."""
     made = ask(
         Pack("nan", "d", "x", math.nan, 0),
@@ -159,27 +159,27 @@ def test_row_5_packs_by_score_then_order_then_id() -> None:
 
 
 @pytest.mark.parametrize("style", ["numeric", "footnote"])
-def test_row_5_equality_fits_and_one_less_drops_the_last(style: Any) -> None:
-    """Base + context + headroom ≤ max_tokens, separators counted."""
+def test_equality_fits_and_one_less_drops_the_last(style: Any) -> None:
+    """Base + context + headroom ≤ max_tokens, with separators counted."""
     whole = ask(*packs(11), citation_style=style)
-    most = whole.tokens_estimated + 300
-    assert ask(*packs(11), citation_style=style, max_tokens=most).prompt == whole.prompt
-    less = ask(*packs(11), citation_style=style, max_tokens=most - 1)
+    max_tokens = whole.tokens_estimated + 300
+    assert ask(*packs(11), citation_style=style, max_tokens=max_tokens).prompt == whole.prompt
+    less = ask(*packs(11), citation_style=style, max_tokens=max_tokens - 1)
     assert [citation.pack_id for citation in less.citations] == [f"p{n}" for n in range(10)]
 
 
-def test_row_5_stops_at_the_first_that_would_exceed() -> None:
-    """No later small pack slips in."""
+def test_stops_at_the_first_that_would_exceed() -> None:
+    """No later small pack is included."""
     given_ = (Pack("a", "d", "x", 3.0), Pack("big", "d", "y" * 500, 2.0), Pack("small", "d", "z", 1.0))
-    most = ask(given_[0], given_[2]).tokens_estimated + 300
-    made = ask(*given_, max_tokens=most)
+    max_tokens = ask(given_[0], given_[2]).tokens_estimated + 300
+    made = ask(*given_, max_tokens=max_tokens)
     assert [citation.pack_id for citation in made.citations] == ["a"]
     reasons = {decision.id: decision.reason for decision in made.report.decisions}
     assert reasons["small"] == "an earlier item did not fit"
 
 
-def test_row_5_no_bound_takes_all_and_more_headroom_drops_more() -> None:
-    """Max_tokens None; a larger headroom leaves less room."""
+def test_no_bound_takes_all_and_more_headroom_drops_more() -> None:
+    """max_tokens None is no limit; more headroom leaves less room."""
     assert len(ask(*packs(200)).citations) == 200
     counts = [
         len(ask(*packs(50), max_tokens=3_000, headroom_tokens=headroom).citations)
@@ -190,7 +190,7 @@ def test_row_5_no_bound_takes_all_and_more_headroom_drops_more() -> None:
 
 
 def test_a_headroom_larger_than_the_budget_is_an_error_that_names_what_stays_and_the_remedy() -> None:
-    """The hard invariant: BudgetExceeded names what could not be dropped."""
+    """BudgetExceeded names the required sections."""
     with pytest.raises(
         BudgetExceeded, match=r"system, question can't be dropped.*lower headroom_tokens"
     ) as caught:
@@ -198,24 +198,24 @@ def test_a_headroom_larger_than_the_budget_is_an_error_that_names_what_stays_and
     assert caught.value.needed > 0 > caught.value.allowed
 
 
-def test_row_6_no_packs_leave_the_question_alone() -> None:
-    """User == question, no citations, the system message still there."""
+def test_no_packs_leave_the_question_alone() -> None:
+    """The user message is the question. The system message stays."""
     made = ask(question="What is 机器学习?")
     assert made.user == "What is 机器学习?"
     assert made.citations == ()
     assert made.system
 
 
-def test_row_6_packs_that_are_all_too_big_are_the_same_and_reported() -> None:
-    """Drops are in the report."""
+def test_packs_that_are_all_too_big_are_the_same_and_reported() -> None:
+    """The report lists the dropped packs."""
     made = ask(*packs(3, size=5_000), max_tokens=2_000)
     assert made.user == "What is it?"
     assert made.citations == ()
     assert {d.status for d in made.report.decisions if d.section == "packs"} == {"dropped"}
 
 
-def test_row_7_the_same_bytes_every_time_no_normalisation_inputs_untouched() -> None:
-    """Composed and decomposed stay what they are."""
+def test_the_same_bytes_every_time_no_normalisation_inputs_untouched() -> None:
+    """Composed and decomposed characters stay different."""
     decomposed = "e\u0301 ﬁ ﹁ \u00e9"
     data = {"question": decomposed, "packs": [{"pack_id": "p", "doc_id": decomposed, "text": decomposed}]}
     before = copy.deepcopy(data)
@@ -256,10 +256,10 @@ PACKS = st.lists(
     st.sampled_from(["numeric", "footnote"]),
 )
 def test_whatever_the_packs_the_prompt_is_bounded_and_holds_as_many_as_fit(
-    found: list[Pack], question: str, most: int | None, headroom: int, style: Any, citations: Any
+    found: list[Pack], question: str, max_tokens: int | None, headroom: int, style: Any, citations: Any
 ) -> None:
-    """Never over budget, deterministic, the best packs and no others, one more would not have fitted."""
-    asked = CitedInput(question, tuple(found), style, citations, headroom, most)
+    """It has the best packs and no others, and one more would not fit."""
+    asked = CitedInput(question, tuple(found), style, citations, headroom, max_tokens)
     try:
         made = CitedPrompt().assemble(asked)
     except BudgetExceeded as error:
@@ -270,7 +270,7 @@ def test_whatever_the_packs_the_prompt_is_bounded_and_holds_as_many_as_fit(
         assert set(refused) <= {"system", "question"}
         return
     assert made.tokens_estimated == len(made.system) + len(made.user)
-    assert most is None or made.tokens_estimated + headroom <= most
+    assert max_tokens is None or made.tokens_estimated + headroom <= max_tokens
     assert CitedPrompt().assemble(asked).to_json() == made.to_json()
     unbounded = CitedPrompt().assemble(CitedInput(question, asked.packs, style, citations))
     kept = len(made.citations)
@@ -279,4 +279,4 @@ def test_whatever_the_packs_the_prompt_is_bounded_and_holds_as_many_as_fit(
         by_id = {pack.pack_id: pack for pack in found}
         more = tuple(by_id[citation.pack_id] for citation in unbounded.citations[: kept + 1])
         one_more = CitedPrompt().assemble(CitedInput(question, more, style, citations))
-        assert one_more.tokens_estimated + headroom > (most or 0)
+        assert one_more.tokens_estimated + headroom > (max_tokens or 0)

@@ -1,4 +1,4 @@
-"""What the root is told about its replies."""
+"""Test the messages to the root about its replies."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_every_violation_has_its_own_words() -> None:
 
 @given(st.text(st.characters(exclude_categories=()), max_size=400) | st.text('\n`"\\\x00', max_size=400))
 def test_what_was_received_is_quoted_on_one_line_of_at_most_200_characters(received: str) -> None:
-    """≤ 200 characters; a fence in it opens nothing."""
+    """A fence in it opens nothing."""
     line = next(line for line in correction("no_block", received).split("\n") if "Received: " in line)
     excerpt = line.split("Received: ", 1)[1]
     assert len(excerpt) <= 200
@@ -72,7 +72,7 @@ def test_the_last_round_asks_for_finalize_and_says_why() -> None:
     ],
 )
 def test_a_slip_that_models_make_is_answered_with_what_to_do(ename, evalue, advice) -> None:
-    """An error says what to do instead."""
+    """Errors that models rarely understand get advice."""
     assert advice in advice_on(ename, evalue)
 
 
@@ -85,9 +85,9 @@ def test_a_slip_that_models_make_is_answered_with_what_to_do(ename, evalue, advi
         ("ModuleNotFoundError", "?"),
     ],
 )
-def test_of_any_other_error_nothing_is_said(ename: str, evalue: str) -> None:
+def test_any_other_error_gets_no_advice(ename: str, evalue: str) -> None:
     assert advice_on(ename, evalue) == ""
 
 
-def test_of_several_blocks_it_is_said_to_make_one() -> None:
+def test_the_advice_for_several_blocks_is_to_make_one() -> None:
     assert "put the code of all of them into one" in correction("several_blocks", "2 blocks")

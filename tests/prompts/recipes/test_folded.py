@@ -1,4 +1,4 @@
-"""What stands for folded rounds."""
+"""Test the message that replaces old rounds."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from rlm.prompts.recipes.folded import folded_rounds
 
 def test_it_says_which_rounds_what_the_kernel_holds_and_what_was_noted() -> None:
     text = folded_rounds(7, "## Task Summary\n- {braces} stay [r1]", ["rows: list, 3 items", "x: int"])
-    assert text.startswith("Rounds 1 to 7 were folded into these notes")
+    assert text.startswith("Rounds 1 to 7 were replaced by these notes")
     assert "Variables:\nrows: list, 3 items\nx: int\n\n## Task Summary\n- {braces} stay [r1]" in text
 
 

@@ -1,6 +1,6 @@
-"""Any card within any budget: bounded, the same again, and nothing but typed errors.
+"""Fuzz cards and budgets: bounded, deterministic, and only typed errors.
 
-The other recipes have theirs beside their rows: tiles, cited packs, derived sections, the pipeline.
+The fuzz tests of the other recipes are in their own files.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def test_whatever_the_card_each_section_keeps_within_its_budget(
     summarize: Any,
     priorities: dict[str, int],
 ) -> None:
-    """Never over a section's budget or the total; deterministic; input untouched; report adds up."""
+    """No section and no prompt exceeds its budget. The report adds up, and the input is unchanged."""
     budget = CardBudget(1_000, 1_500, history, context, 2_500 + history + context)
     count = get_counter(counter)
     recipe = CardPrompt(

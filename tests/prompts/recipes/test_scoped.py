@@ -1,4 +1,4 @@
-"""The scoped recipe (rows 2.1, 2.5 to 2.9): layers, NPCs and the input, over segments in memory."""
+"""Test the scoped recipe over segments in memory: layers, NPCs and input."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rlm.prompts.segments import LAYERS, EntryRuleset, Segment
 # 2.1
 
 
-def test_ten_layers_stand_in_order_and_the_meta_lists_all_ten() -> None:
+def test_ten_layers_are_in_order_and_the_meta_lists_all_ten() -> None:
     made = prompt_of().assemble(TURN)
     assert made.text == "\n\n".join(
         [
@@ -73,7 +73,7 @@ def test_inactive_rows_are_never_assembled_even_if_an_adapter_gives_them() -> No
 
 
 @given(st.permutations([None, None, 0, 1, 1, 2]))
-def test_within_a_scope_segments_stand_by_tier_without_one_first_then_by_id(tiers: list[int | None]) -> None:
+def test_segments_of_a_scope_are_sorted_by_tier_none_first_then_by_id(tiers: list[int | None]) -> None:
     segments = [
         stored(f"{n}", "world", f"text {n}", "w1", **({} if tier is None else {"tier": tier}))
         for n, tier in enumerate(tiers)
@@ -84,7 +84,7 @@ def test_within_a_scope_segments_stand_by_tier_without_one_first_then_by_id(tier
     assert made.meta.segment_ids_by_scope["world"] == tuple(s.id for s in expected)
 
 
-def test_rulesets_stand_by_sort_order_then_id_and_are_fetched_in_one_query() -> None:
+def test_rulesets_are_sorted_by_sort_order_then_id_and_fetched_in_one_query() -> None:
     segments = [stored(f"s{name}", "ruleset", name, name) for name in "abcd"]
     adapter = Asked(segments)
     adapter._rulesets = {
@@ -193,7 +193,7 @@ def test_a_cue_of_the_metadata_is_an_npc_s_one_line() -> None:
     made = prompt_of(segment).assemble(turn)
     assert npc_block(made) == "<npc>\n- Gandalf (n1): a wizard, in grey\n</npc>"
     assert made.meta.segment_ids_by_scope["npc"] == ()
-    assert "each is one line at most" in made.report.warnings[0]
+    assert "each character is one line at most" in made.report.warnings[0]
 
 
 def test_an_unknown_npc_is_skipped_and_reported() -> None:

@@ -1,4 +1,4 @@
-"""The scoped recipe and its adapter (rows 2.11 and 2.12): failures, what is fetched, what is kept."""
+"""Test the scoped recipe with adapters: failures, fetching and caching."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The scoped recipe within its budget (rows 2.9 and 2.10): the ladder, what never leaves, the meta."""
+"""Test the scoped recipe within its budget: the ladder, the layers that are never dropped, and the meta."""
 
 from __future__ import annotations
 
@@ -93,10 +93,10 @@ def test_core_and_ruleset_are_never_dropped_and_the_prompt_says_that_it_is_over_
         "world", "entry", "entry_start", "npc", "game_state", "player", "rng"
     )  # fmt: skip
     assert made.meta.segment_ids_by_scope["core"] == ("c",)
-    assert "over its budget of 100 tokens" in made.report.warnings[0]
+    assert "exceeds its budget of 100 tokens" in made.report.warnings[0]
 
 
-def test_a_prompt_that_is_over_its_budget_whatever_leaves_still_holds_the_beginning_of_the_request() -> None:
+def test_a_prompt_over_its_budget_still_holds_the_beginning_of_the_request() -> None:
     made = prompt_of(stored("c", "core", "c" * 2000)).assemble(replace(TURN, token_budget=100, input=LONG))
     assert "<input>\n00 words of a sentence." in made.text
     fate = next(decision for decision in made.report.decisions if decision.section == "input")

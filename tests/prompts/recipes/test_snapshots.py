@@ -1,6 +1,6 @@
-"""Each recipe's whole prompt over the example that ships: a change of words or order shows in review.
+"""Compare each recipe's prompt for its example with a snapshot, so that every change shows in review.
 
-`RLM_WRITE_SNAPSHOTS=1 python -m pytest tests/prompts/recipes/test_snapshots.py` writes them anew.
+`RLM_WRITE_SNAPSHOTS=1 python -m pytest tests/prompts/recipes/test_snapshots.py` writes the snapshots.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Scored tiles, as seed 003 has them, and where we differ from it."""
+"""Test prompts of scored tiles."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def build(*tiles: Tile, query: str = "test", **config: Any) -> AssembledTiles:
 ONE = Tile("t1", "What is flux?", "Bytecode runtime.", "flux", 0.9)
 
 
-def test_row_1_defaults() -> None:
+def test_defaults() -> None:
     """Max_tokens 4096, inject_deadband, structured, empty prefix, include_domain; priority P2."""
     config = TileConfig()
     assert (config.max_tokens, config.inject_deadband, config.format) == (4096, True, "structured")
@@ -47,8 +47,8 @@ def test_row_1_defaults() -> None:
     assert plain.tiles[0].priority == "P2"
 
 
-def test_row_2_p0_first_then_score_descending_stable_nan_last() -> None:
-    """Whatever the score."""
+def test_p0_first_then_score_descending_stable_nan_last() -> None:
+    """Whatever the score of a P0 tile."""
     tiles = [
         Tile("p2", "Q p2", "A", "misc", 0.5),
         Tile("nan", "Q nan", "A", "misc", math.nan, "P1"),
@@ -61,8 +61,8 @@ def test_row_2_p0_first_then_score_descending_stable_nan_last() -> None:
     assert re.findall(r"Q: Q (\w+)", text) == ["p0", "first", "second", "low", "nan", "p2"]
 
 
-def test_row_2_equality_fits_and_one_token_less_does_not() -> None:
-    """Measured to the byte, separators counted."""
+def test_equality_fits_and_one_token_less_does_not() -> None:
+    """Measured to the byte, with separators."""
     tiles = [Tile(f"t{n}", f"Question {n}?", "x" * (n + 3), "d", 1 - n / 10) for n in range(7)]
     whole = build(*tiles, system_prefix="Prefix.", max_tokens=BIG)
     exact = whole.stats.total_tokens
@@ -72,8 +72,8 @@ def test_row_2_equality_fits_and_one_token_less_does_not() -> None:
     assert less.stats.excluded == 1
 
 
-def test_row_2_too_big_is_skipped_and_the_next_is_tried() -> None:
-    """A giant does not keep a small one out."""
+def test_too_big_is_skipped_and_the_next_is_tried() -> None:
+    """A huge tile does not keep a small one out."""
     made = build(
         Tile("big", "A" * 20_000, "B" * 20_000, "x", 0.9), Tile("small", "Q?", "A.", "y", 0.5), max_tokens=100
     )
@@ -83,15 +83,15 @@ def test_row_2_too_big_is_skipped_and_the_next_is_tried() -> None:
     assert (fates["big"], fates["small"]) == ("dropped", "included")
 
 
-def test_row_2_a_prefix_larger_than_the_budget_is_an_error_that_names_it() -> None:
-    """What is left is never negative; prefix and query can't be dropped."""
+def test_a_prefix_larger_than_the_budget_is_an_error_that_names_it() -> None:
+    """Prefix and query can't be dropped."""
     with pytest.raises(BudgetExceeded) as caught:
         build(ONE, system_prefix="p" * 400, max_tokens=50)
     assert caught.value.sections == ("system", "query")
 
 
-def test_row_2_room_is_kept_for_the_warning_that_would_follow() -> None:
-    """A tile goes in only if the warnings that follow it fit as well."""
+def test_room_is_kept_for_the_warning_that_would_follow() -> None:
+    """A tile is included only if its warnings fit, too."""
     critical = Tile("gap", "Critical " * 40, "Answer " * 40, "unsafe", 0.1, "P0")
     small = Tile("ok", "Fine?", "Yes.", "safe", 0.9)
     tile = "[safe]Q: Fine?\nA: Yes."
@@ -114,14 +114,14 @@ def test_row_2_room_is_kept_for_the_warning_that_would_follow() -> None:
         ("compact", False, "t1: 0.90 | What is flux? → Bytecode runtime."),
     ],
 )
-def test_row_3_formats(form: str, domain: bool, expected: str) -> None:
-    """Include_domain matters to the first two; parts joined by a blank line, the query last."""
+def test_formats(form: str, domain: bool, expected: str) -> None:
+    """include_domain affects the first two formats. Parts are joined by a blank line, query last."""
     made = build(ONE, format=form, include_domain=domain, system_prefix="You are PLATO.")
     assert made.text == f"You are PLATO.\n\n{expected}\n\nQuery: test"
 
 
-def test_row_3_json_is_a_valid_array_whatever_stands_in_the_tiles() -> None:
-    """Quotes, line breaks, NaN."""
+def test_json_is_a_valid_array_for_any_text_in_the_tiles() -> None:
+    """With quotes, line breaks and NaN."""
     tiles = [
         Tile('a"b', 'say "hi"\n', "back\\slash \u0001 漢", "d", 0.85),
         Tile("t2", "Q", "A", "d", math.nan),
@@ -134,8 +134,8 @@ def test_row_3_json_is_a_valid_array_whatever_stands_in_the_tiles() -> None:
 
 
 @pytest.mark.parametrize("form", ["structured", "markdown", "json", "compact"])
-def test_row_3_no_tiles_leave_the_query(form: str) -> None:
-    """The query stands last, also with no tiles."""
+def test_no_tiles_leave_the_query(form: str) -> None:
+    """The query comes last, even without tiles."""
     made = build(format=form)
     assert made.text == "Query: test"
     assert made.stats.tiles_included == 0
@@ -147,8 +147,8 @@ GAP = (
 )
 
 
-def test_row_4_a_p0_domain_without_an_included_tile_is_warned_of() -> None:
-    """After the tiles, before the query."""
+def test_a_p0_domain_without_an_included_tile_is_warned_of() -> None:
+    """The warning is after the tiles and before the query."""
     made = build(*GAP, max_tokens=50)
     assert made.stats.excluded == 1
     assert made.stats.deadband_tokens > 0
@@ -158,8 +158,8 @@ def test_row_4_a_p0_domain_without_an_included_tile_is_warned_of() -> None:
     )
 
 
-def test_row_4_it_is_the_included_tiles_that_cover_not_the_first_ones_given() -> None:
-    """Where the seed counts the first N as they came; here the one left out came first."""
+def test_it_is_the_included_tiles_that_cover_not_the_first_ones_given() -> None:
+    """The tile that is left out was given first."""
     made = build(*reversed(GAP), max_tokens=50)
     assert "no coverage for [unsafe_domain]" in made.text
     covered = build(*GAP, Tile("also", "Q", "A", "unsafe_domain", 0.0), max_tokens=60)
@@ -167,29 +167,29 @@ def test_row_4_it_is_the_included_tiles_that_cover_not_the_first_ones_given() ->
     assert covered.stats.deadband_tokens == 0
 
 
-def test_row_4_warnings_are_unique_and_sorted() -> None:
-    """One line a domain."""
+def test_warnings_are_unique_and_sorted() -> None:
+    """One line for each domain."""
     tiles = [Tile(f"t{n}", "Q" * 400, "A", domain, 0.1, "P0") for n, domain in enumerate("bacab")]
     lines = re.findall(r"\[(.)\]", build(*tiles, max_tokens=80).text)
     assert lines == ["a", "b", "c"]
 
 
-def test_row_4_also_when_nothing_was_included() -> None:
-    """The seed stays silent there."""
+def test_also_when_nothing_was_included() -> None:
+    """All domains are warned of."""
     made = build(GAP[1], max_tokens=40)
     assert made.stats.tiles_included == 0
     assert "no coverage for [unsafe_domain]" in made.text
 
 
-def test_row_4_none_when_disabled_or_covered() -> None:
-    """No heading either."""
+def test_none_when_disabled_or_covered() -> None:
+    """There is no heading either."""
     for made in (build(*GAP, max_tokens=50, inject_deadband=False), build(*GAP, max_tokens=BIG)):
         assert "Deadband" not in made.text
         assert made.stats.deadband_tokens == 0
 
 
 def test_more_gaps_than_there_is_room_for_are_counted_and_reported() -> None:
-    """A thousand warnings never crowd out everything, and never silently go."""
+    """A thousand warnings leave room for the query, and none is dropped silently."""
     tiles = [Tile(f"t{n}", f"What of {n}?", "This.", f"domain-{n:04}", 0.5, "P0") for n in range(1_000)]
     made = build(*tiles, max_tokens=400)
     assert made.stats.tiles_included > 0
@@ -201,8 +201,8 @@ def test_more_gaps_than_there_is_room_for_are_counted_and_reported() -> None:
     assert made.stats.total_tokens <= 400
 
 
-def test_row_5_ten_figures_that_add_up() -> None:
-    """Total = system + tile + deadband + query; p0+p1+p2 = included; included + excluded = n."""
+def test_ten_figures_that_add_up() -> None:
+    """total = system + tile + deadband + query; p0 + p1 + p2 = included; included + excluded = n."""
     assert len(TileStats.__slots__) == 10
     made = TilePrompt().assemble(EXAMPLE)
     stats = made.stats
@@ -241,11 +241,11 @@ TILES = st.lists(
     st.sampled_from(["bytes4_floor", "chars", "chars4_ceil", "estimate"]),
 )
 def test_whatever_the_tiles_the_prompt_is_bounded_adds_up_and_leaves_out_only_what_does_not_fit(
-    tiles: list[Tile], query: str, most: int, form: Any, deadband: bool, prefix: str, counter: str
+    tiles: list[Tile], query: str, max_tokens: int, form: Any, deadband: bool, prefix: str, counter: str
 ) -> None:
-    """Never over budget, deterministic, inputs untouched; and with a counter that adds up, exactly what comes
-    of writing the whole prompt out for every tile that is tried."""
-    config = TileConfig(most, deadband, form, prefix, counter=get_counter(counter))
+    """With a counter that adds up, the result equals that of rendering the whole prompt for every tile
+    tried."""
+    config = TileConfig(max_tokens, deadband, form, prefix, counter=get_counter(counter))
     asked = TileInput(query, tuple(tiles), config)
     before = copy.deepcopy(asked.tiles)
     try:
@@ -258,7 +258,7 @@ def test_whatever_the_tiles_the_prompt_is_bounded_adds_up_and_leaves_out_only_wh
         assert refused <= {"system", "query"}
         return
     stats = made.stats
-    assert config.counter.count(made.text) == stats.total_tokens <= most
+    assert config.counter.count(made.text) == stats.total_tokens <= max_tokens
     assert stats.p0_count + stats.p1_count + stats.p2_count == stats.tiles_included
     assert stats.tiles_included + stats.excluded == len(tiles)
     assert made.text.endswith(f"Query: {query}")
@@ -272,7 +272,7 @@ def test_whatever_the_tiles_the_prompt_is_bounded_adds_up_and_leaves_out_only_wh
 
 
 def _by_trying(asked: TileInput) -> str:
-    """The same prompt, by writing all of it out for every tile that is tried."""
+    """Return the same prompt by rendering all of it for every tile tried."""
     config = asked.config
     ranked = sorted(
         asked.tiles,
@@ -331,4 +331,4 @@ def test_plain_data_is_read_and_what_is_wrong_is_named_by_its_path() -> None:
             TilePrompt().assemble(wrong)
         assert caught.value.path == path
     odd = TilePrompt().assemble({"query": "q", "config": {"max_token": 9}})
-    assert "$.config.max_token is not known" in odd.report.warnings[0]
+    assert "$.config.max_token is unknown" in odd.report.warnings[0]

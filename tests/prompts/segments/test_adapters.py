@@ -1,4 +1,4 @@
-"""Every adapter passes one suite (row 2.11); SQLite and PostgreSQL give the same bytes."""
+"""Run one test suite on every adapter. SQLite and PostgreSQL give the same bytes."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _filled(store: SegmentStore) -> SegmentStore:
 
 @pytest.fixture(params=["memory", "sqlite", "postgresql"])
 def adapter(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[DbAdapter]:
-    """The same contents, kept in three ways."""
+    """Provide the same contents from three adapters."""
     if request.param == "memory":
         yield MemoryAdapter(_segments(), RULESETS)
         return
@@ -174,7 +174,7 @@ def test_every_adapter_gives_the_same_bytes(adapter: DbAdapter, budget: int) -> 
 
 
 def test_sqlite_and_postgresql_give_byte_equal_prompts_and_exports(tmp_path: Path, postgres_url: str) -> None:
-    """What one holds can be moved to the other, and every prompt stays as it was."""
+    """A store can be moved between them, and every prompt stays the same."""
     with SegmentStore.open(tmp_path / "s.db") as sqlite, SegmentStore.open(postgres_url) as postgres:
         _filled(sqlite)
         name = sqlite.list("core")[0].segment.id
@@ -194,7 +194,7 @@ def test_sqlite_and_postgresql_give_byte_equal_prompts_and_exports(tmp_path: Pat
 
 @pytest.fixture
 def counted(store: SegmentStore) -> Iterator[tuple[SegmentStore, Callable[[], list[str]]]]:
-    """A filled store, and a function that gives the queries since it was last called."""
+    """Return a filled store, and a function that counts the queries since its last call."""
     _filled(store)
     queries: list[str] = []
 
@@ -259,7 +259,7 @@ def test_a_closed_store_is_a_typed_error(store: SegmentStore) -> None:
 
 
 def test_all_layers_of_a_prompt_are_of_one_moment() -> None:
-    """An edit of two segments between two fetches is in the prompt with both, or with neither."""
+    """If two segments change between two fetches, the prompt has both changes or neither."""
 
     class Moving(MemoryAdapter):
         def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""What docs/segments.md shows is what happens."""
+"""Run the examples of docs/segments.md."""
 
 from __future__ import annotations
 

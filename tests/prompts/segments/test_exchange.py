@@ -1,4 +1,4 @@
-"""Import and export of a store (row 2.13)."""
+"""Test import and export of a store."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_a_dangling_reference_in_a_file_is_an_error(store: SegmentStore) -> None
     assert store.entities() == ()
 
 
-def test_an_import_that_is_killed_half_way_leaves_nothing_of_it(store_url: str) -> None:
+def test_an_import_that_is_killed_half_way_changes_nothing(store_url: str) -> None:
     SegmentStore.open(store_url).close()
     code = (
         "import os, sys, json\nfrom rlm.prompts.segments import SegmentStore, import_segments\n"

@@ -1,4 +1,4 @@
-"""The migrations (row 2.4), on SQLite and on PostgreSQL."""
+"""Test the migrations on SQLite and PostgreSQL."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _rows(database: Database) -> dict[str, dict[str, Any]]:
 
 
 def _old_store(url: str) -> Database:
-    """A store as it was when ten scopes could be stored, with a segment of each and of core."""
+    """Make a store of the first schema, with a segment of core and of each deprecated scope."""
     Database(as_url(url)).migrate("0001")
     database = Database(as_url(url))
     database._engine = database._make_engine()

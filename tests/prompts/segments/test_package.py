@@ -1,4 +1,4 @@
-"""rlm.prompts.segments as others see it."""
+"""Test the public names of rlm.prompts.segments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The segment store (rows 2.2, 2.3, 2.13), on SQLite and on PostgreSQL."""
+"""Test the segment store on SQLite and PostgreSQL."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def test_diff_shows_what_changed_between_versions_or_labels(store: SegmentStore)
     assert store.diff(name, 2, 2) == ""
 
 
-def test_rollback_is_a_new_version_that_says_what_the_old_one_said(store: SegmentStore) -> None:
+def test_rollback_is_a_new_version_with_the_old_content(store: SegmentStore) -> None:
     name = store.add("core", "one", metadata={"tier": 1}).segment.id
     store.edit(name, content="two", metadata={}, expected=1)
     back = store.rollback(name, 1, expected=2)
@@ -280,7 +280,7 @@ def test_a_store_of_a_newer_rlm_is_refused(store_url: str) -> None:
 def test_a_closed_store_says_so(store: SegmentStore) -> None:
     store.close()
     store.close()
-    with pytest.raises(StoreUnavailable, match="are closed: open them again"):
+    with pytest.raises(StoreUnavailable, match="are closed: open the store again"):
         store.list()
 
 
@@ -352,8 +352,8 @@ def test_a_place_that_can_not_hold_a_store_is_one_clear_error(tmp_path: Path) ->
             SegmentStore.open(place)
 
 
-def test_opening_a_store_again_leaves_the_locks_of_those_who_have_it_open(tmp_path: Path) -> None:
-    """POSIX drops a process's locks on a file when the process closes any descriptor of it."""
+def test_opening_a_store_again_keeps_the_locks_of_its_other_users(tmp_path: Path) -> None:
+    """POSIX drops all of a process's locks on a file when it closes any descriptor of it."""
     file = tmp_path / "segments.db"
     code = (
         "import sqlite3, sys; c = sqlite3.connect(sys.argv[1], timeout=0, isolation_level=None)\n"

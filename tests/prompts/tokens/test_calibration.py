@@ -1,4 +1,4 @@
-"""A run calibrates its estimate with the provider's usage."""
+"""Test calibrating the estimate with a provider's counts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_an_estimate_that_was_too_low_is_raised_at_once() -> None:
 
 
 def test_an_estimate_is_lowered_only_after_enough_samples_and_stays_above_the_worst() -> None:
-    """Safe: never below the estimate until enough samples agree."""
+    """The factor stays at 1 until enough samples agree."""
     few = observed(*[(1_000, 600)] * (ENOUGH - 1))
     assert few.factor == 1.0
     assert few.observe(1_000, 700).tokens(10_000) == 7_350
@@ -35,7 +35,7 @@ def test_short_prompts_and_providers_that_count_nothing_teach_nothing() -> None:
 
 
 def test_an_outlier_leaves_the_window_in_time() -> None:
-    """The last samples count: one odd answer does not stay for the whole run."""
+    """Only the last samples count."""
     odd = observed((1_000, 3_000))
     for _ in range(32):
         odd = odd.observe(1_000, 900)

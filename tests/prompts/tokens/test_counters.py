@@ -1,4 +1,4 @@
-"""Counters by name."""
+"""Test token counters by name."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ ANY_TEXT = st.text(st.characters(exclude_categories=()))
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample["name"])
 def test_estimate_is_never_under_o200k_and_at_most_twice_it(sample: dict[str, object]) -> None:
-    """§8: never under on prose, code, JSON, logs, UUIDs, CJK, Cyrillic, Arabic, base64, emoji; the true
-    counts are o200k's, taken once with its own tokenizer."""
+    """On prose, code, JSON, logs, UUIDs, CJK, Cyrillic, Arabic, base64 and emoji. The true counts were taken
+    once with o200k's own tokenizer."""
     ratio = get_counter("estimate").count(str(sample["text"])) / int(str(sample["o200k"]))
     assert ratio >= 1.0
     if sample["common"]:
@@ -35,21 +35,21 @@ def test_estimate_is_never_under_o200k_and_at_most_twice_it(sample: dict[str, ob
 
 
 def test_every_class_the_estimate_promises_has_a_sample() -> None:
-    """§8: the table of true counts can't lose a class unnoticed."""
+    """No class can disappear from the table of true counts."""
     names = {sample["name"] for sample in SAMPLES}
     promised = "prose code json logs uuids chinese japanese korean russian arabic base64 emoji"
     assert names >= set(promised.split())
 
 
 def test_a_quarter_of_the_characters_would_undercount_what_an_rlm_reads() -> None:
-    """§8: chars/4 undercounts JSON, logs, CJK and base64, which is why it is not the default."""
+    """chars/4 is too low for JSON, logs, CJK and base64, so it is not the default."""
     quarter = get_counter("chars4_ceil")
     under = {sample["name"] for sample in SAMPLES if quarter.count(sample["text"]) < sample["o200k"]}
     assert {"json", "logs", "uuids", "base64", "chinese", "emoji"} <= under
 
 
 def test_estimate_counts_five_megabytes_a_second() -> None:
-    """§8: ≥ 5 MB/s, on the slowest common class (prose)."""
+    """On prose, the slowest common class."""
     prose = next(sample["text"] for sample in SAMPLES if sample["name"] == "prose")
     text = (prose + "\n") * (2_000_000 // len(prose))
     counter = get_counter("estimate")
@@ -63,7 +63,7 @@ def test_estimate_counts_five_megabytes_a_second() -> None:
 
 @given(ANY_TEXT)
 def test_every_counter_takes_any_string(text: str) -> None:
-    """§8: lone surrogates, U+0000 and whatever else."""
+    """With lone surrogates and U+0000."""
     for name in counter_names():
         assert get_counter(name).count(text) >= 0
     assert (get_counter("estimate").count(text) == 0) == (text == "")
@@ -77,7 +77,7 @@ def test_every_counter_takes_any_string(text: str) -> None:
     )
 )
 def test_counting_many_texts_at_once_is_counting_each(texts: list[str]) -> None:
-    """The fast way for thousands of items gives the same numbers as `count`."""
+    """The fast path for thousands of items gives the same counts."""
     for name in counter_names():
         counter = get_counter(name)
         assert counter.count_each(texts) == [counter.count(text) for text in texts]
@@ -85,13 +85,13 @@ def test_counting_many_texts_at_once_is_counting_each(texts: list[str]) -> None:
 
 @given(ANY_TEXT, ANY_TEXT)
 def test_texts_joined_by_a_blank_line_take_no_more_than_apart(first: str, second: str) -> None:
-    """Reserving each part and measuring the whole agree: no kind of text crosses a line break."""
+    """No sequence of kinds spans a line break, so reserving parts agrees with measuring the whole."""
     count = get_counter("estimate").count
     assert count(f"{first}\n\n{second}") <= count(first) + count("\n\n") + count(second)
 
 
-def test_counters_of_the_seeds() -> None:
-    """§8: code points, ceil(chars / 4), floor(bytes / 4)."""
+def test_the_counters_of_characters_and_bytes() -> None:
+    """Code points, ceil(chars / 4) and floor(bytes / 4)."""
     text = "naïve 中文 😀!"  # 11 characters, 19 bytes
     assert len(text) == 11
     assert len(text.encode()) == 19
@@ -102,7 +102,7 @@ def test_counters_of_the_seeds() -> None:
 
 
 def test_a_large_text_is_counted_in_windows_without_losing_tokens() -> None:
-    """A border between windows may add a token, and takes none away that a sum of parts would have."""
+    """A window border may add a token but never removes one."""
     count = get_counter("estimate").count
     line = "status=ok id=4711 The quick brown fox\n"
     many = (2 << 20) // len(line) + 1
@@ -111,7 +111,7 @@ def test_a_large_text_is_counted_in_windows_without_losing_tokens() -> None:
 
 
 def test_the_openai_counter_is_exact_and_offline() -> None:
-    """§8: `openai` counts o200k's own tokens, from the vocabulary in the wheel; its version is reported."""
+    """It counts o200k tokens from the vocabulary in the wheel, and reports its version."""
     counter = get_counter("openai")
     assert [counter.count(sample["text"]) for sample in SAMPLES] == [sample["o200k"] for sample in SAMPLES]
     assert (counter.name, counter.version[:10]) == ("openai", "o200k_base")
@@ -119,7 +119,7 @@ def test_the_openai_counter_is_exact_and_offline() -> None:
 
 
 def test_a_counter_whose_extra_is_missing_says_which(monkeypatch: pytest.MonkeyPatch) -> None:
-    """§8: a clear line instead of an ImportError."""
+    """The error is a UnknownCounter, not an ImportError."""
     exact.openai.cache_clear()
     monkeypatch.setitem(sys.modules, "bpe_openai", None)
     monkeypatch.setitem(sys.modules, "tokenizers", None)
@@ -130,7 +130,7 @@ def test_a_counter_whose_extra_is_missing_says_which(monkeypatch: pytest.MonkeyP
 
 
 def test_a_tokenizer_file_counts_its_own_tokens(tmp_path: Path) -> None:
-    """§8: `hf:FILE`; its version is the file's own hash."""
+    """Its version is the hash of the file."""
     tokenizers = pytest.importorskip("tokenizers", reason="the extra `hf` is not installed")
     tokenizer = tokenizers.Tokenizer(tokenizers.models.WordLevel({"[UNK]": 0, "a": 1}, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
@@ -149,7 +149,7 @@ OUR_FILES = [*ROOT.glob("docs/*.md"), *ROOT.glob("*.md"), ROOT / "LICENSE", *ROO
 
 
 def test_the_exact_counter_counts_what_its_tokenizer_refuses_to_take_at_once() -> None:
-    """§8, §5: a history of more than 200,000 tokens is counted, and by windows as exactly as whole."""
+    """A history of more than 200,000 tokens is counted in windows, exactly."""
     pytest.importorskip("bpe_openai")
     counter = get_counter("openai")
     line = "def f(x):\n    return x / 2  # half\n\n/etc/hosts was read, 1234 lines\n会议在周四\n"
@@ -160,7 +160,7 @@ def test_the_exact_counter_counts_what_its_tokenizer_refuses_to_take_at_once() -
 
 
 def test_estimate_holds_on_every_window_of_our_own_files() -> None:
-    """§8: licence, Markdown and code, in windows of 2,000 characters: never under, at most twice over."""
+    """Licence, Markdown and code, in windows of 2,000 characters: never too low, at most double."""
     estimate, exact_counter = get_counter("estimate"), get_counter("openai")
     for file in OUR_FILES:
         text = file.read_text(encoding="utf-8")
@@ -185,8 +185,7 @@ RANDOM: dict[str, Callable[[random.Random, int], str]] = {
 @given(st.integers(0, 2**64), st.integers(300, 1_500), st.sampled_from(sorted(RANDOM)))
 @settings(max_examples=60)
 def test_estimate_is_never_under_on_random_strings(seed: int, size: int, kind: str) -> None:
-    """§8: what no vocabulary holds, of any length from some lines to a page. It strays from the mean: 5 per
-    cent, no more."""
+    """Strings of a few lines to a page, without words of any vocabulary. The tolerance is 5 per cent."""
     text = RANDOM[kind](random.Random(seed), size)
     assert get_counter("estimate").count(text) >= 0.95 * get_counter("openai").count(text)
 
@@ -194,7 +193,7 @@ def test_estimate_is_never_under_on_random_strings(seed: int, size: int, kind: s
 @given(st.integers(0, 2**64), st.integers(20, 100), st.sampled_from(sorted(RANDOM)))
 @settings(max_examples=60)
 def test_estimate_is_never_under_on_many_short_random_strings(seed: int, size: int, kind: str) -> None:
-    """§8: one line alone may stray by a sixth, a page of them does not."""
+    """One line may be off by a sixth, a page may not."""
     dice = random.Random(seed)
     texts = [RANDOM[kind](dice, size) for _ in range(40)]
     estimated, counted = (sum(map(get_counter(name).count, texts)) for name in ("estimate", "openai"))

@@ -60,13 +60,15 @@ async def test_older_rounds_are_folded_near_the_window_and_the_last_four_stay_ve
     result = await run(model, "one two three four\n" * 50, settings=SETTINGS)
     assert result.answer == sum(range(1, ROUNDS))  # every variable of every round is still there
     asked = roots(model)
-    first = next(at for at, messages in enumerate(asked) if "were folded" in str(messages[2:3]))
+    first = next(
+        at for at, messages in enumerate(asked) if "were replaced by these notes" in str(messages[2:3])
+    )
     before, after = asked[first - 1], asked[first]
     assert after[:2] == before[:2]
     assert after[3:-2] == before[-6:]  # three rounds of before, and the one that came since
     assert len(after) == 3 + 8
     assert "output of your block, round" in after[-1].lower()
-    assert after[2].startswith(f"Rounds 1 to {first - 4} were folded")
+    assert after[2].startswith(f"Rounds 1 to {first - 4} were replaced by these notes")
     assert NOTES in after[2]
     assert all(f"\nv{n}: int" in after[2] for n in range(1, first + 1))  # listed: the kernel's variables
 

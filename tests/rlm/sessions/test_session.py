@@ -86,7 +86,7 @@ async def test_the_root_is_told_of_the_questions_before(asker) -> None:
         result = await session.run("three")
     assert result.answer == 3
     first, third = told(model, "one"), told(model, "three")
-    assert "Questions before" not in first
+    assert "Previous questions" not in first
     assert '1. "one"\n   answer: "{\\"town\\"' in third
     assert '2. "two"\n   answer: "none (rounds)"' in third
     assert "still in the kernel: parts: list, 3 items" in third

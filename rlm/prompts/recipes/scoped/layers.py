@@ -16,7 +16,7 @@ from rlm.prompts.segments.segment import Segment
 __all__ = ["LayerSource", "StaticLayers"]
 
 _T = TypeVar("_T")
-_KEPT = 4096  # cached entities
+_MAX_ENTITIES = 4096  # cached entities
 _TRIES = 3  # attempts to read all layers at one revision while others write
 
 _Key = tuple[str, str | None]
@@ -51,7 +51,7 @@ class LayerSource:
         found = _FetchedLayers()
         for _ in range(_TRIES):
             revision = self._read_revision()
-            found = self._cached(revision)
+            found = self._load_cached(revision)
             if not self._fill(found, entry, world, first_turn, npcs) or self._revised is None:
                 break
             if self._read_revision() == revision:
@@ -76,9 +76,9 @@ class LayerSource:
         # a failure is reported for the first scope
         return None if self._revised is None else _call_adapter(SCOPES[0], self._revised.revision)
 
-    def _cached(self, revision: object) -> _FetchedLayers:
+    def _load_cached(self, revision: object) -> _FetchedLayers:
         with self._lock:
-            if self._revised is None or revision != self._revision or len(self._segments) > _KEPT:
+            if self._revised is None or revision != self._revision or len(self._segments) > _MAX_ENTITIES:
                 return _FetchedLayers()
             return _FetchedLayers(dict(self._segments), dict(self._rulesets))
 

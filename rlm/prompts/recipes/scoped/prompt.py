@@ -26,8 +26,8 @@ __all__ = [
     "Truncation",
 ]
 
-_RESULTS_KEPT = 32
-_COUNTS_KEPT = 4096
+_MAX_RESULTS = 32
+_MAX_COUNTS = 4096
 
 
 class ScopedPrompt:
@@ -65,7 +65,7 @@ class ScopedPrompt:
         made = assemble_layers(given, layers, self._counter)
         with self._lock:
             self._results[key] = made
-            while len(self._results) > _RESULTS_KEPT:
+            while len(self._results) > _MAX_RESULTS:
                 self._results.popitem(last=False)
         return made
 
@@ -113,7 +113,7 @@ class _RememberingCounter:
         counted = dict(zip(new, self._counter.count_each(new), strict=True))
         with self._lock:
             self._counts.update(counted)
-            while len(self._counts) > _COUNTS_KEPT:
+            while len(self._counts) > _MAX_COUNTS:
                 self._counts.popitem(last=False)
         return [known[text] if text in known else counted[text] for text in texts]
 

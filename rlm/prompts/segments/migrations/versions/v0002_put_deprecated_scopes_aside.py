@@ -11,7 +11,7 @@ from alembic import op
 revision = "0002"
 down_revision = "0001"
 
-_KEPT = "'core', 'ruleset', 'world', 'entry', 'entry_start', 'npc'"
+_STORED = "'core', 'ruleset', 'world', 'entry', 'entry_start', 'npc'"
 _INSTEAD = {
     "game_state": "the state of the game is given to every assembly as game_state",
     "player": "the player's facts are given to every assembly as player",
@@ -19,8 +19,8 @@ _INSTEAD = {
     "input": "the player's words are given to every assembly as input",
 }
 _DEPRECATED = ", ".join(f"'{scope}'" for scope in _INSTEAD)
-_BEFORE = f"scope IN ({_KEPT}, {_DEPRECATED})"
-_AFTER = f"scope IN ({_KEPT}) OR (scope IN ({_DEPRECATED}) AND NOT active)"
+_BEFORE = f"scope IN ({_STORED}, {_DEPRECATED})"
+_AFTER = f"scope IN ({_STORED}) OR (scope IN ({_DEPRECATED}) AND NOT active)"
 _REF_ID = f"scope IN ({_DEPRECATED}) OR (scope = 'core') = (ref_id IS NULL)"
 
 
@@ -32,7 +32,7 @@ def upgrade() -> None:
         sa.Column("metadata", sa.JSON, nullable=False, server_default="{}"),
     )
     connection = op.get_bind()
-    segments, kept = _segments(), _kept()
+    segments, kept = _segments_table(), _put_aside_table()
     now = connection.scalar(sa.select(sa.cast(sa.func.current_timestamp(), sa.Text)))
     found = connection.execute(sa.select(segments).where(segments.c.scope.in_(_INSTEAD))).all()
     for row in found:
@@ -52,7 +52,7 @@ def upgrade() -> None:
 def downgrade() -> None:
     _replace_check(_BEFORE)
     connection = op.get_bind()
-    segments, kept = _segments(), _kept()
+    segments, kept = _segments_table(), _put_aside_table()
     found = connection.execute(sa.select(kept)).all()
     for row in found:
         change = sa.update(segments).where(segments.c.id == row.id)
@@ -66,7 +66,7 @@ def _count_up(connection: sa.Connection, changed: int) -> None:
         connection.execute(sa.text("UPDATE prompt_segments_revision SET revision = revision + 1"))
 
 
-def _segments() -> sa.TableClause:
+def _segments_table() -> sa.TableClause:
     return sa.table(
         "prompt_segments",
         sa.column("id", sa.Uuid),
@@ -76,7 +76,7 @@ def _segments() -> sa.TableClause:
     )
 
 
-def _kept() -> sa.TableClause:
+def _put_aside_table() -> sa.TableClause:
     return sa.table(
         "prompt_segments_put_aside",
         sa.column("id", sa.Uuid),
@@ -105,7 +105,7 @@ def _whole_table(name: str, scope_check: str) -> sa.Table:
     now = sa.func.now()
     return sa.Table(
         name,
-        _beside_entities(),
+        _with_entities(),
         sa.Column("id", sa.Uuid, primary_key=True),
         sa.Column("scope", sa.Text, nullable=False),
         sa.Column("ref_id", sa.Text),
@@ -134,7 +134,7 @@ def _whole_table(name: str, scope_check: str) -> sa.Table:
     )
 
 
-def _beside_entities() -> sa.MetaData:
+def _with_entities() -> sa.MetaData:
     tables = sa.MetaData()
     sa.Table(
         "entities",
