@@ -63,7 +63,7 @@ def test_folders_and_stdin(rlm, tmp_path) -> None:
     ran = rlm("ask", "Who is the supplier?", str(folder), "--json", "--quiet")
     assert "Zeppelin" in ran.json["answer"]
     assert ran.json["citations"][0]["document"].endswith("deep/b.txt")
-    assert any("passed over" in warning for warning in ran.json["warnings"])
+    assert any("skipped" in warning for warning in ran.json["warnings"])
     piped = rlm("ask", "Who is the supplier?", "-", "--json", stdin="The supplier is Acme.\n" * 3)
     assert "Acme" in piped.json["answer"]
     assert piped.json["citations"][0]["document"] == "stdin"
@@ -215,5 +215,5 @@ def test_documents_that_are_no_plain_text(rlm, tmp_path) -> None:
         assert cited[0]["verified"]
         assert cited[0]["document"] == document
     [warning] = [line for line in ran.json["warnings"] if "j.pdf" in line]
-    assert "passed over, it is a PDF that can't be opened" in warning
+    assert "a PDF that can't be opened" in warning
     assert "get it again" in warning

@@ -41,7 +41,7 @@ def test_an_answer_of_a_given_type(rlm, tmp_path, text, script) -> None:
 @pytest.mark.parametrize(
     ("held", "said"),
     [
-        (None, "can't be read"),
+        (None, "check the path"),
         ("{", "is not JSON"),
         ("[1]", "no JSON object"),
         ('{"type": 3}', "no JSON Schema"),

@@ -73,7 +73,7 @@ def test_bad_input_is_one_line_that_names_its_place(rlm: Run, kind: str, given: 
 
 
 def test_a_file_that_is_missing_or_not_json_is_one_line(rlm: Run) -> None:
-    assert "gone.json can't be read" in rlm("assemble", "card", "gone.json").one_line
+    assert "gone.json cannot be read" in rlm("assemble", "card", "gone.json").one_line
     broken = rlm("assemble", "card", "-", stdin="{")
     assert broken.code == 2
     assert "stdin is not JSON" in broken.one_line

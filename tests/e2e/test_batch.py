@@ -107,7 +107,7 @@ def test_interrupted_it_says_that_the_same_command_goes_on(
     process.send_signal(signal.SIGINT)
     _, stderr = process.communicate(timeout=30)
     assert process.returncode == 130, stderr
-    assert f"lines are in {out}; the same command goes on" in stderr
+    assert f"in {out}; the same command resumes the batch" in stderr
     assert "Traceback" not in stderr
     assert rlm(*command).code == 0
     assert len({line["id"] for line in lines_of(out)}) == 8

@@ -83,7 +83,7 @@ def test_a_cell_in_the_sandbox(rlm, tmp_path) -> None:
 def test_a_cell_that_cannot_be_read(rlm) -> None:
     ran = rlm("sandbox", "exec", "nowhere.py")
     assert ran.code == 2
-    assert "nowhere.py can't be read" in ran.one_line
+    assert "cannot read nowhere.py" in ran.one_line
 
 
 def test_runs_can_be_listed_shown_and_removed(rlm, tmp_path) -> None:
@@ -135,6 +135,6 @@ def test_the_doctor_examines(rlm, sandbox_flag) -> None:
     if sandbox_flag == "auto":
         assert ran.code == 0
         assert re.search(r"level [23]: (cgroup .*, )?namespaces", ran.stdout)
-        assert "none got through" in ran.stdout
+        assert "all were blocked" in ran.stdout
     else:
         assert ran.code == 3

@@ -100,7 +100,7 @@ def test_what_cant_be_gone_on_from_is_one_line(rlm, text, model) -> None:
     assert ran.one_line.startswith("rlm: no PATH was given: name files or folders, - for stdin, or a run (")
     first = asked(rlm, "What is the word?", str(text), "--model", model, "--strategy", "rlm")
     ran = rlm("ask", "Why?", "--continue", first["run_id"], "--dry-run")
-    assert (ran.code, "--dry-run can't be had with --continue" in ran.one_line) == (2, True)
+    assert (ran.code, "--dry-run cannot be combined with --continue" in ran.one_line) == (2, True)
     second = asked(rlm, "How long is it?", "--continue", first["run_id"], "--strategy", "rlm")
     assert rlm("runs", "rm", first["run_id"]).code == 0
     ran = rlm("ask", "And now?", "--continue", second["run_id"])

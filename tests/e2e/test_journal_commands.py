@@ -78,7 +78,7 @@ def test_a_run_that_was_ended_is_gone_on_with(rlm, rlm_process, provider, text, 
     assert ran.code == 0, ran.stderr
     assert (ran.json["run_id"], ran.json["answer"], ran.json["sub_calls"]) == (run_id, "xyzzy", 1)
     assert len(provider.requests) == asked
-    assert f"going on with {run_id}: 2 rounds and 1 other replies are in the journal" in ran.stderr
+    assert f"resuming {run_id}: 2 rounds and 1 other reply from the journal" in ran.stderr
     again = rlm("resume", run_id[:-1])
     assert (again.code, again.stdout) == (0, "xyzzy\n")
 

@@ -79,7 +79,7 @@ def test_nothing_found_is_said_and_is_exit_1(rlm, folder, options) -> None:
         (["x", "nowhere.txt"], "nowhere.txt does not exist"),
         (["x", ".", "--limit", "0"], "--limit is 0"),
         (["x", ".", "--neighbors", "1", "--expand", "section"], "--neighbors does not go with"),
-        (["(", ".", "--regex"], "the pattern can't be searched for"),
+        (["(", ".", "--regex"], "cannot search for the pattern"),
     ],
 )
 def test_what_is_wrong_is_one_line_and_exit_2(rlm, tmp_path, arguments, said) -> None:

@@ -51,7 +51,7 @@ def test_option_before_variable_before_folder_before_user_before_default(rlm: Ru
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("max_round = 3", r"rlm\.toml: max_round is no setting; there are .*max_rounds.*\[prompt\]"),
+        ("max_round = 3", r"rlm\.toml: unknown setting max_round; use one of .*max_rounds.*\[prompt\]"),
         ('max_rounds = "3"', r"rlm\.toml: max_rounds is '3': Input should be a valid integer"),
         ("max_rounds = 0", r"rlm\.toml: max_rounds is 0; give a whole number of at least 1"),
         ("max_cost = true", r"rlm\.toml: max_cost is True: Input should be a valid number"),

@@ -84,7 +84,7 @@ def test_a_summary_that_was_ended_goes_on_with_what_was_paid(
         _, errors = process.communicate(timeout=30)
     assert len(provider_server.requests) == 3
     if way is signal.SIGINT:
-        assert f"the same with --since {run_of(store)}" in errors
+        assert f"the same command with --since {run_of(store)}" in errors
     first = [one.prompt for one in provider_server.requests]
     provider_server.requests.clear()
     provider_server.always = "## Task Summary\n- Ben read it [m1]"

@@ -100,20 +100,20 @@ def test_another_model_or_a_strange_file_is_refused(tmp_path: Path) -> None:
     with ResultsFile.open(out, "b", FACTS):
         pass
     with (
-        pytest.raises(UsageError, match="begun with model extractive, not openai:m"),
+        pytest.raises(UsageError, match="started with model extractive, not openai:m"),
         ResultsFile.open(out, "b", {"model": "openai:m"}),
     ):
         pass
     out.write_text("something else\n")
     with (
-        pytest.raises(UsageError, match=r"line 1 of .* is no line of a batch"),
+        pytest.raises(UsageError, match=r"line 1 of .* is not a line of results"),
         ResultsFile.open(out, "b", FACTS),
     ):
         pass
     assert out.read_text() == "something else\n"
     strange = tmp_path / "mine.jsonl"
     strange.write_text("{}\n")
-    with pytest.raises(UsageError, match="not known to be a batch's"), ResultsFile.open(strange, "b", FACTS):
+    with pytest.raises(UsageError, match="give a new --out"), ResultsFile.open(strange, "b", FACTS):
         pass
     assert strange.read_text() == "{}\n"
 
@@ -155,7 +155,7 @@ def test_on_a_full_disk_it_says_so_and_what_stands_there_can_be_gone_on_with(
         whole = out.stat().st_size
         with (
             room_for(whole + fits),
-            pytest.raises(UsageError, match=r"r\.jsonl can't be written: .*make room"),
+            pytest.raises(UsageError, match=r"cannot write .*r\.jsonl: .*free some space"),
         ):
             results.append(line("b", answer="long " * 100))
         assert out.stat().st_size == whole
@@ -169,5 +169,5 @@ def test_on_a_full_disk_it_says_so_and_what_stands_there_can_be_gone_on_with(
 def test_results_that_could_not_be_gone_on_with_are_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "pipe", tmp_path):
-        with pytest.raises(UsageError, match="is no ordinary file"), ResultsFile.open(path, "b", FACTS):
+        with pytest.raises(UsageError, match="is not a regular file"), ResultsFile.open(path, "b", FACTS):
             pass

@@ -44,12 +44,12 @@ def written(folder: Path, *lines: bytes) -> Path:
         (line(context=[]), '"context" is empty'),
         (line(context=[1]), "neither a path nor"),
         (line(context=[{"txt": "a"}]), 'not {"text": …}'),
-        (line(context=["-"]), "no standard input"),
+        (line(context=["-"]), "does not read stdin"),
         (line(question="?"), "unknown key 'question'"),
         (line(limits={"dollars": 1}), "unknown limit 'dollars'"),
         (line(limits={"rounds": 0}), "limits.rounds is 0"),
-        (line(limits=[]), '"limits" is no object'),
-        (line(schema="int"), '"schema" is no object'),
+        (line(limits=[]), '"limits" is not an object'),
+        (line(schema="int"), '"schema" is not an object'),
         (line(schema={"type": "nonsense"}), "schema:"),
     ],
 )
@@ -125,14 +125,17 @@ def test_skipping_bad_lines_keeps_the_tasks_and_says_which_are_none(tmp_path: Pa
 
 
 def test_a_file_that_is_empty_missing_or_changed_meanwhile_is_an_error_that_names_it(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"tasks\.jsonl holds no task"), TasksFile.open(written(tmp_path)):
+    with pytest.raises(UsageError, match=r"tasks\.jsonl has no task"), TasksFile.open(written(tmp_path)):
         pass
-    with pytest.raises(UsageError, match=r"nowhere can't be read"), TasksFile.open(tmp_path / "nowhere"):
+    with (
+        pytest.raises(UsageError, match=r"cannot read .*nowhere: .*check"),
+        TasksFile.open(tmp_path / "nowhere"),
+    ):
         pass
     path = written(tmp_path, line())
     with TasksFile.open(path) as file:
         path.write_bytes(line(task="Why?") + b"\n")
-        with pytest.raises(UsageError, match="was changed"):
+        with pytest.raises(UsageError, match="changed during the batch"):
             file.read(file.places[0])
 
 

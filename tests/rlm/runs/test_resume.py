@@ -306,7 +306,7 @@ async def test_what_was_said_of_the_input_is_said_again(leaver, block) -> None:
     odd = StreamSource("stdin", io.BytesIO("caf\xe9 au lait, déjà vu, garçon\n".encode("latin-1") * 5))
     run_id = await leaver.leave(ScriptedModel.of(root=[leaver.stop]), odd)
     result = await leaver.resume(ScriptedModel.of(root=[block("peek(0, 3)\nfinalize(1)")]), run_id)
-    assert any("no UTF-8" in warning or "no valid text" in warning for warning in result.warnings)
+    assert any("not UTF-8" in warning or "not valid text" in warning for warning in result.warnings)
 
 
 async def test_a_run_in_postgresql_goes_on(leaver, block, postgres_url: str) -> None:
