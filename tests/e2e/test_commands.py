@@ -1,4 +1,4 @@
-"""The commands beside `ask`."""
+"""The commands other than `ask`."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_a_key_is_nowhere(rlm, provider_server, tmp_path, key) -> None:
             assert key.encode() not in path.read_bytes(), path
 
 
-def test_the_doctor_examines(rlm, sandbox_flag) -> None:
+def test_the_doctor_reports_the_isolation(rlm, sandbox_flag) -> None:
     """rlm doctor says what is active, what is missing, what to do."""
     ran = rlm("doctor")
     assert "python" in ran.stdout

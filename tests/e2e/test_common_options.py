@@ -138,6 +138,6 @@ def test_a_trace_is_written_by_every_command(rlm: Run, tmp_path: Path) -> None:
         trace = tmp_path / f"{command[0]}.jsonl"
         ran = rlm(*command, "--trace", str(trace), "--quiet")
         assert ran.code == 0, ran.stderr
-        told = [json.loads(line)["event"] for line in trace.read_text().splitlines()]
-        assert "RunStarted" in told
-        assert "RunEnded" in told
+        events = [json.loads(line)["event"] for line in trace.read_text().splitlines()]
+        assert "RunStarted" in events
+        assert "RunEnded" in events

@@ -62,9 +62,9 @@ def test_the_next_question_has_the_text_and_the_variables_of_a_run(rlm, text, mo
     again = rlm("replay", third["run_id"])
     assert again.code == 0, again.stderr
     assert again.stdout.strip() == rlm("resume", third["run_id"]).stdout.strip()
-    told = rlm("export", third["run_id"]).stdout
-    assert "How long is it?" in told
-    assert f'"after":"{second["run_id"]}"' in told.replace(" ", "")
+    exported = rlm("export", third["run_id"]).stdout
+    assert "How long is it?" in exported
+    assert f'"after":"{second["run_id"]}"' in exported.replace(" ", "")
 
 
 def test_a_next_question_that_was_killed_is_resumed(rlm, rlm_process, text, tmp_path) -> None:

@@ -105,7 +105,7 @@ def test_children_are_reported_every_five_seconds(lines_of) -> None:
     assert len(lines_of(events.ChildrenStarted(100), *(_child(done, 100) for done in range(1, 20)))) == 3
 
 
-def test_a_broken_contract_is_told_in_words(lines_of) -> None:
+def test_a_violated_contract_is_reported_in_words(lines_of) -> None:
     (line,) = lines_of(events.RoundStarted(2, 30, final=False), events.Violated(2, "no_block"))[-1:]
     assert line == "round 2 of 30: the reply held no repl block; asking again"
 

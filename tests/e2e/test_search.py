@@ -73,7 +73,7 @@ def test_nothing_found_is_said_and_is_exit_1(rlm, folder, options) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["", "."], "the query is empty"),
         (["x", "nowhere.txt"], "nowhere.txt does not exist"),
@@ -82,11 +82,11 @@ def test_nothing_found_is_said_and_is_exit_1(rlm, folder, options) -> None:
         (["(", ".", "--regex"], "cannot search for the pattern"),
     ],
 )
-def test_what_is_wrong_is_one_line_and_exit_2(rlm, tmp_path, arguments, said) -> None:
+def test_a_usage_error_is_one_line_and_exit_2(rlm, tmp_path, arguments, message) -> None:
     (tmp_path / "work" / "a.txt").write_text("x\n")
     ran = rlm("search", *arguments)
     assert (ran.code, ran.stdout) == (2, "")
-    assert said in ran.one_line
+    assert message in ran.one_line
 
 
 def test_stdin_is_searched(rlm) -> None:

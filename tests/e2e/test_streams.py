@@ -34,7 +34,7 @@ ASK = "$RLM ask 'Who is the supplier?' a.txt"
 
 @pytest.mark.parametrize("streams", ["<&-", "2>&-", "2>/dev/full", "<&- 2>&-"])
 def test_the_answer_needs_no_stream_but_stdout(shell, streams) -> None:
-    """Answer on stdout alone; what can't be said beside it is dropped."""
+    """The answer is on stdout alone; what stderr cannot take is dropped."""
     done = shell(f"{ASK} {streams}")
     assert done.returncode == 0
     assert done.stdout.startswith("Extracts")

@@ -28,7 +28,7 @@ def written(folder: Path, *lines: bytes) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         (b"{", "is not JSON"),
         (b"\xff\xfe{}", "is not JSON"),
@@ -53,10 +53,10 @@ def written(folder: Path, *lines: bytes) -> Path:
         (line(schema={"type": "nonsense"}), "schema:"),
     ],
 )
-def test_a_line_that_is_no_task_says_what_is_wrong_in_one_line(given: bytes, said: str) -> None:
+def test_a_line_that_is_no_task_says_what_is_wrong_in_one_line(given: bytes, message: str) -> None:
     with pytest.raises(BadTask) as raised:
         BatchTask.parse(given)
-    assert said in str(raised.value)
+    assert message in str(raised.value)
     assert "\n" not in str(raised.value)
 
 
@@ -107,12 +107,12 @@ def test_bad_lines_are_refused_with_their_numbers_before_anything_is_run(tmp_pat
     path = written(tmp_path, line(), b"{", line(id="b", context=["missing.txt"]), line(), line(id="c", x=1))
     with pytest.raises(UsageError) as raised, TasksFile.open(path):
         pass
-    said = str(raised.value)
-    assert "line 2 is not JSON" in said
-    assert "line 3 missing.txt does not exist" in said
-    assert "line 4 has the id of line 1 ('a')" in said
-    assert "and 1 more" in said
-    assert "--skip-bad" in said
+    message = str(raised.value)
+    assert "line 2 is not JSON" in message
+    assert "line 3 missing.txt does not exist" in message
+    assert "line 4 has the id of line 1 ('a')" in message
+    assert "and 1 more" in message
+    assert "--skip-bad" in message
 
 
 def test_skipping_bad_lines_keeps_the_tasks_and_says_which_are_none(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What the doctor says of the levels."""
+"""The levels of isolation in `rlm doctor`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def refused(monkeypatch) -> None:
     monkeypatch.setattr(probe, "_probe", found)
 
 
-def test_bubblewrap_is_not_spoken_of_where_it_would_not_help(refused, tmp_path) -> None:
+def test_bubblewrap_is_not_recommended_where_it_would_not_help(refused, tmp_path) -> None:
     (tmp_path / "proc/sys/user").mkdir(parents=True)
     (tmp_path / "proc/sys/user/max_user_namespaces").write_text("0\n")
     first, second = (finding.detail for finding in _levels(tmp_path))
@@ -36,7 +36,7 @@ def test_bubblewrap_is_not_spoken_of_where_it_would_not_help(refused, tmp_path) 
     assert second.startswith("level 1 works")
 
 
-def test_bubblewrap_is_spoken_of_where_only_it_may(refused, tmp_path) -> None:
+def test_bubblewrap_is_recommended_where_only_it_may_start(refused, tmp_path) -> None:
     for file in (
         Path("proc/sys/kernel/apparmor_restrict_unprivileged_userns"),
         Path("etc/apparmor.d/bwrap-userns-restrict"),
