@@ -184,7 +184,7 @@ def test_a_journal_over_its_cap_says_what_it_lost(rlm, provider, answered, text)
     ran = rlm("ask", QUESTION, str(text), *options(provider), "--store-mb", "0")
     assert ran.code == 0
     (line,) = [line for line in ran.stderr.splitlines() if "removed" in line]
-    assert "the journal had passed 0 MB (--store-mb): the oldest run was removed from it" in line
+    assert "the journal exceeded 0 MB (--store-mb): removed the oldest run" in line
     assert answered not in rlm("runs").stdout
 
 

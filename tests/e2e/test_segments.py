@@ -98,7 +98,7 @@ def test_a_segment_s_life(command, store: str, tmp_path: Path) -> None:
     (tmp_path / "core.md").write_text("Be kind.\nBe brief.\n")
     edited = segments("edit", name[:8], "--file", str(tmp_path / "core.md"), "--note", "shorter", "--json")
     assert (edited.json["version"], edited.json["content"]) == (2, "Be kind.\nBe brief.\n")
-    assert segments("label", name, "production", "1").one_line.endswith("production is on version 1")
+    assert segments("label", name, "production", "1").one_line.endswith("production is version 1")
     assert segments("diff", name, "production", "2").stdout.splitlines()[2:] == [
         "@@ -1 +1,2 @@",
         "-Be kind.",
@@ -178,7 +178,7 @@ def test_an_editor_s_text_becomes_a_version_and_a_failing_one_changes_nothing(
     assert command("segments", "show", name, "--content").stdout == "Be brave."
     assert command("segments", "edit", name).one_line.endswith("is unchanged, at version 2")
     for editor, message in (
-        ("false", "left with code 1: nothing was saved"),
+        ("false", "exited with code 1: nothing was saved"),
         ("no-such-editor", "set EDITOR"),
     ):
         monkeypatch.setenv("VISUAL", editor)

@@ -59,7 +59,7 @@ def test_option_before_variable_before_folder_before_user_before_default(rlm: Ru
         ('model = "gtp-5"', r"rlm\.toml: model: unknown model"),
         ('strategy = "best"', r"rlm\.toml: strategy is 'best': Input should be 'auto'"),
         ("[prompt.rlm]\nthreshold_percentage = 101", r"rlm\.toml: prompt\.rlm\.threshold_percentage is 101"),
-        ('api_key = "sk-123"', r"rlm\.toml: api_key is no setting"),
+        ('api_key = "sk-123"', r"rlm\.toml: unknown setting api_key"),
         ("oops", r"rlm\.toml is not TOML"),
     ],
 )

@@ -248,12 +248,12 @@ async def test_the_batch_spends_no_more_than_its_budget_and_says_which_tasks_it_
     assert more.cost_usd == pytest.approx(0.2)
 
 
-async def test_a_provider_that_fails_task_after_task_ends_the_batch_and_the_tasks_are_tried_again(
+async def test_a_provider_that_fails_task_after_task_stops_the_batch_and_the_tasks_are_retried(
     folder: Folder,
 ) -> None:
     folder.short(40)
     down = ScriptedModel.of(direct=ModelRejected("no such key"))
-    with pytest.raises(ModelUnavailable, match=r"10 tasks one after another \(no such key\).*same command"):
+    with pytest.raises(ModelUnavailable, match=r"10 consecutive tasks \(no such key\).*same command"):
         await folder.run(down)
     assert 10 <= len(folder.lines()) < 20
     summary = await folder.run(ScriptedModel.of(direct=quoting))
