@@ -43,7 +43,7 @@ def test_an_answer_of_a_given_type(rlm, tmp_path, text, script) -> None:
     [
         (None, "check the path"),
         ("{", "is not JSON"),
-        ("[1]", "no JSON object"),
+        ("[1]", "not a JSON object"),
         ('{"type": 3}', "no JSON Schema"),
     ],
     ids=["missing", "broken", "a list", "no schema"],

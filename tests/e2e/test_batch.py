@@ -209,7 +209,7 @@ def test_a_dry_run_estimates_without_a_call(rlm, counting, tasks, tmp_path) -> N
 def test_a_cluster_without_its_engine_is_a_usage_error(rlm, tasks, tmp_path, option) -> None:
     ran = rlm("batch", str(tasks(1)), "--out", str(tmp_path / "r.jsonl"), *option)
     assert ran.code == 2
-    assert ran.one_line.startswith(f"rlm: {option[0]} is of a Ray cluster: give --engine ray")
+    assert ran.one_line.startswith(f"rlm: {option[0]} needs a Ray cluster: add --engine ray")
 
 
 def test_nodes_of_a_cluster_need_a_store_that_all_of_them_reach(rlm, tasks, tmp_path) -> None:
@@ -245,6 +245,6 @@ def test_a_cluster_with_other_versions_is_named_with_both(rlm, tasks, tmp_path) 
         ]
         ran = rlm(*command, env={"PYTHONPATH": str(tmp_path)})
     assert ran.code == 2
-    assert "runs other versions: install the same Python and Ray" in ran.one_line
+    assert "has other versions: install the same Python and Ray" in ran.one_line
     assert "Ray: 2.1 " in ran.one_line
     assert "Ray: 2.60" in ran.one_line

@@ -95,7 +95,7 @@ output = 700
 """
 
 
-def test_a_run_goes_on_with_the_windows_prices_and_models_that_it_had(
+def test_a_resumed_run_keeps_its_windows_prices_and_models(
     rlm, rlm_process, provider, text, tmp_path
 ) -> None:
     """The facts about models in a settings file belong to the run, wherever it is resumed: else
