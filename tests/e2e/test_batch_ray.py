@@ -313,7 +313,7 @@ def test_a_task_that_kills_every_worker_fails_and_the_other_tasks_get_answers(
     assert folder.run("--address", cluster.address, "--store", postgres_url) == 1, folder.stderr
     lines = folder.lines()
     assert lines["t5"]["error"]["type"] == "WorkerLost"
-    assert "each of the 4 workers that it was given to was lost" in lines["t5"]["error"]["message"]
+    assert "all 4 workers that ran it were lost" in lines["t5"]["error"]["message"]
     assert {id_ for id_, line in lines.items() if line["answer"] is None} == {"t5"}
     assert len(killed) == 4
     assert len(lines) == 12
@@ -374,8 +374,8 @@ def test_nodes_with_another_rlm_or_none_are_named_and_the_others_work(
     added = [cluster.add_node(num_cpus=1, env_vars={"PYTHONPATH": path}) for path in paths]
 
     def wait(_: int) -> None:
-        folder.wait_until_printed("is 0.0.1 there and ")
-        folder.wait_until_printed("is rlm-runtime[ray] installed on every node? (ModuleNotFoundError: no rlm")
+        folder.wait_until_printed("its rlm-runtime is 0.0.1, not ")
+        folder.wait_until_printed("it cannot be started (ModuleNotFoundError: no rlm")
 
     asked.also = wait
     try:
