@@ -1,12 +1,13 @@
-"""How often `extractive` answers what a document does not hold, and denies what it does.
+"""How often `extractive` answers questions that a document does not answer, and denies those it does.
 
     python -m benchmarks.abstention DATA [--sets locomo,qmsum] [--wrong 6] [--json OUT.json]
 
-DATA holds `<set>/items.jsonl`. Every document is asked its own questions, and so many that were written for
-others: those must be answered with "not in the documents". Half of these are of the same set, whose documents
-are about alike things. Questions for a summary of the whole are left out: any document answers them. Items
-with choices are asked once more with these; so are those with short answers, with the answers to three others
-as the wrong choices.
+DATA holds `<set>/items.jsonl`. Each document is asked its own questions, and questions of other documents.
+The answer to the latter must be "not in the documents". Half of them come from the same set, whose documents
+have similar topics. Questions for a summary of the whole are skipped, because any document answers them.
+
+Items with choices are asked again with their choices. Items with short answers are asked again with choices
+too: their own answer, and the answers of three others.
 """
 
 from __future__ import annotations
@@ -35,13 +36,12 @@ _CHOICE = re.compile(r"^- [A-Z]: (.*)$", re.MULTILINE)
 _SEED = 7
 _CHOICES = 4
 _SHORT = 100
-"""Characters of an answer that can be a choice."""
+"""Maximum characters of an answer that serves as a choice."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One question put to one document. `kind`: own, or of another document of the same set, or of another
-    set."""
+    """One question to one document. `kind`: `own`, `same set` or `other set`, by where it comes from."""
 
     set: str
     kind: str
@@ -50,14 +50,14 @@ class Asked:
 
 
 def stem(item: Item) -> str:
-    """The question without its choices, as a line of a plan."""
+    """Return the question without its choices, as a line of a plan."""
     return " ".join(item.question.partition("\n\nChoices:")[0].split())[:1_000]
 
 
-async def measured(
+async def ask_document(
     rlm: RLM, own: list[Item], others: list[Item], wrong: int, chance: random.Random
 ) -> list[Asked]:
-    """All that one document is asked, as one research: it is loaded and indexed once."""
+    """Ask one document all its questions as one research, so that it is loaded and indexed once."""
     alike = [one for one in others if one.set == own[0].set]
     unlike = [one for one in others if one.set != own[0].set]
     asked = [("own", one) for one in own if not is_overview(stem(one))]
@@ -73,7 +73,7 @@ async def measured(
 
 
 def choices_of(item: Item, everything: list[Item], chance: random.Random) -> list[str]:
-    """The choices of a question; of one with short answers these and three of others; none of the rest."""
+    """Return the choices of a question. If it has none and a short answer, add three of others."""
     given = _CHOICE.findall(item.question)
     if given or len(item.golds[0]) > _SHORT:
         return given
@@ -83,8 +83,8 @@ def choices_of(item: Item, everything: list[Item], chance: random.Random) -> lis
     return offered if len(set(offered)) == _CHOICES else []
 
 
-async def chosen(rlm: RLM, item: Item, offered: list[str]) -> bool | None:
-    """Whether the right choice was made; None when none was."""
+async def chooses_right(rlm: RLM, item: Item, offered: list[str]) -> bool | None:
+    """Return whether the right choice was made, None if none was made."""
     found = await ask(rlm, stem(item), [TextSource("document.txt", item.context)], choices=offered)
     return None if found.choice is None else str(found.result.answer).partition(": ")[2] in item.golds
 
@@ -100,7 +100,7 @@ def table(rows: list[Asked]) -> str:
 
 
 async def main(data: Path, sets: list[str], wrong: int) -> list[Asked]:
-    """Ask everything, and print the table."""
+    """Ask all questions and print the table."""
     chance = random.Random(_SEED)
     everything = [item for name in sets for item in items(data, name)]
     rows: list[Asked] = []
@@ -110,11 +110,11 @@ async def main(data: Path, sets: list[str], wrong: int) -> list[Asked]:
         for context in dict.fromkeys(item.context for item in everything):
             own = [item for item in everything if item.context == context]
             others = [one for one in everything if one.context != context and not is_overview(stem(one))]
-            rows += await measured(rlm, own, others, wrong, chance)
+            rows += await ask_document(rlm, own, others, wrong, chance)
             for item in own:
                 offered = choices_of(item, everything, chance)
                 if offered:
-                    choices[item.set, await chosen(rlm, item, offered)] += 1
+                    choices[item.set, await chooses_right(rlm, item, offered)] += 1
             print(f"{len(rows)} questions asked", file=sys.stderr, flush=True)
     print(table(rows))
     for name in dict.fromkeys(name for name, _ in choices):

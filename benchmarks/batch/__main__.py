@@ -1,9 +1,9 @@
-"""Many short tasks: `python -m benchmarks.batch` prints a table and, with `--json FILE`, writes it.
+"""Many short tasks: `python -m benchmarks.batch` prints a table, and `--json FILE` writes it to a file.
 
-`rlm batch` runs in a process of its own, every task a whole run: a root round over HTTP from a provider on
-this machine that takes a fixed time, a block in a kernel of its own, a child, an answer. Memory is that of
-the process: until a tenth of the lines are written, and at most. The ideal is the time that the provider
-takes if it is never kept waiting: calls / jobs * latency.
+`rlm batch` runs in its own process. Each task is a whole run: one root round, a block in its own kernel, a
+child and an answer. The calls go over HTTP to a provider on this machine with a fixed latency. The memory is
+that of the process, after a tenth of the lines and at its peak. The ideal time is calls / jobs * latency: the
+provider never waits.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ try:
     open("planted", "w").write("x")
 except OSError:
     pass
-said = sub_query("What does it say?", (0, min(200, context_meta()["chars"])))
-finalize({"left": left, "said": str(said), "first": peek(0, 20)})
+reply = sub_query("What does it say?", (0, min(200, context_meta()["chars"])))
+finalize({"left": left, "reply": str(reply), "first": peek(0, 20)})
 ```"""
-"""What the root says: it looks for what an earlier task left, leaves something itself, asks a child."""
+"""The root's reply. It looks for traces of an earlier task, leaves some itself, and asks a child."""
 
 
 def measure(tasks: int, jobs: int, latency: float, strategy: str, workers: int = 0) -> dict[str, Any]:
-    """One batch: seconds, tasks a second, MB at a tenth and at the end, what leaked."""
+    """Run one batch and return its times, memory in MB, and the number of leaks between tasks."""
     with provider(latency, _BLOCK) as url, tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         with (folder / "tasks.jsonl").open("w") as file:
@@ -95,12 +95,14 @@ def _resident(pid: int) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.batch", description=__doc__.split("\n")[0])
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to this file")
     parser.add_argument("--tasks", type=int, default=500)
     parser.add_argument("--jobs", type=int, default=8)
     parser.add_argument("--latency", type=float, default=0.05, metavar="SECONDS")
     parser.add_argument("--strategy", choices=("rlm", "auto"), default="rlm")
-    parser.add_argument("--ray-workers", type=int, default=0, help="on a local Ray cluster of so many")
+    parser.add_argument(
+        "--ray-workers", type=int, default=0, help="use a local Ray cluster with this number of workers"
+    )
     options = parser.parse_args()
     row = measure(options.tasks, options.jobs, options.latency, options.strategy, options.ray_workers)
     for name, value in row.items():

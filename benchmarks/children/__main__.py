@@ -1,10 +1,11 @@
-"""Children at speed: `python -m benchmarks.children` prints a table and, with `--json FILE`, writes it.
+"""Throughput of children: `python -m benchmarks.children` prints a table, and `--json FILE` writes it.
 
-Every child goes the whole way: a cell in a real kernel asks, the driver assembles, reserves, sends over HTTP
-to a provider on this machine that takes a fixed time, journals and answers. The ideal is the time the
-provider takes if it is never kept waiting: calls / concurrency * latency. Every run is the first of its
-process. The root is scripted: what a provider's first call imports and connects, which would be the root's
-own, is done by a cell of one call before the batch, and is in `run_seconds` alone.
+Each child takes the whole path. A cell in a real kernel asks; the driver assembles the prompt, reserves the
+budget, sends over HTTP to a provider on this machine with a fixed latency, journals and answers. The ideal
+time is calls / concurrency * latency: the provider never waits.
+
+Each run is the first of its process. The root is scripted, so it makes no provider call. A cell with one call
+before the batch does the imports and the connection of a first call; they count in `run_seconds` only.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
 
-from benchmarks.children.one_batch import PROTOCOLS, measured
+from benchmarks.children.one_batch import PROTOCOLS, measure_batch
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.children", description=__doc__.split("\n")[0])
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
-    parser.add_argument("--protocol", choices=PROTOCOLS, action="append", help="both, if not given")
-    parser.add_argument("--runs", type=int, default=5, help="of each protocol; medians are shown")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to this file")
+    parser.add_argument("--protocol", choices=PROTOCOLS, action="append", help="default: both")
+    parser.add_argument("--runs", type=int, default=5, help="runs of each protocol; the table shows medians")
     parser.add_argument("--calls", type=int, default=500)
     parser.add_argument("--concurrency", type=int, default=50)
     parser.add_argument("--latency", type=float, default=0.1, metavar="SECONDS")
@@ -35,7 +36,7 @@ def main() -> None:
     for _ in range(options.runs):
         for protocol in protocols:
             with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as fresh:
-                rows[protocol].append(fresh.submit(measured, protocol, *figures).result())
+                rows[protocol].append(fresh.submit(measure_batch, protocol, *figures).result())
     print(f"{'':>20}" + "".join(f"{protocol:>30}" for protocol in protocols))
     for name in rows[protocols[0]][0]:
         line = f"{name:>20}"

@@ -15,13 +15,13 @@ from rlm.cli import COLLECT_AT
 from rlm.events import CellEnded, CellStarted, Event
 from rlm.testing import ScriptedModel
 
-__all__ = ["PROTOCOLS", "measured"]
+__all__ = ["PROTOCOLS", "measure_batch"]
 
 PROTOCOLS = ("openai", "anthropic")
 _FIRST_CALL = """```repl
 sub_query("What does it say?", peek(0, 100))
 ```"""
-"""Imports the provider's SDK, as the first call of a root does in a run whose root is a language model."""
+"""Imports the provider's SDK, like the first call of a root that is a language model."""
 _ROOT = """```repl
 answers = sub_query_batch("What does it say?", list(chunk(max_chars={chars})))
 finalize(sum(answer.ok for answer in answers))
@@ -31,17 +31,16 @@ finalize(sum(answer.ok for answer in answers))
 async def measure(
     protocol: str, calls: int, concurrency: int, latency: float, chars: int
 ) -> dict[str, float]:
-    """One batch: seconds of its cell and of the whole run, the ideal, the ratio of the cell to it, MB the
-    driver grew by."""
+    """Run one batch and return its times, the ratio to the ideal time, and the memory of the driver."""
     body = "".join(f"{n:09d}\n" + "x" * (chars - 11) + "\n" for n in range(calls))
-    seen: dict[str, float] = {}
+    marks: dict[str, float] = {}
 
     def observe(event: Event) -> None:
         if isinstance(event, CellStarted):
             Path("/proc/self/clear_refs").write_text("5")  # the peak counts from here
-            seen.update(began=time.perf_counter(), cpu_began=time.process_time(), memory=_resident())
+            marks.update(began=time.perf_counter(), cpu_began=time.process_time(), memory=_resident())
         elif isinstance(event, CellEnded):
-            seen.update(ended=time.perf_counter(), cpu_ended=time.process_time())
+            marks.update(ended=time.perf_counter(), cpu_ended=time.process_time())
 
     with provider(latency) as url, tempfile.TemporaryDirectory() as folder:
         rlm = RLM(
@@ -59,20 +58,20 @@ async def measure(
         await rlm.aclose()
     assert result.answer == calls, result
     ideal = -(-calls // concurrency) * latency
-    seconds = seen["ended"] - seen["began"]
+    seconds = marks["ended"] - marks["began"]
     return {
         "ratio": round(seconds / ideal, 3),
         "seconds": round(seconds, 3),
         "ideal": round(ideal, 3),
         "ms_a_call_over": round(1000 * (seconds - ideal) / calls, 3),
-        "driver_cpu_ms_a_call": round(1000 * (seen["cpu_ended"] - seen["cpu_began"]) / calls, 3),
-        "driver_growth_mb": round((_peak() - seen["memory"]) / 1e6, 1),
+        "driver_cpu_ms_a_call": round(1000 * (marks["cpu_ended"] - marks["cpu_began"]) / calls, 3),
+        "driver_growth_mb": round((_peak() - marks["memory"]) / 1e6, 1),
         "run_seconds": round(run_seconds, 3),
     }
 
 
 def _child(protocol: str, url: str) -> str:
-    """A model of the provider at `url`; Anthropic's has a price that is looked up."""
+    """Return the name of a model at `url`. Anthropic's has a known price."""
     if protocol == "openai":
         return f"openai:m@{url}/v1"
     os.environ.update(ANTHROPIC_API_KEY="measuring", ANTHROPIC_BASE_URL=url)
@@ -94,7 +93,9 @@ def _status(field: str) -> float:
     raise LookupError(field)
 
 
-def measured(protocol: str, calls: int, concurrency: int, latency: float, chars: int) -> dict[str, float]:
-    """The figures of `measure`, from an event loop of its own, in a process set up as the command line's."""
+def measure_batch(
+    protocol: str, calls: int, concurrency: int, latency: float, chars: int
+) -> dict[str, float]:
+    """Return the figures of `measure`, in a process that is set up like the command line."""
     gc.set_threshold(*COLLECT_AT)
     return asyncio.run(measure(protocol, calls, concurrency, latency, chars))

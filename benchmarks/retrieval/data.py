@@ -1,4 +1,4 @@
-"""Questions with gold answers, read from a folder of data sets (`<set>/items.jsonl`, contexts as .xz)."""
+"""Questions with gold answers from a folder of data sets (`<set>/items.jsonl`, contexts as .xz)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _COMMON = frozenset(_COMMON_WORDS.split())
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One question. `golds` are texts any one of which would do; empty when the text holds no answer."""
+    """One question. Each text of `golds` is a correct answer, or all together if `all_needed`."""
 
     set: str
     id: str
@@ -37,7 +37,7 @@ class Item:
 
 
 def items(folder: Path, name: str) -> Iterator[Item]:
-    """The questions of one set, those without an answer in the text left out."""
+    """Yield the questions of one set, without those that the text does not answer."""
     for line in (folder / name / "items.jsonl").read_text("utf-8").splitlines():
         data = json.loads(line)
         golds = tuple(data["answers"])
@@ -55,7 +55,7 @@ def items(folder: Path, name: str) -> Iterator[Item]:
 
 
 def gold_share(item: Item, cited: str) -> float:
-    """What share of the content words of the gold stands in the cited text: of the best gold, or of all."""
+    """Return the share of the gold's content words in the cited text: of the best gold, or of all."""
     words = set(_WORD.findall(cited.casefold()))
     shares = []
     for gold in item.golds:

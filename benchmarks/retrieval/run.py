@@ -1,10 +1,10 @@
-"""How much of the gold answers stands in what `extractive` cites, against plain BM25's five best passages.
+"""How much of the gold answers `extractive` cites, compared with the five best passages of plain BM25.
 
     python -m benchmarks.retrieval.run DATA [--sets locomo,qmsum] [--json OUT.json]
 
-DATA holds `<set>/items.jsonl`; nothing is run without it. Both sides are given the same questions in the same
-run. `whole` is the share of questions all of whose gold words stand in what was cited, `words` the mean share
-of gold words; characters and pieces are means per question.
+DATA holds `<set>/items.jsonl`. Both sides get the same questions in the same run. `whole` is the share of
+questions with all gold words in the cited text, and `words` the mean share of gold words. Characters and
+pieces are means per question.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Row:
     in_answer: float
 
 
-async def measured(rlm: RLM, item: Item) -> Row:
+async def measure(rlm: RLM, item: Item) -> Row:
     began = time.monotonic()
     result = await rlm.run(item.question, item.context)
     seconds = time.monotonic() - began
@@ -79,7 +79,7 @@ _COLUMNS: tuple[tuple[str, Callable[[Row], float], str], ...] = (
 
 
 def table(rows: list[Row]) -> str:
-    """Means per set, and over all but ruler, whose needles are another sort of question."""
+    """Return means per set, and over all but ruler, whose questions are of another kind (needles)."""
     lines = [f"{'set':<14}{'n':>4}" + "".join(f"{title:>9}" for title, _, _ in _COLUMNS)]
     for name in (*dict.fromkeys(row.set for row in rows), "all but ruler"):
         own = [row for row in rows if row.set == name or (name == "all but ruler" and row.set != "ruler")]
@@ -94,11 +94,11 @@ async def main() -> int:
     parser.add_argument("data", type=Path)
     parser.add_argument("--sets", default=",".join(SETS))
     parser.add_argument("--strategy", default="auto")
-    parser.add_argument("--json", type=Path, help="where to write every question's figures")
-    parser.add_argument("--each", action="store_true", help="print every question's figures")
+    parser.add_argument("--json", type=Path, help="write the figures of each question to this file")
+    parser.add_argument("--each", action="store_true", help="print the figures of each question")
     options = parser.parse_args()
     if not options.data.is_dir():
-        print(f"{options.data} is no folder: give the one that holds the data sets", file=sys.stderr)
+        print(f"{options.data} is not a folder: give the folder of the data sets", file=sys.stderr)
         return 2
     rows = []
     with tempfile.TemporaryDirectory() as folder:
@@ -108,10 +108,10 @@ async def main() -> int:
         )
         for name in options.sets.split(","):
             if not (options.data / name / "items.jsonl").is_file():
-                print(f"{name}: not in {options.data}, left out", file=sys.stderr)
+                print(f"{name}: not in {options.data}, skipped", file=sys.stderr)
                 continue
             for item in items(options.data, name):
-                row = await measured(rlm, item)
+                row = await measure(rlm, item)
                 rows.append(row)
                 if options.each:
                     print(

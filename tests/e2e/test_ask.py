@@ -166,14 +166,14 @@ def test_bad_input_is_one_clear_line(rlm, tmp_path, case) -> None:
     assert words in ran.one_line
 
 
-def test_an_empty_stdin_is_said(rlm) -> None:
+def test_an_empty_stdin_is_reported(rlm) -> None:
     ran = rlm("ask", "What?", "-", "-q", stdin="")
     assert ran.code == 2
     assert "empty" in ran.one_line
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root can read every folder")
-def test_an_unreadable_folder_is_said(rlm, tmp_path) -> None:
+def test_an_unreadable_folder_is_reported(rlm, tmp_path) -> None:
     folder = tmp_path / "closed"
     folder.mkdir(mode=0o000)
     ran = rlm("ask", "What?", str(folder), "-q")
@@ -190,8 +190,8 @@ def test_nothing_listens(rlm, haystack) -> None:
     assert time.monotonic() - began < 25
 
 
-def test_documents_that_are_no_plain_text(rlm, tmp_path) -> None:
-    """`rlm ask` over PDF and JSON chats too; a broken PDF beside them is one clear line."""
+def test_documents_other_than_plain_text(rlm, tmp_path) -> None:
+    """`rlm ask` over PDF and JSON chats too; a broken PDF among them is one clear line."""
     from reportlab.pdfgen.canvas import Canvas
 
     folder = tmp_path / "all"
@@ -215,5 +215,5 @@ def test_documents_that_are_no_plain_text(rlm, tmp_path) -> None:
         assert cited[0]["verified"]
         assert cited[0]["document"] == document
     [warning] = [line for line in ran.json["warnings"] if "j.pdf" in line]
-    assert "skipped, it is a PDF that can't be opened" in warning
+    assert "a PDF that can't be opened" in warning
     assert "get it again" in warning

@@ -39,22 +39,22 @@ def test_an_answer_of_a_given_type(rlm, tmp_path, text, script) -> None:
 
 
 @pytest.mark.parametrize(
-    ("held", "said"),
+    ("content", "message"),
     [
-        (None, "can't be read"),
+        (None, "check the path"),
         ("{", "is not JSON"),
-        ("[1]", "no JSON object"),
+        ("[1]", "not a JSON object"),
         ('{"type": 3}', "no JSON Schema"),
     ],
     ids=["missing", "broken", "a list", "no schema"],
 )
-def test_a_bad_schema_is_one_line_before_anything(rlm, tmp_path, text, script, held, said) -> None:
+def test_a_bad_schema_is_one_line_before_anything(rlm, tmp_path, text, script, content, message) -> None:
     schema = tmp_path / "schema.json"
-    if held is not None:
-        schema.write_text(held)
+    if content is not None:
+        schema.write_text(content)
     ran = rlm("ask", "How many?", str(text), "--model", script, "--schema", str(schema), "--quiet")
     assert ran.code == 2
-    assert said in ran.one_line
+    assert message in ran.one_line
 
 
 def test_a_dry_run_spends_nothing(rlm, text) -> None:

@@ -55,7 +55,7 @@ def test_the_root_prompt_is_printed(rlm: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "given", "said"),
+    ("kind", "given", "message"),
     [
         ("card", {"messages": [{"role": "user"}]}, "$.messages[0].content is missing: give a text"),
         ("cited", {"question": "q", "style": "poem"}, "$.style is 'poem': give one of qa, summarize"),
@@ -65,22 +65,22 @@ def test_the_root_prompt_is_printed(rlm: Run) -> None:
         ("child", [], "$ is a list: give an object"),
     ],
 )
-def test_bad_input_is_one_line_that_names_its_place(rlm: Run, kind: str, given: Any, said: str) -> None:
+def test_bad_input_is_one_line_that_names_its_place(rlm: Run, kind: str, given: Any, message: str) -> None:
     """Errors for bad input name the JSON path."""
     ran = rlm("assemble", kind, "-", stdin=json.dumps(given))
     assert (ran.code, ran.stdout) == (2, "")
-    assert said in ran.one_line
+    assert message in ran.one_line
 
 
 def test_a_file_that_is_missing_or_not_json_is_one_line(rlm: Run) -> None:
-    assert "gone.json can't be read" in rlm("assemble", "card", "gone.json").one_line
+    assert "gone.json cannot be read" in rlm("assemble", "card", "gone.json").one_line
     broken = rlm("assemble", "card", "-", stdin="{")
     assert broken.code == 2
     assert "stdin is not JSON" in broken.one_line
     assert "stdin is not JSON" in rlm("assemble", "card", "-", stdin=b"\xff\xfe{").one_line
 
 
-def test_keys_that_nothing_reads_are_told_of(rlm: Run) -> None:
+def test_unknown_keys_are_reported(rlm: Run) -> None:
     ran = rlm("assemble", "tiles", "-", "--json", stdin='{"query": "q", "config": {"max_token": 5}}')
     assert ran.code == 0
     assert "$.config.max_token is not known" in ran.one_line

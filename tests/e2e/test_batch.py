@@ -17,7 +17,7 @@ import pytest
 
 @pytest.fixture
 def tasks(tmp_path: Path) -> Callable[..., Path]:
-    """`tasks(12)`: a file of so many tasks, each over its own short text."""
+    """`tasks(12)`: a file of 12 tasks, each over its own short text."""
 
     def write(count: int, **more: Any) -> Path:
         path = tmp_path / "tasks.jsonl"
@@ -44,8 +44,8 @@ def counting(provider_server):
             asked[f"child {number}"] += 1
             return f"It is {number}."
         task = received.prompt.split("in task ")[1].split("?")[0] if "in task " in received.prompt else ""
-        told = "\n".join(str(message["content"]) for message in received.body["messages"])
-        task = task or told.split("in task ")[1].split("?")[0]
+        prompt = "\n".join(str(message["content"]) for message in received.body["messages"])
+        task = task or prompt.split("in task ")[1].split("?")[0]
         rounds = sum(message["role"] == "assistant" for message in received.body["messages"])
         asked[f"root {task} {rounds}"] += 1
         if rounds == 0:
@@ -65,7 +65,7 @@ def lines_of(out: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in out.read_text().splitlines()]
 
 
-def test_killed_and_started_again_no_task_is_lost_doubled_or_paid_twice(
+def test_after_a_kill_no_task_is_lost_doubled_or_paid_twice(
     rlm, rlm_process, counting, tasks, tmp_path: Path
 ) -> None:
     path, out = tasks(16), tmp_path / "r.jsonl"
@@ -96,9 +96,7 @@ def lines_of_complete(out: Path) -> list[bytes]:
     return [line for line in out.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]
 
 
-def test_interrupted_it_says_that_the_same_command_goes_on(
-    rlm, rlm_process, counting, tasks, tmp_path
-) -> None:
+def test_an_interrupt_names_the_command_that_resumes(rlm, rlm_process, counting, tasks, tmp_path) -> None:
     path, out = tasks(8), tmp_path / "r.jsonl"
     command = ["batch", str(path), "--out", str(out), "--jobs", "2", *options(counting)]
     process = rlm_process(*command)
@@ -107,13 +105,13 @@ def test_interrupted_it_says_that_the_same_command_goes_on(
     process.send_signal(signal.SIGINT)
     _, stderr = process.communicate(timeout=30)
     assert process.returncode == 130, stderr
-    assert f"lines are in {out}; the same command goes on" in stderr
+    assert f"in {out}; the same command resumes the batch" in stderr
     assert "Traceback" not in stderr
     assert rlm(*command).code == 0
     assert len({line["id"] for line in lines_of(out)}) == 8
 
 
-def test_interrupted_twice_it_ends_at_once_and_what_is_written_is_whole(
+def test_a_second_interrupt_exits_at_once_with_whole_lines(
     rlm, rlm_process, counting, tasks, tmp_path
 ) -> None:
     path, out = tasks(8), tmp_path / "r.jsonl"
@@ -131,7 +129,7 @@ def test_interrupted_twice_it_ends_at_once_and_what_is_written_is_whole(
     assert sorted(line["id"] for line in lines_of(out)) == sorted(f"t{n}" for n in range(8))
 
 
-def test_a_postgresql_that_is_restarted_in_the_middle_is_waited_for_and_nothing_is_paid_twice(
+def test_a_restart_of_postgresql_is_waited_for_and_nothing_is_paid_twice(
     rlm_process, counting, tasks, restartable_postgres, tmp_path: Path
 ) -> None:
     url, restart = restartable_postgres
@@ -186,7 +184,7 @@ def test_bad_lines_end_it_in_one_line_before_anything_is_spent(rlm, counting, ta
     assert lines["t1"]["answer"] == "It is 1."
 
 
-def test_a_budget_that_can_not_be_held_is_refused_before_anything_is_spent(
+def test_a_budget_without_known_prices_is_refused_before_anything_is_spent(
     rlm, counting, tasks, tmp_path
 ) -> None:
     command = ["batch", str(tasks(2)), "--out", str(tmp_path / "r.jsonl"), *options(counting)]
@@ -197,7 +195,7 @@ def test_a_budget_that_can_not_be_held_is_refused_before_anything_is_spent(
     assert not counting.asked
 
 
-def test_a_dry_run_says_what_it_would_take_and_asks_nobody(rlm, counting, tasks, tmp_path) -> None:
+def test_a_dry_run_estimates_without_a_call(rlm, counting, tasks, tmp_path) -> None:
     out = tmp_path / "r.jsonl"
     ran = rlm("batch", str(tasks(3)), "--out", str(out), "--dry-run", "--json", *options(counting))
     assert ran.code == 0, ran.stderr
@@ -211,7 +209,7 @@ def test_a_dry_run_says_what_it_would_take_and_asks_nobody(rlm, counting, tasks,
 def test_a_cluster_without_its_engine_is_a_usage_error(rlm, tasks, tmp_path, option) -> None:
     ran = rlm("batch", str(tasks(1)), "--out", str(tmp_path / "r.jsonl"), *option)
     assert ran.code == 2
-    assert ran.one_line.startswith(f"rlm: {option[0]} is of a Ray cluster: give --engine ray")
+    assert ran.one_line.startswith(f"rlm: {option[0]} needs a Ray cluster: add --engine ray")
 
 
 def test_nodes_of_a_cluster_need_a_store_that_all_of_them_reach(rlm, tasks, tmp_path) -> None:
@@ -247,6 +245,6 @@ def test_a_cluster_with_other_versions_is_named_with_both(rlm, tasks, tmp_path) 
         ]
         ran = rlm(*command, env={"PYTHONPATH": str(tmp_path)})
     assert ran.code == 2
-    assert "runs other versions: install the same Python and Ray" in ran.one_line
+    assert "has other versions: install the same Python and Ray" in ran.one_line
     assert "Ray: 2.1 " in ran.one_line
     assert "Ray: 2.60" in ran.one_line

@@ -64,13 +64,13 @@ class Asked:
     """Called with the number of every task that a root is asked for."""
 
     def reply(self, received: Any, answer: Any) -> Any:
-        """A root that asks a child for each part of its text and then finalizes what they said; every reply
+        """A root that asks a child for each part of its text and then finalizes their replies; every reply
         is of one call alone."""
-        told = "\n".join(str(message["content"]) for message in received.body["messages"])
+        prompt = "\n".join(str(message["content"]) for message in received.body["messages"])
         if "repl" not in received.system:
-            text = told.split("the word is ")[1].split(".")[0]
+            text = prompt.split("the word is ")[1].split(".")[0]
         else:
-            number = int(told.split("of note ")[1].split("?")[0])
+            number = int(prompt.split("of note ")[1].split("?")[0])
             self.also(number)
             code = "finalize(sorted(said))"
             if sum(message["role"] == "assistant" for message in received.body["messages"]) == 0:
@@ -79,7 +79,7 @@ class Asked:
                 code = f"said = [str(one) for one in sub_query_batch('Which word?', {spans})]\nprint(said)"
             text = f"```repl\n# for note {number}\n{code}\n```"
         self.times.setdefault(text, []).append(time.time())
-        tokens = len(told) // 4
+        tokens = len(prompt) // 4
         self.tokens += tokens
         return answer(text, delay=LATENCY, usage=(tokens, 0, 0))
 
@@ -159,16 +159,16 @@ class Folder:
             not self.out.exists() or self.out.read_bytes().count(b"\n") < lines
         ):
             time.sleep(0.01)
-        assert process.poll() is None, self.said
+        assert process.poll() is None, self.stderr
 
-    def wait_until_said(self, text: str) -> None:
+    def wait_until_printed(self, text: str) -> None:
         end = time.monotonic() + 60
         while text not in self.log.read_text():
-            assert time.monotonic() < end, self.said
+            assert time.monotonic() < end, self.stderr
             time.sleep(0.05)
 
     @property
-    def said(self) -> str:
+    def stderr(self) -> str:
         return self.log.read_text()[-2_000:]
 
     def lines(self) -> dict[str, dict[str, Any]]:
@@ -191,10 +191,10 @@ def folder(tmp_path: Path, environment: dict[str, str], provider_server: Any) ->
 
 
 IN_FLIGHT = JOBS * PARTS
-"""Calls that a worker may have under way when it dies: nobody can know whether they were answered."""
+"""Calls that a worker may have in flight when it dies: nobody can know whether they were answered."""
 
 
-def test_with_a_node_killed_in_the_middle_no_task_is_lost_doubled_or_paid_twice(
+def test_after_the_loss_of_a_node_no_task_is_lost_doubled_or_paid_twice(
     cluster: Any, asked: Asked, folder: Folder, postgres_url: str
 ) -> None:
     folder.write(TASKS)
@@ -214,7 +214,7 @@ def test_with_a_node_killed_in_the_middle_no_task_is_lost_doubled_or_paid_twice(
     try:
         folder.wait_for(TASKS // 4, process)
         cluster.remove_node(lost, allow_graceful=False)
-        assert process.wait(150) == 0, folder.said
+        assert process.wait(150) == 0, folder.stderr
     finally:
         process.kill()
         process.wait()
@@ -227,10 +227,10 @@ def test_with_a_node_killed_in_the_middle_no_task_is_lost_doubled_or_paid_twice(
     with psycopg.connect(postgres_url) as connection:
         resumed = connection.execute("SELECT count(*) FROM events WHERE kind = 'resumed'").fetchone()
     assert resumed is not None
-    assert 1 <= resumed[0] <= JOBS, "the tasks of the lost node go on from the journal"
+    assert 1 <= resumed[0] <= JOBS, "the tasks of the lost node resume from the journal"
 
 
-def test_with_its_driver_killed_and_started_again_at_once_nothing_is_lost_doubled_or_paid_twice(
+def test_after_a_kill_of_the_driver_nothing_is_lost_doubled_or_paid_twice(
     cluster: Any, asked: Asked, folder: Folder, postgres_url: str
 ) -> None:
     folder.write(TASKS)
@@ -240,13 +240,13 @@ def test_with_its_driver_killed_and_started_again_at_once_nothing_is_lost_double
         folder.wait_for(lines, process)
         process.send_signal(signal.SIGKILL)
         process.wait()
-    assert folder.run(*command) == 0, folder.said
+    assert folder.run(*command) == 0, folder.stderr
     folder.check_answers(TASKS)
     assert asked.asked_though_kept(postgres_url) == []
     assert asked.again <= 2 * 2 * IN_FLIGHT
 
 
-def test_with_a_worker_killed_on_one_host_with_sqlite_nothing_is_lost_doubled_or_paid_twice(
+def test_after_the_loss_of_a_worker_over_sqlite_nothing_is_lost_doubled_or_paid_twice(
     asked: Asked, folder: Folder
 ) -> None:
     folder.write(TASKS)
@@ -255,7 +255,7 @@ def test_with_a_worker_killed_on_one_host_with_sqlite_nothing_is_lost_doubled_or
     try:
         folder.wait_for(TASKS // 4, process)
         os.kill(min(workers_under(process.pid)), signal.SIGKILL)
-        assert process.wait(150) == 0, folder.said
+        assert process.wait(150) == 0, folder.stderr
     finally:
         process.kill()
         process.wait()
@@ -265,7 +265,7 @@ def test_with_a_worker_killed_on_one_host_with_sqlite_nothing_is_lost_doubled_or
 
 
 def runners(store: str) -> set[int]:
-    """The processes that have begun runs."""
+    """The processes that have started runs."""
     with psycopg.connect(store) as connection:
         rows = connection.execute("SELECT process FROM runs WHERE process IS NOT NULL").fetchall()
     return {json.loads(process)["pid"] for (process,) in rows}
@@ -294,7 +294,7 @@ def workers_under(pid: int) -> list[int]:
     return [one for one in found if below(one)]
 
 
-def test_a_task_that_ends_every_worker_gets_a_line_that_says_so_and_its_neighbours_get_answers(
+def test_a_task_that_kills_every_worker_fails_and_the_other_tasks_get_answers(
     cluster: Any, asked: Asked, folder: Folder, postgres_url: str
 ) -> None:
     """Its worker is killed whenever its root is asked: so a task does that takes all memory."""
@@ -310,10 +310,10 @@ def test_a_task_that_ends_every_worker_gets_a_line_that_says_so_and_its_neighbou
             os.kill(killed[-1], signal.SIGKILL)
 
     asked.also = kill
-    assert folder.run("--address", cluster.address, "--store", postgres_url) == 1, folder.said
+    assert folder.run("--address", cluster.address, "--store", postgres_url) == 1, folder.stderr
     lines = folder.lines()
     assert lines["t5"]["error"]["type"] == "WorkerLost"
-    assert "each of the 4 workers that it was given to was lost" in lines["t5"]["error"]["message"]
+    assert "all 4 workers that ran it were lost" in lines["t5"]["error"]["message"]
     assert {id_ for id_, line in lines.items() if line["answer"] is None} == {"t5"}
     assert len(killed) == 4
     assert len(lines) == 12
@@ -323,7 +323,7 @@ def test_no_key_is_in_the_tasks_that_ray_is_given_nor_in_what_it_writes(
     cluster: Any, asked: Asked, folder: Folder, postgres_url: str
 ) -> None:
     folder.write(4)
-    assert folder.run("--address", cluster.address, "--store", postgres_url) == 0, folder.said
+    assert folder.run("--address", cluster.address, "--store", postgres_url) == 0, folder.stderr
     session = Path(cluster.head_node.get_session_dir_path())
     written = [path for path in session.rglob("*") if path.is_file()]
     assert len(written) > 10
@@ -337,18 +337,18 @@ def test_a_password_in_the_stores_url_is_refused_because_ray_would_see_it(
     folder.write(1)
     store = "postgresql://rlm:secret-of-the-store@127.0.0.1:1/none"
     assert folder.run("--address", cluster.address, "--store", store) == 2
-    assert "set PGPASSWORD (or ~/.pgpass) here and on every node" in folder.said
-    assert "secret-of-the-store" not in folder.said
+    assert "set PGPASSWORD (or ~/.pgpass) here and on every node" in folder.stderr
+    assert "secret-of-the-store" not in folder.stderr
 
 
-def test_a_file_that_a_node_does_not_have_ends_the_batch_before_it_has_run_through_all_tasks(
+def test_a_file_that_a_node_lacks_stops_the_batch_early(
     cluster: Any, asked: Asked, folder: Folder, postgres_url: str
 ) -> None:
     """The nodes have another home than the driver: so have machines that share no folder."""
     (Path(folder.environment["HOME"]) / "notes.txt").write_text(part(0, 0) * PARTS)
     folder.write(30, context=["~/notes.txt"])
     assert folder.run("--address", cluster.address, "--store", postgres_url) == 2
-    last = folder.said.splitlines()[-1]
+    last = folder.stderr.splitlines()[-1]
     assert "notes.txt" in last
     assert "on node " in last
     assert "paths must name the same files on every node" in last
@@ -374,8 +374,8 @@ def test_nodes_with_another_rlm_or_none_are_named_and_the_others_work(
     added = [cluster.add_node(num_cpus=1, env_vars={"PYTHONPATH": path}) for path in paths]
 
     def wait(_: int) -> None:
-        folder.wait_until_said("is 0.0.1 there and ")
-        folder.wait_until_said("is rlm-kernel[ray] installed on every node? (ModuleNotFoundError: no rlm")
+        folder.wait_until_printed("its rlm-kernel is 0.0.1, not ")
+        folder.wait_until_printed("it cannot be started (ModuleNotFoundError: no rlm")
 
     asked.also = wait
     try:
@@ -390,14 +390,14 @@ def test_nodes_with_another_rlm_or_none_are_named_and_the_others_work(
 def test_two_workers_together_spend_no_more_than_the_budget_and_one_call(
     cluster: Any, asked: Asked, folder: Folder, postgres_url: str
 ) -> None:
-    """It is enough for about half of the tasks; at the second start for none that is not begun."""
+    """It is enough for about half of the tasks; at the second start no new task starts."""
     price = 5.0
     (folder.folder / "rlm.toml").write_text(
         f'[models."{folder.model}"]\ninput_price = {price}\noutput_price = 0.0\n'
     )
     folder.write(24)
     command = ["--address", cluster.address, "--store", postgres_url, "--config", "rlm.toml"]
-    assert folder.run(*command, "--budget", "0.5") == 1, folder.said
+    assert folder.run(*command, "--budget", "0.5") == 1, folder.stderr
     lines = folder.lines()
     assert len(lines) == 24
     spent = sum(usage["cost_usd"] for line in lines.values() for usage in line["usage"])

@@ -81,9 +81,9 @@ def test_every_option_of_a_settings_file_is_one_of_every_command() -> None:
         assert known <= declared(name).keys()
 
 
-def test_limits_are_told_to_be_for_each_task_of_a_batch(rlm: Run) -> None:
+def test_limits_of_a_batch_apply_to_each_task(rlm: Run) -> None:
     """One wording, and what differs."""
-    assert "US dollars, each task." in " ".join(rlm("batch", "--help").stdout.split())
+    assert "US dollars, for each task." in " ".join(rlm("batch", "--help").stdout.split())
     assert "US dollars. [env" in " ".join(rlm("ask", "--help").stdout.split())
 
 
@@ -94,12 +94,12 @@ def test_an_option_without_effect_says_so_and_one_that_asks_for_the_impossible_i
     (tmp_path / "work" / "a.txt").write_text("The bridge was closed in May.\n")
     (tmp_path / "work" / "schema.json").write_text("{}")
     idle = rlm("summarize", "a.txt", "--sandbox", "0", "--quiet")
-    assert (idle.code, idle.one_line) == (0, "rlm: --sandbox has no effect here: no code is run")
+    assert (idle.code, idle.one_line) == (0, "rlm: --sandbox has no effect here: no code runs")
     assert rlm("summarize", "a.txt", "--quiet", env={"RLM_MAX_ROUNDS": "3"}).stderr == ""
     for command in (("research", "task"), ("compare", "question"), ("summarize",)):
         refused = rlm(*command, "a.txt", "--schema", "schema.json")
         assert refused.code == 2
-        assert f"--schema can't be had with rlm {command[0]}" in refused.one_line
+        assert f"--schema cannot be used with rlm {command[0]}" in refused.one_line
 
 
 @pytest.mark.parametrize(
@@ -138,6 +138,6 @@ def test_a_trace_is_written_by_every_command(rlm: Run, tmp_path: Path) -> None:
         trace = tmp_path / f"{command[0]}.jsonl"
         ran = rlm(*command, "--trace", str(trace), "--quiet")
         assert ran.code == 0, ran.stderr
-        told = [json.loads(line)["event"] for line in trace.read_text().splitlines()]
-        assert "RunStarted" in told
-        assert "RunEnded" in told
+        events = [json.loads(line)["event"] for line in trace.read_text().splitlines()]
+        assert "RunStarted" in events
+        assert "RunEnded" in events

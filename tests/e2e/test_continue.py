@@ -62,9 +62,9 @@ def test_the_next_question_has_the_text_and_the_variables_of_a_run(rlm, text, mo
     again = rlm("replay", third["run_id"])
     assert again.code == 0, again.stderr
     assert again.stdout.strip() == rlm("resume", third["run_id"]).stdout.strip()
-    told = rlm("export", third["run_id"]).stdout
-    assert "How long is it?" in told
-    assert f'"after":"{second["run_id"]}"' in told.replace(" ", "")
+    exported = rlm("export", third["run_id"]).stdout
+    assert "How long is it?" in exported
+    assert f'"after":"{second["run_id"]}"' in exported.replace(" ", "")
 
 
 def test_a_next_question_that_was_killed_is_resumed(rlm, rlm_process, text, tmp_path) -> None:
@@ -91,16 +91,16 @@ def test_a_next_question_that_was_killed_is_resumed(rlm, rlm_process, text, tmp_
     assert ran.json["answer"] == ["xyzzy", 5, "xyzzy"]
 
 
-def test_what_cant_be_gone_on_from_is_one_line(rlm, text, model) -> None:
+def test_a_run_that_cannot_be_continued_is_one_line(rlm, text, model) -> None:
     """Exit code 2, the thing and the remedy."""
     ran = rlm("ask", "Why?", "--continue", "20990101")
     assert (ran.code, "no run in" in ran.one_line) == (2, True)
     ran = rlm("ask", "Why?")
     assert ran.code == 2
-    assert ran.one_line.startswith("rlm: no PATH was given: name files or folders, - for stdin, or a run (")
+    assert ran.one_line.startswith("rlm: no PATH is given: name files or folders, - for stdin, or a run (")
     first = asked(rlm, "What is the word?", str(text), "--model", model, "--strategy", "rlm")
     ran = rlm("ask", "Why?", "--continue", first["run_id"], "--dry-run")
-    assert (ran.code, "--dry-run can't be had with --continue" in ran.one_line) == (2, True)
+    assert (ran.code, "--dry-run cannot be combined with --continue" in ran.one_line) == (2, True)
     second = asked(rlm, "How long is it?", "--continue", first["run_id"], "--strategy", "rlm")
     assert rlm("runs", "rm", first["run_id"]).code == 0
     ran = rlm("ask", "And now?", "--continue", second["run_id"])

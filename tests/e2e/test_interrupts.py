@@ -39,7 +39,7 @@ def test_an_interrupt_ends_everything(rlm_process, haystack, provider_server, rl
     stdout, stderr = process.communicate(timeout=20)
     assert (process.returncode, stdout) == (130, "")
     (line,) = stderr.strip().splitlines()
-    assert line.startswith("rlm: interrupted; to go on with it: rlm resume ")
+    assert line.startswith("rlm: interrupted; to resume: rlm resume ")
     deadline = time.monotonic() + 5
     while any(map(alive, started)) and time.monotonic() < deadline:
         time.sleep(0.05)

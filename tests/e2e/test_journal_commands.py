@@ -45,7 +45,7 @@ def options(provider) -> list[str]:
     return ["--model", f"openai:m@{provider.url}/v1", "--strategy", "rlm"]
 
 
-def begun(rlm_process, provider, text: Path):
+def start_run(rlm_process, provider, text: Path):
     """`rlm ask` in its second block, and the run's name."""
     process = rlm_process("ask", QUESTION, str(text), *options(provider))
     run_id = ""
@@ -61,13 +61,13 @@ def begun(rlm_process, provider, text: Path):
 def test_a_run_that_was_ended_is_gone_on_with(rlm, rlm_process, provider, text, signum) -> None:
     """After kill -9 and after Ctrl-C, which names the command; nothing is paid
     twice."""
-    process, run_id = begun(rlm_process, provider, text)
+    process, run_id = start_run(rlm_process, provider, text)
     process.send_signal(signum)
     _, stderr = process.communicate(timeout=20)
     if signum == signal.SIGINT:
         assert (process.returncode, stderr) == (
             130,
-            f"rlm: interrupted; to go on with it: rlm resume {run_id}\n",
+            f"rlm: interrupted; to resume: rlm resume {run_id}\n",
         )
     (listed,) = rlm("runs", "--json").json
     assert (listed["run_id"], listed["state"]) == (run_id, "interrupted")
@@ -78,7 +78,7 @@ def test_a_run_that_was_ended_is_gone_on_with(rlm, rlm_process, provider, text, 
     assert ran.code == 0, ran.stderr
     assert (ran.json["run_id"], ran.json["answer"], ran.json["sub_calls"]) == (run_id, "xyzzy", 1)
     assert len(provider.requests) == asked
-    assert f"going on with {run_id}: 2 rounds and 1 other replies are in the journal" in ran.stderr
+    assert f"resuming {run_id}: 2 rounds and 1 other reply from the journal" in ran.stderr
     again = rlm("resume", run_id[:-1])
     assert (again.code, again.stdout) == (0, "xyzzy\n")
 
@@ -95,10 +95,10 @@ output = 700
 """
 
 
-def test_a_run_goes_on_with_the_windows_prices_and_models_that_it_had(
+def test_a_resumed_run_keeps_its_windows_prices_and_models(
     rlm, rlm_process, provider, text, tmp_path
 ) -> None:
-    """What a settings file said of the models is the run's, wherever it is resumed: else
+    """The facts about models in a settings file belong to the run, wherever it is resumed: else
     a call would not be the same, and be paid again."""
     (tmp_path / "its.toml").write_text(FACTS.format(url=provider.url))
     process = rlm_process(
@@ -170,7 +170,7 @@ def test_runs_are_listed_as_json(rlm, answered) -> None:
 
 
 def test_runs_are_pruned(rlm, answered) -> None:
-    """By age and by number; what to remove must be said."""
+    """By age and by number; one of them is required."""
     assert "--older-than 30d" in rlm("runs", "prune").one_line
     assert "write 90m, 12h, 30d or 8w" in rlm("runs", "prune", "--older-than", "soon").one_line
     assert rlm("runs", "prune", "--older-than", "1h").stderr == "removed 0 runs\n"
@@ -180,14 +180,11 @@ def test_runs_are_pruned(rlm, answered) -> None:
 
 
 def test_a_journal_over_its_cap_says_what_it_lost(rlm, provider, answered, text) -> None:
-    """The oldest finished runs, said in one line."""
+    """The oldest finished runs are removed, with one line."""
     ran = rlm("ask", QUESTION, str(text), *options(provider), "--store-mb", "0")
     assert ran.code == 0
     (line,) = [line for line in ran.stderr.splitlines() if "removed" in line]
-    assert (
-        "the journal was over its limit of 0 MB (the setting store_mb): the oldest run was removed from it"
-        in line
-    )
+    assert "the journal exceeded 0 MB (the setting store_mb): removed the oldest run" in line
     assert answered not in rlm("runs").stdout
 
 
@@ -232,9 +229,9 @@ def test_no_key_is_written_anywhere(rlm, rlm_process, provider, tmp_path, enviro
 def test_a_key_is_not_in_the_write_ahead_log_of_a_killed_run(
     rlm_process, provider, text, environment
 ) -> None:
-    """Nor in what SQLite leaves beside the store."""
+    """Nor in the files that SQLite leaves next to the store."""
     environment["RLM_OPENAI_COMPATIBLE_KEY"] = KEY
-    process, _ = begun(rlm_process, provider, text)
+    process, _ = start_run(rlm_process, provider, text)
     process.kill()
     process.communicate()
     state = Path(environment["XDG_STATE_HOME"]) / "rlm"

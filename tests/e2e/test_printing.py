@@ -82,8 +82,8 @@ def test_errors_name_limits_by_their_options() -> None:
 
 
 @pytest.fixture
-def told(monkeypatch):
-    """`told(*events)`: the lines they make where there is no terminal, with a second between them."""
+def lines_of(monkeypatch):
+    """`lines_of(*events)`: their lines where there is no terminal, with a second between them."""
     clock = itertools.count(100.0)
     monkeypatch.setattr(time, "monotonic", lambda: next(clock))
 
@@ -102,21 +102,21 @@ def _child(done: int, asked: int) -> events.ChildEnded:
     return events.ChildEnded(True, False, done, asked, 5, 0.0, 1, 10_000)
 
 
-def test_a_batch_ends_with_a_line_and_a_single_child_does_not(told) -> None:
+def test_a_batch_ends_with_a_line_and_a_single_child_does_not(lines_of) -> None:
     """Not a terminal: quiet."""
     batch = [events.ChildrenStarted(3), *(_child(done, 3) for done in (1, 2, 3))]
-    assert told(events.RoundStarted(1, 30, final=False), *batch) == [
+    assert lines_of(events.RoundStarted(1, 30, final=False), *batch) == [
         "round 1 of 30: 3 of 3 children, 5 tokens, $0, < 0.1 % covered"
     ]
-    assert told(events.ChildrenStarted(1), _child(1, 1)) == []
+    assert lines_of(events.ChildrenStarted(1), _child(1, 1)) == []
 
 
-def test_children_are_told_of_every_five_seconds(told) -> None:
-    assert len(told(events.ChildrenStarted(100), *(_child(done, 100) for done in range(1, 20)))) == 3
+def test_children_are_reported_every_five_seconds(lines_of) -> None:
+    assert len(lines_of(events.ChildrenStarted(100), *(_child(done, 100) for done in range(1, 20)))) == 3
 
 
-def test_a_broken_contract_is_told_in_words(told) -> None:
-    (line,) = told(events.RoundStarted(2, 30, final=False), events.Violated(2, "no_block"))[-1:]
+def test_a_violated_contract_is_reported_in_words(lines_of) -> None:
+    (line,) = lines_of(events.RoundStarted(2, 30, final=False), events.Violated(2, "no_block"))[-1:]
     assert line == "round 2 of 30: the reply held no repl block; asking again"
 
 

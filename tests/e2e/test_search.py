@@ -59,34 +59,34 @@ def test_regex_hits_are_counted_exactly(rlm, folder) -> None:
     """--regex hits."""
     ran = rlm("search", "--regex", r"ERR_\d+", str(folder), "--limit", "2")
     assert ran.stdout == "log.txt:2: ERR_42 at noon\nlog.txt:4: ERR_7 at night\n"
-    assert ran.one_line == "rlm: 2 of 3 matches are shown: --limit shows more"
+    assert ran.one_line == "rlm: 2 of 3 matches shown: --limit shows more"
     found = rlm("search", "--regex", r"ERR_\d+", str(folder), "--json").json
     assert (found["total"], [hit["match"] for hit in found["hits"]]) == (3, ["ERR_42", "ERR_7", "ERR_42"])
 
 
 @pytest.mark.parametrize("options", [[], ["--regex"]])
-def test_nothing_found_is_said_and_is_exit_1(rlm, folder, options) -> None:
+def test_nothing_found_is_reported_and_is_exit_1(rlm, folder, options) -> None:
     ran = rlm("search", "zeppelin", str(folder), *options)
     assert (ran.code, ran.stdout) == (1, "")
-    assert "nothing was found" in ran.one_line
+    assert "try other words" in ran.one_line
     assert rlm("search", "zeppelin", str(folder), "--json", *options).code == 1
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["", "."], "the query is empty"),
         (["x", "nowhere.txt"], "nowhere.txt does not exist"),
         (["x", ".", "--limit", "0"], "--limit is 0"),
-        (["x", ".", "--neighbors", "1", "--expand", "section"], "--neighbors does not go with"),
-        (["(", ".", "--regex"], "the pattern can't be searched for"),
+        (["x", ".", "--neighbors", "1", "--expand", "section"], "--neighbors cannot be combined with"),
+        (["(", ".", "--regex"], "cannot search for the pattern"),
     ],
 )
-def test_what_is_wrong_is_one_line_and_exit_2(rlm, tmp_path, arguments, said) -> None:
+def test_a_usage_error_is_one_line_and_exit_2(rlm, tmp_path, arguments, message) -> None:
     (tmp_path / "work" / "a.txt").write_text("x\n")
     ran = rlm("search", *arguments)
     assert (ran.code, ran.stdout) == (2, "")
-    assert said in ran.one_line
+    assert message in ran.one_line
 
 
 def test_stdin_is_searched(rlm) -> None:

@@ -98,7 +98,7 @@ def test_a_segment_s_life(command, store: str, tmp_path: Path) -> None:
     (tmp_path / "core.md").write_text("Be kind.\nBe brief.\n")
     edited = segments("edit", name[:8], "--file", str(tmp_path / "core.md"), "--note", "shorter", "--json")
     assert (edited.json["version"], edited.json["content"]) == (2, "Be kind.\nBe brief.\n")
-    assert segments("label", name, "production", "1").one_line.endswith("production is on version 1")
+    assert segments("label", name, "production", "1").one_line.endswith("production is version 1")
     assert segments("diff", name, "production", "2").stdout.splitlines()[2:] == [
         "@@ -1 +1,2 @@",
         "-Be kind.",
@@ -176,10 +176,10 @@ def test_an_editor_s_text_becomes_a_version_and_a_failing_one_changes_nothing(
     monkeypatch.setenv("VISUAL", "sed -i s/kind/brave/")
     assert command("segments", "edit", name).one_line.endswith("is at version 2")
     assert command("segments", "show", name, "--content").stdout == "Be brave."
-    assert command("segments", "edit", name).one_line.endswith("nothing new, still version 2")
+    assert command("segments", "edit", name).one_line.endswith("is unchanged, at version 2")
     for editor, message in (
-        ("false", "left with code 1: nothing was saved"),
-        ("no-such-editor", "can't be started"),
+        ("false", "exited with code 1: nothing was saved"),
+        ("no-such-editor", "set EDITOR"),
     ):
         monkeypatch.setenv("VISUAL", editor)
         ran = command("segments", "edit", name)
@@ -197,7 +197,7 @@ def test_mistakes_are_one_line_and_code_2(command, tmp_path: Path) -> None:
         (("segments", "show", "zz"), "there is no segment 'zz': `rlm segments list --all` shows them"),
         (("segments", "add", "--scope", "core"), "give --content or --file"),
         (("segments", "import", str(tmp_path / "bad.json")), "bad.json is not JSON"),
-        (("segments", "import", str(tmp_path / "none.json")), "can't be read: No such file"),
+        (("segments", "import", str(tmp_path / "none.json")), "No such file or directory; check the path"),
         (("segments", "list", "--store", "mysql://x/y"), "can't be kept in a 'mysql' database"),
         (
             ("segments", "list", "--store", "postgresql://me:hunter2@127.0.0.1:9/x"),

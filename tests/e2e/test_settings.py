@@ -49,9 +49,9 @@ def test_option_before_variable_before_folder_before_user_before_default(rlm: Ru
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
-        ("max_round = 3", r"rlm\.toml: max_round is no setting; there are .*max_rounds.*\[prompt\]"),
+        ("max_round = 3", r"rlm\.toml: unknown setting max_round; use one of .*max_rounds.*\[prompt\]"),
         ('max_rounds = "3"', r"rlm\.toml: max_rounds is '3': Input should be a valid integer"),
         ("max_rounds = 0", r"rlm\.toml: max_rounds is 0; give a whole number of at least 1"),
         ("max_cost = true", r"rlm\.toml: max_cost is True: Input should be a valid number"),
@@ -59,18 +59,18 @@ def test_option_before_variable_before_folder_before_user_before_default(rlm: Ru
         ('model = "gtp-5"', r"rlm\.toml: model: unknown model"),
         ('strategy = "best"', r"rlm\.toml: strategy is 'best': Input should be 'auto'"),
         ("[prompt.rlm]\nthreshold_percentage = 101", r"rlm\.toml: prompt\.rlm\.threshold_percentage is 101"),
-        ('api_key = "sk-123"', r"rlm\.toml: api_key is no setting"),
+        ('api_key = "sk-123"', r"rlm\.toml: unknown setting api_key"),
         ("oops", r"rlm\.toml is not TOML"),
     ],
 )
 def test_what_will_not_do_is_one_line_and_nothing_is_run(
-    rlm: Run, folder: Path, text: str, said: str
+    rlm: Run, folder: Path, text: str, message: str
 ) -> None:
     """One clear error naming key and file, before anything is done."""
     (folder / "rlm.toml").write_text(text)
     ran = rlm("ask", "When?", "a.txt")
     assert ran.code == 2
-    assert re.search(said, ran.one_line)
+    assert re.search(message, ran.one_line)
     assert "sk-123" not in ran.stderr
 
 
@@ -114,7 +114,7 @@ def test_init_writes_a_commented_file_that_is_all_defaults(rlm: Run, folder: Pat
     assert rounds(rlm) == 30
 
 
-def test_init_never_overwrites_unless_told_to(rlm: Run, folder: Path) -> None:
+def test_init_overwrites_only_with_force(rlm: Run, folder: Path) -> None:
     (folder / "rlm.toml").write_text("max_rounds = 3\n")
     ran = rlm("init")
     assert ran.code == 2

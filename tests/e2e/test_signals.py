@@ -71,7 +71,7 @@ def test_a_closed_terminal_ends_a_run_cleanly(rlm_process, rlm, tmp_path, provid
     process.send_signal(signal.SIGHUP)
     stdout, stderr = process.communicate(timeout=20)
     assert (process.returncode, stdout) == (130, "")
-    assert stderr.startswith("rlm: interrupted; to go on with it: rlm resume ")
+    assert stderr.startswith("rlm: interrupted; to resume: rlm resume ")
     assert stderr.count("\n") == 1
     (listed,) = rlm("runs", "--json").json
     assert listed["stop_reason"] == "cancelled"

@@ -34,7 +34,7 @@ ASK = "$RLM ask 'Who is the supplier?' a.txt"
 
 @pytest.mark.parametrize("streams", ["<&-", "2>&-", "2>/dev/full", "<&- 2>&-"])
 def test_the_answer_needs_no_stream_but_stdout(shell, streams) -> None:
-    """Answer on stdout alone; what can't be said beside it is dropped."""
+    """The answer is on stdout alone; what stderr cannot take is dropped."""
     done = shell(f"{ASK} {streams}")
     assert done.returncode == 0
     assert done.stdout.startswith("Extracts")
@@ -53,14 +53,14 @@ def test_a_full_disk_is_one_line(shell, command) -> None:
     """Exit code 1; what was asked for did not arrive."""
     done = shell(f"{command} >/dev/full")
     assert done.returncode == 1
-    assert done.stderr.startswith("rlm: the output can't be written: No space left on device;")
+    assert done.stderr.startswith("rlm: cannot write the output: No space left on device;")
     assert done.stderr.count("\n") == 1
 
 
 def test_a_closed_stdout_is_said(shell) -> None:
     done = shell("$RLM runs --json >&-")
     assert done.returncode == 1
-    assert done.stderr.startswith("rlm: the output can't be written: Bad file descriptor;")
+    assert done.stderr.startswith("rlm: cannot write the output: Bad file descriptor;")
 
 
 def test_a_reader_that_leaves_is_no_error(shell) -> None:
@@ -74,7 +74,7 @@ def test_a_folder_that_is_gone(shell, command) -> None:
     done = shell(f"mkdir gone; cd gone; rmdir ../gone; $RLM {command}")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1
-    assert "the folder you are in" in done.stderr
+    assert "give absolute paths" in done.stderr
 
 
 def test_text_that_no_terminal_can_show(rlm, tmp_path, provider_server) -> None:

@@ -32,7 +32,7 @@ def talk(tmp_path: Path) -> Path:
     return path
 
 
-def begun(talk: Path, server: Any, *more: str) -> subprocess.Popen[str]:
+def start_summary(talk: Path, server: Any, *more: str) -> subprocess.Popen[str]:
     model = f"openai:m@{server.url}/v1"
     command = [sys.executable, "-m", "rlm", "summarize", str(talk), "--model", model]
     store = str(talk.parent / "rlm.db")
@@ -76,7 +76,7 @@ def test_a_summary_that_was_ended_goes_on_with_what_was_paid(
 
     provider_server.always = answers
     store = talk.parent / "rlm.db"
-    with begun(talk, provider_server) as process:
+    with start_summary(talk, provider_server) as process:
         end = time.monotonic() + 60
         while len(provider_server.requests) < 3 and time.monotonic() < end:
             time.sleep(0.05)
@@ -84,11 +84,11 @@ def test_a_summary_that_was_ended_goes_on_with_what_was_paid(
         _, errors = process.communicate(timeout=30)
     assert len(provider_server.requests) == 3
     if way is signal.SIGINT:
-        assert f"the same with --since {run_of(store)}" in errors
+        assert f"the same command with --since {run_of(store)}" in errors
     first = [one.prompt for one in provider_server.requests]
     provider_server.requests.clear()
     provider_server.always = "## Task Summary\n- Ben read it [m1]"
-    with begun(talk, provider_server, "--since", run_of(store)) as process:
+    with start_summary(talk, provider_server, "--since", run_of(store)) as process:
         output, errors = process.communicate(timeout=60)
     assert process.returncode == 0, errors
     assert "Ben read it [m1]" in output

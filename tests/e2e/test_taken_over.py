@@ -58,9 +58,9 @@ async def test_it_begins_no_call_and_writes_nothing(
     assert len(provider_server.requests) == 1 + CHILDREN
 
     process.send_signal(signal.SIGCONT)
-    _, said = await asyncio.to_thread(process.communicate, timeout=60)
-    assert process.returncode == 2, said
-    assert "was removed or is written by another process" in said
+    _, errors = await asyncio.to_thread(process.communicate, timeout=60)
+    assert process.returncode == 2, errors
+    assert "was removed or is written by another process" in errors
     assert len(provider_server.requests) == 1 + CHILDREN, "it asked for something when it woke up"
     async with Journal.open(store) as journal:
         after = await journal.get(run.run_id)

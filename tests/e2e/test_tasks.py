@@ -167,7 +167,7 @@ def test_a_plan_that_is_none_is_one_clear_line(rlm, tmp_path) -> None:
 
 
 def test_choices_and_what_is_not_there(rlm) -> None:
-    """Ask; multiple choice; "not in the documents" is said."""
+    """Ask; multiple choice; the answer can be "not in the documents"."""
     offers = str(EXAMPLES / "offers")
     chosen = rlm(
         "ask", "What is the notice of the southern yard?", offers, "--choice", "one month", "--choice",
@@ -249,7 +249,7 @@ def test_an_interrupted_job_is_one_run_that_resume_goes_on_with(
     stdout, stderr = process.communicate(timeout=30)
     assert (process.returncode, stdout) == (130, "")
     last = stderr.strip().splitlines()[-1]
-    assert last.startswith("rlm: interrupted; to go on with it: rlm resume ")
+    assert last.startswith("rlm: interrupted; to resume: rlm resume ")
     run_id = last.rpartition(" ")[2]
     (listed,) = rlm("runs", "--json").json
     assert (listed["run_id"], listed["state"], listed["stop_reason"]) == (run_id, "interrupted", "cancelled")

@@ -160,7 +160,7 @@ async def test_documents_read_on_a_guess_are_told(run, block, tmp_path: Path) ->
         (tmp_path / name).write_bytes(b"Caf\xe9 \xff\xfe\x80\n")
     (tmp_path / "b.txt").write_bytes(("Съешь же ещё этих мягких французских булок. " * 9).encode("cp1251"))
     two = await run(ScriptedModel.of(root=[block("finalize(1)")]), [tmp_path / "a.txt", tmp_path / "b.txt"])
-    assert two.warnings[0] == ("2 documents are not UTF-8; decoded as cp1252 (a.txt) and cp1251 (b.txt)")
+    assert two.warnings[0] == ("2 documents are not UTF-8; decoded as cp1252 (a.txt), cp1251 (b.txt)")
     run_again = ScriptedModel.of(root=[block("finalize(1)")])
     same = await run(run_again, [tmp_path / "a.txt", tmp_path / "notes.txt"])
     assert same.warnings[0] == "2 documents are not UTF-8; decoded as cp1252 (a.txt, …)"
@@ -298,6 +298,6 @@ def test_many_guesses_make_one_short_line() -> None:
     guessed = [Guessed(f"{name}.txt", name) for name in ("big5", "cp932", "cp1252", "koi8_r", "euc_kr")]
     (line,) = warnings_of(Loaded(None, guessed=tuple(guessed)))  # type: ignore[arg-type]
     assert line == (
-        "5 documents are not UTF-8; decoded as big5 (big5.txt) and cp932 (cp932.txt) and "
-        "cp1252 (cp1252.txt), and in 2 other ways"
+        "5 documents are not UTF-8; decoded as big5 (big5.txt), cp932 (cp932.txt), cp1252 (cp1252.txt) "
+        "and 2 other encodings"
     )

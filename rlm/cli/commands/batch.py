@@ -200,15 +200,15 @@ async def _plan(rlm: RLM, file: TasksFile) -> dict[str, Any]:
 
 
 def _print_plan(plan: dict[str, Any], *, as_json: bool) -> None:
-    from rlm.cli.console.render_result import dollars, json_bytes
+    from rlm.cli.console.render_result import dollars, json_bytes, plural
 
     if as_json:
         typer.echo(json_bytes(plan, indent=2))
         return
     cost = "cost unknown" if plan["cost_usd"] is None else dollars(plan["cost_usd"])
     typer.echo(
-        f"{plan['tasks']:,} tasks ({plan['direct']:,} by one call), {plan['chars']:,} characters\n"
-        f"about {plan['calls']:,} calls, {plan['tokens']:,} tokens, {cost} (if children "
+        f"{plural(plan['tasks'], 'task')} ({plan['direct']:,} by one call), {plan['chars']:,} characters\n"
+        f"about {plural(plan['calls'], 'call')}, {plan['tokens']:,} tokens, {cost} (if children "
         "read every part once)\n"
         "nothing was spent"
     )

@@ -96,7 +96,7 @@ class Progress(ProgressDisplay):
     def _show_part(self, event: events.PartStarted | events.PartEnded) -> None:
         """Show a question of a research, or a method of a comparison."""
         if isinstance(event, events.PartEnded):
-            outcome = "answered" if event.ok else "no answer"
+            outcome = "finished" if event.ok else "failed"
             self.note(f"{event.name}: {outcome}; {event.done} of {event.of} done")
             return
         title = " ".join(event.title.split())

@@ -157,7 +157,7 @@ async def test_a_task_has_its_own_limits_and_schema(folder: Folder, block: Calla
     assert lines[2]["answer"] == 3
 
 
-async def test_a_task_whose_file_is_gone_has_an_error_and_the_others_go_on(
+async def test_a_task_whose_file_is_gone_has_an_error_and_the_others_run(
     folder: Folder, tmp_path: Path
 ) -> None:
     (tmp_path / "empty.bin").write_bytes(b"\0" * 100)
@@ -171,7 +171,7 @@ async def test_a_task_whose_file_is_gone_has_an_error_and_the_others_go_on(
     assert dict(summary.ends) == {"answered": 1, "error": 1}
 
 
-async def test_started_again_finished_tasks_are_not_run_again(folder: Folder) -> None:
+async def test_a_second_start_does_not_run_finished_tasks_again(folder: Folder) -> None:
     folder.short(5)
     await folder.run(ScriptedModel.of(direct=quoting))
     before = folder.out.read_bytes()
@@ -182,7 +182,7 @@ async def test_started_again_finished_tasks_are_not_run_again(folder: Folder) ->
     assert (summary.done, summary.before) == (5, 5)
 
 
-async def test_cancelled_and_started_again_no_reply_is_asked_for_twice(
+async def test_after_a_cancel_no_reply_is_requested_twice(
     folder: Folder, block: Callable[[str], str]
 ) -> None:
     folder.short(8)
@@ -248,12 +248,12 @@ async def test_the_batch_spends_no_more_than_its_budget_and_says_which_tasks_it_
     assert more.cost_usd == pytest.approx(0.2)
 
 
-async def test_a_provider_that_fails_task_after_task_ends_the_batch_and_the_tasks_are_tried_again(
+async def test_a_provider_that_fails_task_after_task_stops_the_batch_and_the_tasks_are_retried(
     folder: Folder,
 ) -> None:
     folder.short(40)
     down = ScriptedModel.of(direct=ModelRejected("no such key"))
-    with pytest.raises(ModelUnavailable, match=r"10 tasks one after another \(no such key\).*same command"):
+    with pytest.raises(ModelUnavailable, match=r"10 consecutive tasks \(no such key\).*same command"):
         await folder.run(down)
     assert 10 <= len(folder.lines()) < 20
     summary = await folder.run(ScriptedModel.of(direct=quoting))
@@ -261,7 +261,7 @@ async def test_a_provider_that_fails_task_after_task_ends_the_batch_and_the_task
     assert len(folder.lines()) == 40
 
 
-async def test_what_half_done_tasks_took_in_an_earlier_start_counts_in_the_budget(
+async def test_the_cost_of_unfinished_tasks_of_an_earlier_start_counts_in_the_budget(
     folder: Folder, block: Callable[[str], str]
 ) -> None:
     """Each round costs a cent. Two starts together spend what one may, and one call a slot more."""
@@ -296,7 +296,7 @@ async def test_what_half_done_tasks_took_in_an_earlier_start_counts_in_the_budge
     assert summary.ends["error"] == 12 - summary.answered, "the budget was not for all"
 
 
-async def test_a_half_done_task_has_its_share_beside_what_it_took_before(
+async def test_an_unfinished_task_gets_a_share_on_top_of_its_earlier_cost(
     folder: Folder, block: Callable[[str], str]
 ) -> None:
     """Of 36 cents 20 are gone; the 16 that are left are for what is left of the task."""
@@ -323,9 +323,7 @@ async def test_a_half_done_task_has_its_share_beside_what_it_took_before(
     assert summary.cost_usd == pytest.approx(0.3)
 
 
-async def test_a_task_that_fails_after_it_has_paid_says_what_it_took(
-    folder: Folder, block: Callable[[str], str]
-) -> None:
+async def test_a_failed_task_reports_its_usage(folder: Folder, block: Callable[[str], str]) -> None:
     folder.short(1)
 
     async def root(request: Request) -> Reply:
@@ -354,7 +352,7 @@ class NoKernels:
         return BatchOutcome(None, Failure("KernelStartError", "no memory"))
 
 
-async def test_where_no_kernel_starts_the_batch_ends_after_ten_tasks(folder: Folder) -> None:
+async def test_without_kernels_the_batch_stops_after_ten_tasks(folder: Folder) -> None:
     folder.short(40)
     with (
         TasksFile.open(folder.tasks) as tasks,
@@ -363,13 +361,13 @@ async def test_where_no_kernel_starts_the_batch_ends_after_ten_tasks(folder: Fol
         batch = Batch(
             tasks, results, limits=Limits(), budget=BatchBudget(None, slots=4), on_progress=lambda _: None
         )
-        with pytest.raises(SandboxError, match=r"no kernel could be started for 10 tasks .*\(no memory\)"):
+        with pytest.raises(SandboxError, match=r"no kernel started for 10 consecutive tasks \(no memory\)"):
             await batch.run(NoKernels())
     assert 10 <= len(folder.lines()) < 15
     assert (await folder.run(ScriptedModel.of(direct=quoting))).answered == 40
 
 
-async def test_what_no_task_could_do_without_ends_the_batch_at_once(folder: Folder) -> None:
+async def test_an_error_that_concerns_all_tasks_stops_the_batch_at_once(folder: Folder) -> None:
     folder.short(3)
     with pytest.raises(ConfigurationError, match="deliberate"):
         await folder.run(ScriptedModel.of(direct=ConfigurationError("deliberate")))

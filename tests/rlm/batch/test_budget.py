@@ -36,7 +36,7 @@ async def test_a_task_waits_for_the_others_rather_than_begin_with_too_little() -
 
 async def test_when_too_little_for_one_call_is_left_it_is_used_up() -> None:
     ledger = BatchBudget(1.0, slots=2, floor=0.3, spent=0.8)
-    with pytest.raises(BudgetExhausted, match=r"batch's budget of \$1 is used up .* larger --budget"):
+    with pytest.raises(BudgetExhausted, match=r"batch's budget of \$1 is used up .* larger --budget resumes"):
         await ledger.reserve(5.0)
 
 

@@ -51,12 +51,12 @@ KINDS = {
     ),
     "its current folder": ("import os; os.chdir('/')", "os.getcwd() == '/'"),
     "the environment": ("import os; os.environ['PLANTED'] = '1'", "'PLANTED' in os.environ"),
-    "a thread that goes on": (
+    "a thread that keeps running": (
         "import threading, time\n"
         "threading.Thread(target=lambda: time.sleep(600), name='planted', daemon=True).start()",
         "[one.name for one in threading.enumerate() if one.name == 'planted']",
     ),
-    "a process that goes on": (
+    "a process that keeps running": (
         "import os\nnamed, naming = os.pipe()\ntry:\n    if os.fork() == 0:\n        import time, ctypes\n"
         "        ctypes.CDLL(None).prctl(15, b'planted', 0, 0, 0)\n        os.close(naming)\n"
         "        time.sleep(600)\nexcept OSError:\n    pass\nos.close(naming)\nos.read(named, 1)",
@@ -196,7 +196,7 @@ async def test_the_driver_holds_no_more_after_many_tasks_than_after_a_few(
 ) -> None:
     """Descriptors, threads, child processes, folders in the temp folder."""
 
-    def held() -> tuple[int, int, int, int]:
+    def counts_now() -> tuple[int, int, int, int]:
         children = Path(f"/proc/self/task/{threading.get_native_id()}/children").read_text().split()
         folders = list(Path(tempfile.gettempdir()).glob(f"rlm-*-{os.getpid()}-*"))
         return len(os.listdir("/proc/self/fd")), threading.active_count(), len(children), len(folders)
@@ -210,6 +210,6 @@ async def test_the_driver_holds_no_more_after_many_tasks_than_after_a_few(
         folder.mkdir()
         await ran(folder, sandbox_level, root, [f"t{n}" for n in range(tasks)])
         gc.collect()
-        counts.append(held())
+        counts.append(counts_now())
     # A leak of one a task would be 16 more.
     assert all(after <= before + 4 for before, after in zip(*counts, strict=True)), counts

@@ -86,7 +86,7 @@ def job(name: str) -> BatchJob:
 
 
 async def ran(ray: FakeRay, names: list[str], *, workers: int, jobs: int) -> dict[str, str]:
-    """What came of each job: the type of its failure."""
+    """Return the type of failure of each job."""
     async with RayEngine(ray, Worker, (), workers=workers, jobs=jobs) as engine:
         waiting = iter(names)
         found: dict[str, str] = {}
@@ -103,7 +103,7 @@ async def ran(ray: FakeRay, names: list[str], *, workers: int, jobs: int) -> dic
 
 @pytest.mark.parametrize("bad", [1, 3])
 @pytest.mark.parametrize("workers", [1, 3])
-async def test_who_ends_every_worker_is_found_out_alone_and_the_others_are_done(
+async def test_a_job_that_kills_its_workers_is_found_and_the_others_end(
     workers: int, bad: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(engine_module, "_PAUSE_SECONDS", 0.001)
@@ -115,13 +115,13 @@ async def test_who_ends_every_worker_is_found_out_alone_and_the_others_are_done(
     assert {name for name, end in found.items() if end == "WorkerLost"} == {f"bad {n}" for n in range(bad)}
     assert {end for name, end in found.items() if name.startswith("good")} == {"Done"}
     for n in range(bad):
-        company = [beside for name, beside in ray.company if name == f"bad {n}"]
+        company = [others for name, others in ray.company if name == f"bad {n}"]
         assert len(company) == 4
-        assert company[2] == company[3] == {f"bad {n}"}, "somebody was there beside it"
-    assert any(len(beside) > 1 for name, beside in ray.company if name.startswith("good"))
+        assert company[2] == company[3] == {f"bad {n}"}, "another job ran on its worker"
+    assert any(len(others) > 1 for name, others in ray.company if name.startswith("good"))
 
 
-async def test_workers_that_can_not_be_used_are_reported_and_one_that_can_is_enough() -> None:
+async def test_unusable_workers_are_reported_and_one_usable_is_enough() -> None:
     ray = FakeRay()
     ray.ready = lambda number: None if number == 2 else Failure("ConfigurationError", f"no key on {number}")
     notes: list[str] = []
@@ -131,25 +131,25 @@ async def test_workers_that_can_not_be_used_are_reported_and_one_that_can_is_eno
     assert sorted(notes) == [f"a worker is unusable: no key on {number}" for number in (0, 1, 3)]
 
 
-async def test_where_no_worker_can_be_used_it_says_what_is_wrong_with_the_first() -> None:
+async def test_without_a_usable_worker_the_first_error_is_raised() -> None:
     ray = FakeRay()
     ray.ready = lambda number: Failure("ConfigurationError", "no key")
     with pytest.raises(ConfigurationError, match="no key"):
         await ran(ray, ["good 1"], workers=3, jobs=1)
 
 
-async def test_an_error_of_our_own_on_a_node_is_named_at_once() -> None:
+async def test_an_error_in_the_actor_is_raised_at_once() -> None:
     ray = FakeRay()
 
     def broken(number: int) -> None:
         raise Broken("Traceback\n  …\nImportError: no module named psycopg")
 
     ray.ready = broken
-    with pytest.raises(ConfigurationError, match=r"can't be started: .*no module named psycopg"):
+    with pytest.raises(ConfigurationError, match=r"cannot be started .*no module named psycopg.*install"):
         await ran(ray, ["good 1"], workers=2, jobs=1)
 
 
-async def test_when_every_worker_stays_away_the_batch_ends_and_says_how_to_go_on(
+async def test_when_all_workers_are_lost_the_batch_stops_with_the_remedy(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(engine_module, "_ALL_LOST_SECONDS", 0.05)
@@ -161,11 +161,11 @@ async def test_when_every_worker_stays_away_the_batch_ends_and_says_how_to_go_on
             raise Lost("the actor is restarting")
 
         ray.ready = gone
-        with pytest.raises(UsageError, match=r"has been gone for 0\.05 s: .*the same command goes on"):
+        with pytest.raises(UsageError, match=r"have been lost for 0\.05 s: .*the same command resumes"):
             await engine.run(job("bad 1"))
 
 
-async def test_when_no_worker_is_ready_in_time_it_says_why_that_may_be(
+async def test_when_no_worker_is_ready_in_time_the_error_names_causes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(engine_module, "_READY_SECONDS", 0.05)
@@ -181,7 +181,7 @@ async def test_when_no_worker_is_ready_in_time_it_says_why_that_may_be(
     assert len(ray.killed) == 2
 
 
-async def test_a_job_that_is_cancelled_while_it_waits_to_be_alone_keeps_the_worker_from_nobody(
+async def test_a_job_cancelled_while_it_waits_to_be_alone_frees_its_worker(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     ray = FakeRay()

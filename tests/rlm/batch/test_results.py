@@ -54,7 +54,7 @@ def test_lines_are_counted_and_found_again(tmp_path: Path) -> None:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
 @given(cut=st.floats(0, 1), count=st.integers(1, 5))
-def test_cut_off_at_any_byte_and_gone_on_with_there_is_one_line_a_task(
+def test_cut_off_at_any_byte_and_resumed_there_is_one_line_a_task(
     tmp_path_factory: pytest.TempPathFactory, cut: float, count: int
 ) -> None:
     out = tmp_path_factory.mktemp("cut") / "r.jsonl"
@@ -70,7 +70,7 @@ def test_cut_off_at_any_byte_and_gone_on_with_there_is_one_line_a_task(
     assert sorted(ids(out)) == list(range(count))
 
 
-def test_tasks_that_failed_are_tried_again_and_those_that_ended_are_not(tmp_path: Path) -> None:
+def test_failed_tasks_are_retried_and_ended_ones_are_not(tmp_path: Path) -> None:
     out = tmp_path / "r.jsonl"
     with ResultsFile.open(out, "b", FACTS) as results:
         results.append(line("done"))
@@ -100,25 +100,25 @@ def test_another_model_or_a_strange_file_is_refused(tmp_path: Path) -> None:
     with ResultsFile.open(out, "b", FACTS):
         pass
     with (
-        pytest.raises(UsageError, match="begun with model extractive, not openai:m"),
+        pytest.raises(UsageError, match="started with model extractive, not openai:m"),
         ResultsFile.open(out, "b", {"model": "openai:m"}),
     ):
         pass
     out.write_text("something else\n")
     with (
-        pytest.raises(UsageError, match=r"line 1 of .* is no line of a batch"),
+        pytest.raises(UsageError, match=r"line 1 of .* is not a line of results"),
         ResultsFile.open(out, "b", FACTS),
     ):
         pass
     assert out.read_text() == "something else\n"
     strange = tmp_path / "mine.jsonl"
     strange.write_text("{}\n")
-    with pytest.raises(UsageError, match="not known to be a batch's"), ResultsFile.open(strange, "b", FACTS):
+    with pytest.raises(UsageError, match="give a new --out"), ResultsFile.open(strange, "b", FACTS):
         pass
     assert strange.read_text() == "{}\n"
 
 
-def test_a_beginning_that_was_cut_off_begins_again(tmp_path: Path) -> None:
+def test_a_start_that_was_cut_off_starts_again(tmp_path: Path) -> None:
     (tmp_path / "r.jsonl.batch").write_text('{"batch": "b0", "mod')
     with ResultsFile.open(tmp_path / "r.jsonl", "b1", FACTS) as results:
         assert results.is_new
@@ -145,9 +145,7 @@ def room_for(size: int) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("fits", [0, 1, 50])
-def test_on_a_full_disk_it_says_so_and_what_stands_there_can_be_gone_on_with(
-    tmp_path: Path, fits: int
-) -> None:
+def test_a_full_disk_is_reported_and_the_file_can_be_resumed(tmp_path: Path, fits: int) -> None:
     """Other tasks may end, and find room for their smaller lines, before the batch has stopped."""
     out = tmp_path / "r.jsonl"
     with ResultsFile.open(out, "b", FACTS) as results:
@@ -155,7 +153,7 @@ def test_on_a_full_disk_it_says_so_and_what_stands_there_can_be_gone_on_with(
         whole = out.stat().st_size
         with (
             room_for(whole + fits),
-            pytest.raises(UsageError, match=r"r\.jsonl can't be written: .*make room"),
+            pytest.raises(UsageError, match=r"cannot write .*r\.jsonl: .*free some space"),
         ):
             results.append(line("b", answer="long " * 100))
         assert out.stat().st_size == whole
@@ -166,8 +164,8 @@ def test_on_a_full_disk_it_says_so_and_what_stands_there_can_be_gone_on_with(
     assert ids(out) == ["a", "c", "b"]
 
 
-def test_results_that_could_not_be_gone_on_with_are_refused(tmp_path: Path) -> None:
+def test_results_that_could_not_be_resumed_are_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "pipe", tmp_path):
-        with pytest.raises(UsageError, match="is no ordinary file"), ResultsFile.open(path, "b", FACTS):
+        with pytest.raises(UsageError, match="is not a regular file"), ResultsFile.open(path, "b", FACTS):
             pass

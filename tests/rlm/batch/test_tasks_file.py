@@ -28,7 +28,7 @@ def written(folder: Path, *lines: bytes) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         (b"{", "is not JSON"),
         (b"\xff\xfe{}", "is not JSON"),
@@ -44,19 +44,19 @@ def written(folder: Path, *lines: bytes) -> Path:
         (line(context=[]), '"context" is empty'),
         (line(context=[1]), "neither a path nor"),
         (line(context=[{"txt": "a"}]), 'not {"text": …}'),
-        (line(context=["-"]), "no standard input"),
+        (line(context=["-"]), "does not read stdin"),
         (line(question="?"), "unknown key 'question'"),
         (line(limits={"dollars": 1}), "unknown limit 'dollars'"),
         (line(limits={"rounds": 0}), "limits.rounds is 0"),
-        (line(limits=[]), '"limits" is no object'),
-        (line(schema="int"), '"schema" is no object'),
+        (line(limits=[]), '"limits" is not an object'),
+        (line(schema="int"), '"schema" is not an object'),
         (line(schema={"type": "nonsense"}), "schema:"),
     ],
 )
-def test_a_line_that_is_no_task_says_what_is_wrong_in_one_line(given: bytes, said: str) -> None:
+def test_a_line_that_is_no_task_says_what_is_wrong_in_one_line(given: bytes, message: str) -> None:
     with pytest.raises(BadTask) as raised:
         BatchTask.parse(given)
-    assert said in str(raised.value)
+    assert message in str(raised.value)
     assert "\n" not in str(raised.value)
 
 
@@ -107,12 +107,12 @@ def test_bad_lines_are_refused_with_their_numbers_before_anything_is_run(tmp_pat
     path = written(tmp_path, line(), b"{", line(id="b", context=["missing.txt"]), line(), line(id="c", x=1))
     with pytest.raises(UsageError) as raised, TasksFile.open(path):
         pass
-    said = str(raised.value)
-    assert "line 2 is not JSON" in said
-    assert "line 3 missing.txt does not exist" in said
-    assert "line 4 has the id of line 1 ('a')" in said
-    assert "and 1 more" in said
-    assert "--skip-bad" in said
+    message = str(raised.value)
+    assert "line 2 is not JSON" in message
+    assert "line 3 missing.txt does not exist" in message
+    assert "line 4 has the id of line 1 ('a')" in message
+    assert "and 1 more" in message
+    assert "--skip-bad" in message
 
 
 def test_skipping_bad_lines_keeps_the_tasks_and_says_which_are_none(tmp_path: Path) -> None:
@@ -125,14 +125,17 @@ def test_skipping_bad_lines_keeps_the_tasks_and_says_which_are_none(tmp_path: Pa
 
 
 def test_a_file_that_is_empty_missing_or_changed_meanwhile_is_an_error_that_names_it(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"tasks\.jsonl holds no task"), TasksFile.open(written(tmp_path)):
+    with pytest.raises(UsageError, match=r"tasks\.jsonl has no task"), TasksFile.open(written(tmp_path)):
         pass
-    with pytest.raises(UsageError, match=r"nowhere can't be read"), TasksFile.open(tmp_path / "nowhere"):
+    with (
+        pytest.raises(UsageError, match=r"cannot read .*nowhere: .*check"),
+        TasksFile.open(tmp_path / "nowhere"),
+    ):
         pass
     path = written(tmp_path, line())
     with TasksFile.open(path) as file:
         path.write_bytes(line(task="Why?") + b"\n")
-        with pytest.raises(UsageError, match="was changed"):
+        with pytest.raises(UsageError, match="changed during the batch"):
             file.read(file.places[0])
 
 

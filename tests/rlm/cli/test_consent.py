@@ -38,7 +38,7 @@ def terminal(monkeypatch):
     return set_
 
 
-def test_a_yes_is_remembered(only_level, terminal, capsys) -> None:
+def test_a_yes_is_stored(only_level, terminal, capsys) -> None:
     """Asked for once in a terminal and remembered."""
     only_level(1)
     terminal("y")
@@ -65,7 +65,7 @@ def test_without_a_terminal_nothing_is_asked_or_probed(monkeypatch) -> None:
     assert allowed_level("auto") == "auto"
 
 
-def test_what_is_remembered_holds_without_a_terminal(only_level, monkeypatch) -> None:
+def test_a_stored_yes_applies_without_a_terminal(only_level, monkeypatch) -> None:
     only_level(1)
     path = consent_file(os.environ)
     path.parent.mkdir(parents=True)
@@ -77,7 +77,7 @@ def test_what_is_remembered_holds_without_a_terminal(only_level, monkeypatch) ->
 
 
 @pytest.mark.parametrize("level", [0, 2, 3])
-def test_where_level_1_would_not_help_nobody_is_asked(only_level, terminal, level) -> None:
+def test_nobody_is_asked_where_level_1_would_not_help(only_level, terminal, level) -> None:
     only_level(level)
     terminal()
     assert allowed_level("auto") == "auto"
@@ -90,7 +90,7 @@ def test_a_named_level_and_our_own_cells_need_no_consent(monkeypatch, terminal) 
     assert allowed_level("auto", model_written=False) == "auto"
 
 
-def test_the_reason_that_is_told_is_not_that_bubblewrap_is_missing(monkeypatch, terminal, capsys) -> None:
+def test_the_reported_reason_is_not_a_missing_bubblewrap(monkeypatch, terminal, capsys) -> None:
     """What refuses our own namespaces comes first, whatever was tried after it."""
     failures = {
         "own": {"namespaces": "the real reason"},

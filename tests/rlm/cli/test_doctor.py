@@ -1,4 +1,4 @@
-"""What the doctor says of the levels."""
+"""The levels of isolation in `rlm doctor`."""
 
 from __future__ import annotations
 
@@ -25,23 +25,26 @@ def refused(monkeypatch) -> None:
     monkeypatch.setattr(probe, "_probe", found)
 
 
-def test_bubblewrap_is_not_spoken_of_where_it_would_not_help(refused, tmp_path) -> None:
+def test_bubblewrap_is_not_recommended_where_it_would_not_help(refused, tmp_path) -> None:
     (tmp_path / "proc/sys/user").mkdir(parents=True)
     (tmp_path / "proc/sys/user/max_user_namespaces").write_text("0\n")
     first, second = (finding.detail for finding in _levels(tmp_path))
     assert first == (
-        "level 3: no namespaces (not here; user.max_user_namespaces is 0). "
+        "level 3 does not work: namespaces (not here; user.max_user_namespaces is 0). "
         "To get it: sudo sysctl -w user.max_user_namespaces=15000"
     )
     assert second.startswith("level 1 works")
 
 
-def test_bubblewrap_is_spoken_of_where_only_it_may(refused, tmp_path) -> None:
+def test_bubblewrap_is_recommended_where_only_it_may_start(refused, tmp_path) -> None:
     for file in (
         Path("proc/sys/kernel/apparmor_restrict_unprivileged_userns"),
         Path("etc/apparmor.d/bwrap-userns-restrict"),
     ):
         (tmp_path / file.parent).mkdir(parents=True)
         (tmp_path / file).write_text("1\n")
-    said = [finding.detail for finding in _levels(tmp_path)]
-    assert "level 3 by bubblewrap: no bubblewrap (not here). To get it: sudo apt install bubblewrap" in said
+    details = [finding.detail for finding in _levels(tmp_path)]
+    assert (
+        "level 3 by bubblewrap does not work: bubblewrap (not here). To get it: sudo apt install bubblewrap"
+        in details
+    )

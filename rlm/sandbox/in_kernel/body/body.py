@@ -61,7 +61,7 @@ class Span(NamedTuple):
 class Document:
     """One document of the body. `start` and `end` are characters of the body.
 
-        Documents are in the body's order without gaps. `kind` is text, markdown, code, csv, json, jsonl, html,
+    Documents are in the body's order without gaps. `kind` is text, markdown, code, csv, json, jsonl, html,
     pdf, docx, epub, chat or card. `messages` and `pages` are their numbers, or None if the kind has none.
     With `headings_indexed` the index holds every heading. A line that only looks like one is none.
     """
