@@ -168,7 +168,7 @@ async def test_a_kill_from_outside_ends_well(run, block, victim) -> None:
     )  # fmt: skip
     result = await run(model)
     assert result.answer == ["to then", "to now"]
-    assert "this block was run in a new one" in told(model)
+    assert "this block was re-run in a new one" in told(model)
     assert len([request for request in model.requests if request.task == "then"]) == 1
 
 
