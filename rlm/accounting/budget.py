@@ -1,8 +1,8 @@
-"""What a run may spend, and the one ledger in which the whole tree of calls accounts for it.
+"""Limits what a run may spend, in one ledger for the whole tree of calls.
 
-Nothing is asked of a model before its cost is reserved: reserve, send, then settle with what the provider
-counted (or release, when nothing was sent). No method awaits, so on one event loop each is atomic; a ledger
-belongs to one event loop. Money is kept in whole nano-dollars, so that nothing drifts.
+A call is reserved before it is sent, and settled with the provider's count after (or released, if it was not
+sent). No method awaits, so each is atomic on the one event loop that a ledger belongs to. Money is kept in
+whole nano-dollars, so sums do not drift.
 """
 
 from __future__ import annotations
@@ -68,9 +68,11 @@ class _Ledger:
     cost_known: bool = True
 
     def left(self, kind: _Kind, *, margin: bool = False) -> int:
-        """What nobody has spent, reserved or held back. With the `margin`, less what calls in flight may yet
-        cost beyond their estimates, each as much as the worst so far did: what may be reserved. So racing
-        calls overspend a limit by no more than one call's estimate error."""
+        """Return the amount still available.
+
+        The `margin` leaves out what calls in flight may cost beyond their estimates, each as much as the
+        worst call so far. With it, concurrent calls overspend a limit by at most one call's estimate error.
+        """
         own = self.limits[kind] - self.used[kind] - self.reserved[kind] - self.held[kind]
         own -= self.overrun[kind] * len(self.open) * margin
         return own if self.above is None else min(own, self.above.left(kind, margin=margin))
@@ -117,12 +119,11 @@ class _Ledger:
 
 
 class Budget:
-    """The ledger as one RLM of the tree sees it: its own rounds, everything else shared.
+    """The budget of one RLM of the tree: its own rounds, everything else shared.
 
-    One last round of its root is held back: of the rounds from the start, of tokens and money as soon as
-    `hold_last_round` says how much (call it first, and again as the conversation grows). Ordinary reserves
-    can't eat it, so that whatever limit is reached the root can still be asked to finalize.
-    `clock` gives seconds, monotonic; the time limit counts from here.
+    One round is kept in reserve for the root to answer when a limit is hit: one of the rounds from the start,
+    tokens and money as soon as `hold_last_round` says how much (call it first, and again as the conversation
+    grows). `clock` gives monotonic seconds; the time limit counts from here.
     """
 
     def __init__(self, limits: Limits, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -139,21 +140,21 @@ class Budget:
         self._hold: dict[_Kind, int] = dict.fromkeys(_KINDS, 0)
 
     def branch(self) -> Budget:
-        """The same ledger for a sub-RLM: rounds and last round of its own. Close it when that one ends."""
+        """Return the budget of a sub-RLM, with rounds and a last round of its own. Close it at its end."""
         other = Budget(self.limits, clock=self._ledger.clock)
         other._ledger = self._ledger
         other._branch = True
         return other
 
     def share(self, limits: Limits) -> Budget:
-        """A part of the ledger, within limits of its own: what is spent there counts here, too, and must have
-        room here. Its time counts from now, and ends with this one's."""
+        """Return a part of this budget, within limits of its own. What it spends counts here, too. Its time
+        counts from now, and ends with this one's."""
         other = Budget(limits, clock=self._ledger.clock)
         other._ledger.above = self._ledger
         return other
 
     def close(self) -> None:
-        """Give back the last round if it was not taken. Safe to call twice."""
+        """Release the last round if it was not taken. Safe to call twice."""
         self._set_hold(dict.fromkeys(_KINDS, 0))
 
     @property
@@ -163,7 +164,7 @@ class Budget:
 
     @property
     def rounds(self) -> int:
-        """Rounds begun by this RLM, the last one included."""
+        """Return the rounds begun by this RLM, the last one included."""
         return self._rounds
 
     def begin_round(self) -> int:
@@ -186,19 +187,18 @@ class Budget:
         ledger.cost_known = ledger.cost_known and cost_known
 
     def restore_seconds(self, seconds: float) -> None:
-        """So many seconds of the run are used up now, whatever was before. The clock is the tree's: a branch
-        leaves it as it is."""
+        """Set the seconds that the run has used. No effect in a branch: the clock belongs to the tree."""
         if not self._branch:
             self._ledger.started = self._ledger.clock() - seconds
 
     def repeat_round(self, *, final: bool) -> None:
-        """Count a round that is gone through again: no limit is checked, nothing is held."""
+        """Count a round that is replayed. No limit is checked, nothing is held."""
         self._last_taken = self._last_taken or final
         self._rounds += 1
 
     def hold_last_round(self, *, tokens: int, cost_usd: float | None) -> None:
-        """Set what one last root round would take, in place of the former estimate. Raises BudgetExhausted,
-        and leaves the former hold, when there is no room for it: it is time for the last round now."""
+        """Set the estimate of the last round, in place of the former one. Raises BudgetExhausted, and leaves
+        the former hold, if it does not fit: the last round is due now."""
         amounts = self._amounts(0, tokens, cost_usd)
         for kind in _KINDS:
             if amounts[kind] - self._hold[kind] > self._ledger.left(kind):
@@ -206,16 +206,16 @@ class Budget:
         self._set_hold(amounts)
 
     def last_round_room(self) -> tuple[int, float]:
-        """Tokens and dollars that the last round may take: what is held, and what is left beside it."""
+        """Return the tokens and dollars that the last round may take: what is held, and what is left."""
         room = self._last_round_room()
         return room["tokens"], room["cost_usd"] / _NANO
 
     def take_last_round(self, *, tokens: int, cost_usd: float | None) -> Reservation:
-        """Turn what is held into a reservation and count the round, whatever limit was reached. Settle it
-        like any other. Raises BudgetExhausted for `rounds` when it was taken before.
+        """Turn the hold into a reservation and count the round, whatever limit was reached. Settle it like
+        any other. Raises BudgetExhausted for `rounds` if it was taken before.
 
-        That of the tree's root is had even where there is no room for it: one call. Of sub-RLMs there may be
-        many, so one is refused where there is none, or where it has not begun: it has nothing to tell.
+        The root of the tree gets its last round even if it does not fit: it is one call. There may be many
+        sub-RLMs, so one is refused if it does not fit, or if it has not begun and has nothing to report.
         """
         if self._last_taken:
             raise BudgetExhausted("rounds", "the last round was taken already; nothing more can be asked")
@@ -252,8 +252,8 @@ class Budget:
         return Reservation(ledger.enter(amounts), calls, tokens, cost_usd)
 
     def settle(self, reservation: Reservation, *, tokens: int, cost_usd: float | None) -> None:
-        """Replace a reservation by what the call took. With `cost_usd` None (price unknown) what was
-        reserved is charged. Raises ValueError when it was settled or released before."""
+        """Replace a reservation by the actual amounts. With `cost_usd` None (price unknown) the reserved
+        cost is charged. Raises ValueError if it was settled or released before."""
         ledger = self._ledger
         charged = self._amounts(reservation.calls, tokens, cost_usd)
         amounts = ledger.leave(reservation.number)
@@ -265,13 +265,13 @@ class Budget:
         ledger.charge(charged, amounts)
 
     def release(self, reservation: Reservation) -> None:
-        """Give back a reservation of a call that was never made. Nothing happens if it is settled already,
-        so a `finally` may always release."""
+        """Give back the reservation of a call that was not made. A settled one is left as it is, so a
+        `finally` may always release."""
         self._ledger.leave(reservation.number)
 
     def used(self) -> dict[str, dict[str, float]]:
-        """Every counted limit: name → `used` (settled), `limit`, `left` (free to reserve: without what is
-        in flight or held for the last round; never below 0). Rounds are this RLM's, `left` with the last."""
+        """Return every limit by name: `used` (settled), `limit`, `left` (free to reserve, without calls in
+        flight and the last round; at least 0). Rounds are this RLM's, `left` includes the last one."""
         ledger = self._ledger
         seconds = ledger.clock() - ledger.started
         report = {
@@ -286,15 +286,15 @@ class Budget:
 
     @property
     def seconds_left(self) -> float:
-        """The same as `remaining()["seconds"]`, for those that ask at every call."""
+        """Return `remaining()["seconds"]`, but faster."""
         return max(self._ledger.seconds_left(), 0.0)
 
     def remaining(self) -> dict[str, float]:
-        """What is left of each limit of `used()`, by name."""
+        """Return what is left of each limit, by name."""
         return {name: line["left"] for name, line in self.used().items()}
 
     def low(self) -> tuple[str, ...]:
-        """The limits of which less than a quarter is left, by name. A limit of zero is never low."""
+        """Return the names of limits of which less than a quarter is left. A limit of zero is never low."""
         return tuple(name for name, line in self.used().items() if line["left"] < _LOW * line["limit"])
 
     def _set_hold(self, amounts: dict[_Kind, int]) -> None:
@@ -333,7 +333,7 @@ def _line(used: float, limit: float, left: float) -> dict[str, float]:
 
 @asynccontextmanager
 async def seconds_left(budget: Budget) -> AsyncIterator[None]:
-    """What runs inside ends with the run's time: then it is cancelled and BudgetExhausted is raised."""
+    """Cancel the body when the run's time is up, and raise BudgetExhausted."""
     try:
         async with asyncio.timeout(budget.seconds_left):
             yield

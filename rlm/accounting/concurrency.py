@@ -1,4 +1,4 @@
-"""What the runs of one tree share beside their ledger: places for children, and for kernels."""
+"""Limits how many children and kernels the runs of one tree use at a time."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ KERNELS_A_DEPTH = 4
 
 
 class ConcurrencyLimits:
-    """`children` holds as many places as calls may be under way at a time."""
+    """`children` limits the calls in flight."""
 
     def __init__(self, concurrency: int) -> None:
         self.children = asyncio.Semaphore(concurrency)
         self._kernels: dict[int, asyncio.Semaphore] = {}
 
     def kernels(self, depth: int) -> asyncio.Semaphore:
-        """Places for the sub-RLMs of a depth. Each depth has its own: those above wait for those below."""
+        """Return the semaphore of a depth. Each depth has its own, since a run waits for those below it."""
         return self._kernels.setdefault(depth, asyncio.Semaphore(KERNELS_A_DEPTH))

@@ -1,4 +1,4 @@
-"""How much of the body was seen: sets of spans, and the ledger of one run that keeps five of them."""
+"""Records which parts of the body a run has seen."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _GAPS_SHOWN = 20
 
 
 class Above(Protocol):
-    """The ledger of the run above, as a sub-RLM's own sees it: what is noted below is noted there, too."""
+    """The ledger of the run above. Spans that a sub-RLM notes are noted there, too."""
 
     def note(self, what: Noted, spans: Sequence[Span]) -> None: ...
 
 
 class CoverageLedger:
-    """What one run saw of a body of `input_chars` characters, whatever its answer will claim. What a sub-RLM
-    saw counts for the run above, too: `above` is told.
+    """Records what one run saw of a body of `input_chars` characters. Spans of a sub-RLM are passed on to
+    `above`.
 
-    Spans may come from a kernel that lies: they are clamped to the body, and what is outside is dropped.
+    Spans may come from a kernel that lies: they are clamped to the body.
     """
 
     def __init__(self, input_chars: int, above: Above | None = None) -> None:
@@ -41,7 +41,7 @@ class CoverageLedger:
         self._sent = IntervalSet()
         self._answered = IntervalSet()
         self._failed = IntervalSet()
-        # Kept beside the others, as a union of large sets takes long and a report is made after every cell.
+        # Unions are kept up to date: making one takes long, and a report is made after every cell.
         self._seen = IntervalSet()  # answered or read
         self._tried = IntervalSet()  # answered or failed
         self._sets: Mapping[Noted, tuple[IntervalSet, ...]] = {
@@ -57,36 +57,36 @@ class CoverageLedger:
 
     @property
     def answered_chars(self) -> int:
-        """Characters that children answered about."""
+        """Return how many characters children have answered about."""
         return self._answered.total()
 
     @property
     def looked(self) -> bool:
-        """Whether anything of the body was read, scanned or sent."""
+        """Return whether any of the body was read, scanned or sent."""
         return bool(len(self._read) or len(self._scanned) or len(self._sent))
 
     def note_read(self, spans: Iterable[Span]) -> None:
-        """Text handed to a cell (the kernel's word)."""
+        """Note text handed to a cell, as the kernel reports it."""
         self.note("read", spans)
 
     def note_scanned(self, spans: Iterable[Span]) -> None:
-        """Text searched by machine (the kernel's word)."""
+        """Note text searched by code, as the kernel reports it."""
         self.note("scanned", spans)
 
     def note_sent(self, spans: Iterable[Span]) -> None:
-        """Text sent to a child."""
+        """Note text sent to a child."""
         self.note("sent", spans)
 
     def note_answered(self, spans: Iterable[Span]) -> None:
-        """Text about which a child answered."""
+        """Note text about which a child answered."""
         self.note("answered", spans)
 
     def note_failed(self, spans: Iterable[Span]) -> None:
-        """Text whose child failed; an answer about it, before or after, outweighs that."""
+        """Note text whose child failed. An answer about the same text, before or after, takes precedence."""
         self.note("failed", spans)
 
     def note(self, what: Noted, spans: Iterable[Span]) -> None:
-        """Text of which this became."""
+        """Note spans in the sets of `what`, here and above."""
         inside = sorted(self._clamped(spans))  # in order they go in several times faster
         for start, end in inside:
             for one in self._sets[what]:
@@ -95,8 +95,8 @@ class CoverageLedger:
             self._above.note(what, inside)
 
     def note_chunks(self, spans: Iterable[Span]) -> None:
-        """The chunks of a batch over `chunk()`, each counted once however often it is asked about. One is
-        processed when it was answered in full. Beyond `MAX_SPANS` they are counted, never as processed."""
+        """Note the chunks of a batch over `chunk()`. Each is counted once, and is processed when all of it
+        was answered. Chunks beyond `MAX_SPANS` are counted, but never as processed."""
         for span in self._clamped(spans):
             if span in self._open_chunks or span in self._done_chunks:
                 continue
@@ -106,7 +106,7 @@ class CoverageLedger:
                 self._open_chunks.add(span)
 
     def report(self) -> Coverage:
-        """The state now. An empty body is complete."""
+        """Return the coverage so far. An empty body is complete."""
         body = Span(0, self.input_chars)
         done = {chunk for chunk in self._open_chunks if self._answered.contains(chunk)}
         self._open_chunks -= done

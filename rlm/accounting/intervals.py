@@ -1,4 +1,4 @@
-"""Sets of positions, kept as sorted spans."""
+"""Keeps sets of positions as sorted spans."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rlm.sandbox.types import Span
 __all__ = ["MAX_SPANS", "IntervalSet"]
 
 MAX_SPANS = 200_000
-"""Spans that one set holds, some 20 MB: a kernel that lies may report any number of them."""
+"""The most spans of one set, some 20 MB: a kernel that lies may report any number of them."""
 
 
 _BLOCK = 512
@@ -19,9 +19,9 @@ _BLOCK = 512
 class IntervalSet:
     """A set of positions, kept as sorted disjoint half-open spans that never touch.
 
-    They stand in blocks of a bounded size: adding is two binary searches and one splice of a short list,
-    whatever the order. Empty spans (`end <= start`) hold nothing and are ignored. Of more than `limit` spans
-    the shortest are forgotten: the set then holds less than was put in, never more.
+    Spans are kept in blocks of bounded size: adding one takes two binary searches and one splice of a short
+    list, in any order. Empty spans (`end <= start`) are ignored. Beyond `limit` spans the shortest are
+    forgotten: the set then holds less than was added, never more.
     """
 
     __slots__ = ("_ends", "_firsts", "_length", "_limit", "_starts", "_total")
@@ -37,7 +37,7 @@ class IntervalSet:
             yield from map(Span, starts, ends)
 
     def __len__(self) -> int:
-        """How many disjoint spans there are."""
+        """Return the number of disjoint spans."""
         return self._length
 
     def __repr__(self) -> str:
@@ -47,8 +47,12 @@ class IntervalSet:
         """Put every position of `start <= position < end` in."""
         if end <= start:
             return
-        # Every span that overlaps or touches the new one melts into it: from `first` in the block `low` to
-        # before `last` in the block `high`.
+        # The spans are disjoint and sorted, in blocks of at most 2 * _BLOCK, so that inserting one moves a
+        # few hundred numbers and not millions. Spans that overlap or touch the new one are merged with it:
+        # from `first` in block `low` to before `last` in block `high`. Starts and ends are both sorted, so
+        # bisecting the ends for `start` finds the first to merge, and bisecting the starts for `end` the
+        # last. If the merged spans cross blocks, the new span goes into `low`, and the blocks that end up
+        # empty are removed.
         low = max(0, bisect_right(self._firsts, start) - 1)
         high = max(low, bisect_right(self._firsts, end) - 1)
         first = bisect_left(self._ends[low], start)
@@ -80,11 +84,11 @@ class IntervalSet:
             self._forget()
 
     def total(self) -> int:
-        """How many positions are in."""
+        """Return how many positions are in the set."""
         return self._total
 
     def contains(self, span: Span) -> bool:
-        """Whether every position of `span` is in; true of an empty span."""
+        """Return whether every position of `span` is in the set. True for an empty span."""
         start, end = span
         if end <= start:
             return True
@@ -93,7 +97,7 @@ class IntervalSet:
         return index >= 0 and self._ends[block][index] >= end
 
     def gaps(self, within: Span) -> Iterator[Span]:
-        """The stretches of `within` that are not in, in order, lazily."""
+        """Yield the parts of `within` that are not in the set, in order."""
         position, end = within
         block = max(0, bisect_right(self._firsts, position) - 1)
         index = bisect_right(self._ends[block], position)
@@ -116,7 +120,7 @@ class IntervalSet:
         self._total = self._length = 0
 
     def _splice(self, block: int, first: int, last: int, new_starts: list[int], new_ends: list[int]) -> None:
-        """Put these spans, one at most, in the place of those from `first` to before `last` of a block."""
+        """Replace the spans from `first` to before `last` of a block by these, one at most."""
         starts, ends = self._starts[block], self._ends[block]
         self._total += sum(new_ends) - sum(new_starts) - sum(ends[first:last]) + sum(starts[first:last])
         self._length += len(new_starts) - (last - first)
@@ -129,7 +133,7 @@ class IntervalSet:
         self._firsts.insert(block + 1, self._starts[block + 1][0])
 
     def _forget(self) -> None:
-        """Keep the longest three quarters of what may be held."""
+        """Keep the longest spans, three quarters of the limit."""
         kept = sorted(self, key=lambda span: span.start - span.end)[: self._limit * 3 // 4]
         self._clear()
         for start, end in sorted(kept):

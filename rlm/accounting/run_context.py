@@ -1,4 +1,4 @@
-"""What the parts of one run share: its ledger, its calls, what was read, its log, its past, who watches."""
+"""Holds what the parts of one run share: budget, metered calls, coverage, log, playback, observer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["RunContext"]
 
 @dataclass(frozen=True, slots=True)
 class RunContext:
-    """One run's books. Each is kept by one class and read by many."""
+    """The shared state of one run."""
 
     budget: Budget
     metered: MeteredModel

@@ -1,4 +1,4 @@
-"""What a run would about take, told without spending anything."""
+"""Estimates the cost of a run without spending anything."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["RunPlan", "plan_run"]
 _ROUNDS = 5
 """Load, orient, compute, recurse, converge."""
 _ROUND_TOKENS = 1_500
-"""What a round adds to the conversation: the block, and what came of it."""
+"""Tokens that a round adds to the conversation: the block and its output."""
 _ROOT_PROMPT = 3_500
 _DIRECT_FRAMING = 500
 _DIRECT_ANSWER = 500
@@ -42,7 +42,7 @@ class RunPlan:
     seconds: float
 
     def plus(self, other: RunPlan) -> RunPlan:
-        """Both, one after the other, over the same input."""
+        """Return the plan of both runs, one after the other, over the same input."""
         costs = (self.cost_usd, other.cost_usd)
         return replace(
             self,
@@ -54,7 +54,7 @@ class RunPlan:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON-safe mapping."""
+        """Return a JSON-safe mapping."""
         return asdict(self)
 
 
@@ -68,7 +68,7 @@ def plan_run(
     prompt_tokens: int,
     prices: Prices,
 ) -> RunPlan:
-    """The plan of a run over `body`. `prompt_tokens` is what a child's prompt may hold."""
+    """Plan a run over `body`. `prompt_tokens` is the most that a child's prompt may hold."""
     forecaster = Forecaster(
         sub_model, body, budget=Budget(limits), prices=prices, prompt_tokens=prompt_tokens
     )
@@ -81,7 +81,7 @@ def plan_run(
         sizes = [min(chunk, body.chars - start) for start in range(0, body.chars, chunk)]
         children = forecaster.batch(sizes)
         rounds = min(_ROUNDS, limits.rounds)
-        # Every round repeats what came before it.
+        # The prompt of every round repeats the rounds before it.
         prompts = sum(_ROOT_PROMPT + number * _ROUND_TOKENS for number in range(rounds))
         replies = rounds * _ROUND_TOKENS // 2
         root = prices.at_most(model, prompts, replies)

@@ -1,4 +1,4 @@
-"""What a run's answer must be: a pydantic model, any type that JSON can carry, or a JSON Schema."""
+"""Checks a run's answer against a pydantic model, a type that JSON can carry, or a JSON Schema."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["AnswerType"]
 
 
 class AnswerType:
-    """Checks values, and makes of them what the caller wants. `text` is the JSON Schema for a prompt.
+    """Checks values and converts them to the caller's type. `text` is the JSON Schema for a prompt.
 
     `given` is a JSON Schema (a mapping), or a type that pydantic understands: a model, a dataclass,
     `list[int]`. Raises UsageError for anything else, before anything is spent.
@@ -40,7 +40,7 @@ class AnswerType:
                     "JSON Schema"
                 ) from error
         try:
-            # The caller's own: it may refer to its own parts, which a schema from a cell may not.
+            # The caller's own schema may use references, which a schema from a cell may not.
             self._schema = AnswerSchema.of(schema, trusted=True)
         except SchemaError as error:
             raise UsageError(f"schema: {error}") from error
@@ -48,7 +48,7 @@ class AnswerType:
 
     @property
     def is_text(self) -> bool:
-        """Whether a plain text is an answer of this type."""
+        """Return whether a plain text is an answer of this type."""
         try:
             self.check("text")
         except SchemaError:
@@ -56,22 +56,22 @@ class AnswerType:
         return True
 
     def check(self, value: Any) -> None:
-        """Raises SchemaError, naming the place, unless the JSON-safe `value` is one of this type."""
+        """Raise SchemaError, with the place of the fault, unless the JSON value is of this type."""
         self._schema.check(value)
         if self._adapter is not None:
-            self._validated(value)
+            self._validate(value)
 
     def read(self, reply: str) -> Any:
-        """The JSON value of this type that a reply holds. Raises SchemaError."""
+        """Return the JSON value of this type that a reply holds. Raises SchemaError."""
         value = self._schema.read(reply)
         self.check(value)
         return value
 
     def parsed(self, value: Any) -> Any:
-        """What a checked value is in Python: an instance of the caller's model, or the value itself."""
-        return value if self._adapter is None else self._validated(value)
+        """Convert a checked value to an instance of the caller's model, if there is one."""
+        return value if self._adapter is None else self._validate(value)
 
-    def _validated(self, value: Any) -> Any:
+    def _validate(self, value: Any) -> Any:
         from pydantic import ValidationError
 
         assert self._adapter is not None

@@ -1,4 +1,4 @@
-"""Evidence and the quotes of an answer, checked against the body before anybody is shown them."""
+"""Verifies the evidence and the quotes of an answer against the body."""
 
 from __future__ import annotations
 
@@ -27,22 +27,23 @@ _QUOTED = re.compile(
 
 
 def quotes_in(answer: str) -> list[str]:
-    """The passages of at least 20 characters (an East Asian one counts for two) that `answer` puts in double
-    quotes (straight, curly, angular or in corners), in order, each once, 50 at most. One that runs over a
-    blank line is not taken for a quote, nor is a single word: that is a path, a flag or a name."""
+    """Return the passages that `answer` puts in double quotes (straight, curly, angular or in corners).
+
+    They come in order, each once, 50 at most. A passage has at least 20 characters, where an East Asian one
+    counts for two. It holds no blank line, and more than one word: a single word is a path, a flag or a name.
+    """
     found = (match[match.lastindex or 0].strip() for match in _QUOTED.finditer(answer))
     return list(dict.fromkeys(passage for passage in found if _is_passage(passage)))[:_MAX_ANSWER_QUOTES]
 
 
 def cite(evidence: Sequence[Span | str], answer: str, body: Body) -> tuple[Citation, ...]:
-    """One citation for each piece of evidence, in order, then for each quote of `answer` that none of these
-    holds. The markers are `[¹]`, `[²]`, … in that order.
+    """Cite each piece of evidence, in order, then each quote of `answer` that no piece holds. The markers are
+    `[¹]`, `[²]`, … in that order.
 
-    Equal pieces are cited once, unless the answer itself points at its evidence by number: then the numbers
-    are those it uses. A quote is at most 600 characters, the head of a longer one; `start` and `end` are
-    always the whole place. What lies outside the body or is not in it is `verified=False`, a quote then
-    without a place. The full stop or comma that an answer puts inside its quotation marks need not be in the
-    body.
+    Equal pieces are cited once, unless the answer points at its evidence by number: then the numbers are
+    kept. A quote is cut to 600 characters; `start` and `end` span the whole of it. A span outside the body
+    and a quote that is not found are unverified, the quote without a place. A full stop or comma inside the
+    quotation marks of an answer need not be in the body.
     """
     pieces = list(evidence) if any(marks_in(answer)) else list(dict.fromkeys(evidence))
     spans = [piece for piece in pieces if not isinstance(piece, str)]

@@ -1,4 +1,4 @@
-"""Answers that must be JSON of a given shape: the shape checked before it is used, the answer after."""
+"""Checks JSON Schemas before they are used, and answers against them."""
 
 from __future__ import annotations
 
@@ -28,28 +28,28 @@ _FENCED = re.compile(r"```(?:json)?[ \t]*\n(.*?)\n[ \t]*```", re.DOTALL | re.IGN
 
 
 _MAX_TEXT = 20_000
-"""Characters of a schema: it stands in every child's prompt."""
+"""Characters of a schema: it is part of every child's prompt."""
 
-# A schema comes from a cell, and it is applied in the driver: what would make it fetch, or search with a
-# pattern of its own, is refused. References may also make a small schema endless.
+# A schema comes from a cell and is applied in the driver. A keyword that would fetch a document or run a
+# regular expression is refused. References may also make a small schema endless.
 _REFUSED = ("$ref", "$id", "$dynamicRef", "$recursiveRef", "pattern", "patternProperties", "format")
 
 
 class SchemaError(Exception):
-    """A schema that is none, or an answer that does not match: one line, written for a model to read."""
+    """An invalid schema, or an answer that does not match one. The message is one line for a model."""
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerSchema:
-    """A checked JSON Schema. `text` is how a prompt shows it."""
+    """A checked JSON Schema. `text` is its form in a prompt."""
 
     schema: Mapping[str, Any]
     text: str
 
     @classmethod
     def of(cls, given: Mapping[str, Any], *, trusted: bool = False) -> AnswerSchema:
-        """From a JSON Schema, or from a plain mapping of names to types (`{"name": "str", "age": "int"}`),
-        all of which are then required. `trusted` is one that no model wrote. Raises SchemaError."""
+        """Check a JSON Schema, or a plain mapping of names to types (`{"name": "str", "age": "int"}`), all of
+        which are then required. `trusted`: no model wrote it. Raises SchemaError."""
         from jsonschema import Draft202012Validator
         from jsonschema.exceptions import SchemaError as Invalid
 
@@ -72,7 +72,7 @@ class AnswerSchema:
         return cls(schema, text)
 
     def read(self, reply: str) -> Any:
-        """The value in a reply: all of it, or its one fenced block, as JSON. Raises SchemaError."""
+        """Parse a reply, or its fenced block, as JSON and check it. Raises SchemaError."""
         fenced = _FENCED.search(reply)
         try:
             value = json.loads(fenced[1] if fenced else reply)
@@ -84,13 +84,13 @@ class AnswerSchema:
         return value
 
     def check(self, value: Any) -> None:
-        """Raises SchemaError, naming the place, unless `value` matches. Fetches nothing."""
+        """Raise SchemaError, with the place of the fault, unless `value` matches. Fetches nothing."""
         from jsonschema import Draft202012Validator
         from referencing import Registry
         from referencing.exceptions import Unresolvable
 
         try:
-            # Left to itself, jsonschema fetches what a `$ref` names.
+            # Without a registry, jsonschema fetches the document that a `$ref` names.
             fault = next(
                 iter(Draft202012Validator(self.schema, registry=Registry()).iter_errors(value)), None
             )
@@ -104,11 +104,11 @@ class AnswerSchema:
 
 
 def _refuse(schema: Any) -> None:
-    """SchemaError for a keyword that this product does not take from a cell."""
+    """Raise SchemaError for a keyword that a cell may not use."""
     if isinstance(schema, Mapping):
         for key, value in schema.items():
             if key == "properties" and isinstance(value, Mapping):
-                # Under it stand names, not keywords.
+                # Its keys are names, not keywords.
                 for inner in value.values():
                     _refuse(inner)
             elif key in _REFUSED:
@@ -123,7 +123,7 @@ def _refuse(schema: Any) -> None:
 
 
 def _from_plain(given: Mapping[str, Any]) -> dict[str, Any] | None:
-    """A schema for `{"name": "str"}`; None when `given` is a JSON Schema already."""
+    """Convert `{"name": "str"}` to a schema. Return None if `given` is a JSON Schema already."""
     if not given or not all(isinstance(value, str) and value in _PLAIN_TYPES for value in given.values()):
         return None
     if set(given) == {"type"}:

@@ -1,11 +1,10 @@
-"""Where a quote stands in a body, as a reader would say it stands there.
+"""Finds the place of a quote in a body.
 
-Verbatim first. Else the same words with other white space, a word broken by a hyphen at a line's end, curly
-marks for straight ones, other dashes, an ellipsis for three dots, ligatures for letters: what a print, a
-PDF or a model makes of a text. Never other words, other letters or another order.
+A verbatim place comes first. Otherwise a quote matches the same words with other white space, a word that is
+hyphenated at a line's end, other quotation marks, other dashes, an ellipsis for three dots, ligatures for
+letters: the changes of a print, a PDF or a model. Other words, letters or another order never match.
 
-Everything runs over the mapped bytes: a gigabyte is read through, not decoded, and one pass serves all
-quotes that do not stand there verbatim.
+The search runs over the mapped bytes and decodes nothing. One pass finds all quotes without a verbatim place.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from rlm.sandbox import Body, Span, search_body
 __all__ = ["MAX_QUOTE", "locate", "locate_all"]
 
 MAX_QUOTE = 5_000
-"""Characters: longer ones prove nothing that a span would not, and are not looked for."""
+"""Characters. Longer quotes are not searched: a span serves better."""
 
 _NEIGHBOURHOOD = 500
 _WIDE = 20_000  # characters: a longer span is no hint where to look
@@ -39,7 +38,7 @@ _SPACE = rf"[{_SPACES}\x{{feff}}]"
 _UNSEEN = r"[\x{ad}\x{200b}\x{2060}\x{feff}]"
 _WRAP = r"[ \t\x{a0}\x{3000}]*\r?\n[ \t\x{a0}\x{3000}]*"
 _BREAK = rf"[-\x{{ad}}\x{{2010}}]{_WRAP}"
-"""A hyphen that only the end of a line put there."""
+"""A hyphen at the end of a line, inside a word."""
 _DASHES = "-‐‑‒–—―−"
 _ALIKE = {char: alike for alike in ('"“”„‟«»″', "'’‘‚‛′`´", _DASHES) for char in alike}
 _LONG = str.maketrans({"ﬀ": "ff", "ﬁ": "fi", "ﬂ": "fl", "ﬃ": "ffi", "ﬄ": "ffl", "ﬆ": "st", "…": "..."})
@@ -49,42 +48,42 @@ _SHORT = {
 _UNIT = re.compile(r"\s+|ffi|ffl|ff|fi|fl|st|\.\.\.|.")
 _EDGES = " \t\r\n…"
 _EAST = ("\u2e80", "\U0003ffff")
-"""From the first to the last character of the scripts that are wrapped without a blank."""
+"""The first and the last character of the scripts that are wrapped without a blank."""
 
 
 def locate(quote: str, body: Body, near: Span | None = None) -> Span | None:
-    """Where `quote` stands in the body, or None: at `near` if it does, else around it, else anywhere."""
+    """Return the place of `quote`, or None. A place at `near` wins, then one around it, then any."""
     return locate_all([quote], body, [] if near is None else [near])[0]
 
 
 def locate_all(
     quotes: Sequence[str], body: Body, near: Sequence[Span] = (), *, window: int = _WINDOW
 ) -> list[Span | None]:
-    """Where each quote stands, or None. A place at one of `near` goes first, then one around them, then the
+    """Return the place of each quote, or None. A place at one of `near` wins, then one around them, then the
     first verbatim one, then the first of any. `window` is in bytes."""
-    wanted = {
-        quote: _QuotePattern(text) if (text := _sought(quote)) else None for quote in dict.fromkeys(quotes)
+    patterns = {
+        quote: _QuotePattern(text) if (text := _trim(quote)) else None for quote in dict.fromkeys(quotes)
     }
     found: dict[str, Span | None] = {}
     left: dict[str, _QuotePattern] = {}
-    for quote, item in wanted.items():
+    for quote, item in patterns.items():
         found[quote] = None if item is None else item.around(body, near[:_MAX_NEAR]) or item.verbatim(body)
         if item is not None and found[quote] is None:
             left[quote] = item
     if left:
-        found.update(_folded(left, body, window))
+        found.update(_search_folded(left, body, window))
     return [found[quote] for quote in quotes]
 
 
-def _sought(quote: str) -> str | None:
-    """The text to look for; None for what stands nowhere, or is too long."""
+def _trim(quote: str) -> str | None:
+    """Return the text to search for, or None if it is empty, too long, or not valid Unicode."""
     text = quote.strip().strip(_EDGES)
     lone = any("\ud800" <= char <= "\udfff" for char in text)
     return None if not text or lone or len(text) > MAX_QUOTE else text
 
 
 class _QuotePattern:
-    """A quote that is looked for."""
+    """A quote that is searched for."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -92,7 +91,7 @@ class _QuotePattern:
         self.work = 1 + len(self._data) // 64
 
     def around(self, body: Body, near: Sequence[Span]) -> Span | None:
-        """The place at one of these spans, else the one close to one of them."""
+        """Return the place at one of these spans, else the one close to one of them."""
         sound = [span for span in near if 0 <= span.start < span.end <= min(body.chars, span.start + _WIDE)]
         slack = max(_NEIGHBOURHOOD, len(self._text))
         wide = [Span(max(0, span.start - slack), min(body.chars, span.end + slack)) for span in sound]
@@ -106,28 +105,28 @@ class _QuotePattern:
         return None
 
     def verbatim(self, body: Body) -> Span | None:
-        """The first verbatim place in the body."""
+        """Return the first verbatim place in the body."""
         spans = search_body(body, re.escape(self._text), 1)
         return spans[0] if spans else None
 
     def at(self, body: Body, byte: int) -> Span | None:
-        """The place that begins at this byte, if there is one."""
+        """Return the place that begins at this byte, if any."""
         match = self._pattern.match(body.buffer, byte, min(body.bytes, byte + 8 * len(self._data) + _REACH))
         return _span(body, *match.span()) if match else None
 
     @cached_property
     def head(self) -> str:
-        """The beginning of the quote as a pattern."""
+        """Return the beginning of the quote as a pattern."""
         return _pattern_of(_UNIT.findall(self._text.translate(_LONG))[:_HEAD])
 
     @cached_property
     def _pattern(self) -> Any:
-        return _compiled(_pattern_of(_UNIT.findall(self._text.translate(_LONG))))
+        return _compile(_pattern_of(_UNIT.findall(self._text.translate(_LONG))))
 
 
-def _folded(wanted: Mapping[str, _QuotePattern], body: Body, window: int) -> dict[str, Span]:
-    """The first place of each, in one pass over the body for the heads of all of them."""
-    left = dict(wanted)
+def _search_folded(patterns: Mapping[str, _QuotePattern], body: Body, window: int) -> dict[str, Span]:
+    """Find the first place of each quote, in one pass over the body for the heads of all of them."""
+    left = dict(patterns)
     found: dict[str, Span] = {}
     heads = _heads(left)
     work = 0
@@ -150,11 +149,11 @@ def _folded(wanted: Mapping[str, _QuotePattern], body: Body, window: int) -> dic
     return found
 
 
-def _heads(wanted: Mapping[str, _QuotePattern]) -> Any:
-    return _compiled("|".join(dict.fromkeys(item.head for item in wanted.values())))
+def _heads(patterns: Mapping[str, _QuotePattern]) -> Any:
+    return _compile("|".join(dict.fromkeys(item.head for item in patterns.values())))
 
 
-def _compiled(source: str) -> Any:
+def _compile(source: str) -> Any:
     options = re2.Options()
     options.log_errors = False
     options.max_mem = _MEMORY
@@ -178,13 +177,13 @@ def _pattern_of(units: Sequence[str]) -> str:
             parts.append(_SPACE + ("*" if wrapped else "+"))
         else:
             parts.append(_joint(before, unit))
-        parts.append(_spelled(unit))
+        parts.append(_spellings(unit))
         before, gap = unit, ""
     return "".join(parts)
 
 
 def _joint(before: str, after: str) -> str:
-    """What may stand between two characters of a quote that has nothing there."""
+    """Return the pattern of what the body may have between two adjacent characters of a quote."""
     if not before:
         return ""
     if before in _DASHES or (_eastern(before) and _eastern(after)):
@@ -194,11 +193,16 @@ def _joint(before: str, after: str) -> str:
     return ""
 
 
-def _spelled(unit: str) -> str:
+def _spellings(unit: str) -> str:
+    """Return the pattern of every spelling of a unit in the body."""
+    # A unit is one character, or a group such as `ffi` that print may set as a ligature. The body may spell a
+    # group as one ligature (ﬃ), as part ligature and part letters (ﬀi, fﬁ), or as letters. Its letters may be
+    # parted by a hyphen at a line's end, so they are joined like any other characters. A single character
+    # becomes a class of its look-alikes: a curly quotation mark matches a straight one, a dash any dash.
     if len(unit) > 1:
-        letters = _spelled(unit[0])
+        letters = _spellings(unit[0])
         for before, after in pairwise(unit):
-            letters += _joint(before, after) + _spelled(after)
+            letters += _joint(before, after) + _spellings(after)
         return f"(?:{letters}|{_SHORT[unit]})"
     return "[" + "".join(f"\\x{{{ord(one):x}}}" for one in _ALIKE.get(unit, unit)) + "]"
 

@@ -1,4 +1,4 @@
-"""The reasoning that some models put before their reply, in tags: no part of what they say."""
+"""Removes the reasoning that some models put in tags before their reply."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ _THINK_BARE_CLOSE = re.compile(r"</(?:think|thinking)>[ \t]*\r?$", re.IGNORECASE
 def without_reasoning(
     reply: str, *, is_reply: Callable[[str], bool] = lambda rest: bool(rest.strip())
 ) -> str:
-    """The reply after its leading `<think>…</think>`, or what `thinking` calls itself. An unclosed one is
-    text like any other: a model that forgot to close it still means what it said. A closing tag alone ends
-    reasoning too, where `is_reply` says that what follows is a reply."""
+    """Return the reply after its leading `<think>…</think>` or `<thinking>…</thinking>`.
+
+    An unclosed tag is kept as text, since the model may have forgotten to close it. A closing tag alone ends
+    reasoning, too, if `is_reply` accepts the text after it.
+    """
     start = 0
     while (opened := _THINK_OPEN.match(reply, start)) is not None:
         closed = _THINK_CLOSE[opened[1].casefold()].search(reply, opened.end())
@@ -25,7 +27,7 @@ def without_reasoning(
             break
         start = closed.end()
     if start == 0 and (bare := _THINK_BARE_CLOSE.search(reply)) is not None:
-        # Some chat templates write the opening tag themselves, so that a reply begins in mid-thought.
+        # Some chat templates write the opening tag themselves, so that a reply begins within the reasoning.
         rest = reply[bare.end() :]
         if is_reply(rest):
             return rest

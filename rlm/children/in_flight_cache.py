@@ -1,4 +1,4 @@
-"""What a run was answered, and what is on its way: who asks the same gets that, and it is asked for once."""
+"""Deduplicates identical calls of a run, including calls in flight."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ __all__ = ["InFlightCache"]
 
 @dataclass(slots=True)
 class _Pending:
-    """A question under way, or answered, and how many wait for it."""
+    """A call in flight, or answered. `waiting` is how many callers wait for it."""
 
     task: asyncio.Task[ChildAnswer]
     waiting: int = 0
 
 
 class InFlightCache:
-    """Answers by the key of what was asked. Failures are not kept."""
+    """Keeps answers by the key of the call. Failures are not kept."""
 
     def __init__(self) -> None:
         self._known: dict[str, _Pending] = {}
@@ -32,21 +32,24 @@ class InFlightCache:
         return bool(self._known)
 
     def clear(self) -> None:
-        """Forget all; what is on its way still comes to those that wait for it."""
+        """Forget all answers. A call in flight still answers its callers."""
         self._known.clear()
 
     async def answer(self, key: str, ask: Callable[[], Awaitable[ChildAnswer]]) -> ChildAnswer:
-        """The answer to `key`, from memory, from the same question under way, or from `ask`.
+        """Return the answer to `key` from memory, from the same call in flight, or from `ask`.
 
-        A question goes on while anybody waits for it, whoever asked first, and is cancelled with the last of
-        them, who returns when it has ended. One that failed for another is asked again. What `ask` raises,
-        everybody gets.
+        A call runs in a task of its own and is cancelled with its last caller, who returns when it has ended.
+        A call that failed for another caller is made again. An exception of `ask` is raised in every caller.
         """
+        # A loop, because the wait may end in another caller's failure. By then a third caller may have made
+        # the call again, so the cache is looked up anew. No await stands between the last look and the line
+        # that stores the new task: of several callers that wake together, exactly one asks again and the
+        # others wait for it. The callers shield the task, since cancelling one of them must not cancel it
+        # for the others.
         while (asking := self._known.get(key)) is not None:
             answer = await self._wait(key, asking)
             if answer.error is None:
                 return replace(answer, cached=True, input_tokens=0, output_tokens=0)
-            # It failed for another; whoever of those that waited comes first asks again.
         asking = self._known[key] = _Pending(asyncio.ensure_future(ask()))
         asking.task.add_done_callback(lambda task: self._ended(key, task))
         return await self._wait(key, asking)

@@ -1,5 +1,7 @@
-"""What a run works on: a whole context; and for a sub-RLM a stretch of its parent's, or a small one of its
-own, and the way back."""
+"""Holds the input of a run: a whole context, or for a sub-RLM a part of its parent's.
+
+The spans of a sub-RLM are mapped back to the body of its parent.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ __all__ = ["ParentCoverage", "RunInput", "SpanMap"]
 
 @dataclass(frozen=True, slots=True)
 class _Stretch:
-    """`length` characters from `start` of a sub-RLM's body are those from `origin` of its parent's."""
+    """Maps `length` characters from `start` of a sub-RLM's body to those from `origin` of its parent's."""
 
     start: int
     origin: int
@@ -26,13 +28,13 @@ class _Stretch:
 
 
 class SpanMap:
-    """Which characters of the parent's body a sub-RLM's body is made of."""
+    """Maps the characters of a sub-RLM's body to those of its parent's."""
 
     def __init__(self, stretches: Sequence[_Stretch]) -> None:
         self._stretches = tuple(stretches)
 
     def above(self, spans: Sequence[Span]) -> Iterator[Span]:
-        """The same characters in the parent's body; what came from nowhere there is left out."""
+        """Return the same characters in the parent's body. Text that is not from there is left out."""
         for start, end in spans:
             for stretch in self._stretches:
                 low = max(start, stretch.start)
@@ -44,8 +46,8 @@ class SpanMap:
 
 @dataclass(frozen=True, slots=True)
 class RunInput:
-    """What one run works on. `window` is the part of `context` that counts, None for all of it; `body` is
-    that part, open; `stretches` is where its characters stand in the body of the run above."""
+    """The input of one run. `window` is the part of `context` that the run sees, None for all of it. `body`
+    is that part, open. `stretches` maps its characters to the body of the run above."""
 
     context: ContextFile
     body: Body
@@ -53,8 +55,8 @@ class RunInput:
     stretches: SpanMap = field(default_factory=lambda: SpanMap(()))
 
     async def part(self, source: ChildSlice | None, folder: Path) -> RunInput:
-        """The source of a sub-RLM. One span shares these files; of anything else a body is written in
-        `folder`. Its `body` is the caller's to close."""
+        """Return the input of a sub-RLM. A single span shares these files; any other source is written to
+        `folder`. The caller closes its `body`."""
         pieces = () if source is None else source.pieces
         if len(pieces) == 1 and isinstance(pieces[0], Span):
             start, end = pieces[0]
@@ -67,7 +69,7 @@ class RunInput:
 
 
 class ParentCoverage:
-    """Notes in the parent's ledger what a sub-RLM saw."""
+    """Notes in the parent's ledger which text a sub-RLM saw."""
 
     def __init__(self, ledger: CoverageLedger, stretches: SpanMap) -> None:
         self._ledger = ledger
@@ -78,7 +80,7 @@ class ParentCoverage:
 
 
 def _written(pieces: Sequence[Span | str], body: Body, folder: Path) -> tuple[ContextFile, SpanMap]:
-    """Each piece is a document; one of the parent's body keeps its name."""
+    """Write each piece as a document. A piece of the parent's body keeps the name of its document."""
     stretches: list[_Stretch] = []
     with ContextFileWriter(folder) as writer:
         for number, piece in enumerate(pieces, 1):
@@ -104,4 +106,4 @@ def _written(pieces: Sequence[Span | str], body: Body, folder: Path) -> tuple[Co
 
 
 _STEP = 1_000_000
-"""Characters that are held at a time."""
+"""Characters that are held in memory at a time."""

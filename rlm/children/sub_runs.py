@@ -1,6 +1,7 @@
-"""Serves a kernel's sub-RLMs: each a run of its own, one depth further down, with what is left of the limits.
+"""Serves the sub-RLMs that a kernel asks for. Each is a run of its own, one level deeper, with the limits
+left.
 
-Where the run goes no deeper, one child reads the source instead, if it fits; the answer says which it was.
+At the deepest level one child reads the source instead, if it fits. The answer says which of the two it was.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from rlm.children.in_flight_cache import InFlightCache
 from rlm.errors import BudgetExhausted, JournalError, RLMError
 from rlm.events import SubRLMEnded, SubRLMStarted
 from rlm.prompts import is_not_found
+from rlm.prompts.templates import table
 from rlm.results import RunResult
 from rlm.sandbox.errors import SandboxError
 from rlm.sandbox.host.requests import BadCall
@@ -32,8 +34,8 @@ _PROMPT_SHOWN = 200
 
 @dataclass(frozen=True, slots=True)
 class SubRunResult:
-    """What a sub-RLM came to. `evidence` are its verified citations, in the parent's body; the tokens are
-    its own, and those of all below it."""
+    """The result of a sub-RLM. `evidence` are its verified citations, in the parent's body. The tokens
+    include those of all runs below it."""
 
     result: RunResult
     evidence: tuple[Span, ...]
@@ -42,7 +44,7 @@ class SubRunResult:
 
 
 Descend = Callable[[str, ChildSlice | None, str], Awaitable[SubRunResult]]
-"""Runs a sub-RLM to its end: its prompt, its source, and the name by which the journal knows it."""
+"""Runs a sub-RLM to its end, given its prompt, its source, and its name in the journal."""
 
 
 class SubRuns:
@@ -64,14 +66,14 @@ class SubRuns:
         self._begun: Counter[str] = Counter()
 
     def rewind(self) -> None:
-        """The cells of this run are run again: the sub-RLMs they ask for are gone through by the journal."""
+        """Forget all answers. The cells of the run are re-run, and their sub-RLMs are replayed."""
         self._in_flight.clear()
         self._begun.clear()
 
     async def serve(self, batch: SubRLMBatch, answered: AnswerSink) -> None:
-        """Run every sub-RLM of `batch`; each answer is handed on when it is there. Raises BadCall, before any
-        begins, when there are not calls enough for all."""
-        self._refuse_what_cannot_be_done(batch)
+        """Run every sub-RLM of `batch` and pass on each answer as it comes. Raises BadCall, before any
+        begins, if too few calls are left for all."""
+        self._refuse_impossible(batch)
 
         async def one(position: int) -> None:
             answer = await self._answer(batch.prompts[position], batch.sources[position])
@@ -89,9 +91,9 @@ class SubRuns:
             await asyncio.gather(*tasks, return_exceptions=True)
             self._child_calls.took(time.monotonic() - began)
 
-    def _refuse_what_cannot_be_done(self, batch: SubRLMBatch) -> None:
+    def _refuse_impossible(self, batch: SubRLMBatch) -> None:
         keys = {_key(*asked) for asked in zip(batch.prompts, batch.sources, strict=True)}
-        # What was answered costs nothing, what had begun before the run was left is counted already.
+        # Known answers cost nothing. A sub-RLM that began before the run stopped is counted already.
         new = [
             key
             for key in keys
@@ -101,16 +103,17 @@ class SubRuns:
         if not self._playback.repeating and len(new) > left:
             raise BadCall(
                 "value",
-                f"{len(new):,} sub-RLMs are wanted, but only {left:,} child calls are left, and each takes "
-                "one at least: ask for fewer over larger sources, or finalize from what you have",
+                table("feedback.toml")["forecast"]["sub_rlms"].format(
+                    wanted=f"{len(new):,}", left=f"{left:,}"
+                ),
             )
 
     def _name(self, key: str) -> str:
-        """What the next one of this key is called in the journal."""
+        """Return the name that the next sub-RLM of this key has in the journal."""
         return f"{key[:12]}.{self._begun[key] + 1}"
 
     async def _answer(self, prompt: str, source: ChildSlice | None) -> ChildAnswer:
-        """From memory, from the same one under way, or from a new one."""
+        """Answer from memory, from the same sub-RLM in flight, or from a new one."""
         key = _key(prompt, source)
         return await self._in_flight.answer(key, lambda: self._begin(prompt, source, key))
 
@@ -122,7 +125,7 @@ class SubRuns:
     async def _ask(self, prompt: str, source: ChildSlice | None, name: str) -> ChildAnswer:
         if self._depth >= self._deepest:
             return await self._one_child(prompt, source)
-        # Why it failed, where this cell was told so before: it is gone through for what it saw, no further.
+        # If the journal says that it failed, it is replayed only for its coverage.
         past = self._playback.end(name)
         async with self._concurrency.kernels(self._depth + 1):
             self._observe(SubRLMStarted(self._depth + 1, prompt[:_PROMPT_SHOWN]))
@@ -135,7 +138,7 @@ class SubRuns:
             except (RLMError, SandboxError) as error:
                 answer = ChildAnswer("", error=str(error), error_type="rlm", found=False, how="rlm")
             else:
-                answer = _told(descent)
+                answer = _answer_of(descent)
             if past is not None:
                 answer = ChildAnswer("", error=past.message, error_type=past.type, found=False, how="rlm")
             self._observe(SubRLMEnded(self._depth + 1, answer.error is None))
@@ -145,7 +148,7 @@ class SubRuns:
         return answer
 
     async def _one_child(self, prompt: str, source: ChildSlice | None) -> ChildAnswer:
-        """The deepest level has no kernels."""
+        """Answer by one child: the deepest level has no kernels."""
         try:
             return await self._child_calls.single(prompt, source)
         except BadCall as error:
@@ -154,22 +157,21 @@ class SubRuns:
             deeper = self._depth + 1
             return ChildAnswer(
                 "",
-                error=f"a sub-RLM here would be at depth {deeper}, this run goes down to {self._deepest} "
-                "(limits.depth), and the source does not fit one child instead: cut it up with chunk() and "
-                "call sub_query_batch",
+                error=table("feedback.toml")["forecast"]["depth"].format(depth=deeper, deepest=self._deepest),
                 error_type="depth",
                 found=False,
             )
 
 
-def _told(descent: SubRunResult) -> ChildAnswer:
-    """A sub-RLM's end as its parent's cell sees it."""
+def _answer_of(descent: SubRunResult) -> ChildAnswer:
+    """Convert the end of a sub-RLM to the answer that its parent's cell gets."""
     result = descent.result
     if result.answer is None:
-        why = result.warnings[-1] if result.warnings else "it did not finalize"
+        words = table("feedback.toml")["sub_rlm"]
+        why = result.warnings[-1] if result.warnings else words["not_finalized"]
         return ChildAnswer(
             "",
-            error=f"the sub-RLM ended without an answer ({result.stop_reason}): {why}",
+            error=words["no_answer"].format(reason=result.stop_reason, why=why),
             error_type="no_answer",
             found=False,
             how="rlm",

@@ -9,8 +9,8 @@ __all__ = ["ChildTally"]
 
 @dataclass(frozen=True, slots=True)
 class ChildTally:
-    """What the children of one cell came to. `empty` are those that found nothing in their slice. `cost_usd`
-    is None when a price is not known."""
+    """Counts the children of one cell. `empty` are those that found nothing in their slice. `cost_usd` is
+    None when a price is not known."""
 
     made: int = 0
     failed: int = 0

@@ -1,7 +1,7 @@
-"""Serves a kernel's calls of the host's functions, and keeps what each gave: it is not run again for that.
+"""Serves a kernel's calls of the host's functions and journals their results.
 
-A result is written down by round, function, arguments and order. The same cell run again, after a crash or
-in a replay, is told the same, and whatever the function did is done once.
+A result is journalled by round, function, arguments and order. A cell that is re-run, after a crash or in a
+replay, gets the same results: the effects of a function happen once.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from rlm.sandbox.types import ToolCall
 __all__ = ["ToolCalls"]
 
 MAX_CALLS = 1_000
-"""Of all functions in one round."""
+"""Calls of all functions in one round."""
 MAX_BYTES = 64 * 2**20
-"""Of results, in one run: each stands in the journal."""
+"""Bytes of all results in one run: each is journalled."""
 _ERROR_CHARS = 2_000
 _ARGUMENTS_SHOWN = 2_000
 
@@ -42,7 +42,7 @@ class ToolCalls:
         self._bytes = 0
 
     async def serve(self, call: ToolCall) -> Any:
-        """What the function gives, secrets blanked. Raises BadCall."""
+        """Return the result of the function, with secrets redacted. Raises BadCall."""
         arguments = json.dumps([call.args, call.kwargs], sort_keys=True)
         digest = hashlib.sha256(arguments.encode()).hexdigest()[:16]
         name = f"tool {call.name} {digest}"

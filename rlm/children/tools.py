@@ -43,7 +43,7 @@ _RESERVED = {*NAMES, "helpers", "ToolError", *keyword.kwlist, *dir(builtins)}
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """One function. `function` is None where only its name is known: in a run that is gone through again."""
+    """One function. `function` is None if only its name is known, as in a replay."""
 
     doc: Helper
     function: Callable[..., Any] | None = None
@@ -141,16 +141,16 @@ class Toolbox:
 
     @property
     def docs(self) -> tuple[Helper, ...]:
-        """What a root and its kernel are told, in the order given."""
+        """Return the signatures and summaries for a root and its kernel, in the order given."""
         return tuple(tool.doc for tool in self._tools.values())
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """The names of those that can't be run here."""
+        """Return the names of the tools that cannot be run here."""
         return tuple(name for name, tool in self._tools.items() if tool.function is None)
 
     def as_recorded(self, docs: Sequence[Sequence[str]]) -> Toolbox:
-        """The tools that a run had, as it was told of them; those of this box can be run."""
+        """Return the tools of a recorded run, as it saw them. Those that are in this box, too, can be run."""
         other = Toolbox(seconds=self.seconds)
         for name, signature, summary in docs:
             mine = self._tools.get(name)
@@ -160,12 +160,15 @@ class Toolbox:
         return other
 
     async def run(self, call: ToolCall) -> Any:
-        """What the function gives, as a JSON value. Raises BadCall: `type` for wrong arguments, `tool` when
-        the function failed or gave what can't be handed over; its text may hold anything. A function that is
-        not async can't be ended: cancelled or timed out, its thread is left to itself."""
+        """Call the function and return its result as a JSON value.
+
+        Raises BadCall: `type` for wrong arguments, `tool` if the function failed or its result is not JSON.
+        The text of the error may hold anything. A function that is not async cannot be stopped: after a
+        timeout or a cancellation its thread runs on.
+        """
         tool = self._tools.get(call.name)
         if tool is None or tool.function is None:
-            raise BadCall("tool", f"{call.name}() is not to be had here")
+            raise BadCall("tool", f"{call.name}() is not available here")
         bound = tool.bound(call)
         function = tool.function
         try:
@@ -186,13 +189,14 @@ class Toolbox:
                 raise
             raise BadCall("tool", f"{call.name}() was cancelled") from error
         except (Exception, SystemExit) as error:
-            # A boundary: whatever the function does wrong is the cell's to know.
+            # A boundary: the cell gets every fault of the function.
             if limit.expired():
                 raise BadCall("tool", f"{call.name}() gave nothing within {self.seconds:g} s") from error
             raise BadCall("tool", f"{call.name}() failed: {_said(error)}") from error
 
     async def _in_thread(self, name: str, work: Callable[[], Any]) -> Any:
-        """Not asyncio.to_thread: a function that never ends must not keep the process from ending."""
+        """Run `work` in a daemon thread. With asyncio.to_thread a function that never returns would keep the
+        process from ending."""
         if self._threads >= _MAX_THREADS:
             raise BadCall("tool", f"{name}(): {_MAX_THREADS} calls of tools have not ended yet; try later")
         loop = asyncio.get_running_loop()
@@ -208,9 +212,9 @@ class Toolbox:
             try:
                 value = work()
             except BaseException as raised:
-                # A thread's boundary: who waits is to know whatever ended it, SystemExit too.
+                # A thread's boundary: the caller gets every exception, SystemExit too.
                 error = raised
-            # A loop that is closed has nobody who waits.
+            # If the loop is closed, no caller waits.
             with suppress(RuntimeError):
                 loop.call_soon_threadsafe(done, value, error)
 
@@ -221,19 +225,19 @@ class Toolbox:
         if isinstance(error, Exception):
             raise error
         if error is not None:
-            # What would end this loop was raised in a thread of no concern to it.
+            # An exception that would end this loop was raised in another thread.
             raise BadCall("tool", f"{name}() failed: {_said(error)}") from error
         return value
 
 
 def _worked(name: str, function: Callable[..., Any], bound: inspect.BoundArguments) -> Any:
-    """What a function gives, made plain on its own thread, unless that is to be awaited first."""
+    """Call a function and convert its result on its own thread, unless the result must be awaited first."""
     value = function(*bound.args, **bound.kwargs)
     return value if inspect.isawaitable(value) else _plain(name, value)
 
 
 def _plain(name: str, value: Any) -> Any:
-    """`value` as JSON has it: dataclasses, pydantic models, dates and the like made plain. Raises BadCall."""
+    """Convert dataclasses, pydantic models, dates and the like to a JSON value. Raises BadCall."""
     from pydantic_core import PydanticSerializationError, to_json
 
     if isinstance(value, Iterator | AsyncIterator):
@@ -271,7 +275,7 @@ class _Dots:
 
 
 def _shown(signature: inspect.Signature, hints: Mapping[str, Any]) -> str:
-    """The signature on one line. A default that is long, or no plain value, is not shown."""
+    """Return the signature on one line. A default that is long, or not a plain value, is not shown."""
     parameters = []
     for name, parameter in signature.parameters.items():
         default = parameter.default

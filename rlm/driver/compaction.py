@@ -1,4 +1,4 @@
-"""A root's messages when they near its window: older rounds become notes, the kernel stays as it is."""
+"""Folds older rounds of a root into notes when its messages near its window. The kernel is not touched."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from rlm.prompts.tokens.counters import get_counter
 __all__ = ["Compactor", "Folded", "Round"]
 
 KEPT_ROUNDS = 4
-"""The latest rounds stay word for word."""
+"""The latest rounds, which stay word for word."""
 
 _HEAD = 2  # the system prompt and the task
 _NOTES_SHARE = 4  # of the room there is, one in so many tokens may be notes
 _MIN_GAIN = 0.1
 _MIN_NOTES = 200
-"""Tokens of notes that are worth asking a model for."""
+"""The least tokens of notes that are worth a call."""
 _PROMPT_TOKENS = 100_000
 _COUNTER = get_counter()
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """A round's number, the place of its first message among the root's, and what its block said."""
+    """A round: its number, the index of its first message, and the output of its block."""
 
     number: int
     start: int
@@ -52,11 +52,11 @@ class Folded:
 
 
 class Compactor:
-    """Folds the rounds of one run. `model` writes the notes; an `extractive` one is not asked: then, and
-    when it fails, the rounds' telling lines are picked.
+    """Folds the rounds of one run. `model` writes the notes. If it fails or is `extractive`, salient lines
+    of the rounds are picked instead.
 
-    `compact_at` is the share of the root's window (`window`) that its messages may take; they never take
-    what its reply needs (`output_tokens`).
+    `compact_at` is the share of the root's `window` that its messages may take. They leave room for a reply
+    of `output_tokens`.
     """
 
     def __init__(
@@ -86,10 +86,12 @@ class Compactor:
         variables: Sequence[str],
         begun: RecordedCompaction | None = None,
     ) -> Folded | None:
-        """The messages with all rounds but the last four folded; None while there is room, or nothing to be
-        gained. The first two messages, system prompt and task, and the last rounds stay as they are. Where
-        the window does not hold four rounds, as many stay as it holds, the last one at least. A folding that
-        was `begun` before the run was left asks what it asked then, so that its replies serve."""
+        """Fold all rounds but the last four. Return None if there is room, or folding would gain too little.
+
+        The system prompt and the task stay as they are. If the window does not hold four rounds, as many stay
+        as it holds, but at least one. A folding that was `begun` before the run stopped makes the same calls
+        again, and finds its replies in the journal.
+        """
         before = _tokens(messages)
         if begun is not None:
             old, kept = _parted(rounds, begun.last_round)
@@ -135,7 +137,7 @@ class Compactor:
     def repeat(
         self, messages: Sequence[Message], rounds: Sequence[Round], past: RecordedCompaction
     ) -> Folded:
-        """The messages folded as they were before the run was left; nobody is asked."""
+        """Fold the messages as recorded, without a call."""
         old, kept = _parted(rounds, past.last_round)
         self._folded += old
         self._notes = past.notes
@@ -158,8 +160,8 @@ class Compactor:
                 self._notes = summary.text
                 return ""
             fault = summary.fault
-        # From all that was ever folded, not from what was picked of it before: what tells most may have
-        # changed. The code is left out: what it made is in the kernel.
+        # Pick from all rounds that were ever folded, not from earlier picks: other lines may be salient now.
+        # The code is left out, since its variables are in the kernel.
         outputs = [Said("assistant", one.output) for one in self._folded]
         self._notes = extract(outputs, [_name(one) for one in self._folded], room, _COUNTER)
         return fault
@@ -185,7 +187,7 @@ class Compactor:
         return without_reasoning(call.reply.text)
 
     def _output_tokens(self, room: int) -> int:
-        """Twice the room: a summary that is too long is told by how much, one that is cut is lost."""
+        """Return twice the room: a summary that is too long can be shortened, one that is cut is lost."""
         return max(1, min(self._model.window.output, 2 * room))
 
 
@@ -194,19 +196,19 @@ def _tokens(messages: Sequence[Message]) -> int:
 
 
 def _parted(rounds: Sequence[Round], last: int) -> tuple[list[Round], list[Round]]:
-    """The rounds up to number `last`, and those after it."""
+    """Split the rounds after number `last`."""
     return [one for one in rounds if one.number <= last], [one for one in rounds if one.number > last]
 
 
 def _folded(messages: Sequence[Message], kept: Sequence[Round], note: str) -> Folded:
-    """`note` in the place of all rounds but those that are `kept`."""
+    """Replace all rounds but the `kept` ones by `note`."""
     start = kept[0].start
     folded = (*messages[:_HEAD], Message("user", note, stable=True), *messages[start:])
     return Folded(folded, tuple(replace(one, start=one.start + _HEAD + 1 - start) for one in kept))
 
 
 def _said(messages: Sequence[Message], rounds: Sequence[Round]) -> tuple[list[Said], list[str]]:
-    """The messages as a history, and the round of each as its name (`r3`)."""
+    """Return the messages as a history, and the name of the round of each (`r3`)."""
     said: list[Said] = []
     names: list[str] = []
     at = -1

@@ -1,6 +1,6 @@
-"""The direct strategy: a context that fits one prompt is first answered by one call, with quotes.
+"""Answers a question over a short context in one call, with quotes.
 
-Recursion loses to a plain call on short inputs. The answer only stands when its quotes do.
+A plain call beats recursion on short inputs. The answer is accepted only if its quotes are verified.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from rlm.settings import DirectSettings
 __all__ = ["DirectReply", "Question", "answer_directly", "ask_directly", "fits", "room_of"]
 
 _FRAMING = 1_500
-"""Tokens of a direct prompt beside the body and the question."""
+"""Tokens of a direct prompt besides the body and the question."""
 
 _EVIDENCE = re.compile(r"^\s*(?:\*\*|#+\s*)?evidence:?(?:\*\*)?:?\s*$", re.IGNORECASE | re.MULTILINE)
 _QUOTE = re.compile(r"^[\s*\-•\d.)]*[\"“«](.+?)[\"”»]\s*[.,;]?\s*$")
@@ -55,8 +55,7 @@ class Question:
 
 
 def fits(model: Model, body: Body, settings: DirectSettings, earlier: Sequence[EarlierQuestion] = ()) -> bool:
-    """Whether the body is short enough, by the run's counter, and leaves the model room to answer, beside the
-    questions before."""
+    """Return whether the body and the earlier questions fit one prompt and leave the model room to answer."""
     room = min(settings.below_tokens, room_of(model, settings) - estimate(earlier_words(earlier)))
     if body.chars > room * 8:
         return False
@@ -64,22 +63,22 @@ def fits(model: Model, body: Body, settings: DirectSettings, earlier: Sequence[E
 
 
 def room_of(model: Model, settings: DirectSettings) -> int:
-    """Tokens of text that one prompt holds beside its instructions and a question."""
+    """Return the tokens of text that one prompt holds, besides its instructions and a question."""
     return model.window.context - min(settings.output_tokens, model.window.output) - _FRAMING
 
 
 @dataclass(frozen=True, slots=True)
 class DirectReply:
-    """What one call over a text came to. `complete` is False when the reply was cut, refused, or says that
-    the text does not hold the answer; `citations` are its quotes, checked against the body."""
+    """The reply of one call over a text. `complete` is False if it was cut, refused, or says that the text
+    does not hold the answer. `citations` are its quotes, checked against the body."""
 
     text: str
     citations: tuple[Citation, ...]
     complete: bool
 
     @property
-    def stands(self) -> bool:
-        """Whether it is an answer all of whose quotes stand in the body: at least one."""
+    def is_verified(self) -> bool:
+        """Return whether it is an answer with at least one quote, and all its quotes are verified."""
         proven = bool(self.citations) and all(citation.verified for citation in self.citations)
         return self.complete and bool(self.text) and proven
 
@@ -94,9 +93,8 @@ async def answer_directly(
     answer_type: AnswerType | None = None,
     earlier: Sequence[EarlierQuestion] = (),
 ) -> Answer | None:
-    """An answer (of `answer_type`, if there is one) whose quotes all stand in the body, or None when there
-    is no such thing. Raises UsageError when the body does not fit one prompt, ModelError and
-    BudgetExhausted."""
+    """Return an answer (of `answer_type`, if given) whose quotes are all verified, or None. Raises
+    UsageError if the body does not fit one prompt, ModelError and BudgetExhausted."""
     pieces = tuple(
         SliceText(body.text(document.start, document.end), Span(document.start, document.end), document.name)
         for document in body.documents
@@ -111,7 +109,7 @@ async def answer_directly(
             f"{body.chars:,} characters do not fit one prompt of {model.name} (its window has "
             f"{model.window.context:,} tokens): leave the strategy to auto, or ask for rlm"
         ) from error
-    if not reply.stands:
+    if not reply.is_verified:
         return None
     try:
         value = reply.text if answer_type is None else answer_type.read(reply.text)
@@ -131,8 +129,8 @@ async def ask_directly(
     settings: DirectSettings,
     earlier: Sequence[EarlierQuestion] = (),
 ) -> DirectReply:
-    """One call over `pieces` (those with a span are parts of the body), its quotes checked. Raises
-    SliceTooLarge or BudgetExceeded (prompts) when they do not fit, ModelError and BudgetExhausted."""
+    """Ask over `pieces` (those with a span are parts of the body) in one call, and check the quotes. Raises
+    SliceTooLarge or BudgetExceeded (prompts) if they do not fit, ModelError and BudgetExhausted."""
     output = min(settings.output_tokens, model.window.output)
     prompt = ChildPrompt().assemble(
         ChildInput(
@@ -182,7 +180,7 @@ def _typed(task: str, answer_type: AnswerType | None) -> Question:
 
 
 def _parts(reply: str) -> tuple[str, list[str]]:
-    """The answer and the quotes under its last `Evidence:` line."""
+    """Return the answer, and the quotes under its last `Evidence:` line."""
     headings = list(_EVIDENCE.finditer(reply))
     if not headings:
         return reply.strip(), []

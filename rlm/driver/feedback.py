@@ -13,7 +13,7 @@ from rlm.prompts.templates import table
 from rlm.results import Coverage
 from rlm.sandbox.types import CellResult
 
-__all__ = ["Feedback", "coverage_line", "head_and_tail", "render", "said"]
+__all__ = ["Feedback", "bare_output", "coverage_line", "head_and_tail", "render"]
 
 MAX_VARIABLES = 40
 ERROR_LIMIT = 3_000
@@ -60,7 +60,7 @@ def render(feedback: Feedback) -> str:
     return "\n\n".join(parts)
 
 
-def said(cell: CellResult, limit: int) -> str:
+def bare_output(cell: CellResult, limit: int) -> str:
     """Return the bare output of a block: what it printed, its result, its error."""
     error = f"{cell.ename}: {cell.evalue}" if cell.status != "ok" else ""
     parts = (cell.stdout, cell.result or "", error)

@@ -1,8 +1,8 @@
-"""The root driver: one run, round by round, from the first prompt to the last word.
+"""Drives the root of a run, round by round, from the first prompt to the answer.
 
-A round asks the root for one block, runs it, and feeds back what came of it. Whatever limit is reached,
-one last round remains in which the root may finalize from what it has. Rounds that the journal has are gone
-through again without asking: their cells run in the new kernel, and are told what they were told.
+A round asks the root for one block, runs it, and feeds back its output. One round is kept in reserve to
+answer when a limit is hit. Rounds that the journal holds are repeated without the model: their cells run in
+the new kernel and get the recorded replies.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rlm.accounting.run_context import RunContext
 from rlm.answers.finalization import Answer
 from rlm.children.child_calls import ChildCalls
 from rlm.driver.compaction import Compactor, Folded, Round
-from rlm.driver.feedback import Feedback, render, said
+from rlm.driver.feedback import Feedback, bare_output, render
 from rlm.driver.kernel_handler import RunHandler
 from rlm.driver.reply_contract import Violation, fenced, parse
 from rlm.driver.rerun import DIED, repeated
@@ -44,16 +44,15 @@ __all__ = [
 MAX_DEATHS = 3
 MIN_CELL_SECONDS = 0.5
 LAST_ROUND_SECONDS = 120.0
-"""For the reply of the last round, which may begin when the run's time is up."""
+"""Seconds for the reply of the last round, which may begin when the run's time is up."""
 
 LAST_ROUND_TOKENS = 1_000
-"""Of its reply, at least: less than that does not hold a `finalize`."""
+"""The least tokens of its reply: fewer do not hold a `finalize`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How the rounds ended. `answer` is None when they ended without one: `detail` says more then, and
-    `variables` what the kernel held."""
+    """How the rounds ended. Without an `answer`, `detail` says why, and `variables` what the kernel held."""
 
     answer: Answer | None
     stop_reason: StopReason
@@ -72,7 +71,7 @@ class _Ran:
 
 
 class _Over(Exception):
-    """No round is left to be had."""
+    """Raised to end the rounds without an answer."""
 
     def __init__(self, reason: StopReason, detail: str) -> None:
         super().__init__(detail)
@@ -80,8 +79,8 @@ class _Over(Exception):
 
 
 class Driver:
-    """Runs the root of one run. `new_sandbox` gives a kernel that is not yet open; `rewind` is called before
-    the cells of the run are run again in one."""
+    """Runs the root of one run. `new_sandbox` makes a kernel that is not open yet. `rewind` is called before
+    the cells of the run are re-run in it."""
 
     def __init__(
         self,
@@ -123,8 +122,8 @@ class Driver:
         self._final = False
         self._deaths = 0
         self._violations = 0
-        # Append-only until rounds are folded, and each marked as a border of what the next round repeats:
-        # provider caches live.
+        # Append-only until rounds are folded, and each message is the border of a prefix that the next round
+        # repeats, so that provider caches work.
         self._messages: list[Message] = []
         self._rounds_at: list[Round] = []
         self._folding: RecordedCompaction | None = None
@@ -135,9 +134,9 @@ class Driver:
         self._limit = self._playback.recording.limit or ("rounds", "")
 
     async def run(self, prompt: RootInput) -> Outcome:
-        """Rounds until an answer, or until none can be had. Raises BudgetExceeded (the task is too long),
-        SandboxRefused and KernelStartError before anything is spent; cancellation passes through, after
-        the kernel is gone."""
+        """Run rounds until there is an answer, or a reason why there is none. Raises BudgetExceeded (the
+        task is too long), SandboxRefused and KernelStartError before anything is spent. On cancellation the
+        kernel is closed first."""
         first = RootPrompt().assemble(prompt)
         self._report = first.report.to_json()
         self._add(Message("system", first.system, stable=True))
@@ -171,7 +170,7 @@ class Driver:
             return Outcome(None, over.reason, detail=str(over))
 
     async def _repeat(self) -> Outcome | None:
-        """The rounds that the journal has; how they ended, or None when there are more to be had."""
+        """Repeat the rounds of the journal. Return how the run ended, or None if it goes on."""
         rounds = self._playback.rounds
         for past in rounds:
             if past is rounds[-1] and past.cell is None and self._playback.recording.over:
@@ -184,7 +183,7 @@ class Driver:
             if past.final:
                 self._begin_last_round()
             if past.cell is None:
-                # It runs anew: from here on time counts.
+                # This cell was not finished. It is run anew, so its time counts.
                 self._restore_seconds()
             answer = await self._take(past.reply, past.number, past)
             if past.final:
@@ -200,7 +199,7 @@ class Driver:
         return None
 
     def _restore_seconds(self) -> None:
-        """Going through what was had takes none of the run's time."""
+        """Leave out the time that the repetition took."""
         self._budget.restore_seconds(self._playback.recording.spent.seconds)
 
     async def _round(self, round_: int, *, final: bool = False) -> Answer | None:
@@ -233,7 +232,7 @@ class Driver:
         """Check a reply, run its cell, feed back its output. `past` is the round as the journal has it.
         Return the answer if the cell gave one."""
         self._rounds_at.append(Round(round_, len(self._messages)))
-        # A server may not hold itself to the output limit: what it sent would fill the window for ever.
+        # A server may ignore the output limit. Its reply must not fill the window for good.
         overlong = estimate(reply.text) > 4 * self._output
         finish: FinishReason = "length" if overlong else reply.finish_reason
         cell = parse(reply.text, finish_reason=finish, contract=self._settings.contract)
@@ -242,7 +241,7 @@ class Driver:
             return None
         self._violations = 0
         notes = [soft_breach_reminder()] if cell.prose else []
-        # What stands in the history teaches the format: the block alone, without prose and reasoning.
+        # The history teaches the format: it holds the block alone, without prose and reasoning.
         self._add(Message("assistant", fenced(cell.code)))
         before = None if past is None else past.cell
         if before is None:
@@ -251,7 +250,9 @@ class Driver:
         result = ran.result
         notes.extend(ran.notes)
         self._last_cell = result
-        self._rounds_at[-1] = replace(self._rounds_at[-1], output=said(result, self._settings.output_limit))
+        self._rounds_at[-1] = replace(
+            self._rounds_at[-1], output=bare_output(result, self._settings.output_limit)
+        )
         self._variables.update((variable.name, str(variable)) for variable in result.report.changed)
         self._coverage.note_read(result.report.read)
         self._coverage.note_scanned(result.report.scanned)
@@ -274,7 +275,7 @@ class Driver:
             self._put_folded(folded)
 
     def _fold_again(self, past: RecordedCompaction | None) -> None:
-        """What was folded then is folded now: the root's history is what it was."""
+        """Fold the same rounds as before, so that the root's history is the same."""
         if past is None:
             return
         if past.message is None:
@@ -303,7 +304,7 @@ class Driver:
     async def _violated(
         self, round_: int, violation: Violation, finish: FinishReason, *, again: bool
     ) -> None:
-        """The reply does not stay in the history; the correction stands in its place."""
+        """Put a correction into the history, in place of the reply."""
         if not again:
             self._observe(Violated(round_, violation.kind))
             await self._log.append(
@@ -319,7 +320,7 @@ class Driver:
         self._add(Message("user", correction(violation.kind, violation.received), stable=True))
 
     async def _last_round(self, exhausted: BudgetExhausted) -> Outcome:
-        """The round that was held back: whatever was reached, the root may finalize from what it has."""
+        """Run the round in reserve: the root may still finalize from what it has."""
         self._limit = (exhausted.limit, exhausted.cause)
         await self._log.append("limit", {"limit": exhausted.limit, "message": exhausted.cause})
         self._begin_last_round()
@@ -374,8 +375,11 @@ class Driver:
         )
 
     async def _renew(self, round_: int, result: CellResult) -> list[str]:
-        """A new kernel for one that is gone, brought to where that was before `round_`; what the root is to
-        be told of that. Nothing is asked again that was answered."""
+        """Replace a dead kernel by one with the state before `round_`. Return notes for the root."""
+        # The variables of the dead kernel exist nowhere but in the cells that made them, so these are re-run.
+        # The journal of this process is read back first: it answers what the cells ask, so no model is called
+        # and no tool has its effect twice. A cell that was in flight is forgotten, and is run by the caller.
+        # The re-run may kill the new kernel, too, which is why this is a loop with a count of deaths.
         while True:
             self._deaths += 1
             if self._deaths >= MAX_DEATHS:
@@ -397,8 +401,8 @@ class Driver:
             result = died
 
     async def _rebuild(self, round_: int) -> tuple[CellResult | None, list[int]]:
-        """Run the cells before `round_` again. The result of one that ended the kernel, and the rounds whose
-        cells did not go as before."""
+        """Re-run the cells before `round_`. Return the result of a cell that killed the kernel, if any, and
+        the rounds whose cells diverged."""
         changed: list[int] = []
         again = repeated(self._playback, self._settings.contract, self._execute, before=round_)
         async for past, result, same in again:
@@ -410,8 +414,8 @@ class Driver:
         return None, changed
 
     async def _execute(self, code: str, round_: int) -> CellResult:
-        """The cell's result. Its computing ends with the run's time, as its children do: the cell is
-        interrupted, its kernel stays for the last round."""
+        """Run a cell and return its result. It is interrupted when the run's time is up, as its children are.
+        The kernel stays for the last round."""
         assert self._sandbox is not None
         seconds = self._budget.limits.cell_seconds
         if not self._final:
@@ -422,7 +426,7 @@ class Driver:
             return CellResult(status="died", ename=DIED, evalue=str(error))
 
     async def _open(self) -> None:
-        """A kernel. One that ended while it started is followed by another, once."""
+        """Open a kernel. If it fails to start, try once more."""
         self._sandbox = self._new_sandbox()
         try:
             await self._sandbox.open()
@@ -437,7 +441,7 @@ class Driver:
             await sandbox.close()
 
     def _facts(self) -> dict[str, Any]:
-        """What the journal keeps of a prompt: what is new in it, and of the first how it was assembled."""
+        """Return what the journal keeps of a prompt: its new message, and the report of the first prompt."""
         facts: dict[str, Any] = {
             "prompt": self._messages[-1].content,
             "final": self._final,
@@ -452,8 +456,8 @@ class Driver:
         )
 
     def _last_output(self) -> int:
-        """Tokens of the last reply, so that it costs no more than is there for it: what was held did not know
-        of the round between."""
+        """Return the tokens of the last reply, so that it costs no more than what is left. The hold was made
+        before the latest round, whose output has made the prompt longer."""
         prices, prompt = self._metered.prices, self._metered.calibrated(self._model, self._tokens)
         tokens, dollars = self._budget.last_round_room()
         room = min(self._output, tokens - prompt)
@@ -463,8 +467,8 @@ class Driver:
         return max(room, min(self._output, LAST_ROUND_TOKENS))
 
     def _low(self) -> list[str]:
-        """One line for each limit of which less than a quarter is left: constant reminders make models
-        finish early, so there is none before."""
+        """Describe each limit of which less than a quarter is left, in one line. Earlier reminders would make
+        models finish early."""
         used: dict[str, dict[str, Any]] = self._budget.used()
         words = table("feedback.toml")["low"]
         return [
@@ -473,7 +477,7 @@ class Driver:
         ]
 
     def _retell(self, past: RecordedRound) -> None:
-        """What the root was told before that round stands in its history word for word, seconds and all."""
+        """Put the recorded message before that round into the history, word for word."""
         if not past.final:
             self._tokens -= estimate(self._messages.pop().content)
         self._add(Message("user", past.prompt, stable=True))

@@ -1,4 +1,4 @@
-"""The contract of a root reply: exactly one closed `repl` block. Reply in, code or a named violation out.
+"""Parses a root reply, which must hold exactly one closed `repl` block, into code or a violation.
 
 Nothing here runs code. `parse` takes any string at all, never raises, and takes time proportional to the
 reply's length.
@@ -42,7 +42,7 @@ _MAGIC = re.compile(r"^([ \t]*)[%!?].*$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """Code to run, without its fence. Non-empty `prose` is what stood around the block: a soft breach."""
+    """Code to run, without its fence. `prose` is text around the block: a soft breach."""
 
     code: str
     prose: str = ""
@@ -50,7 +50,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A reply of which nothing is run. `received` says what came, on one line of at most 200 characters."""
+    """A reply that is not run. `received` shows it, on one line of at most 200 characters."""
 
     kind: ViolationKind
     received: str
@@ -94,7 +94,8 @@ def _holds_a_block(text: str) -> bool:
 
 
 def fenced(code: str) -> str:
-    """`code` as the reply that obeys the contract: its fence is longer than any run of backticks in it."""
+    """Return `code` as a reply that obeys the contract. The fence is longer than any backticks in the
+    code."""
     longest = max((len(run) for run in re.findall("`+", code)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}repl\n{code}\n{fence}"
@@ -106,12 +107,12 @@ def parse(
     finish_reason: FinishReason = "stop",
     contract: Contract = "one-block",
 ) -> Cell | Violation:
-    """The cell that `reply` asks for, or why it asks for none.
+    """Return the cell of a reply, or its violation of the contract.
 
     A leading `<think>…</think>` is dropped. Then exactly one closed fence with the info string `repl` must
     remain; other fences only illustrate. Text around the block is kept as `Cell.prose`, unless the contract
-    is `strict`, which refuses it (`prose_around`). A syntax error in the code is not looked at here. A
-    reply that the provider's output limit cut (`finish_reason="length"`) is never run, whatever it holds.
+    is `strict`, which refuses it (`prose_around`). Syntax errors in the code are not checked here. A reply
+    that the provider's output limit cut (`finish_reason="length"`) is never run.
     """
     if finish_reason == "length":
         return Violation("truncated_reply", _excerpt(reply))
@@ -149,7 +150,7 @@ def _fences(lines: Sequence[str]) -> list[_Fence]:
 
 
 def _blocks(lines: Sequence[str], fences: Sequence[_Fence]) -> tuple[list[_Block], list[_Fence]]:
-    """The first `repl` blocks in order, and the openings of the other blocks among them."""
+    """Return the first `repl` blocks in order, and the openings of the other blocks among them."""
     blocks: list[_Block] = []
     others: list[_Fence] = []
     allowance = _PARSE_CHARS
@@ -167,7 +168,7 @@ def _blocks(lines: Sequence[str], fences: Sequence[_Fence]) -> tuple[list[_Block
         later = _next_repl(fences, position, opening)
         chosen, allowance = _choose(lines, opening, fences, closings, later=later, allowance=allowance)
         if chosen is None:
-            # Unclosed, and yet another `repl` opening may follow: that is a block of its own.
+            # This block is unclosed. Another `repl` opening may follow: that is a block of its own.
             end = len(lines) if later is None else fences[later].line
             blocks.append(_Block(opening.line, None, _code(lines, opening, end)))
             position = len(fences) if later is None else later
@@ -179,8 +180,8 @@ def _blocks(lines: Sequence[str], fences: Sequence[_Fence]) -> tuple[list[_Block
 
 
 def _after_other(fences: Sequence[_Fence], position: int, opening: _Fence) -> int:
-    """Where to go on after a block in another language. A stray fence must not swallow the `repl` block
-    that follows, so a `repl` opening that could not be nested in it ends it too."""
+    """Return the position after a block in another language. A stray fence must not swallow the `repl` block
+    that follows, so a `repl` opening that could not be nested in it ends it, too."""
     for index in range(position, len(fences)):
         fence = fences[index]
         if fence.may_close(opening):
@@ -216,7 +217,7 @@ def _choose(
     later: int | None,
     allowance: int,
 ) -> tuple[int | None, int]:
-    """Which of the candidate closings ends the block, and what is left of the parsing allowance.
+    """Return the closing that ends the block, and the rest of the parsing allowance.
 
     The first that makes the code parse: code may hold fences inside strings. If none does, the code is
     broken anyway and the last one counts, short of `later`, the next `repl` opening: another block.
@@ -243,7 +244,7 @@ def _code(lines: Sequence[str], opening: _Fence, end: int) -> str:
 
 
 def _parses(code: str) -> bool:
-    """Whether IPython could run `code`; lines of its own (`%time`, `!ls`) stand in for statements."""
+    """Return whether IPython could run `code`. Its magic lines (`%time`, `!ls`) count as statements."""
     if _compiles(code):
         return True
     plain, changed = _MAGIC.subn(r"\1pass", code)
@@ -263,6 +264,6 @@ def _compiles(code: str) -> bool:
 
 
 def _excerpt(text: str, limit: int = _RECEIVED_CHARS) -> str:
-    """The head of `text` on one line, at most `limit` characters."""
+    """Return the head of `text` on one line, at most `limit` characters."""
     line = " ".join(text[: 4 * limit].split())
     return line if len(line) <= limit and len(text) <= 4 * limit else line[: limit - 1] + "…"

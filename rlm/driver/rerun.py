@@ -1,4 +1,4 @@
-"""The cells of a run, run again in order: how a new kernel gets the variables of one that is gone."""
+"""Re-runs the cells of a run in order, to give a new kernel the variables of a dead one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rlm.sandbox.types import CellResult
 __all__ = ["DIED", "repeated"]
 
 DIED = "KernelDied"
-"""The `ename` of the result of a cell that ended its kernel."""
+"""The `ename` of the result of a cell that killed its kernel."""
 
 
 async def repeated(
@@ -23,8 +23,8 @@ async def repeated(
     *,
     before: int | None = None,
 ) -> AsyncIterator[tuple[RecordedRound, CellResult, bool]]:
-    """Each round whose cell came to its end, of those before round `before`: the result its cell has now, and
-    whether it came out as before. Those that ended their kernel are left out."""
+    """Re-run the ended cells of the rounds before `before`. Yield each round, the new result of its cell, and
+    whether the result is unchanged. Cells that killed their kernel are left out."""
     for past in playback.rounds:
         if (before is not None and past.number >= before) or past.cell is None or past.cell.ename == DIED:
             continue

@@ -482,5 +482,5 @@ except ValueError as error:
 """
     model = ScriptedModel.of(root=[block(code)])
     result = await run(model, BODY, limits=Limits(sub_calls=8))
-    assert "9 sub-RLMs are wanted, but only 8 child calls are left" in result.answer
+    assert "asked for 9 sub-RLMs, but only 8 child calls are left" in result.answer
     assert (result.sub_calls, len(model.requests)) == (0, 1)

@@ -104,7 +104,7 @@ async def test_nothing_is_folded_while_there_is_room(run, block) -> None:
 
 
 async def test_the_requests_stay_within_the_window(run, block) -> None:
-    """2.6, the threshold comes from the window of the model that reads it."""
+    """The threshold is a share of the root's own window."""
     model = ScriptedModel.of(root=blocks(block, 25), summary=NOTES, window=WINDOW)
     result = await run(model, settings=SETTINGS)
     assert result.answer == sum(range(1, 25))
@@ -116,7 +116,7 @@ async def test_the_requests_stay_within_the_window(run, block) -> None:
 
 
 async def test_the_summary_is_asked_of_its_own_model_and_folds_new_rounds_into_the_old(run, block) -> None:
-    """2.6, prompts.md `summary_model`; never a summary alone."""
+    """The summary model is asked for the notes alone."""
     root = ScriptedModel.of(root=blocks(block, 25), window=WINDOW)
     notes = ScriptedModel.of(summary=NOTES)
     await run(root, settings=SETTINGS, summary_model=notes)
@@ -161,7 +161,7 @@ async def test_a_summary_is_no_child_of_the_run(run, block) -> None:
     ],
 )
 async def test_a_summary_that_fails_gives_way_to_the_telling_lines(run, block, answer, fault) -> None:
-    """2.6, never an empty note; the run goes on, and the journal says why."""
+    """The notes are never empty. The run continues, and the journal holds the reason."""
     model = scripted(block, answer)
     result = await run(model, settings=SETTINGS)
     assert result.answer == sum(range(1, ROUNDS))
@@ -171,7 +171,7 @@ async def test_a_summary_that_fails_gives_way_to_the_telling_lines(run, block, a
 
 
 async def test_without_a_model_the_telling_lines_are_picked(run, block) -> None:
-    """2.6: `extractive` is asked nothing, and keeps what earlier foldings kept."""
+    """`extractive` is not called, and keeps the lines of earlier compactions."""
     model = ScriptedModel.of(root=blocks(block, 25), window=WINDOW)
     result = await run(model, settings=SETTINGS, summary_model="extractive")
     assert result.answer == sum(range(1, 25))
@@ -183,7 +183,7 @@ async def test_without_a_model_the_telling_lines_are_picked(run, block) -> None:
 
 @pytest.mark.parametrize("counted", [0.5, 1.6])
 async def test_the_room_for_notes_is_in_the_providers_tokens(run, block, counted) -> None:
-    """2.6, where a provider counts fewer tokens than were estimated there is room for notes
+    """Where a provider counts fewer tokens than were estimated there is room for notes
     all the same, and where it counts more the folded messages fit."""
     written = blocks(block, 30)
 
@@ -207,7 +207,7 @@ async def test_the_room_for_notes_is_in_the_providers_tokens(run, block, counted
 
 
 async def test_four_rounds_over_the_threshold_alone_are_left_as_they_are(run, block) -> None:
-    """2.6, while the window holds them nothing is folded, and no summary is paid for."""
+    """While the window holds them nothing is folded, and no summary is paid for."""
     cells = [block(f"x{n} = {n}\nprint('word{n} ' * 620)") for n in range(1, 4)]
     model = ScriptedModel.of(
         root=[*cells, block("count('one')\nfinalize(x1 + x2 + x3)")], summary=NOTES, window=WINDOW

@@ -1,4 +1,4 @@
-"""A run whose rounds were folded, left at any event and gone on with."""
+"""Tests that a run with a compaction is resumed from any event of its journal."""
 
 from __future__ import annotations
 

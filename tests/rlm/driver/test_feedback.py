@@ -1,4 +1,4 @@
-"""What the root is told of coverage."""
+"""Tests the message that tells the root what its block did."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_complete_coverage_is_short() -> None:
 
 
 def test_children_that_found_nothing_are_counted() -> None:
-    """What became of the children of a cell."""
+    """The counts of a cell's children are in the feedback."""
     tally = ChildTally(made=5, failed=1, empty=3, cached=1)
     told = render(Feedback(1, 30, CellResult(status="ok"), tally, Coverage(10)))
     assert "Children: 5 asked, 1 failed, 3 found nothing, 1 from memory; " in told

@@ -41,7 +41,7 @@ async def test_a_new_kernel_has_the_variables_of_the_old_one(run, block) -> None
     result = await run(model)
     assert result.answer == [float(told(model, 1).split("\n\n")[1]), False]
     assert result.rounds == 4
-    assert "ended its kernel twice and was skipped" in told(model)
+    assert "killed its kernel twice and was skipped" in told(model)
     assert "their variables are back" in told(model)
     assert (await kinds(run, result.run_id)).count("kernel_died") == 2
 
@@ -105,7 +105,7 @@ async def test_what_a_cell_was_told_of_the_run_it_is_told_again(run, block) -> N
     result = await run(model)
     assert " ".join(map(str, result.answer)) == told(model, 1).split("\n\n")[1]
     assert "nothing of the input was read" in result.answer[2]
-    assert "did not come out as before" not in told(model)
+    assert "its output changed" not in told(model)
 
 
 async def test_a_cell_that_asks_in_a_loop_does_not_fill_the_journal(run, block) -> None:
@@ -168,7 +168,7 @@ async def test_a_kill_from_outside_ends_well(run, block, victim) -> None:
     )  # fmt: skip
     result = await run(model)
     assert result.answer == ["to then", "to now"]
-    assert "this block was run in a new one" in told(model)
+    assert "this block was re-run in a new one" in told(model)
     assert len([request for request in model.requests if request.task == "then"]) == 1
 
 
