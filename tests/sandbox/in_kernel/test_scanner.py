@@ -10,7 +10,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rlm.sandbox.in_kernel.body.body import Body, Span
-from rlm.sandbox.in_kernel.searching import memmem
 from rlm.sandbox.in_kernel.searching.literal import literal_of
 from rlm.sandbox.in_kernel.searching.pattern import understand
 from rlm.sandbox.in_kernel.searching.scanner import ENGINE, Scanner
@@ -245,30 +244,6 @@ def test_a_large_body_is_searched_and_counted_exactly(make_body, literal: str) -
     scanner = Scanner(body, large=0)
     assert scanner.count(query) == len(wanted)
     assert scanner.first(query, 10**6) == (wanted, False)
-
-
-def test_where_the_c_library_has_no_memmem_nothing_changes_but_the_speed(make_body, monkeypatch) -> None:
-    """A literal is found by RE2 then, at the byte that is rarest."""
-    text = "aa aaa foo 世界 Foo 世界 о слове и слове " + "ab " * 3_000
-    body = make_body(text)
-    for available in (memmem.AVAILABLE, False):
-        monkeypatch.setattr(memmem, "AVAILABLE", available)
-        for literal in ("foo", "世界", "слове", "aa", "nowhere", "世界 о"):
-            check(body, text, literal, (64,))
-
-
-@pytest.mark.skipif(not memmem.AVAILABLE, reason="the C library has no memmem")
-@given(
-    st.binary(max_size=60),
-    st.binary(min_size=1, max_size=4),
-    st.integers(0, 70),
-    st.integers(0, 70),
-    st.integers(0, 3),
-)
-def test_memmem_finds_what_re_finds(raw: bytes, data: bytes, start: int, stop: int, most: int) -> None:
-    for one in (raw, raw + data + raw):
-        found = [match.start() for match in re.compile(re.escape(data)).finditer(one, start, stop)]
-        assert memmem.places(one, data, start, stop, most) == found[:most]
 
 
 def test_without_an_engine_nothing_changes_but_the_speed(make_body) -> None:

@@ -1,45 +1,32 @@
-"""Where a plain text stands in a large body, upper and lower case being the same or not.
+"""A plain text to search for, and a search for one in any case that jumps from one rare byte to the next.
 
-A pass that looks for one byte is many times faster than one that runs an automaton. So the text is looked
-for by the character of it that is rarest in this body: RE2 jumps from one such place to the next, and what
-stands around it is compared only there. A letter with two cases takes two passes. A text of common letters
-that can be written in one way only is the C library's to find.
+RE2 finds a text in one case about as fast as ripgrep. In any case it compares every byte, so a large body is
+searched for the rarest character of the text instead, once for each spelling of it, and the text around each
+such place is compared.
 """
 
 from __future__ import annotations
 
 import heapq
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from types import ModuleType
 from typing import Any
 
 from ..body.body import Body
-from . import memmem
-from .byte_rates import ByteRates
-from .case_folding import CaseFolder
-from .literal_count import LiteralCount
 
-__all__ = ["Literal", "LiteralScan", "literal_of"]
+__all__ = ["Literal", "LiteralScan", "literal_of", "sample_of"]
 
-_MAX_PLANS = 8
-_MAX_PLACES = 1_024
-_FOLLOWED = 8
 _CASED_LIMIT = 0x1F000
-"""No letter with two cases lies beyond."""
-
-# What a pass over a body costs, in passes that look for a byte which is not there (some 30 ms/GB). Measured.
-_A_FIND = 0.34  # for each place where the byte stands, in one KB
-_A_HIT = 90.0  # for each match, in one KB
-_A_FOLDED_HIT = 240.0  # … in any case
-_FOLDED = 10.0  # RE2's own pass for a text in any case that begins with an ASCII letter
-_FOLDED_WIDE = 36.0  # … with another letter
-_MEMMEM = 3.0  # the C library's pass
-_SHORT = 3
-_SHORT_MEMMEM = 30.0  # … for no more than so many bytes
-_A_PLACE = 24.0  # and for each match, in one KB
+"""No letter with two cases is beyond this code point."""
+_SAMPLES = 16
+_SAMPLE = 4_096
+_RARE = 1_500
+"""How often the chosen bytes may occur in the sample: 2.3 %. RE2's own pass is faster beyond that."""
+_FEW = 8
+"""How many matches the sample may hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +51,14 @@ class Literal:
         return sum(max(map(len, ways)) for ways in self.spellings)
 
     def overlaps_itself(self) -> bool:
-        """Whether one match may begin within another."""
+        """Return whether one match may begin within another."""
         usual = self.usual
         return any(usual.startswith(usual[at:]) for at in range(1, len(usual)))
 
 
 def literal_of(codes: Sequence[int], flags: int, *, ascii_body: bool) -> Literal | None:
-    """The literal for these characters under the flags of `re`; None when there are none, or one is a lone
-    surrogate."""
+    """Return the literal for these characters under the flags of `re`; None when there are none, or one is a
+    lone surrogate."""
     if not codes or any(0xD800 <= code < 0xE000 for code in codes):
         return None
     if not flags & re.IGNORECASE:
@@ -79,114 +66,51 @@ def literal_of(codes: Sequence[int], flags: int, *, ascii_body: bool) -> Literal
     return Literal(tuple(_cases(chr(code), flags & re.ASCII, ascii_body) for code in codes))
 
 
-class LiteralScan:
-    """Finds one literal in one body. `window` is in bytes."""
+def sample_of(body: Body) -> bytes:
+    """Return 64 KB from all over the body; all of a smaller one."""
+    raw, size = body.raw, body.bytes
+    if size <= _SAMPLES * _SAMPLE:
+        return raw[:size]
+    return b"".join(raw[at : at + _SAMPLE] for at in range(0, size - _SAMPLE, size // _SAMPLES))
 
-    __slots__ = (
-        "_body",
-        "_buffer",
-        "_count",
-        "_hits",
-        "_lead",
-        "_literal",
-        "_number",
-        "_passes",
-        "_probes",
-        "_raw",
-        "_window",
-    )
+
+class LiteralScan:
+    """Finds one literal in one body by its rarest character. `linear` is RE2's own search for it, `sample`
+    is text of the body, `window` is in bytes."""
+
+    __slots__ = ("_body", "_buffer", "_lead", "_literal", "_number", "_probes", "_raw", "_window", "pays")
 
     def __init__(
-        self, literal: Literal, body: Body, rates: ByteRates, engine: ModuleType, window: int
+        self, literal: Literal, linear: Any, body: Body, sample: bytes, engine: ModuleType, window: int
     ) -> None:
         self._literal = literal
         self._body = body
         self._raw = body.raw
         self._buffer = body.buffer
         self._window = window
-        self._count = LiteralCount(literal.spellings, body, rates)
-        self._hits = self._count.rate(rates.sample)
-        self._passes, self._number = min(self._plans(literal.spellings, rates))
-        before, after = literal.spellings[: self._number], literal.spellings[self._number + 1 :]
+        spellings = literal.spellings
+        rate = lru_cache(None)(lambda byte: sample.count(bytes((byte,))))
+        rates = [sum(min(map(rate, way)) for way in ways) for ways in spellings]
+        self._number = rates.index(min(rates))
+        self.pays = rates[self._number] <= _RARE and sum(1 for _ in linear.finditer(sample)) <= _FEW
+        """Whether this is faster than RE2's own search."""
+        before, after = spellings[: self._number], spellings[self._number + 1 :]
         self._lead = _compiled("".join(map(_either, before)), engine)
         rest = "".join(map(_either, after))
-        self._probes = [_Probe.of(way, rest, rates.rates, engine) for way in literal.spellings[self._number]]
+        self._probes = [_Probe.of(way, rest, rate, engine) for way in spellings[self._number]]
 
-    @property
-    def pays(self) -> bool:
-        """Whether this is faster than the pattern itself in RE2."""
-        return not self._literal.folded or self._passes < self._own_passes()
-
-    def _plans(self, spellings: Sequence[tuple[bytes, ...]], rates: ByteRates) -> Iterator[tuple[float, int]]:
-        """What it costs to look for the text by each of its characters. Each place where that and what comes
-        after it stands is looked at here."""
-        plain = [
-            (sum(1 + _A_FIND * min(rates.rates[byte] for byte in way) for way in ways), number)
-            for number, ways in enumerate(spellings)
-        ]
-        for passes, number in heapq.nsmallest(_MAX_PLANS, plain):
-            places = CaseFolder(spellings[number : number + _FOLLOWED], rates.sample).count(rates.sample)
-            yield passes + self._a_hit * 1024 / max(1, len(rates.sample)) * places, number
-
-    @property
-    def _by_memmem(self) -> float:
-        """What it costs when the C library looks for the whole text."""
-        if self._literal.folded or not memmem.AVAILABLE:
-            return float("inf")
-        return (_MEMMEM if len(self._literal.usual) > _SHORT else _SHORT_MEMMEM) + _A_PLACE * self._hits
-
-    @property
-    def _by_matches(self) -> float:
-        """What it costs when RE2 does."""
-        return min(self._passes, self._own_passes()) + self._a_hit * self._hits
-
-    @property
-    def _a_hit(self) -> float:
-        return _A_FOLDED_HIT if self._literal.folded else _A_HIT
-
-    def spans(self) -> Iterator[tuple[int, int]]:
-        """Matches in bytes, in order, none within another."""
-        if self._by_memmem < self._by_matches:
-            yield from self._exact()
-            return
-        free = 0
-        for low in range(0, self._body.bytes, self._window):
+    def spans(self, at: int = 0) -> Iterator[tuple[int, int]]:
+        """Yield the matches from byte `at` on, in order, none within another."""
+        for low in range(at, self._body.bytes, self._window):
             high = low + self._window
             for start, end in heapq.merge(*(self._found(probe, low, high) for probe in self._probes)):
-                if start >= free:
+                if start >= at:
                     yield start, end
-                    free = end
+                    at = end
             self._body.passed(self._window)
 
-    def count(self) -> int | None:
-        """How many there are; None when the pattern in RE2 is the better way."""
-        one_by_one = min(self._by_memmem, self._by_matches)
-        if self._literal.overlaps_itself() or one_by_one < self._count.passes:
-            return sum(1 for _ in self.spans()) if self.pays else None
-        return self._count.count()
-
-    def _exact(self) -> Iterator[tuple[int, int]]:
-        buffer, size, data = self._buffer, self._body.bytes, self._literal.usual
-        at = most = 0
-        while at < size:
-            # Whoever wants only the first few need not wait for more.
-            most = min(_MAX_PLACES, 4 * most + 1)
-            stop = min(size, at + self._window + len(data) - 1)
-            found = memmem.places(buffer, data, at, stop, most)
-            for place in found:
-                yield place, place + len(data)
-            go_on = found[-1] + len(data) if found else at
-            if len(found) < most:
-                # The window holds no more.
-                go_on = max(go_on, at + self._window)
-            self._body.passed(min(size, go_on) - at)
-            at = go_on
-
-    def _own_passes(self) -> float:
-        return _FOLDED if self._literal.spellings[0][0].isascii() else _FOLDED_WIDE
-
     def _found(self, probe: _Probe, low: int, high: int) -> Iterator[tuple[int, int]]:
-        """Matches that begin from byte `low` up to `high` and hold the probe's spelling."""
+        """Yield the matches that begin from byte `low` up to `high` and hold the probe's spelling."""
         raw, buffer, search = self._raw, self._buffer, probe.pattern.search
         at, stop = low, min(self._body.bytes, high + self._literal.longest)
         while match := search(buffer, at, stop):
@@ -203,7 +127,7 @@ class LiteralScan:
             yield start, end
 
     def _start(self, place: int) -> int | None:
-        """Where the match begins whose chosen character stands at byte `place`, if it is one."""
+        """Return where the match begins whose chosen character is at byte `place`, if it is one."""
         raw, start = self._raw, place
         for _ in range(self._number):
             start -= 1
@@ -217,20 +141,21 @@ class LiteralScan:
 @dataclass(frozen=True, slots=True)
 class _Probe:
     """One spelling of the chosen character: RE2 looks for its rarest byte, what comes after that, and the
-    rest of the text; `before` are the bytes of the spelling that stand before."""
+    rest of the text; `before` are the bytes of the spelling before it."""
 
     before: bytes
     pattern: Any
 
     @classmethod
-    def of(cls, way: bytes, rest: str, rates: Sequence[float], engine: ModuleType) -> _Probe:
-        at = min(range(len(way)), key=lambda place: rates[way[place]])
+    def of(cls, way: bytes, rest: str, rate: Callable[[int], int], engine: ModuleType) -> _Probe:
+        """Return the probe for one spelling; `rate` says how often a byte occurs."""
+        at = min(range(len(way)), key=lambda place: rate(way[place]))
         # The group keeps RE2 from taking the rest for a part of the text that it jumps to.
         return cls(way[:at], _compiled(_escaped(way[at:]) + (f"(?:{rest}){{1}}" if rest else ""), engine))
 
 
 def _compiled(source: str, engine: ModuleType) -> Any:
-    """An RE2 pattern of bytes: RE2's Latin-1 is one byte a character."""
+    """Return an RE2 pattern of bytes: RE2's Latin-1 is one byte a character."""
     options = engine.Options()
     options.log_errors = False
     options.encoding = engine.Options.Encoding.LATIN1
@@ -247,10 +172,10 @@ def _either(ways: tuple[bytes, ...]) -> str:
 
 @lru_cache(maxsize=256)
 def _cases(char: str, flags: int, ascii_body: bool) -> tuple[bytes, ...]:
-    """The ways to write a character when case does not matter: `re` itself is asked."""
+    """Return the ways to write a character when case does not matter, as `re` itself compares it."""
     same = re.compile(re.escape(char), re.IGNORECASE | flags)
     alike = {char, *same.findall(_cased(ascii_body))}
-    # ASCII small letters first: `bytes.lower` makes them. Else any order, as long as it is always the same.
+    # Small ASCII letters first, else any order that is always the same.
     ordered = sorted(alike, key=lambda one: (not one.isascii(), one.isascii() and one != one.lower(), one))
     return tuple(one.encode() for one in ordered)
 

@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from .charset import ASCII_LIMIT, UNICODE_LIMIT, CharSet, category, complement, holds, spell, union
+from .linear import compile_linear
 from .literal import Literal, literal_of
 
 __all__ = ["UNBOUNDED", "SearchPattern", "understand"]
@@ -24,7 +25,6 @@ _MAX_REPEAT = 1000  # RE2's own limit
 _KEPT_FLAGS = re.IGNORECASE | re.DOTALL | re.VERBOSE | re.ASCII | re.MULTILINE
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _DOTTED_I = union([(ord(c), ord(c)) for c in "iI\u0130\u0131"])
-_MEMORY = 64 << 20
 _MAX_LITERAL = 2_000
 
 # `re` keeps its parser private and has kept it stable; a construct not known here goes to `re` itself.
@@ -82,7 +82,7 @@ def understand(
     return SearchPattern(
         source=pattern,
         compiled=compiled,
-        linear=None if engine is None or not (exact or narrowest) else _engine_pattern(engine, source),
+        linear=None if engine is None or not (exact or narrowest) else compile_linear(engine, source),
         exact=exact,
         crosses=spelling.crosses,
         reach=reach,
@@ -90,16 +90,6 @@ def understand(
         nullable=narrowest == 0,
         literal=_literal(tree, compiled.flags, ascii_body),
     )
-
-
-def _engine_pattern(engine: ModuleType, source: str) -> Any:
-    options = engine.Options()
-    options.log_errors = False
-    options.max_mem = _MEMORY
-    try:
-        return engine.compile(source, options)
-    except (engine.error, UnicodeEncodeError):
-        return None  # too large for it, or a lone surrogate
 
 
 def _literal(tree: Any, flags: int, ascii_body: bool) -> Literal | None:

@@ -19,8 +19,8 @@ from typing import NoReturn
 
 from ..body.body import Body, Span
 from ..body.checkpoints import BLOCK, count_chars
-from .byte_rates import ByteRates
-from .literal import LiteralScan
+from .linear import FAR, LinearScan, Spans
+from .literal import LiteralScan, sample_of
 from .pattern import SearchPattern
 
 try:
@@ -36,8 +36,7 @@ ENGINE: ModuleType | None = re2
 _WINDOW = 16 << 20
 _LINE = 32 << 20
 _LARGE = 256 << 10
-# As far as `re` follows one match that may span any number of lines, in characters.
-_FAR = 1_000_000
+_PROBED = 1 << 20
 _NEAR = 4_096
 
 
@@ -52,8 +51,8 @@ class Scanner:
         "_decoded",
         "_large",
         "_most_block",
-        "_rates",
         "_raw",
+        "_sample",
         "_seconds",
         "_window",
     )
@@ -70,7 +69,7 @@ class Scanner:
         self._most_block = max(1, window >> 4)
         self._seconds = seconds
         self._large = large
-        self._rates: ByteRates | None = None
+        self._sample = b""
 
     def first(self, query: SearchPattern, most: int) -> tuple[list[Span], bool]:
         """The first `most` matches, and whether there are more. Raises TimeoutError, or ValueError where
@@ -80,80 +79,56 @@ class Scanner:
         return found[:most], len(found) > most
 
     def count(self, query: SearchPattern) -> int:
-        """How many matches there are. Raises as `first` does."""
-        scan = self._literal_scan(query)
-        found = None if scan is None else scan.count()
-        if found is not None:
-            return found
+        """Return how many matches there are. Raises as `first` does."""
         with self._limit(query):
-            if query.exact and query.linear is not None and self._body.bytes:
-                return sum(1 for _ in self._in_bytes(query))
-            return sum(1 for _ in self._spans(query))
+            if not (query.exact and query.linear is not None and self._body.bytes):
+                return sum(1 for _ in self._spans(query))
+            linear, text = self._linear(query), query.literal
+            if text is not None and (text.folded or text.overlaps_itself()):
+                text = None
+            return linear.count(self._by_rare_bytes(query) or linear.spans, text)
 
     def _spans(self, query: SearchPattern) -> Iterator[Span]:
         if query.linear is None or (query.nullable and not query.exact) or not self._body.bytes:
             yield from self._backtracked(query, 0, self._body.bytes)
         elif query.exact:
-            yield from self._in_chars(self._in_bytes(query))
+            spans = self._by_rare_bytes(query) or self._linear(query).spans
+            yield from self._in_chars(spans(0))
         elif query.crosses and query.reach > _NEAR:
             yield from self._one_by_one(query)
         else:
             yield from self._in_blocks(query)
 
-    def _in_bytes(self, query: SearchPattern) -> Iterator[tuple[int, int]]:
-        scan = self._literal_scan(query)
-        return scan.spans() if scan is not None and scan.pays else self._linear(query)
+    def _linear(self, query: SearchPattern) -> LinearScan:
+        assert ENGINE is not None
+        return LinearScan(
+            query.linear,
+            self._body,
+            self._window,
+            reach=query.reach,
+            crosses=query.crosses,
+            empty=query.nullable,
+            engine=ENGINE,
+        )
 
-    def _literal_scan(self, query: SearchPattern) -> LiteralScan | None:
-        """A better way than RE2's own to find a plain text in a large body."""
-        if query.literal is None or ENGINE is None or query.linear is None or self._body.bytes < self._large:
+    def _by_rare_bytes(self, query: SearchPattern) -> Spans | None:
+        """Return a faster way than RE2's own to find a plain text in any case in a large body, if any."""
+        literal = query.literal
+        if literal is None or not literal.folded or ENGINE is None or self._body.bytes < self._large:
             return None
-        if self._rates is None:
-            self._rates = ByteRates(self._body)
-        return LiteralScan(query.literal, self._body, self._rates, ENGINE, self._window)
-
-    def _linear(self, query: SearchPattern) -> Iterator[tuple[int, int]]:
-        """Matches in bytes, found by RE2 in the mapped file itself: it sees what stands around a window."""
-        find, buffer, size = query.linear.search, self._buffer, self._body.bytes
-        at = 0
-        while True:
-            core, stop = self._linear_borders(query, at)
-            while match := find(buffer, at, stop):
-                start, end = match.span()
-                if start >= core and core < size:
-                    break
-                yield start, end
-                at = end if end > start else end + self._width(end)
-                if at > size:
-                    return
-                if at >= core and core < size:
-                    break
-            if core == size:
-                return
-            at = max(at, core)
-            self._body.passed(self._window)
-
-    def _linear_borders(self, query: SearchPattern, at: int) -> tuple[int, int]:
-        """Where the window from `at` ends: matches start before the first border, end by the second."""
-        size = self._body.bytes
-        core = min(size, at + self._window)
-        if core == size:
-            return size, size
-        if query.reach <= _FAR:
-            return core, min(size, core + 4 * query.reach + 4)
-        if query.crosses:
-            # Only the whole rest of the body tells where such a match ends.
-            return size, size
-        border = self._line_end(core, size)
-        return border, border
+        self._sample = self._sample or sample_of(self._body)
+        window = min(self._window, _PROBED)
+        scan = LiteralScan(literal, query.linear, self._body, self._sample, ENGINE, window)
+        return scan.spans if scan.pays else None
 
     def _in_blocks(self, query: SearchPattern) -> Iterator[Span]:
         """RE2 finds where a match may start, `re` looks at that place and, where such places are close
         together, at larger and larger blocks at once."""
         find, buffer, size = query.linear.search, self._buffer, self._body.bytes
+        linear = self._linear(query)
         at = block = 0
         while at < size:
-            core, stop = self._linear_borders(query, at)
+            core, stop = linear.borders(at)
             match = find(buffer, at, stop)
             if match is None or match.start() >= core:
                 self._body.passed(core - at)
@@ -177,7 +152,7 @@ class Scanner:
                 behind = start
                 known = self._boundary(max(0, start - 4 * query.behind - 4))
                 core = min(size, start + self._most_block)
-                text = self._raw[known : self._boundary(min(size, core + 4 * _FAR))].decode()
+                text = self._raw[known : self._boundary(min(size, core + 4 * FAR))].decode()
                 base, local = self._body.char_of(known), 0
             local += count_chars(self._raw[known:start])
             known = start
@@ -212,7 +187,7 @@ class Scanner:
                 return at
 
     def _decoded_borders(self, query: SearchPattern, at: int, high: int) -> tuple[int, int]:
-        """As `_linear_borders`, for a window that is decoded and therefore smaller."""
+        """As `LinearScan.borders`, for a window that is decoded and therefore smaller."""
         core = min(high, at + self._decoded)
         if core == self._body.bytes or (core == high and not query.crosses):
             return core, core
@@ -221,7 +196,7 @@ class Scanner:
             if border:
                 return border, border
         core = self._boundary(core)
-        return core, self._boundary(min(self._body.bytes, core + 4 * min(query.reach, _FAR) + 4))
+        return core, self._boundary(min(self._body.bytes, core + 4 * min(query.reach, FAR) + 4))
 
     def _in_chars(self, spans: Iterator[tuple[int, int]]) -> Iterator[Span]:
         """Byte spans, in order, as character spans: counting goes on from the span before."""
