@@ -155,7 +155,7 @@ def test_a_run_is_exported(rlm, answered, tmp_path) -> None:
     assert kinds == ["run_started", "model_call", "child", "cell", "model_call", "cell", "finished"]
     out = tmp_path / "run.jsonl"
     ran = rlm("export", answered, "--out", str(out))
-    assert ran.stderr == f"7 events of {answered} are in {out}\n"
+    assert ran.stderr == f"wrote 7 events of {answered} to {out}\n"
     assert [json.loads(line) for line in out.read_text().splitlines()] == events
     assert stat.S_IMODE(out.stat().st_mode) == 0o600
 
