@@ -30,6 +30,8 @@ _LAP = 64
 _APART = 1_024
 """Bytes a match: where matches are further apart, finding them one by one is as fast."""
 _STEP = 64 << 10
+_SLOW = 8
+"""Steps of a batch that may be slower than one match at a time."""
 _PIECE = 28_000
 """Bytes: `bytes.count` is fastest on texts that CPython takes for short ones."""
 _DENSE = 1 << 20
@@ -65,6 +67,7 @@ class LinearScan:
         "_linear",
         "_raw",
         "_reach",
+        "_slow",
         "_window",
     )
 
@@ -89,6 +92,7 @@ class LinearScan:
         self._empty = empty
         self._engine = engine
         self._batch: Callable[[Any, int, int], int] | None = None
+        self._slow = 0
 
     def borders(self, at: int) -> tuple[int, int]:
         """Return where the window from `at` ends: matches start before the first border and end by the
@@ -176,7 +180,7 @@ class LinearScan:
         with memoryview(self._buffer) as whole, whole[low:stop] as text:
             while True:
                 end = batch(text, place, last)
-                if end >= last or end > core - low:
+                if not place < end < last or end > core - low:
                     break
                 apart, place = end - place, end
                 found += _BATCH
@@ -185,9 +189,11 @@ class LinearScan:
                 if place - mark > _STEP:
                     self._body.passed(place - mark)
                     if time.thread_time() - clock > 2 * pace * (place - mark):
-                        # The automaton of eight does not fit in RE2's memory.
-                        self._batch = _none_found
-                        break
+                        # A new automaton is slow at first; one that outgrows RE2's memory stays so.
+                        self._slow += 1
+                        if self._slow == _SLOW:
+                            self._batch = _none_found
+                            break
                     mark, clock = place, time.thread_time()
         return found, low + place
 

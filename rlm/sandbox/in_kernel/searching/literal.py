@@ -26,7 +26,8 @@ _SAMPLE = 4_096
 _RARE = 1_500
 """How often the chosen bytes may occur in the sample: 2.3 %. RE2's own pass is faster beyond that."""
 _FEW = 8
-"""How many matches the sample may hold."""
+"""How many places the sample may hold that have to be looked at."""
+_TRIED = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +76,12 @@ def sample_of(body: Body) -> bytes:
 
 
 class LiteralScan:
-    """Finds one literal in one body by its rarest character. `linear` is RE2's own search for it, `sample`
-    is text of the body, `window` is in bytes."""
+    """Finds one literal in one body by its rarest character. `sample` is text of the body, `window` is in
+    bytes."""
 
     __slots__ = ("_body", "_buffer", "_lead", "_literal", "_number", "_probes", "_raw", "_window", "pays")
 
-    def __init__(
-        self, literal: Literal, linear: Any, body: Body, sample: bytes, engine: ModuleType, window: int
-    ) -> None:
+    def __init__(self, literal: Literal, body: Body, sample: bytes, engine: ModuleType, window: int) -> None:
         self._literal = literal
         self._body = body
         self._raw = body.raw
@@ -91,13 +90,16 @@ class LiteralScan:
         spellings = literal.spellings
         rate = lru_cache(None)(lambda byte: sample.count(bytes((byte,))))
         rates = [sum(min(map(rate, way)) for way in ways) for ways in spellings]
-        self._number = rates.index(min(rates))
-        self.pays = rates[self._number] <= _RARE and sum(1 for _ in linear.finditer(sample)) <= _FEW
+        self.pays = False
         """Whether this is faster than RE2's own search."""
-        before, after = spellings[: self._number], spellings[self._number + 1 :]
-        self._lead = _compiled("".join(map(_either, before)), engine)
-        rest = "".join(map(_either, after))
-        self._probes = [_Probe.of(way, rest, rate, engine) for way in spellings[self._number]]
+        for self._number in heapq.nsmallest(_TRIED, range(len(rates)), key=rates.__getitem__):
+            rest = "".join(map(_either, spellings[self._number + 1 :]))
+            self._probes = [_Probe.of(way, rest, rate, engine) for way in spellings[self._number]]
+            places = sum(sum(1 for _ in probe.pattern.finditer(sample)) for probe in self._probes)
+            if rates[self._number] <= _RARE and places <= _FEW:
+                self.pays = True
+                break
+        self._lead = _compiled("".join(map(_either, spellings[: self._number])), engine)
 
     def spans(self, at: int = 0) -> Iterator[tuple[int, int]]:
         """Yield the matches from byte `at` on, in order, none within another."""

@@ -118,7 +118,7 @@ class Scanner:
             return None
         self._sample = self._sample or sample_of(self._body)
         window = min(self._window, _PROBED)
-        scan = LiteralScan(literal, query.linear, self._body, self._sample, ENGINE, window)
+        scan = LiteralScan(literal, self._body, self._sample, ENGINE, window)
         return scan.spans if scan.pays else None
 
     def _in_blocks(self, query: SearchPattern) -> Iterator[Span]:
