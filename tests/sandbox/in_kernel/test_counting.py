@@ -31,10 +31,10 @@ FLAGS = st.sampled_from(["", "(?i)", "(?ai)"])
         {"_LAP": 3, "_BATCH": 2, "_APART": 6, "_PIECE": 5, "_DENSE": 12, "_STEP": 8},
     ],
     ids=["in batches", "sparse and dense in turn"],
-    scope="module",
+    scope="class",
 )
 def sizes(request) -> Iterator[None]:
-    """Change the sizes so that short texts take every way of counting."""
+    """Change the sizes so that short texts take every way of counting. Class scope ends with each test."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in request.param.items():
             patch.setattr(linear, name, value)

@@ -27,7 +27,7 @@ _MEMORY = 64 << 20
 _BATCH = 8
 _LAP = 64
 """Matches that are found one by one before their density is judged."""
-_APART = 1_024
+_APART = 2_048
 """Bytes a match: where matches are further apart, finding them one by one is as fast."""
 _STEP = 64 << 10
 _SLOW = 8
@@ -184,7 +184,7 @@ class LinearScan:
                     break
                 apart, place = end - place, end
                 found += _BATCH
-                if apart > _BATCH * _APART:
+                if apart > 2 * _BATCH * _APART:
                     break
                 if place - mark > _STEP:
                     self._body.passed(place - mark)
