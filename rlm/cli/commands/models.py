@@ -20,7 +20,9 @@ def models(
     as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
     config: ConfigOption = None,
 ) -> None:
-    """List providers, which keys are set (never their values), and models with windows and prices.
+    """List providers, windows and prices, and which keys are set.
+
+    The values of keys are never shown.
 
     \b
     Examples:
