@@ -63,7 +63,7 @@ class Document:
 
     Documents are in the body's order without gaps. `kind` is text, markdown, code, csv, json, jsonl, html,
     pdf, docx, epub, chat or card. `messages` and `pages` are their numbers, or None if the kind has none.
-    With `headings_indexed` the index holds every heading. A line that only looks like one is none.
+    With `headings_indexed` the index holds every heading. Other lines only look like headings.
     """
 
     index: int
