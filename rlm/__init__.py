@@ -15,11 +15,12 @@ from rlm.version import __version__
 
 if TYPE_CHECKING:
     from rlm.errors import RLMError
+    from rlm.limits import Limits
     from rlm.results import Citation, Coverage, RunResult, Usage
     from rlm.retrieval import Pack, Retriever
     from rlm.runtime import RLM
     from rlm.sessions.session import Session
-    from rlm.settings import Limits, Settings
+    from rlm.settings import Settings
 
 __all__ = [
     "RLM",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from html import escape
 from types import MappingProxyType
 from typing import Any, Literal
@@ -264,13 +264,14 @@ class RunResult:
         )
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> RunResult:
-        """The result that `to_json` wrote."""
+    def from_json(cls, data: Mapping[str, Any]) -> RunResult:
+        """Return the result that `to_json` wrote. Other keys, like the totals in a journal, are ignored."""
+        known = {one.name for one in fields(cls)}
         coverage = dict(data["coverage"])
         coverage["gaps"] = tuple(Span(*gap) for gap in coverage["gaps"])
         return cls(
             **{
-                **data,
+                **{name: value for name, value in data.items() if name in known},
                 "citations": tuple(
                     Citation(**{**citation, "heading_path": tuple(citation.get("heading_path", ()))})
                     for citation in data["citations"]

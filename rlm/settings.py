@@ -1,14 +1,13 @@
-"""All that a caller may set: limits of a run, and how its parts go about their work."""
+"""All that a caller may set. Limits are declared in `rlm.limits`."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from rlm.errors import ConfigurationError
+from rlm.limits import Limits
 from rlm.models.catalog.overrides import ModelFacts
 from rlm.models.options import ModelOptions
 from rlm.prompts.recipes.root import Contract
@@ -16,44 +15,6 @@ from rlm.sandbox.host.jupyter_sandbox import SandboxLevel
 from rlm.sandbox.types import KernelLimits
 
 __all__ = ["ChildSettings", "DirectSettings", "Limits", "RootSettings", "Settings"]
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What one run may take, its whole tree of sub-RLMs and children included (`rounds`: each RLM of it).
-
-    `rounds` counts the last round, in which a root may only finalize. `depth` is how many levels of
-    sub-RLMs get a kernel of their own; `sub_calls` counts child calls; `tokens` are input and output;
-    `cost_usd` holds only where prices are known. `cell_seconds` is a cell's own computing, `seconds` the
-    whole run by the clock. `concurrency` is calls in flight a provider; `violations` in a row end the run.
-    Raises ConfigurationError naming the field that can't be.
-    """
-
-    rounds: int = 30
-    depth: int = 1
-    sub_calls: int = 1_000
-    tokens: int = 10_000_000
-    cost_usd: float = 5.0
-    seconds: float = 1_800.0
-    cell_seconds: float = 120.0
-    concurrency: int = 16
-    violations: int = 3
-
-    def __post_init__(self) -> None:
-        for item in fields(self):
-            value = getattr(self, item.name)
-            whole = isinstance(item.default, int)
-            least = 0 if item.name in {"depth", "sub_calls", "cost_usd"} else 1 if whole else None
-            wanted = "a whole number" if whole else "a number"
-            wanted += " above 0" if least is None else f" of at least {least}"
-            kinds = (int,) if whole else (int, float)
-            if (
-                isinstance(value, bool)
-                or not isinstance(value, kinds)
-                or not math.isfinite(value)
-                or (value <= 0 if least is None else value < least)
-            ):
-                raise ConfigurationError(f"is {value!r}; give {wanted}", option=f"limits.{item.name}")
 
 
 @dataclass(frozen=True, slots=True)

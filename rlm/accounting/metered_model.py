@@ -20,7 +20,7 @@ from rlm.playback.asked import Asked
 from rlm.playback.cursor import NOTHING, ReplayCursor
 from rlm.prompts.tokens.calibration import Calibration
 from rlm.prompts.tokens.counters import get_counter
-from rlm.results import Usage
+from rlm.results import RunTotals, Usage
 
 if TYPE_CHECKING:
     from rlm.journal import RunLog
@@ -113,6 +113,10 @@ class MeteredModel:
         return (
             None if any(cost is None for cost in costs) else sum(cost for cost in costs if cost is not None)
         )
+
+    def totals(self, rounds: int, sub_calls: int) -> RunTotals:
+        """Return what the list of runs shows. The only place that fills a RunTotals."""
+        return RunTotals(rounds, sub_calls, self.cost_usd)
 
     def usage(self) -> tuple[Usage, ...]:
         """Return the usage of every model, by the whole tree of runs."""

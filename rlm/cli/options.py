@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from copy import copy
-from dataclasses import dataclass, fields
+from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
@@ -18,6 +18,7 @@ from rlm.cli.consent import SandboxOption, allowed_level
 from rlm.cli.console.exits import say
 from rlm.cli.store import StoreOption
 from rlm.errors import UsageError
+from rlm.limits import Limits, option_of_limit
 from rlm.models.registry import list_forms
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from rlm.documents import Source
     from rlm.events import Observer
     from rlm.runtime import RLM
-    from rlm.settings import Limits, Settings
+    from rlm.settings import Settings
 
 __all__ = ["PathsArgument", "RunOptions", "takes_run_options"]
 
@@ -33,8 +34,6 @@ PathsArgument = Annotated[
     list[str],
     typer.Argument(metavar="PATH…", help="Files, folders, globs, or - for stdin.", show_default=False),
 ]
-
-_LIMITS = frozenset({"max_rounds", "max_depth", "max_calls", "max_tokens", "max_cost", "max_seconds"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,24 +78,7 @@ class RunOptions:
             envvar="RLM_CONTRACT", help="The reply format of the root; strict refuses prose around the block."
         ),
     ] = "one-block"
-    max_rounds: Annotated[int, typer.Option(envvar="RLM_MAX_ROUNDS", help="Maximum rounds of a root.")] = 30
-    max_depth: Annotated[
-        int, typer.Option(envvar="RLM_MAX_DEPTH", help="Maximum depth of sub-RLMs; 0: children only.")
-    ] = 1
-    max_calls: Annotated[int, typer.Option(envvar="RLM_MAX_CALLS", help="Maximum child calls.")] = 1_000
-    max_tokens: Annotated[
-        int, typer.Option(envvar="RLM_MAX_TOKENS", help="Maximum tokens of all calls together.")
-    ] = 10_000_000
-    max_cost: Annotated[float, typer.Option(envvar="RLM_MAX_COST", help="Maximum cost in US dollars.")] = 5.0
-    max_seconds: Annotated[float, typer.Option(envvar="RLM_MAX_SECONDS", help="Timeout in seconds.")] = (
-        1_800.0
-    )
-    cell_seconds: Annotated[
-        float, typer.Option(envvar="RLM_CELL_SECONDS", help="Timeout of one block, in seconds of computing.")
-    ] = 120.0
-    concurrency: Annotated[
-        int, typer.Option(envvar="RLM_CONCURRENCY", help="Maximum calls in flight at a provider.")
-    ] = 16
+    limits: Limits = field(default_factory=Limits)
     schema: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="A JSON Schema for the answer.", show_default=False),
@@ -142,21 +124,6 @@ class RunOptions:
 
         return self.model or default_model(os.environ)
 
-    def limits(self) -> Limits:
-        """Return the limits. Raises ConfigurationError for an invalid value."""
-        from rlm.settings import Limits
-
-        return Limits(
-            rounds=self.max_rounds,
-            depth=self.max_depth,
-            sub_calls=self.max_calls,
-            tokens=self.max_tokens,
-            cost_usd=self.max_cost,
-            seconds=self.max_seconds,
-            cell_seconds=self.cell_seconds,
-            concurrency=self.concurrency,
-        )
-
     def settings(self, ctx: typer.Context, *, runs_code: bool = True) -> Settings:
         """Return the settings. `runs_code`: models may write code, so the isolation level is chosen first."""
         from rlm.models.base import EXTRACTIVE
@@ -181,7 +148,7 @@ class RunOptions:
         from rlm.trace import TraceFile
 
         with ExitStack() as stack:
-            progress = stack.enter_context(Progress(quiet=self.quiet, seconds=self.max_seconds))
+            progress = stack.enter_context(Progress(quiet=self.quiet, seconds=self.limits.seconds))
             observers: list[Observer] = [progress.on_event]
             if self.trace is not None:
                 observers.append(stack.enter_context(TraceFile(self.trace)).on_event)
@@ -195,7 +162,7 @@ class RunOptions:
             self.model,
             sub_model=self.sub_model,
             summary_model=self.summary_model,
-            limits=self.limits(),
+            limits=self.limits,
             settings=self.settings(ctx, runs_code=runs_code),
             observe=observers,
         )
@@ -245,7 +212,8 @@ class _CommandWithOptions:
         self.__signature__ = inspect.Signature(parameters)
 
     def __call__(self, ctx: typer.Context, **values: Any) -> None:
-        own = {field.name: values.pop(field.name) for field in fields(RunOptions)}
+        limits = {limit.name: values.pop(name) for limit, name in _limit_options()}
+        own = {one.name: values.pop(one.name) for one in fields(RunOptions) if one.name != "limits"}
         for name in (*self._ignored, *self._refused):
             source = ctx.get_parameter_source(name)
             if source is None or source.name != "COMMANDLINE":
@@ -254,21 +222,43 @@ class _CommandWithOptions:
             if name in self._refused:
                 raise UsageError(f"{flag} cannot be used with rlm {ctx.info_name}: {self._refused[name]}")
             say(f"{flag} has no effect here: {self._ignored[name]}")
-        self._command(ctx, **values, options=RunOptions(**own))
+        self._command(ctx, **values, options=RunOptions(**own, limits=Limits(**limits)))
+
+
+def _limit_options() -> Iterator[tuple[Field[Any], str]]:
+    """Yield each limit that has an option, and the option's name."""
+    for limit in fields(Limits):
+        option = option_of_limit(limit)
+        if option is not None:
+            yield limit, option.name
 
 
 def _parameters(each: str, unused: Mapping[str, str]) -> Iterator[inspect.Parameter]:
-    """Yield the fields of RunOptions as parameters, with this command's help texts."""
+    """Yield the shared options as parameters, with this command's help texts."""
     hints = get_type_hints(RunOptions, include_extras=True)
-    for field in fields(RunOptions):
-        kind, option = hints[field.name].__origin__, copy(hints[field.name].__metadata__[0])
-        if field.name in unused:
-            option.help = f"Not available here: {unused[field.name]}."
-        elif each and field.name in _LIMITS:
-            option.help = f"{option.help.rstrip('.')}, {each}."
-        yield inspect.Parameter(
-            field.name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=field.default,
-            annotation=Annotated[kind, option],
-        )
+    for one in fields(RunOptions):
+        if one.name == "limits":
+            yield from _limit_parameters(each, unused)
+            continue
+        kind, option = hints[one.name].__origin__, copy(hints[one.name].__metadata__[0])
+        yield _parameter(one.name, one.default, kind, option, unused)
+
+
+def _limit_parameters(each: str, unused: Mapping[str, str]) -> Iterator[inspect.Parameter]:
+    kinds = get_type_hints(Limits)
+    for limit, name in _limit_options():
+        text = limit.metadata["option"].help
+        if each and name.startswith("max_"):
+            text = f"{text.rstrip('.')}, {each}."
+        option = typer.Option(envvar=f"RLM_{name.upper()}", help=text)
+        yield _parameter(name, limit.default, kinds[limit.name], option, unused)
+
+
+def _parameter(
+    name: str, default: Any, kind: Any, option: Any, unused: Mapping[str, str]
+) -> inspect.Parameter:
+    if name in unused:
+        option.help = f"Not available here: {unused[name]}."
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option]
+    )

@@ -30,7 +30,7 @@ from rlm.playback.recording import RecordedCompaction, RecordedRound, Recording
 from rlm.prompts import RootInput, RootPrompt
 from rlm.prompts.recipes.corrections import correction, last_round_notice, soft_breach_reminder
 from rlm.prompts.templates import table
-from rlm.results import RunTotals, StopReason
+from rlm.results import StopReason
 from rlm.sandbox.errors import KernelDied, KernelStartError
 from rlm.sandbox.protocol import Sandbox
 from rlm.sandbox.types import CellResult
@@ -261,7 +261,7 @@ class Driver:
             await self._log.append(
                 "cell", {"round": round_, "code": cell.code, "prose": cell.prose, "result": asdict(result)}
             )
-            await self._log.tally(RunTotals(round_, self._child_calls.calls, self._metered.cost_usd))
+            await self._log.tally(self._metered.totals(round_, self._child_calls.calls))
         if ran.answer is None:
             self._add(Message("user", self._feedback(round_, result, notes), stable=True))
         return ran.answer

@@ -9,7 +9,6 @@ from rlm.answers.answer_type import AnswerType
 from rlm.models.base import Model
 from rlm.prompts import Budget as PromptBudget
 from rlm.prompts import EarlierQuestion, HandleFacts, HelperDoc, RootInput
-from rlm.prompts.recipes.root import PREVIEW_CHARS
 from rlm.prompts.templates import table
 from rlm.sandbox.in_kernel.body.body import Body
 from rlm.sandbox.in_kernel.helper_api.registry import HELPERS, Helper
@@ -35,7 +34,7 @@ class RootQuestion:
 def root_input(
     question: RootQuestion, body: Body, model: Model, limits: Limits, settings: Settings
 ) -> RootInput:
-    """Return the input of the root's first prompt, with a preview of both ends of the body."""
+    """Return the input of the root's first prompt."""
     root, window = settings.root, model.window
     answer_type = question.answer_type
     return RootInput(
@@ -44,13 +43,12 @@ def root_input(
         earlier=tuple(question.earlier),
         variables=tuple(question.variables),
         tools=tuple(HelperDoc(tool.call, tool.summary) for tool in question.tools),
-        handle=HandleFacts(
+        handle=HandleFacts.of(
+            body.text,
             chars=body.chars,
             lines=body.lines,
             documents=len(body.documents),
             document_names=tuple(document.name for document in body.documents[:_MAX_NAMES]),
-            preview=body.text(0, PREVIEW_CHARS),
-            tail_preview=body.text(max(0, body.chars - PREVIEW_CHARS), body.chars),
         ),
         limits=_limit_lines(limits, settings.child.prompt_tokens),
         output_limit=root.output_limit,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
@@ -43,6 +44,27 @@ class RetryPolicy:
             raise ConfigurationError("a retry policy needs at least 1 attempt: raise attempts")
         if min(self.base, self.cap, self.total, self.retry_after_cap, self.unreachable_total) < 0:
             raise ConfigurationError("a retry policy holds a negative time: use 0 or more seconds")
+
+    def pause(self, failed: int, retry_after: float | None) -> float:
+        """Return the seconds to wait after `failed` attempts.
+
+        The whole range is random ("full jitter"), so that calls which failed together do not come back
+        together.
+        """
+        # Beyond 2**64 any bound is over the cap, and a float would overflow.
+        bound = min(self.cap, self.base * 2.0 ** min(failed - 1, 64))
+        return self.honored(retry_after) + random.uniform(0.0, bound)  # noqa: S311
+
+    def honored(self, retry_after: float | None) -> float:
+        """Return the seconds of a provider's Retry-After that are waited."""
+        return min(retry_after or 0.0, self.retry_after_cap)
+
+    def is_over(self, failed: int, seconds: float, *, has_answered: bool) -> bool:
+        """Return whether to give up after `failed` attempts. The next one would begin after `seconds`."""
+        attempts, total = self.attempts, self.total
+        if not has_answered:
+            attempts, total = min(attempts, self.unreachable_attempts), min(total, self.unreachable_total)
+        return failed >= attempts or seconds > total
 
 
 @dataclass(frozen=True, slots=True)

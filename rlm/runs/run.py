@@ -309,5 +309,5 @@ class Run:
             self._warnings.keep(Warned(f"the code of this run was {held} (level {isolation.level}){why}"))
 
     def _totals(self) -> RunTotals:
-        budget = self.run_context.budget
-        return RunTotals(budget.rounds, self._child_calls.calls, self.run_context.metered.cost_usd)
+        context = self.run_context
+        return context.metered.totals(context.budget.rounds, self._child_calls.calls)

@@ -195,6 +195,4 @@ def _open_context(folder: Path) -> ContextFile:
 def _result(events: Sequence[JournalEvent]) -> RunResult | None:
     if not events or events[-1].kind != "finished" or events[-1].data["stop_reason"] in RESUMABLE:
         return None
-    data = dict(events[-1].data)
-    data.pop("cost_usd", None)
-    return RunResult.from_json(data)
+    return RunResult.from_json(events[-1].data)

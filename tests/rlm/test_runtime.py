@@ -102,7 +102,7 @@ def test_what_a_first_call_needs_is_imported_while_the_input_loads(tmp_path: Pat
         "import asyncio, sys, threading\n"
         "from rlm import RLM, Settings\n"
         "async def begin(name):\n"
-        "    async with RLM(name, settings=Settings(store=sys.argv[1])).opened('text'): pass\n"
+        "    async with RLM(name, settings=Settings(store=sys.argv[1])).job_resources('text'): pass\n"
         "for name in ('extractive', 'openai:m@http://127.0.0.1:9/v1'):\n"
         "    asyncio.run(begin(name))\n"
         "    for thread in threading.enumerate()[1:]: thread.join()\n"

@@ -100,7 +100,7 @@ def batch(
             raise ConfigurationError(f"{flag} needs a Ray cluster: add --engine ray, or leave it out")
     models = RunModels(options.model_name, options.sub_model, options.summary_model)
     journal = str(options.store or default_store(os.environ))
-    limits, settings = options.limits(), replace(options.settings(ctx), store=journal)
+    limits, settings = options.limits, replace(options.settings(ctx), store=journal)
     # The warnings of a run are in its line; without a handler, logging would print them into the progress.
     logging.getLogger("rlm").addHandler(logging.NullHandler())
     with ExitStack() as stack:

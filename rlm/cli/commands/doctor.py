@@ -180,15 +180,17 @@ def _layers(layers: Mapping[str, str]) -> str:
 
 def _models() -> list[Finding]:
     from rlm.models import default_model
+    from rlm.models.registry import PROVIDERS
 
-    keys = [name for name in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY") if os.environ.get(name, "").strip()]
+    variables = [spec.key_variable for spec in PROVIDERS.values()]
+    keys = [name for name in variables if os.environ.get(name, "").strip()]
     chosen = default_model(os.environ)
     if not keys:
         return [
             Finding(
                 "warn",
                 "models",
-                "no key is set, so answers are extracts. Set ANTHROPIC_API_KEY or OPENAI_API_KEY, or give "
+                f"no key is set, so answers are extracts. Set {' or '.join(variables)}, or give "
                 "--model openai:NAME@URL for a local server",
             )
         ]

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["runs_app"]
 
 _MAX_TASK = 60
+_LABELS = {"sub_calls": "children"}
+_WIDTHS = {"rounds": 3, "sub_calls": 5}
 _LISTED = (
     "run_id",
     "task",
@@ -66,15 +68,21 @@ def runs(
     for run in found:
         task = " ".join(str(run["task"]).split())
         preview = task if len(task) <= _MAX_TASK else task[: _MAX_TASK - 1] + "…"
-        cost = "-" if run["cost_usd"] is None else dollars(run["cost_usd"])
         state = run["stop_reason"] or run["state"]
         started = datetime.fromtimestamp(run["started_at"]).strftime("%Y-%m-%d %H:%M")
-        typer.echo(
-            printable(
-                f"{run['run_id']}  {started}  {state:<18} {run['rounds']:>3} rounds {run['sub_calls']:>5} "
-                f"children {cost:>8}  {preview}"
-            )
-        )
+        typer.echo(printable(f"{run['run_id']}  {started}  {state:<18} {_totals_text(run)}  {preview}"))
+
+
+def _totals_text(run: dict[str, Any]) -> str:
+    """Return the totals of a run in columns. A new field of RunTotals becomes a column by itself."""
+    columns = []
+    for total in fields(RunTotals):
+        value = run[total.name]
+        if total.name == "cost_usd":
+            columns.append(f"{'-' if value is None else dollars(value):>8}")
+        else:
+            columns.append(f"{value:>{_WIDTHS.get(total.name, 9)}} {_LABELS.get(total.name, total.name)}")
+    return " ".join(columns)
 
 
 @runs_app.command()

@@ -2,38 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
+from dataclasses import fields
 
 from rlm.errors import BudgetExhausted, UsageError
+from rlm.limits import Limits, option_of_limit
 
 __all__ = ["error_text", "limit_of", "option_of"]
 
-_OPTIONS: Mapping[str, str] = MappingProxyType(
-    {
-        "rounds": "--max-rounds",
-        "depth": "--max-depth",
-        "sub_calls": "--max-calls",
-        "tokens": "--max-tokens",
-        "cost_usd": "--max-cost",
-        "seconds": "--max-seconds",
-        "cell_seconds": "--cell-seconds",
-        "concurrency": "--concurrency",
-    }
-)
-"""The option that sets a field of `Limits`."""
 _LIMITS = "limits."
 
 
-def limit_of(option: str) -> str | None:
-    """Return the field of `Limits` that a key of rlm.toml sets: `max_rounds` sets `rounds`."""
-    flag = f"--{option.replace('_', '-')}"
-    return next((name for name, set_by in _OPTIONS.items() if set_by == flag), None)
+def limit_of(name: str) -> str | None:
+    """Return the field of Limits that an option sets: `max_rounds` sets `rounds`."""
+    for limit in fields(Limits):
+        option = option_of_limit(limit)
+        if option is not None and option.name == name:
+            return limit.name
+    return None
 
 
 def option_of(limit: str) -> str:
-    """Return the option that sets a field of `Limits`, or its name in Python where no option does."""
-    return _OPTIONS.get(limit, f"{_LIMITS}{limit}")
+    """Return the flag that sets a field of Limits, or its name in Python if it has no flag."""
+    for one in fields(Limits):
+        option = option_of_limit(one)
+        if one.name == limit and option is not None:
+            return f"--{option.name.replace('_', '-')}"
+    return f"{_LIMITS}{limit}"
 
 
 def error_text(error: Exception) -> str:

@@ -1,8 +1,7 @@
-"""The only place where a failed call is retried."""
+"""The only place where a failed call is retried. How often and when is decided by RetryPolicy."""
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -46,19 +45,16 @@ async def with_retries(
                 return replace(result, usage=result.usage + spent) if spent else result
             spent += result.spent
             if result.reason in ("rate_limited", "overloaded"):
-                limiter.slow_down(slot_began, retry_after=_retry_after(result, policy))
+                limiter.slow_down(slot_began, retry_after=policy.honored(result.retry_after))
             return result
 
     def wait(state: RetryCallState) -> float:
-        return _retry_after(_failure(state), policy) + _choose_pause(policy, state.attempt_number)
+        return policy.pause(state.attempt_number, _failure(state).retry_after)
 
     def stop(state: RetryCallState) -> bool:
-        attempts, seconds = policy.attempts, policy.total
-        if _failure(state).reason == "unreachable" and not has_answered():
-            attempts = min(attempts, policy.unreachable_attempts)
-            seconds = min(seconds, policy.unreachable_total)
+        reached = _failure(state).reason != "unreachable" or has_answered()
         elapsed = time.monotonic() - began - queued
-        return state.attempt_number >= attempts or elapsed + state.upcoming_sleep > seconds
+        return policy.is_over(state.attempt_number, elapsed + state.upcoming_sleep, has_answered=reached)
 
     def report(state: RetryCallState) -> None:
         reason = _failure(state).reason
@@ -85,15 +81,3 @@ def _failure(state: RetryCallState) -> AttemptFailure:
     result = state.outcome.result()
     assert isinstance(result, AttemptFailure)
     return result
-
-
-def _retry_after(failure: AttemptFailure, policy: RetryPolicy) -> float:
-    """Return the seconds of the provider's Retry-After, up to the policy's cap."""
-    return min(failure.retry_after or 0.0, policy.retry_after_cap)
-
-
-def _choose_pause(policy: RetryPolicy, failed: int) -> float:
-    """Return a random pause after `failed` attempts. Its upper bound doubles each time, up to the cap. The
-    whole range is random ("full jitter"), so that calls which failed together do not come back together."""
-    # Beyond 2**64 any bound is over the cap, and a float would overflow.
-    return random.uniform(0.0, min(policy.cap, policy.base * 2.0 ** min(failed - 1, 64)))  # noqa: S311

@@ -5,6 +5,7 @@ Of the context body, only two previews of 500 characters are included.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Literal
@@ -50,6 +51,27 @@ class HandleFacts:
     preview: str = ""
     tail_preview: str = ""
     sha256: str = ""
+
+    @classmethod
+    def of(
+        cls,
+        read: Callable[[int, int], str],
+        *,
+        chars: int,
+        lines: int,
+        documents: int,
+        document_names: tuple[str, ...],
+    ) -> HandleFacts:
+        """Return the facts of a body. `read` gives its text between two offsets, for the previews."""
+        tail = max(0, chars - PREVIEW_CHARS)
+        return cls(
+            chars=chars,
+            lines=lines,
+            documents=documents,
+            document_names=document_names,
+            preview=read(0, min(chars, PREVIEW_CHARS)),
+            tail_preview=read(tail, chars),
+        )
 
 
 @dataclass(frozen=True, slots=True)

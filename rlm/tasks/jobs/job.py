@@ -24,7 +24,7 @@ from rlm.events import ChildEnded, Event, Resumed, RunEnded, RunStarted, Warned
 from rlm.models.base import Message, Model, Request
 from rlm.playback.cursor import ReplayCursor
 from rlm.playback.recording import RecordedReply, Recording
-from rlm.results import Citation, RunResult, RunTotals, StopReason
+from rlm.results import Citation, RunResult, StopReason
 from rlm.runs.load_warnings import warnings_of
 from rlm.runs.setup import JobResources, facts_of, make_room, resources_for
 from rlm.runs.stored_run import StoredRun, input_to_keep, source_facts
@@ -196,14 +196,14 @@ class Job:
             warnings=tuple(self.warnings),
         )
         self.config.tell(RunEnded(result.stop_reason, result.seconds))
-        totals = RunTotals(result.rounds, result.sub_calls, self._metered.cost_usd)
+        totals = self._metered.totals(result.rounds, result.sub_calls)
         await self.log.append("finished", {**result.to_json(), **asdict(totals)})
         return result
 
     async def interrupted(self) -> None:
         """Write to the journal that it was cancelled. It can be resumed."""
         self.config.tell(RunEnded("cancelled", time.monotonic() - self._began))
-        totals = asdict(RunTotals(sub_calls=self._children.calls, cost_usd=self._metered.cost_usd))
+        totals = asdict(self._metered.totals(0, self._children.calls))
         del totals["rounds"]  # only the parts count rounds: the last tally stays
         await self.log.append("interrupted", {"stop_reason": "cancelled", **totals})
 

@@ -31,7 +31,7 @@ from rlm.events import (
 )
 from rlm.playback.cursor import ReplayCursor
 from rlm.playback.recording import Recording
-from rlm.results import RunResult, RunTotals
+from rlm.results import RunResult
 from rlm.runs.config import RunConfig
 from rlm.runs.options import Parent, RunOptions
 from rlm.runs.resources import RunResources
@@ -177,11 +177,7 @@ class Parts:
         ended = _read_part(facts, limits)
         done = [*self._done, *([ended.result] if ended.result else [])]
         await run_context.log.tally(
-            RunTotals(
-                rounds=sum(one.rounds for one in done),
-                sub_calls=sum(one.sub_calls for one in done),
-                cost_usd=run_context.metered.cost_usd,
-            )
+            run_context.metered.totals(sum(one.rounds for one in done), sum(one.sub_calls for one in done))
         )
         return ended
 

@@ -36,7 +36,7 @@ async def test_two_blocks_for_ever_end_as_a_contract_violation(run, block) -> No
     twice = block("print('one')") + "\n" + block("print('two')")
     result = await run(ScriptedModel.of(root=[twice] * 5), limits=LIMITS)
     assert (result.answer, result.stop_reason, result.rounds) == (None, "contract_violation", 3)
-    assert any("several_blocks" in warning for warning in result.warnings)
+    assert any("several blocks" in warning for warning in result.warnings)
 
 
 async def test_ten_thousand_children_are_refused_where_fifty_are_allowed(run, block) -> None:

@@ -22,13 +22,12 @@ from .records import Hit, Hits, LazyRecord, Record, Records, Text, shown
 from .rows import Rows
 from .sections import section_of
 
-__all__ = ["MAX_HITS", "MAX_PEEK", "MAX_READ_ALL", "PREVIEW_CHARS", "Handle"]
+__all__ = ["MAX_HITS", "MAX_PEEK", "MAX_READ_ALL", "Handle"]
 
 MAX_PEEK = 100_000
 MAX_READ_ALL = 20_000_000
 MAX_HITS = 200_000
-PREVIEW_CHARS = 500
-"""As in the root's prompt, which the kernel's side does not import. A test holds the two equal."""
+_PREVIEW_CHARS = 500
 _USUAL_CHUNK = 20_000
 _MATCH = 500
 _LINE_TEXT = 1_000
@@ -73,8 +72,8 @@ class Handle:
             lines=body.lines,
             bytes=body.bytes,
             documents=len(body.documents),
-            preview=self._text(0, PREVIEW_CHARS),
-            tail_preview=self._text(max(0, body.chars - PREVIEW_CHARS), body.chars),
+            preview=self._text(0, _PREVIEW_CHARS),
+            tail_preview=self._text(max(0, body.chars - _PREVIEW_CHARS), body.chars),
             sha256=body.sha256,
             recommended_chunk=chunk,
             calls=plan.get("calls", -(-body.chars // chunk)),

@@ -1,0 +1,71 @@
+"""Limits of a run. Each field carries its option of the command line, so that a limit is declared once."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import Field, dataclass, field, fields
+from typing import Any
+
+from rlm.errors import ConfigurationError
+
+__all__ = ["LimitOption", "Limits", "option_of_limit"]
+
+
+@dataclass(frozen=True, slots=True)
+class LimitOption:
+    """The option that sets a limit: `name` as in rlm.toml (`max_rounds` is `--max-rounds`), and its help."""
+
+    name: str
+    help: str
+
+
+def _limit(default: Any, minimum: int | None = None, option: LimitOption | None = None) -> Any:
+    """Declare a limit. It is at least `minimum`; None means above 0."""
+    return field(default=default, metadata={"minimum": minimum, "option": option})
+
+
+def option_of_limit(limit: Field[Any]) -> LimitOption | None:
+    """Return the option that sets a field of Limits, or None if it can be set in Python only."""
+    option: LimitOption | None = limit.metadata["option"]
+    return option
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one run may use. The limits hold for its whole tree of sub-RLMs and children.
+
+    `rounds` counts the rounds of each RLM, the last one included, in which a root may only finalize. `depth`
+    is the number of levels of sub-RLMs with a kernel of their own. `sub_calls` counts child calls. `tokens`
+    are input and output. `cost_usd` holds only where prices are known. `cell_seconds` is the computing time
+    of one cell, `seconds` the time of the whole run by the clock. `concurrency` is the number of calls in
+    flight at a provider. A run ends after `violations` violations in a row. Raises ConfigurationError, which
+    names the invalid field.
+    """
+
+    rounds: int = _limit(30, 1, LimitOption("max_rounds", "Maximum rounds of a root."))
+    depth: int = _limit(1, 0, LimitOption("max_depth", "Maximum depth of sub-RLMs; 0: children only."))
+    sub_calls: int = _limit(1_000, 0, LimitOption("max_calls", "Maximum child calls."))
+    tokens: int = _limit(10_000_000, 1, LimitOption("max_tokens", "Maximum tokens of all calls together."))
+    cost_usd: float = _limit(5.0, 0, LimitOption("max_cost", "Maximum cost in US dollars."))
+    seconds: float = _limit(1_800.0, None, LimitOption("max_seconds", "Timeout in seconds."))
+    cell_seconds: float = _limit(
+        120.0, None, LimitOption("cell_seconds", "Timeout of one block, in seconds of computing.")
+    )
+    concurrency: int = _limit(16, 1, LimitOption("concurrency", "Maximum calls in flight at a provider."))
+    violations: int = _limit(3, 1)
+
+    def __post_init__(self) -> None:
+        for limit in fields(self):
+            value, minimum = getattr(self, limit.name), limit.metadata["minimum"]
+            is_whole = isinstance(limit.default, int)
+            if (
+                isinstance(value, bool)
+                or not isinstance(value, (int,) if is_whole else (int, float))
+                or not math.isfinite(value)
+                or (value <= 0 if minimum is None else value < minimum)
+            ):
+                bound = "above 0" if minimum is None else f"of at least {minimum}"
+                number = "a whole number" if is_whole else "a number"
+                raise ConfigurationError(
+                    f"is {value!r}; give {number} {bound}", option=f"limits.{limit.name}"
+                )
