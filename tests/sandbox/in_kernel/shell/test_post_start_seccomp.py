@@ -47,6 +47,6 @@ print({status: statuses.count(status) for status in statuses})
 )
 def test_libzmqs_threads_outlive_the_filter_that_forbids_what_they_begin_with() -> None:
     """Other processes can't be slowed down, and the kernel does not abort for it."""
-    code = [sys.executable, "-c", _KERNELS, str(Path(__file__).parents[3])]
+    code = [sys.executable, "-c", _KERNELS, str(Path(__file__).parents[4])]
     done = subprocess.run(code, capture_output=True, text=True, timeout=60, check=False)
     assert (done.stdout, done.stderr) == ("{0: 40}\n", "")

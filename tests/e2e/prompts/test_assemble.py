@@ -11,7 +11,7 @@ import pytest
 
 Run = Callable[..., Any]
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLES = Path(__file__).parents[3] / "examples"
 KEYS = {
     "card": {"prompt", "sections", "report"},
     "cited": {"prompt", "citations", "tokens_estimated", "sections", "report"},

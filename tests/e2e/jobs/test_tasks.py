@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from provider_server import Silence
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLES = Path(__file__).parents[3] / "examples"
 HEADINGS = ["Task Summary", "Key Decisions", "Errors Resolved", "Current State", "Remaining Work"]
 GIT_LOG = "".join(
     f"commit {n:07x}abc\nAuthor: dev <dev@example.org>\nDate:   Fri May {n} 10:00:00 2026 +0000\n\n"
