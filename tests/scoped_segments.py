@@ -1,4 +1,4 @@
-"""Segments of every stored layer, a turn that uses them, and the scoped prompt over both."""
+"""Provide segments of every stored layer, a turn that uses them, and the scoped prompt over both."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ RULESETS = {"e1": (EntryRuleset("mild", 2), EntryRuleset("dice", 1))}
 
 
 class Asked(MemoryAdapter):
-    """Writes down what it is asked for."""
+    """Records what it is asked for."""
 
     def __init__(self, segments: Sequence[Segment] = LAYER_SEGMENTS) -> None:
         super().__init__(segments, RULESETS)
@@ -73,7 +73,7 @@ def tokens_of(text: str) -> int:
 
 
 def npcs_at(*tiers: int, size: int = 40) -> list[Segment]:
-    """For n1, n2, … one segment of each of these tiers, of so many characters."""
+    """Return one segment of each of these tiers for n1, n2, …, with so many characters."""
     return [
         stored(f"{npc}-{tier}", "npc", f"{npc} {tier} ".ljust(size, "x"), npc, tier=tier)
         for npc in ("n1", "n2", "n3")

@@ -1,4 +1,4 @@
-"""The wheel, installed where nothing else is, beside a user's own `prompts.py` and `sandbox/`."""
+"""Test the wheel, installed alone, next to a user's own `prompts.py` and `sandbox/`."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def required(one: Distribution, extras: frozenset[str], seen: set[str]) -> Itera
 
 
 def link_files(one: Distribution, site: Path) -> None:
-    """Put the files of an installed distribution into `site`, by hard links where that is possible."""
+    """Put the files of an installed distribution into `site`, by hard links if possible."""
     for file in one.files or ():
         source, target = Path(str(one.locate_file(file))), site / file
         if ".." in file.parts or not source.is_file() or target.exists():
@@ -88,7 +88,7 @@ def link_files(one: Distribution, site: Path) -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A user's folder whose modules have the names that this package once took."""
+    """Make a user's folder whose modules have the names that this package once took."""
     (tmp_path / "prompts.py").write_text("MINE = 'my prompts'\n")
     (tmp_path / "sandbox").mkdir()
     (tmp_path / "sandbox" / "__init__.py").write_text("MINE = 'my sandbox'\n")
@@ -97,7 +97,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_the_wheel_installs_one_package(wheel: Path) -> None:
-    """Nothing but `rlm` comes into a user's environment, its texts and migrations with it."""
+    """The wheel adds nothing but `rlm` to an environment, with its texts and migrations."""
     names = zipfile.ZipFile(wheel).namelist()
     tops = {name.split("/")[0] for name in names if ".dist-info/" not in name}
     assert tops == {"rlm"}

@@ -1,4 +1,4 @@
-"""`rlm ask`, from the shell to the answer."""
+"""Test `rlm ask` from the shell to the answer."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ QUESTION = "What is the special magic number for loving-cockroach?"
 
 
 def test_a_needle_without_a_key(rlm, haystack) -> None:
-    """--json prints RunResult; the needle is found, the citation verified."""
+    """--json prints the RunResult with the needle and a verified citation."""
     ran = rlm("ask", QUESTION, str(haystack), "--json", "--quiet")
     assert (ran.code, ran.stderr) == (0, "")
     assert "5663623" in ran.json["answer"]
@@ -44,7 +44,7 @@ def test_a_needle_without_a_key(rlm, haystack) -> None:
 
 
 def test_the_answer_alone_is_on_stdout(rlm, haystack) -> None:
-    """Answer on stdout alone; not a terminal: progress lines on stderr."""
+    """Without a terminal, progress goes to stderr as lines."""
     ran = rlm("ask", QUESTION, str(haystack))
     assert ran.code == 0
     assert ran.stdout.startswith("Extracts")
@@ -80,7 +80,7 @@ def test_a_folder_can_leave_things_out(rlm, tmp_path) -> None:
 
 
 class Provider:
-    """Plays root and child through the OpenAI protocol."""
+    """Plays root and children through the OpenAI protocol."""
 
     def __init__(self, blocks: list[str], child: str) -> None:
         self.blocks = list(blocks)
@@ -97,7 +97,7 @@ class Provider:
 
 
 def test_root_and_children_through_a_server(rlm, haystack, provider_server) -> None:
-    """Right number of calls, prompts bounded, the context never in the root's messages."""
+    """The number of calls is right, prompts are bounded, and the context is not in the root's messages."""
     played = Provider(
         [
             "hits = search('magic number')\nprint(hits.total)",
@@ -122,7 +122,6 @@ def test_root_and_children_through_a_server(rlm, haystack, provider_server) -> N
 
 
 def test_a_provider_that_fails_is_exit_4(rlm, haystack, provider_server, providers) -> None:
-    """Exit code 4, model provider; one line."""
     provider_server.always = providers.Status(401, "bad key")
     ran = rlm("ask", QUESTION, str(haystack), "-q", "--model", f"openai:m@{provider_server.url}/v1")
     assert ran.code == 4
@@ -131,7 +130,6 @@ def test_a_provider_that_fails_is_exit_4(rlm, haystack, provider_server, provide
 
 
 def test_a_limit_without_an_answer_is_exit_1(rlm, haystack, provider_server) -> None:
-    """Exit code 1, ended without an answer."""
     provider_server.always = "I would rather talk."
     ran = rlm("ask", QUESTION, str(haystack), "-q", "--model", f"openai:m@{provider_server.url}/v1")
     assert (ran.code, ran.stdout) == (1, "")
@@ -154,7 +152,7 @@ BAD = {
 
 @pytest.mark.parametrize("case", BAD)
 def test_bad_input_is_one_clear_line(rlm, tmp_path, case) -> None:
-    """Exit code 2; one line, no traceback, before money is spent."""
+    """The exit code is 2, and nothing is spent."""
     work = tmp_path / "work"
     (work / "good.txt").write_text("good\n")
     (work / "binary.bin").write_bytes(b"\x00\x01" * 500)
@@ -182,7 +180,7 @@ def test_an_unreadable_folder_is_reported(rlm, tmp_path) -> None:
 
 
 def test_nothing_listens(rlm, haystack) -> None:
-    """At most 3 attempts and 10 s, then one line."""
+    """There are at most 3 attempts in 10 s, then one line."""
     began = time.monotonic()
     ran = rlm("ask", QUESTION, str(haystack), "-q", "--model", "openai:m@http://127.0.0.1:9/v1")
     assert ran.code == 4
@@ -191,7 +189,7 @@ def test_nothing_listens(rlm, haystack) -> None:
 
 
 def test_documents_other_than_plain_text(rlm, tmp_path) -> None:
-    """`rlm ask` over PDF and JSON chats too; a broken PDF among them is one clear line."""
+    """PDF and JSON chats are read. A broken PDF gives one clear line."""
     from reportlab.pdfgen.canvas import Canvas
 
     folder = tmp_path / "all"

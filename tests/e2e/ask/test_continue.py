@@ -1,4 +1,4 @@
-"""`rlm ask --continue`: the next question, in the context and the kernel of a run."""
+"""Test `rlm ask --continue`: the next question in the context and the kernel of a run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TEXT = "One line.\nThe magic word is xyzzy.\nAnother line.\n"
 
 
 def script(folder: Path, *lines: dict[str, str]) -> str:
-    """A scripted model; its replies are chosen by what the last message holds."""
+    """Write a scripted model that chooses its reply by the text of the last message."""
     path = folder / "script.jsonl"
     path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     return f"scripted:{path}"
@@ -48,7 +48,7 @@ def asked(rlm, *arguments: str):
 
 
 def test_the_next_question_has_the_text_and_the_variables_of_a_run(rlm, text, model, tmp_path) -> None:
-    """Without PATHs and without naming the model; the file may be gone, the child is not asked again."""
+    """Neither PATHs nor a model are named, the file may be missing, and the child is not asked again."""
     first = asked(rlm, "What is the word?", str(text), "--model", model, "--strategy", "rlm")
     assert (first["answer"], first["sub_calls"]) == ("xyzzy", 1)
     text.unlink()
@@ -68,7 +68,7 @@ def test_the_next_question_has_the_text_and_the_variables_of_a_run(rlm, text, mo
 
 
 def test_a_next_question_that_was_killed_is_resumed(rlm, rlm_process, text, tmp_path) -> None:
-    """After kill -9 the kernel gets the variables of the run before, and of this one."""
+    """After kill -9 the kernel gets the variables of the earlier run and of this one."""
     lines = [
         root("# Task\nWhat is the word?", "word = sub_query('Which word?', (10, 35))\nfinalize(str(word))"),
         root("# Task\nHow long is it?", "size = len(word)\nother = str(sub_query('And else?', (0, 9)))"),
@@ -84,7 +84,7 @@ def test_a_next_question_that_was_killed_is_resumed(rlm, rlm_process, text, tmp_
         assert process.poll() is None
     process.send_signal(signal.SIGKILL)
     process.communicate(timeout=20)
-    # No child is in the script any more: both answers come from the journal.
+    # The script has no child any more: both answers come from the journal.
     script(tmp_path, *lines[:2], last)
     ran = rlm("resume", run_id, "--json")
     assert ran.code == 0, ran.stderr
@@ -92,7 +92,7 @@ def test_a_next_question_that_was_killed_is_resumed(rlm, rlm_process, text, tmp_
 
 
 def test_a_run_that_cannot_be_continued_is_one_line(rlm, text, model) -> None:
-    """Exit code 2, the thing and the remedy."""
+    """The exit code is 2, and the line names the run and the remedy."""
     ran = rlm("ask", "Why?", "--continue", "20990101")
     assert (ran.code, "no run in" in ran.one_line) == (2, True)
     ran = rlm("ask", "Why?")

@@ -1,4 +1,4 @@
-"""Options of `rlm ask` that change what comes out."""
+"""Test options of `rlm ask` that change the output."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def text(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def script(tmp_path: Path) -> str:
-    """A root whose first answer has the wrong type."""
+    """Write a root whose first answer has the wrong type."""
     replies = ["peek(0, 3)\nfinalize('three')", "finalize({'n': 3})"]
     path = tmp_path / "script.jsonl"
     path.write_text(
@@ -29,7 +29,6 @@ def script(tmp_path: Path) -> str:
 
 
 def test_an_answer_of_a_given_type(rlm, tmp_path, text, script) -> None:
-    """--schema FILE."""
     schema = tmp_path / "schema.json"
     schema.write_text(json.dumps(SCHEMA))
     ran = rlm("ask", "How many?", str(text), "--model", script, "--schema", str(schema), "--json")
@@ -58,7 +57,7 @@ def test_a_bad_schema_is_one_line_before_anything(rlm, tmp_path, text, script, c
 
 
 def test_a_dry_run_spends_nothing(rlm, text) -> None:
-    """--dry-run prints strategy, estimated calls, tokens, dollars, seconds."""
+    """--dry-run prints the strategy and the estimated calls, tokens, dollars and seconds."""
     ran = rlm("ask", "How many?", str(text), "--dry-run", "--quiet")
     assert ran.code == 0
     assert "rlm, extractive" in ran.stdout
@@ -71,7 +70,6 @@ def test_a_dry_run_spends_nothing(rlm, text) -> None:
 
 
 def test_a_trace_is_written_while_the_run_goes_on(rlm, tmp_path, text) -> None:
-    """--trace FILE."""
     trace = tmp_path / "trace.jsonl"
     ran = rlm("ask", "What is three?", str(text), "--trace", str(trace), "--quiet")
     assert ran.code == 0

@@ -1,4 +1,6 @@
-"""What is printed: nothing a document can abuse, nothing twice, limits by the names of their options."""
+"""Test the printed progress: it neutralises text of documents, repeats nothing, and names limits by their
+options.
+"""
 
 from __future__ import annotations
 
@@ -83,7 +85,7 @@ def test_errors_name_limits_by_their_options() -> None:
 
 @pytest.fixture
 def lines_of(monkeypatch):
-    """`lines_of(*events)`: their lines where there is no terminal, with a second between them."""
+    """Return the lines of these events without a terminal, one second apart."""
     clock = itertools.count(100.0)
     monkeypatch.setattr(time, "monotonic", lambda: next(clock))
 
@@ -103,7 +105,6 @@ def _child(done: int, asked: int) -> events.ChildEnded:
 
 
 def test_a_batch_ends_with_a_line_and_a_single_child_does_not(lines_of) -> None:
-    """Not a terminal: quiet."""
     batch = [events.ChildrenStarted(3), *(_child(done, 3) for done in (1, 2, 3))]
     assert lines_of(events.RoundStarted(1, 30, final=False), *batch) == [
         "round 1 of 30: 3 of 3 children, 5 tokens, $0, < 0.1 % covered"
@@ -121,7 +122,7 @@ def test_a_violated_contract_is_reported_in_words(lines_of) -> None:
 
 
 def test_the_live_line_has_the_time_left_and_breaks_between_words(monkeypatch) -> None:
-    """Live: children done of total, coverage, tokens, cost, time left."""
+    """The live line also shows finished and total children, coverage, tokens and cost."""
     monkeypatch.setenv("COLUMNS", "40")
     monkeypatch.setattr("sys.stderr", io.StringIO())
     line = LiveLine("3 of 12 children, 123,456 tokens, $0.0123, 45.6 % covered")

@@ -1,4 +1,4 @@
-"""What `rlm ask` begins with before it has looked into its input."""
+"""Test what `rlm ask` does before it reads its input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and worse, at whatever a run is doing: it ends at once, says so, and leaves nothing."""
+"""Test that Ctrl-C, SIGTERM and SIGKILL end a run at once, in one line, without remains."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def haystack(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_ends_everything(rlm_process, haystack, provider_server, rlm, signum) -> None:
-    """Exit 130, one line, no orphan, the journal whole; resume is named."""
+    """The exit code is 130, nothing is orphaned, the journal is complete, and the line names `rlm resume`."""
     provider_server.always = "```repl\nprint(1)\nimport time; time.sleep(60)\n```"
     process = rlm_process("ask", QUESTION, str(haystack), "--model", f"openai:m@{provider_server.url}/v1")
     for line in process.stderr:
@@ -58,7 +58,7 @@ def temp(tmp_path: Path) -> Path:
 
 
 class Loading:
-    """`rlm ask` as it reads `paths`, with a temp folder of its own."""
+    """Runs `rlm ask` over `paths`, with its own temp folder."""
 
     def __init__(self, environment: dict[str, str], temp: Path) -> None:
         self._environment = {**environment, "TMPDIR": str(temp)}
@@ -67,7 +67,7 @@ class Loading:
         self._processes: list[subprocess.Popen[str]] = []
 
     def __call__(self, *paths: str, stdin: int = subprocess.DEVNULL) -> subprocess.Popen[str]:
-        """It has begun to read when this returns."""
+        """Start the command, and return when it has begun to read."""
         process = subprocess.Popen(
             [sys.executable, "-m", "rlm", "ask", QUESTION, *paths, "--quiet"],
             stdin=stdin,
@@ -122,8 +122,9 @@ def with_fifo(loading: Loading, folder: Path) -> subprocess.Popen[str]:
 
 
 def with_big_file(loading: Loading, folder: Path) -> subprocess.Popen[str]:
-    """Gigabytes to read, next to nothing on the disk: a text that ends in a hole. It is being changed, and so
-    for this run alone."""
+    """Make a text of gigabytes that ends in a hole and takes little disk space. Its modification time is in
+    the future, so it is not cached.
+    """
     return loading(big_file(folder, time.time() + 3_600))
 
 
@@ -151,7 +152,7 @@ SOURCES: dict[str, Callable[[Loading, Path], subprocess.Popen[str]]] = {
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("source", SOURCES)
 def test_an_interrupt_ends_the_loading(loading, tmp_path, temp, source, signum) -> None:
-    """Exit 130, one line, at once; nothing of the documents stays."""
+    """The exit code is 130, and no document stays on the disk."""
     process = SOURCES[source](loading, tmp_path)
     began = time.monotonic()
     process.send_signal(signum)
@@ -160,16 +161,16 @@ def test_an_interrupt_ends_the_loading(loading, tmp_path, temp, source, signum) 
     assert (process.returncode, stdout, stderr) == (130, "", "rlm: interrupted\n")
     assert list(temp.iterdir()) == []
     assert list(loading.kept.glob("*")) == []
-    # The interpreter's own end is in it, on a machine that does other things too.
+    # This includes the interpreter's exit on a busy machine.
     assert seconds < 5
     if hasattr(process, "other_end"):
         process.other_end.close()
 
 
 def test_what_a_killed_run_left_is_removed_by_the_next(loading, rlm, tmp_path, temp) -> None:
-    """The temp folder holds documents: `kill -9` must not leave them there for good."""
+    """The temp folder holds documents, so `kill -9` must not leave them there for ever."""
     os.mkfifo(tmp_path / "fifo")
-    # Otherwise there is a forkserver, which would remove it at once.
+    # A forkserver would remove the folder at once.
     process = loading("--strategy", "direct", str(tmp_path / "fifo"))
     process.kill()
     process.communicate()
@@ -181,7 +182,7 @@ def test_what_a_killed_run_left_is_removed_by_the_next(loading, rlm, tmp_path, t
 
 
 def descendants(pid: int) -> list[int]:
-    """Every process below `pid`."""
+    """Return the ids of all processes below `pid`."""
     found = []
     for task in Path(f"/proc/{pid}/task").iterdir():
         for child in map(int, (task / "children").read_text().split()):
@@ -213,7 +214,7 @@ main()
 
 
 def test_an_interrupt_while_options_are_read_says_so() -> None:
-    """That takes half a second on a busy machine; exit 130 and one line there, too."""
+    """Reading the options takes half a second on a busy machine. The exit code is 130, with one line."""
     done = subprocess.run(
         [sys.executable, "-c", WHILE_OPTIONS_ARE_READ],
         capture_output=True,

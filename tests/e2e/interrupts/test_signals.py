@@ -1,4 +1,4 @@
-"""Ctrl-C at any moment, and a terminal that is closed."""
+"""Test Ctrl-C at any moment, and a terminal that is closed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ rlm.cli.main()
     ids=["while importing", "while leaving"],
 )
 def test_ctrl_c_before_and_after_the_work(act, printed) -> None:
-    """Exit code 130, one line, no traceback, no death by signal."""
+    """The exit code is 130 with one line: no traceback, and no death by signal."""
     code = AT_IMPORT.format(act=act)
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=False
@@ -45,7 +45,7 @@ def test_ctrl_c_before_and_after_the_work(act, printed) -> None:
 
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGHUP])
 def test_ctrl_c_in_a_cell(rlm_process, tmp_path, signum) -> None:
-    """Nothing is orphaned; one line."""
+    """No process is orphaned."""
     (tmp_path / "cell.py").write_text("import time\ntime.sleep(60)")
     process = rlm_process("sandbox", "exec", "cell.py")
     started = _kernel_of(process)
@@ -59,7 +59,7 @@ def test_ctrl_c_in_a_cell(rlm_process, tmp_path, signum) -> None:
 
 
 def test_a_closed_terminal_ends_a_run_cleanly(rlm_process, rlm, tmp_path, provider_server) -> None:
-    """SIGHUP, which comes more than once, is as SIGTERM: the journal is whole."""
+    """SIGHUP, which comes more than once, acts like SIGTERM: the journal is complete."""
     (tmp_path / "a.txt").write_text("The supplier is Acme.\n")
     provider_server.always = "```repl\nprint(1)\nimport time; time.sleep(60)\n```"
     model = f"openai:m@{provider_server.url}/v1"
@@ -78,7 +78,7 @@ def test_a_closed_terminal_ends_a_run_cleanly(rlm_process, rlm, tmp_path, provid
 
 
 def _kernel_of(process: subprocess.Popen[str]) -> list[int]:
-    """The processes below `process`, once a broker and a kernel are among them."""
+    """Return the processes below `process` once they include a broker and a kernel."""
     deadline = time.monotonic() + 20
     while time.monotonic() < deadline:
         assert process.poll() is None
@@ -96,5 +96,5 @@ def _below(pid: int) -> list[int]:
             for child in map(int, children.read_text().split()):
                 found += [child, *_below(child)]
     except OSError:
-        pass  # ended while it was looked at
+        pass  # it ended meanwhile
     return found

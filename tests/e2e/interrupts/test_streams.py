@@ -1,4 +1,4 @@
-"""Streams that are closed, full or without a reader: a line and an exit code, never a traceback."""
+"""Test that streams that are closed, full or unread give one line and an exit code, never a traceback."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 @pytest.fixture
 def shell(environment, tmp_path):
-    """`shell("$RLM … >/dev/full")` in a folder that holds a.txt."""
+    """Return `shell("$RLM … >/dev/full")`, which runs in a folder with a.txt."""
     (tmp_path / "a.txt").write_text("The supplier is Acme.\n")
 
     def run(command: str) -> subprocess.CompletedProcess[str]:
@@ -34,7 +34,7 @@ ASK = "$RLM ask 'Who is the supplier?' a.txt"
 
 @pytest.mark.parametrize("streams", ["<&-", "2>&-", "2>/dev/full", "<&- 2>&-"])
 def test_the_answer_needs_no_stream_but_stdout(shell, streams) -> None:
-    """The answer is on stdout alone; what stderr cannot take is dropped."""
+    """Text that stderr cannot take is dropped."""
     done = shell(f"{ASK} {streams}")
     assert done.returncode == 0
     assert done.stdout.startswith("Extracts")
@@ -50,7 +50,7 @@ def test_a_closed_stdin_is_an_empty_one(shell) -> None:
 
 @pytest.mark.parametrize("command", [f"{ASK} -q", f"{ASK} -q --json", "$RLM runs --json", "$RLM --help"])
 def test_a_full_disk_is_one_line(shell, command) -> None:
-    """Exit code 1; what was asked for did not arrive."""
+    """The exit code is 1, because the answer did not arrive."""
     done = shell(f"{command} >/dev/full")
     assert done.returncode == 1
     assert done.stderr.startswith("rlm: cannot write the output: No space left on device;")
@@ -70,7 +70,6 @@ def test_a_reader_that_leaves_is_no_error(shell) -> None:
 
 @pytest.mark.parametrize("command", ["ask x .", "ask x a.txt", "runs --store here.db"])
 def test_a_folder_that_is_gone(shell, command) -> None:
-    """Exit code 2; one line."""
     done = shell(f"mkdir gone; cd gone; rmdir ../gone; $RLM {command}")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1
@@ -78,7 +77,7 @@ def test_a_folder_that_is_gone(shell, command) -> None:
 
 
 def test_text_that_no_terminal_can_show(rlm, tmp_path, provider_server) -> None:
-    """A lone surrogate in an answer breaks neither printing nor the JSON, in any encoding."""
+    """A lone surrogate in an answer breaks neither the text nor the JSON, in any encoding."""
     (tmp_path / "a.txt").write_text("The supplier is Acme.\n")
     provider_server.always = "```repl\npeek(0, 1)\nfinalize('a\\ud800b 🙂')\n```"
     asked = ["ask", "What?", str(tmp_path / "a.txt"), "--strategy", "rlm", "-q"]
@@ -93,14 +92,14 @@ def test_text_that_no_terminal_can_show(rlm, tmp_path, provider_server) -> None:
 
 
 def test_a_home_that_cannot_be_written(rlm, sandbox_flag) -> None:
-    """Exit code 2 is for what is configured, 3 for the sandbox alone."""
+    """The exit code is 2 for the configuration; 3 is for the sandbox alone."""
     ran = rlm("doctor", env={"HOME": os.devnull, "XDG_STATE_HOME": ""})
     assert "fail  journal" in ran.stdout
     assert ran.code == (2 if sandbox_flag == "auto" else 3)
 
 
 def test_a_bad_environment_is_one_line(rlm, tmp_path) -> None:
-    """Exit code 2, before money is spent."""
+    """The exit code is 2, and nothing is spent."""
     (tmp_path / "a.txt").write_text("text\n")
     asked = ["ask", "What?", str(tmp_path / "a.txt"), "--model", "openai:m@http://127.0.0.1:9/v1"]
     ran = rlm(*asked, env={"SSL_CERT_FILE": "/nope"})

@@ -1,4 +1,4 @@
-"""`rlm batch` as its user runs it: real processes, a provider that counts, kill -9 in the middle."""
+"""Test `rlm batch` with real processes, a provider that counts, and kill -9 in the middle."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pytest
 
 @pytest.fixture
 def tasks(tmp_path: Path) -> Callable[..., Path]:
-    """`tasks(12)`: a file of 12 tasks, each over its own short text."""
+    """Return `tasks(12)`, which writes a file of 12 tasks, each over its own short text."""
 
     def write(count: int, **more: Any) -> Path:
         path = tmp_path / "tasks.jsonl"
@@ -33,8 +33,9 @@ def tasks(tmp_path: Path) -> Callable[..., Path]:
 
 @pytest.fixture
 def counting(provider_server):
-    """A provider with a root of two rounds and a child between them. `asked` counts every request by its
-    task, role and round; each takes a twentieth of a second."""
+    """Yield a provider with a root of two rounds and a child between them. `asked` counts the requests by
+    task, role and round. Each reply takes a twentieth of a second.
+    """
     asked: Counter[str] = Counter()
 
     def reply(received) -> str:
@@ -77,7 +78,7 @@ def test_after_a_kill_no_task_is_lost_doubled_or_paid_twice(
         process.send_signal(signal.SIGKILL)
         process.wait(10)
     with out.open("ab") as file:
-        file.write(b'{"id": "t15", "ans')  # as if it had been cut off in the middle of a line
+        file.write(b'{"id": "t15", "ans')  # as if the writer was killed in the middle of a line
     done = len(lines_of_complete(out))
     ran = rlm(*command)
     assert ran.code == 0, ran.stderr
@@ -85,7 +86,7 @@ def test_after_a_kill_no_task_is_lost_doubled_or_paid_twice(
     lines = lines_of(out)
     assert sorted(line["id"] for line in lines) == sorted(f"t{n}" for n in range(16))
     assert all(line["answer"] == f"It is {line['id'][1:]}." for line in lines)
-    # What was in flight when it was killed was asked and not heard: at most one call a job, each time.
+    # Calls in flight at a kill were sent without a reply: at most one call a job, each time.
     twice = {question: times for question, times in counting.asked.items() if times > 1}
     assert sum(times - 1 for times in twice.values()) <= 2 * 4, twice
     assert len(counting.asked) == 16 * 3
@@ -228,7 +229,7 @@ def test_without_ray_installed_it_says_what_to_install(rlm, tasks, tmp_path) -> 
 
 
 def test_a_cluster_with_other_versions_is_named_with_both(rlm, tasks, tmp_path) -> None:
-    """A stand-in for a Ray that refuses as the real one does."""
+    """The test uses a stand-in for a Ray that refuses as the real one does."""
     (tmp_path / "ray").mkdir()
     (tmp_path / "ray" / "__init__.py").write_text(
         "def init(**_):\n"

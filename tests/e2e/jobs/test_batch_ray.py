@@ -1,4 +1,4 @@
-"""`rlm batch --engine ray` on real clusters whose nodes, workers and drivers are killed in the middle."""
+"""Test `rlm batch --engine ray` on real clusters whose nodes, workers and drivers are killed."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 @pytest.fixture
 def cluster(_cluster: Any) -> Any:
-    """Two nodes of one CPU each; shared by the tests, which may kill the second."""
+    """Yield two nodes of one CPU each. The tests share them and may kill the second."""
     if not _cluster.worker_nodes:
         _cluster.add_node(num_cpus=1)
     return _cluster
@@ -56,7 +56,7 @@ def cluster(_cluster: Any) -> Any:
 
 @dataclass
 class Asked:
-    """What a provider was asked: the replies that it gave, and when it was asked for each."""
+    """The replies of a provider, and the times at which each was requested."""
 
     times: dict[str, list[float]] = field(default_factory=dict)
     tokens: int = 0
@@ -64,8 +64,9 @@ class Asked:
     """Called with the number of every task that a root is asked for."""
 
     def reply(self, received: Any, answer: Any) -> Any:
-        """A root that asks a child for each part of its text and then finalizes their replies; every reply
-        is of one call alone."""
+        """Answer a root that asks a child for each part of its text and then finalizes their replies. Each
+        reply belongs to one call alone.
+        """
         prompt = "\n".join(str(message["content"]) for message in received.body["messages"])
         if "repl" not in received.system:
             text = prompt.split("the word is ")[1].split(".")[0]
@@ -89,12 +90,13 @@ class Asked:
 
     @property
     def again(self) -> int:
-        """How many were asked more than once."""
+        """Return how many replies were requested more than once."""
         return sum(len(times) - 1 for times in self.times.values())
 
     def asked_though_kept(self, store: str) -> list[str]:
-        """The replies that were asked for when they were already in the journal. Prints what there was (-rP
-        shows it)."""
+        """Return the replies that were requested although the journal had them. Prints the evidence (-rP
+        shows it).
+        """
         query = "SELECT at, data FROM events WHERE kind IN ('child', 'model_call')"
         connect = psycopg.connect if "://" in store else sqlite3.connect
         with connect(store) as connection:
@@ -146,7 +148,7 @@ class Folder:
             )
 
     def run(self, *more: str, jobs: int = JOBS) -> int:
-        """Its exit code."""
+        """Run the batch and return its exit code."""
         process = self.start(*more, jobs=jobs)
         try:
             return process.wait(150)
@@ -202,7 +204,7 @@ def test_after_the_loss_of_a_node_no_task_is_lost_doubled_or_paid_twice(
     (raylet,) = lost.all_processes["raylet"]
 
     def wait(_: int) -> None:
-        """Nothing is answered before the node has a task: else the other one might do them all."""
+        """Nothing is answered before the node has a task. Otherwise the other node might do them all."""
         end = time.monotonic() + 120
         while not runners(postgres_url) & set(workers_under(raylet.process.pid)):
             assert time.monotonic() < end
@@ -221,7 +223,7 @@ def test_after_the_loss_of_a_node_no_task_is_lost_doubled_or_paid_twice(
     folder.check_answers(TASKS)
     assert asked.asked_though_kept(postgres_url) == []
     assert asked.again <= IN_FLIGHT
-    # Of every call that was answered and kept there is one, and it was paid once.
+    # Each call that was answered and kept was made once, and paid once.
     calls = sum(usage["calls"] for line in folder.lines().values() for usage in line["usage"])
     assert calls == (2 + PARTS) * TASKS
     with psycopg.connect(postgres_url) as connection:
@@ -265,14 +267,14 @@ def test_after_the_loss_of_a_worker_over_sqlite_nothing_is_lost_doubled_or_paid_
 
 
 def runners(store: str) -> set[int]:
-    """The processes that have started runs."""
+    """Return the processes that have started runs."""
     with psycopg.connect(store) as connection:
         rows = connection.execute("SELECT process FROM runs WHERE process IS NOT NULL").fetchall()
     return {json.loads(process)["pid"] for (process,) in rows}
 
 
 def workers_under(pid: int) -> list[int]:
-    """The Ray workers of ours among the descendants of a process."""
+    """Return our Ray workers among the descendants of a process."""
     parents: dict[int, int] = {}
     found: list[int] = []
     for entry in Path("/proc").iterdir():
@@ -297,7 +299,7 @@ def workers_under(pid: int) -> list[int]:
 def test_a_task_that_kills_every_worker_fails_and_the_other_tasks_get_answers(
     cluster: Any, asked: Asked, folder: Folder, postgres_url: str
 ) -> None:
-    """Its worker is killed whenever its root is asked: so a task does that takes all memory."""
+    """The worker is killed whenever its root is asked, like a task that takes all memory."""
     folder.write(12)
     killed: list[int] = []
 
@@ -344,7 +346,7 @@ def test_a_password_in_the_stores_url_is_refused_because_ray_would_see_it(
 def test_a_file_that_a_node_lacks_stops_the_batch_early(
     cluster: Any, asked: Asked, folder: Folder, postgres_url: str
 ) -> None:
-    """The nodes have another home than the driver: so have machines that share no folder."""
+    """The nodes and the driver have different homes, like machines without a shared folder."""
     (Path(folder.environment["HOME"]) / "notes.txt").write_text(part(0, 0) * PARTS)
     folder.write(30, context=["~/notes.txt"])
     assert folder.run("--address", cluster.address, "--store", postgres_url) == 2
@@ -390,7 +392,7 @@ def test_nodes_with_another_rlm_or_none_are_named_and_the_others_work(
 def test_two_workers_together_spend_no_more_than_the_budget_and_one_call(
     cluster: Any, asked: Asked, folder: Folder, postgres_url: str
 ) -> None:
-    """It is enough for about half of the tasks; at the second start no new task starts."""
+    """The budget is enough for about half of the tasks. At the second start no new task starts."""
     price = 5.0
     (folder.folder / "rlm.toml").write_text(
         f'[models."{folder.model}"]\ninput_price = {price}\noutput_price = 0.0\n'

@@ -1,4 +1,4 @@
-"""`rlm compare` as its user runs it, without a model and with one."""
+"""Test `rlm compare` without a model and with one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rlm search`: ranked passages and regex hits from the command line, without a model."""
+"""Test `rlm search`: ranked passages and regex hits from the command line, without a model."""
 
 from __future__ import annotations
 
@@ -29,7 +29,6 @@ def folder(tmp_path):
 
 
 def test_packs_are_shown_with_where_they_stand(rlm, folder) -> None:
-    """Ranked packs, without a model."""
     ran = rlm("search", "ending the lease: which notice period?", str(folder))
     assert ran.code == 0
     assert "1. lease.md:1  Lease" in ran.stdout
@@ -38,7 +37,6 @@ def test_packs_are_shown_with_where_they_stand(rlm, folder) -> None:
 
 
 def test_packs_as_json(rlm, folder) -> None:
-    """--json."""
     ran = rlm("search", "who pays rent", str(folder), "--json", "--limit", "1", "--rank", "tfidf")
     (pack,) = ran.json["packs"]
     assert pack["document"] == "lease.md"
@@ -56,7 +54,6 @@ def test_packs_can_be_made_wider_and_their_engine_be_named(rlm, folder, options)
 
 
 def test_regex_hits_are_counted_exactly(rlm, folder) -> None:
-    """--regex hits."""
     ran = rlm("search", "--regex", r"ERR_\d+", str(folder), "--limit", "2")
     assert ran.stdout == "log.txt:2: ERR_42 at noon\nlog.txt:4: ERR_7 at night\n"
     assert ran.one_line == "rlm: 2 of 3 matches shown: --limit shows more"
@@ -102,7 +99,7 @@ def test_a_document_can_not_talk_to_the_terminal(rlm, tmp_path) -> None:
 
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_while_indexing_leaves_no_index(rlm_process, tmp_path, environment, signum) -> None:
-    """issue 4.3: Ctrl-C leaves no broken index; exit 130, one line."""
+    """The exit code is 130, with one line."""
     big = tmp_path / "big.txt"
     with big.open("w") as file:
         for number in range(200_000):

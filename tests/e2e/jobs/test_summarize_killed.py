@@ -1,4 +1,4 @@
-"""`rlm summarize` that is killed or interrupted: what was paid is not paid again."""
+"""Test that a killed or interrupted `rlm summarize` does not pay twice."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def replies(store: Path) -> int:
         try:
             (count,) = database.execute("SELECT count(*) FROM events WHERE kind = 'reply'").fetchone()
         except sqlite3.OperationalError:
-            return 0  # it is being made
+            return 0  # the store is being made
     return int(count)
 
 
@@ -67,7 +67,7 @@ def run_of(store: Path) -> str:
 def test_a_summary_that_was_ended_goes_on_with_what_was_paid(
     talk: Path, provider_server: Any, providers: Any, way: signal.Signals
 ) -> None:
-    """Two chunks are answered, the third never is; `--since` asks for the third and what follows it."""
+    """Two chunks are answered, the third never is. `--since` asks for the third and the later ones."""
 
     def answers(received: Any) -> Any:
         if len(provider_server.requests) > 2:

@@ -1,4 +1,4 @@
-"""`rlm summarize`, `rlm research` and the examples, from the shell to what is printed."""
+"""Test `rlm summarize`, `rlm research` and the examples, from the shell to the printed text."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ GIT_LOG = "".join(
 
 
 def test_a_log_in_markdown_becomes_five_headings(rlm) -> None:
-    """Summarize, a chat history to the five headings; the check is shown."""
+    """The check of the summary is printed, too."""
     ran = rlm("summarize", str(EXAMPLES / "chat.md"), "--tokens", "500")
     assert ran.code == 0
     assert re.findall(r"^## (.*)$", ran.stdout, re.MULTILINE) == HEADINGS
@@ -97,7 +97,7 @@ def test_an_out_that_can_not_be_a_file_is_refused_before_anything_is_asked(
 
 
 def test_an_out_that_is_no_ordinary_file_stays_what_it_is(rlm, tmp_path) -> None:
-    """A device, a pipe or a link is written through, not put out of its place."""
+    """A device, a pipe or a link is written to, not replaced."""
     pipe, real, link = tmp_path / "pipe", tmp_path / "real.md", tmp_path / "link.md"
     os.mkfifo(pipe)
     link.symlink_to(real)
@@ -124,7 +124,7 @@ def test_a_summary_is_no_run_that_resume_goes_on_with(rlm) -> None:
 
 
 def test_research_prints_a_report(rlm) -> None:
-    """Research, numbered verified sources, conflicts, what was not found."""
+    """The sources are numbered and verified. Conflicts and unanswered questions are listed."""
     ran = rlm(
         "research",
         "What does the crane of the northern yard cost? Which insurance covers lightning?",
@@ -140,7 +140,7 @@ def test_research_prints_a_report(rlm) -> None:
 
 
 def test_a_plan_is_shown_edited_and_followed(rlm, tmp_path) -> None:
-    """A plan that can be shown and edited before money is spent."""
+    """The plan can be edited before money is spent."""
     plan = tmp_path / "plan.md"
     shown = rlm(
         "research", "What does the crane cost? What is the notice?", str(EXAMPLES / "offers"), "--plan-only"
@@ -167,7 +167,7 @@ def test_a_plan_that_is_none_is_one_clear_line(rlm, tmp_path) -> None:
 
 
 def test_choices_and_what_is_not_there(rlm) -> None:
-    """Ask; multiple choice; the answer can be "not in the documents"."""
+    """`ask --choice` accepts "not in the documents" as an answer."""
     offers = str(EXAMPLES / "offers")
     chosen = rlm(
         "ask", "What is the notice of the southern yard?", offers, "--choice", "one month", "--choice",
@@ -180,7 +180,7 @@ def test_choices_and_what_is_not_there(rlm) -> None:
 
 
 def test_the_card_example_runs_offline_from_end_to_end(environment) -> None:
-    """tasks: the card's state picks the stage; it spawns research, and acts on it."""
+    """The card's state selects the stage, which starts research and acts on it."""
     done = subprocess.run(
         [sys.executable, str(EXAMPLES / "card_stage.py")],
         capture_output=True, text=True, timeout=90, check=False, env={**os.environ, **environment},
@@ -194,7 +194,6 @@ def test_the_card_example_runs_offline_from_end_to_end(environment) -> None:
 def test_where_the_provider_never_answers_the_exit_code_says_so(
     rlm, provider_server, providers, command
 ) -> None:
-    """4 model provider."""
     provider_server.always = providers.Status(401, "no such key", "authentication_error")
     question = () if command == "summarize" else ("What does the crane cost?",)
     model = f"openai:m@{provider_server.url}/v1"
@@ -209,7 +208,6 @@ def test_where_the_provider_never_answers_the_exit_code_says_so(
     ids=lambda one: one[0],
 )
 def test_where_there_is_no_answer_the_exit_code_says_so(rlm, command) -> None:
-    """1 ended without an answer."""
     more = ("--method", "map-reduce") if command[0] == "compare" else ()
     assert rlm(*command, str(EXAMPLES / "offers"), *more).code == 1
 
@@ -218,7 +216,7 @@ def test_where_there_is_no_answer_the_exit_code_says_so(rlm, command) -> None:
 def test_an_interrupted_job_is_one_run_that_resume_goes_on_with(
     rlm, rlm_process, provider_server, command
 ) -> None:
-    """Exit 130, and rlm resume is named; it gives what the job would have given."""
+    """The exit code is 130, the line names `rlm resume`, and that gives the answer of an undisturbed job."""
     offers = str(EXAMPLES / "offers")
     model = f"openai:m@{provider_server.url}/v1"
     asked = (command, "What does the crane cost?", offers, "--model", model)
@@ -272,7 +270,7 @@ def test_an_interrupted_job_is_one_run_that_resume_goes_on_with(
 
 
 def test_a_job_is_neither_replayed_nor_asked_on(rlm) -> None:
-    """One line says what it is and what to do with it."""
+    """One line says that the run is a job, and what to do with it."""
     done = rlm("research", "What does the crane cost?", str(EXAMPLES / "offers"), "--json", "--quiet")
     run_id = done.json["run_id"]
     for command in (("replay", run_id), ("ask", "And then?", "--continue", run_id)):

@@ -1,4 +1,4 @@
-"""The journal's commands, as users run them: resume, replay, export, prune; and no key anywhere."""
+"""Test the journal's commands: resume, replay, export and prune. No key appears anywhere."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ def text(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def provider(provider_server):
-    """A root that asks a child and then finalises; a child that answers. `slow` holds back the last round."""
+    """Yield a root that asks a child and then finalizes, and a child that answers. `slow` delays the last
+    round.
+    """
     slow = {"seconds": 4.0}
 
     def reply(received) -> str:
@@ -46,7 +48,7 @@ def options(provider) -> list[str]:
 
 
 def start_run(rlm_process, provider, text: Path):
-    """`rlm ask` in its second block, and the run's name."""
+    """Start `rlm ask`, wait for its second block, and return the process and the run's name."""
     process = rlm_process("ask", QUESTION, str(text), *options(provider))
     run_id = ""
     for line in process.stderr:
@@ -59,8 +61,7 @@ def start_run(rlm_process, provider, text: Path):
 
 @pytest.mark.parametrize("signum", [signal.SIGKILL, signal.SIGINT])
 def test_a_run_that_was_ended_is_gone_on_with(rlm, rlm_process, provider, text, signum) -> None:
-    """After kill -9 and after Ctrl-C, which names the command; nothing is paid
-    twice."""
+    """After kill -9, and after Ctrl-C, which names the command. Nothing is paid twice."""
     process, run_id = start_run(rlm_process, provider, text)
     process.send_signal(signum)
     _, stderr = process.communicate(timeout=20)
@@ -98,8 +99,9 @@ output = 700
 def test_a_resumed_run_keeps_its_windows_prices_and_models(
     rlm, rlm_process, provider, text, tmp_path
 ) -> None:
-    """The facts about models in a settings file belong to the run, wherever it is resumed: else
-    a call would not be the same, and be paid again."""
+    """The models of a settings file belong to the run, wherever it is resumed. Otherwise a call would differ
+    and be paid again.
+    """
     (tmp_path / "its.toml").write_text(FACTS.format(url=provider.url))
     process = rlm_process(
         "ask", QUESTION, str(text), *options(provider), "--config", str(tmp_path / "its.toml")
@@ -127,7 +129,7 @@ def test_a_resumed_run_keeps_its_windows_prices_and_models(
 
 @pytest.fixture
 def answered(rlm, provider, text) -> str:
-    """The name of a run that has its answer."""
+    """Return the name of a run that has its answer."""
     provider.slow["seconds"] = 0.0
     ran = rlm("ask", QUESTION, str(text), *options(provider), "--json")
     assert ran.code == 0, ran.stderr
@@ -135,7 +137,7 @@ def answered(rlm, provider, text) -> str:
 
 
 def test_a_run_is_replayed_without_its_provider(rlm, provider, answered, text) -> None:
-    """Offline, from the journal alone; exit 0 says that the answer is the same."""
+    """The replay is offline. Exit code 0 says that the answer is the same."""
     asked = len(provider.requests)
     text.unlink()
     ran = rlm("replay", answered)
@@ -148,7 +150,7 @@ def test_a_run_is_replayed_without_its_provider(rlm, provider, answered, text) -
 
 
 def test_a_run_is_exported(rlm, answered, tmp_path) -> None:
-    """Every event as JSON, one a line; into a private file or to stdout."""
+    """Each event is one line of JSON, in a private file or on stdout."""
     events = [json.loads(line) for line in rlm("export", answered).stdout.splitlines()]
     assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
     kinds = [event["kind"] for event in events]
@@ -161,7 +163,6 @@ def test_a_run_is_exported(rlm, answered, tmp_path) -> None:
 
 
 def test_runs_are_listed_as_json(rlm, answered) -> None:
-    """rlm runs --json."""
     (listed,) = rlm("runs", "--json").json
     assert list(listed) == [
         "run_id", "task", "state", "stop_reason", "started_at", "rounds", "sub_calls", "cost_usd",
@@ -170,7 +171,7 @@ def test_runs_are_listed_as_json(rlm, answered) -> None:
 
 
 def test_runs_are_pruned(rlm, answered) -> None:
-    """By age and by number; one of them is required."""
+    """Runs are removed by age or by number. One of the options is required."""
     assert "--older-than 30d" in rlm("runs", "prune").one_line
     assert "write 90m, 12h, 30d or 8w" in rlm("runs", "prune", "--older-than", "soon").one_line
     assert rlm("runs", "prune", "--older-than", "1h").stderr == "removed 0 runs\n"
@@ -180,7 +181,7 @@ def test_runs_are_pruned(rlm, answered) -> None:
 
 
 def test_a_journal_over_its_cap_says_what_it_lost(rlm, provider, answered, text) -> None:
-    """The oldest finished runs are removed, with one line."""
+    """One line reports that the oldest finished runs were removed."""
     ran = rlm("ask", QUESTION, str(text), *options(provider), "--store-mb", "0")
     assert ran.code == 0
     (line,) = [line for line in ran.stderr.splitlines() if "removed" in line]
@@ -189,8 +190,9 @@ def test_a_journal_over_its_cap_says_what_it_lost(rlm, provider, answered, text)
 
 
 def test_no_key_is_written_anywhere(rlm, rlm_process, provider, tmp_path, environment) -> None:
-    """A planted key is nowhere in store, log, output, error or export, though a document, a
-    child and a cell all say it."""
+    """A planted key is in no store, log, output, error or export, although a document, a child and a cell
+    contain it.
+    """
     text = tmp_path / "text.txt"
     text.write_text(f"{TEXT}OPENAI_API_KEY={KEY}\n")
 
@@ -219,7 +221,7 @@ def test_no_key_is_written_anywhere(rlm, rlm_process, provider, tmp_path, enviro
     assert b"magic word is xyzzy" in b"".join(files.values())
     for written in (*files.values(), ran.stderr.encode(), *(one.stdout.encode() for one in shown)):
         assert KEY.encode() not in written
-    # Its input holds the key, so it was not kept, and is read again from its path.
+    # Its input holds the key, so it was not stored, and is read again from its path.
     again = rlm("replay", ran.json["run_id"], env=key)
     assert KEY not in again.stderr
     left = [file for file in Path(os.environ["HOME"]).rglob("*") if file.is_file()]
@@ -229,7 +231,6 @@ def test_no_key_is_written_anywhere(rlm, rlm_process, provider, tmp_path, enviro
 def test_a_key_is_not_in_the_write_ahead_log_of_a_killed_run(
     rlm_process, provider, text, environment
 ) -> None:
-    """Nor in the files that SQLite leaves next to the store."""
     environment["RLM_OPENAI_COMPATIBLE_KEY"] = KEY
     process, _ = start_run(rlm_process, provider, text)
     process.kill()
@@ -240,7 +241,7 @@ def test_a_key_is_not_in_the_write_ahead_log_of_a_killed_run(
 
 
 def test_a_run_in_postgresql(rlm, provider, text, postgres_url) -> None:
-    """--store URL and RLM_STORE; resume, replay and export work there, too."""
+    """Resume, replay and export work with --store URL and RLM_STORE."""
     provider.slow["seconds"] = 0.0
     ran = rlm("ask", QUESTION, str(text), *options(provider), "--store", postgres_url, "--json")
     assert ran.code == 0, ran.stderr

@@ -1,4 +1,4 @@
-"""A process that was cut off while another one went on with its run, and that then wakes up."""
+"""Test a process that was stopped, lost its run to another process, and then wakes up."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CHILDREN = 40
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """A new store of either kind."""
+    """Return the URL of a new store, once on each database."""
     if request.param == "postgres":
         return str(request.getfixturevalue("postgres_url"))
     return str(tmp_path / "rlm.db")
@@ -27,7 +27,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 async def test_it_begins_no_call_and_writes_nothing(
     rlm_process: Any, provider_server: Any, providers: Any, sandbox_flag: str, store: str, tmp_path: Path
 ) -> None:
-    """It is stopped between two children of a cell that asks one after another: nothing is in flight."""
+    """It is stopped between two children of a sequential cell, so nothing is in flight."""
 
     def reply(received: Any) -> Any:
         if "repl" not in received.system:

@@ -1,5 +1,4 @@
-"""The same options, names, variables and defaults at every command that asks
-models."""
+"""Test that every command that asks models has the same options, names, variables and defaults."""
 
 from __future__ import annotations
 
@@ -44,7 +43,7 @@ COMMON = [
 
 
 def declared(command: str) -> dict[str, Any]:
-    """The options of a command by their long names."""
+    """Return the options of a command by their long names."""
     commands = typer.main.get_command(app)
     assert isinstance(commands, TyperGroup)
     found = commands.commands[command]
@@ -59,7 +58,6 @@ def declared(command: str) -> dict[str, Any]:
 @pytest.mark.parametrize("command", COMMANDS[1:])
 @pytest.mark.parametrize("option", COMMON)
 def test_a_common_option_is_the_same_at_every_command(command: str, option: str) -> None:
-    """Names, types, variables and defaults."""
     ours, asks = declared(command)[option], declared("ask")[option]
     assert (ours.name, ours.envvar, ours.default, ours.is_flag, ours.opts) == (
         asks.name,
@@ -72,7 +70,7 @@ def test_a_common_option_is_the_same_at_every_command(command: str, option: str)
 
 
 def test_every_option_of_a_settings_file_is_one_of_every_command() -> None:
-    """A key of rlm.toml sets the same thing wherever it is read."""
+    """A key of rlm.toml sets the same thing for every command."""
     command = typer.main.get_command(app)
     with command.make_context("rlm", ["ask", "q", "p"]) as context:
         known = {f"--{option.name.replace('_', '-')}" for option in known_options(context)}
@@ -82,7 +80,6 @@ def test_every_option_of_a_settings_file_is_one_of_every_command() -> None:
 
 
 def test_limits_of_a_batch_apply_to_each_task(rlm: Run) -> None:
-    """One wording, and what differs."""
     assert "US dollars, for each task." in " ".join(rlm("batch", "--help").stdout.split())
     assert "US dollars. [env" in " ".join(rlm("ask", "--help").stdout.split())
 
@@ -90,7 +87,9 @@ def test_limits_of_a_batch_apply_to_each_task(rlm: Run) -> None:
 def test_an_option_without_effect_says_so_and_one_that_asks_for_the_impossible_is_refused(
     rlm: Run, tmp_path: Path
 ) -> None:
-    """Nothing that was asked for is dropped in silence; what a settings file says for all is."""
+    """No explicit option is ignored in silence. An option of a settings file, which applies to all commands,
+    may be.
+    """
     (tmp_path / "work" / "a.txt").write_text("The bridge was closed in May.\n")
     (tmp_path / "work" / "schema.json").write_text("{}")
     idle = rlm("summarize", "a.txt", "--sandbox", "0", "--quiet")
@@ -114,7 +113,7 @@ def test_an_option_without_effect_says_so_and_one_that_asks_for_the_impossible_i
 def test_a_dry_run_tells_what_it_would_take_and_spends_nothing(
     rlm: Run, tmp_path: Path, command: Any
 ) -> None:
-    """--dry-run prints strategy, calls, tokens, dollars, seconds, and spends nothing."""
+    """The dry run prints strategy, calls, tokens, dollars and seconds."""
     (tmp_path / "work" / "a.txt").write_text("The bridge was closed in May.\n" * 100)
     ran = rlm(*command, "a.txt", "--dry-run", "--json")
     assert ran.code == 0, ran.stderr
@@ -124,7 +123,6 @@ def test_a_dry_run_tells_what_it_would_take_and_spends_nothing(
 
 
 def test_a_trace_is_written_by_every_command(rlm: Run, tmp_path: Path) -> None:
-    """--trace FILE."""
     (tmp_path / "work" / "a.txt").write_text("The bridge was closed in May.\n" * 10)
     tasks = tmp_path / "work" / "tasks.jsonl"
     tasks.write_text(json.dumps({"id": "1", "task": "When was it closed?", "context": ["a.txt"]}) + "\n")

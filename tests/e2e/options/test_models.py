@@ -1,4 +1,4 @@
-"""`rlm models`. providers, which keys are set (never their values), prices."""
+"""Test `rlm models`: providers, which keys are set (never their values), and prices."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ def test_windows_and_prices_are_listed(rlm) -> None:
 
 
 def test_what_the_settings_say_of_a_model_is_shown(rlm, tmp_path) -> None:
-    """`[models."NAME"]` in rlm.toml."""
     name = "openai:mine@http://localhost:8000/v1"
     config = tmp_path / "rlm.toml"
     config.write_text(f'[models."{name}"]\nwindow = 32768\ninput_price = 0.5\noutput_price = 1.5\n')

@@ -1,4 +1,4 @@
-"""Option > RLM_* > ./rlm.toml > user config > default, through the command line; rlm init."""
+"""Test the precedence option > RLM_* > ./rlm.toml > user config > default, and `rlm init`."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Run = Callable[..., Any]
 
 @pytest.fixture
 def folder(tmp_path: Path, rlm: Run) -> Path:
-    """Where the command runs, with something to ask about."""
+    """Make the folder in which the command runs, with a text to ask about."""
     here = tmp_path / "work"
     (here / "a.txt").write_text("The bridge was closed in May. It opened in July.\n" * 20, encoding="utf-8")
     return here
 
 
 def rounds(rlm: Run, *options: str, **env: str) -> int:
-    """The limit of rounds that a run was started with, as its journal has it."""
+    """Return the limit of rounds that the journal holds for a run."""
     ran = rlm("ask", "When was the bridge closed?", "a.txt", "--json", *options, env=env)
     assert ran.code == 0, ran.stderr
     events = [
@@ -34,7 +34,6 @@ def rounds(rlm: Run, *options: str, **env: str) -> int:
 
 
 def test_option_before_variable_before_folder_before_user_before_default(rlm: Run, folder: Path) -> None:
-    """The precedence, one step at a time."""
     users = folder.parent / "home" / ".config" / "rlm" / "config.toml"
     assert rounds(rlm) == 30
     users.parent.mkdir(parents=True)
@@ -66,7 +65,7 @@ def test_option_before_variable_before_folder_before_user_before_default(rlm: Ru
 def test_what_will_not_do_is_one_line_and_nothing_is_run(
     rlm: Run, folder: Path, text: str, message: str
 ) -> None:
-    """One clear error naming key and file, before anything is done."""
+    """The error names the file and the key, and nothing is done before it."""
     (folder / "rlm.toml").write_text(text)
     ran = rlm("ask", "When?", "a.txt")
     assert ran.code == 2
@@ -88,7 +87,7 @@ def test_sandbox_may_be_a_number_or_a_text(rlm: Run, folder: Path) -> None:
 
 
 def test_windows_and_prices_of_models_reach_the_run(rlm: Run, folder: Path) -> None:
-    """[models."NAME"]: calls are charged the file's price, and prompts kept within its window."""
+    """Calls are charged at the file's price, and prompts stay within its window."""
     line = {"role": "direct", "reply": "I can't tell.", "usage": {"input_tokens": 1_000, "output_tokens": 10}}
     (folder / "s.jsonl").write_text(json.dumps(line))
     asked = ("ask", "When?", "a.txt", "--json", "--model", "scripted:s.jsonl", "--strategy", "direct")
@@ -102,7 +101,7 @@ def test_windows_and_prices_of_models_reach_the_run(rlm: Run, folder: Path) -> N
 
 
 def test_init_writes_a_commented_file_that_is_all_defaults(rlm: Run, folder: Path) -> None:
-    """rlm init: loading it changes nothing, and taking the comments away gives settings that load."""
+    """Loading the file changes nothing, and without the comment signs its settings still load."""
     ran = rlm("init")
     assert ran.code == 0
     text = (folder / "rlm.toml").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""`rlm assemble KIND FILE [--json] [--report]` over the examples that ship."""
+"""Test `rlm assemble KIND FILE [--json] [--report]` over the examples that ship."""
 
 from __future__ import annotations
 
@@ -45,7 +45,6 @@ def test_each_kind_prints_its_prompt_its_json_and_its_report(rlm: Run, kind: str
 
 
 def test_the_root_prompt_is_printed(rlm: Run) -> None:
-    """`rlm assemble root` prints the root prompt."""
     ran = rlm("assemble", "root")
     assert ran.stdout.startswith("You are the root of a Recursive Language Model.")
     assert "{{" not in ran.stdout
@@ -66,7 +65,7 @@ def test_the_root_prompt_is_printed(rlm: Run) -> None:
     ],
 )
 def test_bad_input_is_one_line_that_names_its_place(rlm: Run, kind: str, given: Any, message: str) -> None:
-    """Errors for bad input name the JSON path."""
+    """The error names the JSON path."""
     ran = rlm("assemble", kind, "-", stdin=json.dumps(given))
     assert (ran.code, ran.stdout) == (2, "")
     assert message in ran.one_line
@@ -87,7 +86,7 @@ def test_unknown_keys_are_reported(rlm: Run) -> None:
 
 
 def test_settings_of_the_card_come_from_the_file(rlm: Run, tmp_path: Path) -> None:
-    """[prompt] of rlm.toml, or of --config."""
+    """The file is rlm.toml, or the one of --config. The table is [prompt]."""
     (tmp_path / "other.toml").write_text(
         '[prompt]\nother_context_budget = 60\npromise = "DONE"\n[prompt.rlm]\nmodel = "claude-3-haiku"\n'
     )
@@ -101,7 +100,6 @@ def test_settings_of_the_card_come_from_the_file(rlm: Run, tmp_path: Path) -> No
 
 
 def test_a_long_history_is_condensed_without_a_model_unless_one_is_named(rlm: Run, tmp_path: Path) -> None:
-    """No key is needed; a named model is asked."""
     messages = [
         {"role": "user" if n % 2 == 0 else "assistant", "content": f"Step {n}: we changed module {n}. " * 8}
         for n in range(400)

@@ -1,4 +1,4 @@
-"""`rlm segments` and `rlm assemble scoped`, as their user runs them."""
+"""Test `rlm segments` and `rlm assemble scoped`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EXAMPLES = Path(__file__).parents[3] / "examples"
 
 @dataclass
 class Left:
-    """What a command left."""
+    """The exit code and the output of a command."""
 
     code: int
     stdout: str
@@ -40,7 +40,9 @@ class Left:
 def command(
     monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> Callable[..., Left]:
-    """`command("segments", "list", …)`: the same as a process of its own, without the start of one."""
+    """Return `command("segments", "list", …)`, which runs the command in this process to save the start of
+    one.
+    """
 
     def run(*words: str, stdin: str = "") -> Left:
         from rlm.cli.app import run as run_app
@@ -57,14 +59,14 @@ def command(
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """A store with the examples' segments, once on each database."""
+    """Return the URL of a store with the examples' segments, once on each database."""
     if request.param == "sqlite":
         return str(tmp_path / "prompts.db")
     return str(request.getfixturevalue("postgres_url"))
 
 
 def test_the_examples_make_a_prompt(rlm, command, store: str) -> None:
-    """rlm assemble scoped FILE --store URL prints the prompt; --json prompt, meta and report."""
+    """--json prints the prompt, its metadata and the report."""
     assert rlm("segments", "import", str(EXAMPLES / "segments.json"), "--store", store).one_line.endswith(
         "10 added, 0 replaced, 0 unchanged"
     )
@@ -89,7 +91,7 @@ def test_the_examples_make_a_prompt(rlm, command, store: str) -> None:
 
 
 def test_a_segment_s_life(command, store: str, tmp_path: Path) -> None:
-    """List, show, add, edit, diff, label, rollback, deactivate, export, import."""
+    """The commands are list, show, add, edit, diff, label, rollback, deactivate, export and import."""
 
     def segments(verb: str, *words: str, **more):
         return command("segments", verb, *words, "--store", store, **more)
@@ -131,7 +133,7 @@ def test_a_segment_s_life(command, store: str, tmp_path: Path) -> None:
 
 
 def test_entities_and_rulesets(command, store: str) -> None:
-    """A missing or dangling reference is an error; it says how to make the entity."""
+    """The error for a missing reference says how to make the entity."""
     dangling = command(
         "segments", "add", "--scope", "world", "--ref-id", "w", "--content", "x", "--store", store
     )
@@ -161,7 +163,7 @@ def test_a_deprecated_scope_is_refused_with_its_replacement(command) -> None:
 
 
 def test_the_store_is_found_without_being_named(command) -> None:
-    """Default store $XDG_STATE_HOME/rlm/rlm.db, found from any folder; private."""
+    """The default store is $XDG_STATE_HOME/rlm/rlm.db in any folder, and it is private."""
     assert command("segments", "add", "--scope", "core", "--content", "x").code == 0
     file = Path(os.environ["XDG_STATE_HOME"]) / "rlm" / "rlm.db"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
@@ -229,7 +231,6 @@ def test_a_document_s_terminal_codes_are_not_printed_in_lists(command) -> None:
     ],
 )  # fmt: skip
 def test_help_of_each_command_shows_an_example(command, name: str) -> None:
-    """--help of each command shows an example."""
     ran = command("segments", name, "--help")
     assert ran.code == 0
     assert "Example" in ran.stdout
