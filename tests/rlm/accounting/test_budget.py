@@ -1,4 +1,4 @@
-"""Limits and the tree-wide ledger: nothing is spent that was not reserved."""
+"""Test the limits and the ledger of a tree of runs: every expense is reserved first."""
 
 from __future__ import annotations
 
@@ -60,13 +60,13 @@ def test_the_defaults() -> None:
     ],
 )
 def test_an_impossible_limit_is_named(name: str, value: object) -> None:
-    """One line that names the field and what it takes."""
+    """One line names the field and the allowed values."""
     with pytest.raises(ConfigurationError, match=rf"^limits\.{name} is .*; give a "):
         Limits(**{name: value})
 
 
 def test_zero_is_a_limit_where_it_makes_sense() -> None:
-    """No sub-RLMs, no children, nothing that costs."""
+    """Zero forbids sub-RLMs, children, or costs."""
     budget = Budget(Limits(depth=0, sub_calls=0, cost_usd=0))
     assert exhausted(budget) == "sub_calls"
     assert exhausted(budget, calls=0, cost_usd=0.000001) == "cost_usd"
@@ -74,7 +74,7 @@ def test_zero_is_a_limit_where_it_makes_sense() -> None:
 
 
 def test_a_call_is_reserved_then_settled() -> None:
-    """Before sending the estimate counts, afterwards what the provider said."""
+    """Before sending, the estimate counts; afterwards, the provider's usage."""
     budget = Budget(Limits(sub_calls=2, tokens=1_000, cost_usd=1.0))
     held = budget.reserve(tokens=600, cost_usd=0.7)
     assert budget.used()["tokens"] == {"used": 0, "limit": 1_000, "left": 400}
@@ -91,7 +91,7 @@ def test_a_call_is_reserved_then_settled() -> None:
 
 
 def test_a_release_gives_everything_back_and_may_follow_a_settle() -> None:
-    """A call that was never made costs nothing; `finally: release` is always safe."""
+    """A call that was never made costs nothing, so `finally: release` is always safe."""
     budget = Budget(Limits(sub_calls=1, tokens=10))
     held = budget.reserve(tokens=10, cost_usd=1.0)
     budget.release(held)
@@ -112,7 +112,7 @@ def test_negative_amounts_are_a_mistake_of_the_caller() -> None:
 
 
 def test_money_does_not_drift() -> None:
-    """Ten dimes are a dollar, neither more nor less."""
+    """Ten dimes are exactly a dollar."""
     budget = Budget(Limits(cost_usd=1.0))
     for _ in range(10):
         budget.settle(budget.reserve(tokens=1, cost_usd=0.1), tokens=1, cost_usd=0.1)
@@ -121,7 +121,7 @@ def test_money_does_not_drift() -> None:
 
 
 def test_with_an_unknown_price_the_token_cap_holds() -> None:
-    """The run can say that its cost is not known."""
+    """The result states that the cost is unknown."""
     budget = Budget(Limits(tokens=100))
     assert budget.cost_known
     held = budget.reserve(tokens=60, cost_usd=None)
@@ -139,7 +139,6 @@ def test_a_price_unknown_only_afterwards_charges_the_estimate() -> None:
 
 
 def test_rounds_keep_the_last_one_back() -> None:
-    """One last root round is reserved from the start."""
     budget = Budget(Limits(rounds=3))
     assert [budget.begin_round(), budget.begin_round()] == [1, 2]
     with pytest.raises(BudgetExhausted) as caught:
@@ -170,7 +169,7 @@ def test_ordinary_calls_cannot_eat_the_last_round() -> None:
 
 
 def test_the_hold_grows_with_the_conversation_while_there_is_room() -> None:
-    """Without room for a longer last round the former hold stays."""
+    """Without room for a longer last round the former reserve stays."""
     budget = Budget(Limits(tokens=1_000))
     budget.hold_last_round(tokens=300, cost_usd=0.0)
     held = budget.reserve(tokens=500, cost_usd=0.0)
@@ -184,7 +183,7 @@ def test_the_hold_grows_with_the_conversation_while_there_is_room() -> None:
 
 
 def test_time_runs_out() -> None:
-    """Seconds by the clock, from the start of the run."""
+    """Seconds count from the start of the run."""
     clock = Clock()
     budget = Budget(Limits(seconds=60), clock=clock)
     clock.now += 59
@@ -203,7 +202,6 @@ def test_time_runs_out() -> None:
 
 
 def test_only_limits_with_under_a_quarter_left_are_low() -> None:
-    """Feedback names a limit once under 25 % of it is left."""
     clock = Clock()
     budget = Budget(Limits(rounds=4, sub_calls=0, tokens=100, seconds=100), clock=clock)
     budget.settle(budget.reserve(calls=0, tokens=75, cost_usd=0.0), tokens=75, cost_usd=0.0)
@@ -217,7 +215,7 @@ def test_only_limits_with_under_a_quarter_left_are_low() -> None:
 
 
 def test_a_sub_rlm_cannot_outspend_what_is_left() -> None:
-    """One ledger for the whole tree, rounds for each RLM."""
+    """The tree shares one ledger; each RLM has its own rounds."""
     root = Budget(Limits(rounds=2, tokens=1_000))
     root.hold_last_round(tokens=100, cost_usd=0.0)
     root.begin_round()
@@ -236,7 +234,7 @@ def test_a_sub_rlm_cannot_outspend_what_is_left() -> None:
 
 
 def test_a_sub_rlm_has_no_last_round_that_nobody_has_room_for() -> None:
-    """The root may overspend a limit by its one last call, not each sub-RLM of its tree."""
+    """The root may overspend a limit by its one last call. The sub-RLMs may not."""
     root = Budget(Limits(tokens=1_000))
     root.hold_last_round(tokens=100, cost_usd=0.0)
     subs = [root.branch() for _ in range(3)]
@@ -245,7 +243,7 @@ def test_a_sub_rlm_has_no_last_round_that_nobody_has_room_for() -> None:
         sub.begin_round()
     with pytest.raises(BudgetExhausted):
         subs[2].hold_last_round(tokens=301, cost_usd=0.0)
-    with pytest.raises(BudgetExhausted):  # it did not begin: there is nothing it could tell
+    with pytest.raises(BudgetExhausted):  # it did not begin, so it has nothing to report
         subs[2].take_last_round(tokens=200, cost_usd=0.0)
     assert subs[0].last_round_room()[0] == 600
     subs[0].settle(subs[0].take_last_round(tokens=600, cost_usd=0.0), tokens=600, cost_usd=0.0)
@@ -261,7 +259,7 @@ def test_every_limit_that_can_run_out_has_a_stop_reason() -> None:
 
 
 async def test_500_children_racing_for_the_last_dollar() -> None:
-    """No overspending by more than one call's estimate error."""
+    """The overrun is at most one call's estimate error."""
     budget = Budget(Limits(cost_usd=1.0))
     slots = asyncio.Semaphore(16)
     dice = random.Random(7)
@@ -300,8 +298,9 @@ operations = st.lists(
 def test_however_calls_interleave_the_sums_stay_within_the_limits(
     steps: list[tuple[str, int, int, int]],
 ) -> None:
-    """Used + reserved + held never passes a limit, but by calls that took more than their
-    estimate; the ledger agrees with a plain model of it."""
+    """Used + reserved + held exceeds a limit only through calls that took more than their estimate. The
+    ledger agrees with a plain model of it.
+    """
     budget = Budget(Limits(sub_calls=20, tokens=200, cost_usd=2.0))
     open_calls: list[Reservation] = []
     used_calls = used_tokens = overrun = held = 0
@@ -347,7 +346,7 @@ def test_however_calls_interleave_the_sums_stay_within_the_limits(
 
 
 def test_what_a_share_spends_counts_above_and_must_have_room_in_both() -> None:
-    """A research's questions: each within its share, all within the limits of the whole."""
+    """Each question of a research stays within its share, and all within the limits of the whole."""
     whole = Budget(Limits(sub_calls=10, tokens=1_000, cost_usd=1.0))
     one = whole.share(Limits(sub_calls=4, tokens=600, cost_usd=0.5))
     other = whole.share(Limits(sub_calls=4, tokens=600, cost_usd=0.5))
@@ -375,7 +374,7 @@ def test_a_shares_time_ends_with_that_of_the_whole() -> None:
 
 
 def test_a_share_that_is_restored_is_not_charged_twice() -> None:
-    """What an earlier process spent is in the whole's account already."""
+    """The whole's account already holds what an earlier process spent."""
     whole = Budget(Limits(tokens=1_000))
     whole.restore(calls=2, tokens=300, cost_usd=0.0, cost_known=True)
     share = whole.share(Limits(tokens=400))
@@ -386,7 +385,7 @@ def test_a_share_that_is_restored_is_not_charged_twice() -> None:
 
 @given(data=st.data())
 def test_no_shares_overspend_the_whole(data: st.DataObject) -> None:
-    """Whatever is reserved, settled within what was reserved, and released in whatever order."""
+    """Shares reserve, settle within the reserve, and release in any order."""
     whole = Budget(Limits(sub_calls=20, tokens=1_000, cost_usd=1.0))
     shares = [whole.share(Limits(sub_calls=9, tokens=500, cost_usd=0.5)) for _ in range(3)]
     shares += [shares[0].branch()]

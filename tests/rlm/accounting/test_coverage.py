@@ -1,4 +1,4 @@
-"""Sets of spans, and the coverage of a run."""
+"""Test sets of spans, and the coverage of a run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def positions(some: list[Span]) -> set[int]:
 
 
 def runs_of(some: set[int]) -> list[Span]:
-    """Maximal runs of consecutive integers: the plain model of an interval set."""
+    """Return the maximal runs of consecutive integers: the plain model of an interval set."""
     starts = sorted(position for position in some if position - 1 not in some)
     ends = sorted(position + 1 for position in some if position + 1 not in some)
     return [Span(*pair) for pair in zip(starts, ends, strict=True)]
@@ -33,8 +33,9 @@ def runs_of(some: set[int]) -> list[Span]:
 @pytest.mark.parametrize("block", [1, 2, 512])
 @given(spans, st.tuples(st.integers(-9, 70), st.integers(-9, 70)))
 def test_an_interval_set_is_a_set_of_integers(block: int, some: list[Span], within: tuple[int, int]) -> None:
-    """Spans are disjoint, sorted and apart; total, gaps, contains as for sets, however many
-    blocks they stand in."""
+    """Spans are disjoint, sorted and apart. Total, gaps and contains equal those of a set, in any number of
+    blocks.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(intervals, "_BLOCK", block)
         held = IntervalSet(some)
@@ -46,7 +47,7 @@ def test_an_interval_set_is_a_set_of_integers(block: int, some: list[Span], with
 
 
 def test_thousands_of_spans_in_any_order_are_a_set_of_integers() -> None:
-    """Blocks are split, emptied and joined as spans of all sizes come."""
+    """Spans of all sizes split, empty and join blocks."""
     chooser = random.Random(5)
     held, plain = IntervalSet(), set[int]()
     for _ in range(6_000):
@@ -63,7 +64,7 @@ def test_thousands_of_spans_in_any_order_are_a_set_of_integers() -> None:
 
 @given(spans, st.integers(1, 5))
 def test_a_full_set_holds_less_and_never_more(some: list[Span], limit: int) -> None:
-    """Fragments beyond the limit are forgotten, the shortest first; nothing is invented."""
+    """Beyond the limit the shortest fragments are dropped. None is invented."""
     held = IntervalSet(some, limit=limit)
     assert len(held) <= limit
     assert positions(list(held)) <= positions(some)
@@ -91,7 +92,7 @@ def test_a_flood_of_fragments_is_bounded_and_claims_nothing(monkeypatch: pytest.
 def test_the_report_agrees_with_plain_sets(
     read: list[Span], scanned: list[Span], sent: list[Span], answered: list[Span], failed: list[Span]
 ) -> None:
-    """Complete ⇔ answered ∪ read = body; spans outside the body count for nothing."""
+    """Complete ⇔ answered ∪ read = body. Spans outside the body count for nothing."""
     ledger = CoverageLedger(SIZE)
     ledger.note_read(read)
     ledger.note_scanned(scanned)
@@ -114,7 +115,7 @@ def test_the_report_agrees_with_plain_sets(
 
 
 def test_scanning_and_sending_alone_cover_nothing() -> None:
-    """Coverage is kept whatever the answer claims."""
+    """Coverage does not depend on the answer's claims."""
     ledger = CoverageLedger(10)
     ledger.note_scanned([Span(0, 10)])
     ledger.note_sent([Span(0, 10)])
@@ -127,14 +128,12 @@ def test_scanning_and_sending_alone_cover_nothing() -> None:
 
 
 def test_an_empty_body_is_complete() -> None:
-    """There is nothing to see in it, whatever a kernel says it read."""
     ledger = CoverageLedger(0)
     ledger.note_read([Span(0, 100)])
     assert ledger.report() == Coverage(input_chars=0, complete=True)
 
 
 def test_only_the_first_gaps_are_listed() -> None:
-    """A report stays small."""
     ledger = CoverageLedger(1_000)
     ledger.note_answered(Span(start, start + 1) for start in range(1, 1_000, 2))
     gaps = ledger.report().gaps
@@ -144,8 +143,7 @@ def test_only_the_first_gaps_are_listed() -> None:
 
 
 def test_chunks_are_counted_once_however_often_they_are_asked() -> None:
-    """Chunks_processed of chunks_total for a batch over chunk(); asking the failed ones
-    again adds nothing to the total."""
+    """A second try of the failed chunks adds nothing to the total."""
     ledger = CoverageLedger(100)
     chunks = [Span(start, start + 10) for start in range(0, 100, 10)]
     ledger.note_chunks(chunks)
@@ -167,7 +165,6 @@ def test_a_body_of_negative_size_is_a_mistake() -> None:
 
 
 def test_a_hundred_thousand_spans_in_any_order_are_kept() -> None:
-    """Without notice: none is forgotten."""
     order = list(range(100_000))
     random.Random(3).shuffle(order)
     ledger = CoverageLedger(1_000_000)

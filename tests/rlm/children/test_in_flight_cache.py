@@ -1,4 +1,4 @@
-"""Answers that are paid for once: within a run, and with `cache` across runs."""
+"""Test answers that are paid for once: within a run, and across runs with `cache`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def asked(model: ScriptedModel) -> int:
 
 
 async def test_identical_calls_of_a_run_are_answered_once(run, block) -> None:
-    """By model, parameters and prompt; a sample is another call."""
+    """The key is model, parameters and prompt. A sample is another call."""
     calls = ["sub_query('q', (0, 3))"] * 2 + ["sub_query('q', (0, 3), sample=1)", "sub_query('q', (0, 7))"]
     answers = iter("abc")
     model = ScriptedModel.of(root=asker(block, *calls), child=lambda _: next(answers))
@@ -33,7 +33,7 @@ async def test_identical_calls_of_a_run_are_answered_once(run, block) -> None:
 
 
 async def test_the_cache_keeps_answers_across_runs(run, block) -> None:
-    """--cache; without it every run asks anew."""
+    """The option is --cache. Without it every run asks anew."""
     calls = ["sub_query('q', (0, 3))", "sub_query('r', (0, 3))"]
     first = await run(ScriptedModel.of(root=asker(block, calls[0]), child="first"))
     anew = ScriptedModel.of(root=asker(block, *calls), child="second")
@@ -47,7 +47,6 @@ async def test_the_cache_keeps_answers_across_runs(run, block) -> None:
 
 
 async def test_the_cache_knows_the_model_and_forgets_removed_runs(run, block) -> None:
-    """Another model's answer is no answer; what is removed is gone."""
     call = "sub_query('q', (0, 3))"
     first = await run(ScriptedModel.of(root=asker(block, call), child="first"))
     other = ScriptedModel.of(root=asker(block, call), child="other")
@@ -60,7 +59,7 @@ async def test_the_cache_knows_the_model_and_forgets_removed_runs(run, block) ->
 
 
 async def test_a_failure_is_not_cached(run, block) -> None:
-    """A cut answer is asked again, in a run and across runs."""
+    """A truncated answer is asked again, in a run and across runs."""
     from rlm.models.base import Reply
 
     cut = ScriptedModel.of(
@@ -74,7 +73,6 @@ async def test_a_failure_is_not_cached(run, block) -> None:
 
 
 async def test_a_cached_answer_is_journalled_with_the_run_that_took_it(run, block) -> None:
-    """Its replay needs no other run."""
     from rlm.replay import replay
 
     call = "sub_query('q', (0, 3))"
@@ -115,7 +113,7 @@ async def begun(in_flight: InFlightCache, ask: Asked, count: int) -> list[asynci
 
 
 async def test_a_call_goes_on_while_anybody_waits_for_it() -> None:
-    """Its reply is paid for, whoever asked first and has gone."""
+    """The reply is used even if the first caller was cancelled."""
     in_flight, ask = InFlightCache(), Asked(ChildAnswer("yes", input_tokens=9))
     first, second = await begun(in_flight, ask, 2)
     first.cancel()
@@ -127,7 +125,7 @@ async def test_a_call_goes_on_while_anybody_waits_for_it() -> None:
 
 
 async def test_a_call_ends_with_the_last_that_waits_for_it() -> None:
-    """Nothing is orphaned, and who comes afterwards asks anew."""
+    """Nothing is orphaned, and a later caller asks anew."""
     in_flight, ask = InFlightCache(), Asked(ChildAnswer("yes"))
     for task in await begun(in_flight, ask, 2):
         assert not ask.stopped
@@ -139,7 +137,7 @@ async def test_a_call_ends_with_the_last_that_waits_for_it() -> None:
 
 
 async def test_a_call_that_failed_for_another_is_asked_again() -> None:
-    """One at a time, until one succeeds; what was raised goes to all."""
+    """One caller at a time tries until one succeeds. The same exception goes to all."""
     failed = ChildAnswer("", error="away", error_type="model", found=False)
     in_flight, ask = InFlightCache(), Asked(failed, ChildAnswer("yes"))
     tasks = await begun(in_flight, ask, 3)

@@ -1,4 +1,4 @@
-"""Sub-RLMs: whole runs one depth down."""
+"""Test sub-RLMs: whole runs one depth down."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ BODY = "".join(f"Line {n}: the value is {n * 7}.\n" for n in range(2_000))
 
 
 def by_task(block, **codes: str):
-    """A root that answers by the task it is given: each RLM of a tree has its own script, a cell a round."""
+    """Make a root that answers by its task: each RLM of a tree has its own script, one cell a round."""
     scripts = {task: code.split("---") for task, code in codes.items()}
 
     def reply(request: Request) -> str:
@@ -39,7 +39,7 @@ def by_task(block, **codes: str):
 
 
 async def test_a_sub_rlm_has_a_kernel_and_a_handle_of_its_own(run, block) -> None:
-    """Own kernel, own handle over the source, offsets counted from its start."""
+    """Offsets count from the start of its source."""
     model = ScriptedModel.of(
         root=by_task(
             block,
@@ -55,7 +55,6 @@ async def test_a_sub_rlm_has_a_kernel_and_a_handle_of_its_own(run, block) -> Non
 
 
 async def test_the_root_is_told_how_long_a_sub_rlm_took(run, block) -> None:
-    """Children made, failed, cached, with seconds, tokens and cost."""
     model = ScriptedModel.of(
         root=by_task(
             block,
@@ -70,7 +69,7 @@ async def test_the_root_is_told_how_long_a_sub_rlm_took(run, block) -> None:
 
 
 async def test_a_sub_rlm_is_told_the_task_in_full(run, block) -> None:
-    """The child is told the task in full; it never sees the text."""
+    """It sees the whole task and never the text."""
     long = "inner " + "very " * 500 + "long"
     model = ScriptedModel.of(
         root=lambda request: block(
@@ -84,7 +83,6 @@ async def test_a_sub_rlm_is_told_the_task_in_full(run, block) -> None:
 
 
 async def test_without_a_source_the_handle_is_empty(run, block) -> None:
-    """Source=None is an empty handle."""
     model = ScriptedModel.of(
         root=by_task(
             block,
@@ -96,7 +94,7 @@ async def test_without_a_source_the_handle_is_empty(run, block) -> None:
 
 
 async def test_a_source_may_be_text_or_several_pieces(run, block) -> None:
-    """A str, a list of these; what came from the body is known as such."""
+    """The source is a str or a list. Pieces of the body keep their places."""
     model = ScriptedModel.of(
         root=by_task(
             block,
@@ -113,7 +111,7 @@ async def test_a_source_may_be_text_or_several_pieces(run, block) -> None:
 
 
 async def test_a_result_that_is_no_text_is_a_value(run, block) -> None:
-    """`analysis[:800]` works, also when the child finalised JSON: `.value`."""
+    """`analysis[:800]` works even if the child finalized JSON, which is in `.value`."""
     model = ScriptedModel.of(
         root=by_task(
             block,
@@ -140,7 +138,7 @@ async def test_evidence_comes_back_in_the_parents_coordinates(run, block) -> Non
 
 
 async def test_what_a_sub_rlm_saw_counts_for_the_whole_input(run, block) -> None:
-    """Coverage is kept for the tree, in the root's offsets."""
+    """Coverage counts for the tree, in the root's offsets."""
     model = ScriptedModel.of(
         root=by_task(
             block,
@@ -157,7 +155,7 @@ async def test_what_a_sub_rlm_saw_counts_for_the_whole_input(run, block) -> None
 
 @pytest.mark.parametrize(("depth", "how"), [(1, ["rlm", "child"]), (2, ["rlm", "rlm"]), (0, ["child"])])
 async def test_depth_is_bounded_and_the_deepest_level_is_a_child(run, block, depth, how) -> None:
-    """The root is 0; max_depth=1 gives its sub-RLMs a kernel, theirs degrade to a child."""
+    """The root has depth 0. max_depth=1 gives its sub-RLMs a kernel; theirs become children."""
     inner = "b = sub_rlm('innermost', (0, 20))\nfinalize([b.how, str(b)])"
     model = ScriptedModel.of(
         root=by_task(
@@ -178,7 +176,6 @@ async def test_depth_is_bounded_and_the_deepest_level_is_a_child(run, block, dep
 
 
 async def test_too_deep_and_too_large_is_a_depth_limit(run, block) -> None:
-    """DepthLimit when the source does not fit a child."""
     code = """
 try:
     sub_rlm('q', (0, 300_000))
@@ -194,7 +191,6 @@ except Exception as e:
 
 
 async def test_a_batch_of_sub_rlms_keeps_the_order(run, block) -> None:
-    """Sub_rlm_batch."""
     prompts = [f"inner{n}" for n in range(6)]
     codes = {prompt: f"finalize(peek({n}, {n + 6}))" for n, prompt in enumerate(prompts)}
     spans = [(20 * n, 20 * n + 20) for n in range(6)]
@@ -209,7 +205,6 @@ async def test_a_batch_of_sub_rlms_keeps_the_order(run, block) -> None:
 
 
 async def test_lengths_must_match_before_any_spend(run, block) -> None:
-    """Length mismatch is a ValueError."""
     code = "try:\n    sub_rlm_batch(['a', 'b'], [(0, 1)])\nexcept ValueError as e:\n    finalize(str(e))"
     result = await run(ScriptedModel.of(root=[block("peek(0, 1)\n" + code)]), BODY)
     assert "2 prompts but 1 sources" in result.answer
@@ -217,7 +212,7 @@ async def test_lengths_must_match_before_any_spend(run, block) -> None:
 
 
 async def test_a_sub_rlm_that_ends_without_an_answer_is_a_failure(run, block) -> None:
-    """Failure raises SubQueryError, a batch keeps going."""
+    """A single failure raises SubQueryError; a batch continues."""
     code = (
         "try:\n    sub_rlm('inner', (0, 50))\nexcept Exception as e:\n    said = type(e).__name__ + str(e)\n"
         "r = sub_rlm_batch(['inner'], [(0, 50)])\nfinalize([said, r.failed])"
@@ -232,7 +227,6 @@ async def test_a_sub_rlm_that_ends_without_an_answer_is_a_failure(run, block) ->
 
 
 async def test_one_ledger_holds_for_the_tree(run, block) -> None:
-    """A sub-RLM can't outspend what is left."""
     usage = TokenUsage(input_tokens=5_000, output_tokens=100)
     inner = "r = sub_query_batch('q', chunk(1000))\nfinalize(len(r.failed))"
     model = ScriptedModel.of(
@@ -246,7 +240,6 @@ async def test_one_ledger_holds_for_the_tree(run, block) -> None:
 
 
 async def test_identical_sub_rlms_run_once(run, block) -> None:
-    """Identical calls of a run are answered once."""
     model = ScriptedModel.of(
         root=by_task(
             block,
@@ -293,7 +286,6 @@ async def test_cancelling_reaches_every_leaf(run, block, tmp_path: Path) -> None
 
 
 async def test_a_sequence_feeds_each_step_the_last_result(run, block) -> None:
-    """Dependent steps, each fed the last result."""
     code = """
 r = sub_query_sequence('count', [(0, 7), (7, 14), (14, 21)], carry_prompt='go on')
 finalize(list(r))
@@ -336,7 +328,7 @@ async def test_the_journal_is_not_read_for_every_sub_rlm(run, block, monkeypatch
 
 
 async def test_a_warning_is_given_once_and_says_whence(run, block) -> None:
-    """A tree says of a thing once what it has to say of it; what is a sub-RLM's is said to be so."""
+    """A tree reports each warning once, and marks the warnings of sub-RLMs."""
     model = ScriptedModel.of(
         root=lambda request: (
             "I will not."
@@ -352,7 +344,7 @@ async def test_a_warning_is_given_once_and_says_whence(run, block) -> None:
 
 
 async def test_many_sub_rlms_do_not_flood_the_warnings(run, block) -> None:
-    """Of a thousand that fail, each in its own words, a few are enough; `rlm show` has all."""
+    """Of a thousand different failures only a few are listed. `rlm show` has all."""
     model = ScriptedModel.of(
         root=lambda request: (
             ModelUnavailable(f"away for {request.task}")
@@ -370,7 +362,7 @@ async def test_many_sub_rlms_do_not_flood_the_warnings(run, block) -> None:
 
 
 class Waiters:
-    """Those that ask for the same sub-RLM, which ends when it is told to."""
+    """Callers of one sub-RLM, which ends on command."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
@@ -382,7 +374,7 @@ class Waiters:
         try:
             await self.told.wait()
         except asyncio.CancelledError:
-            await asyncio.sleep(0.01)  # as a kernel takes to close
+            await asyncio.sleep(0.01)  # as long as a kernel takes to close
             self.stopped += 1
             raise
         coverage = CoverageLedger(0).report()
@@ -391,7 +383,7 @@ class Waiters:
 
 
 class Counted:
-    """Counts nothing."""
+    """Coverage that counts nothing."""
 
     def expect(self, count: int) -> None: ...
 
@@ -401,8 +393,9 @@ class Counted:
 
 
 async def test_a_shared_sub_rlm_goes_on_while_anybody_waits_for_it(tmp_path: Path) -> None:
-    """Who asked first may be cancelled, the others get the one that runs; it ends with
-    the last of them, who returns after it."""
+    """The first caller may be cancelled; the others keep the running one. It ends with the last of them, who
+    returns after it.
+    """
     waiters = Waiters()
     answers: list[ChildAnswer] = []
 
@@ -442,7 +435,7 @@ async def test_a_shared_sub_rlm_goes_on_while_anybody_waits_for_it(tmp_path: Pat
 
 @pytest.mark.parametrize("dollars", [0.1, 0.02])
 async def test_a_tree_does_not_overspend_by_more_than_one_call(run, block, dollars) -> None:
-    """Two levels of sub-RLMs that never finalize, and all their children."""
+    """Two levels of sub-RLMs never finalize, and neither do their children."""
     prices = ModelFacts(input_price=1.0, output_price=4.0)
     paid: list[float] = []
 
@@ -472,7 +465,7 @@ async def test_a_tree_does_not_overspend_by_more_than_one_call(run, block, dolla
 
 
 async def test_a_batch_of_sub_rlms_the_limits_cannot_carry_is_refused_before_any_begins(run, block) -> None:
-    """Refused before any spend, naming what is left."""
+    """The error names what is left."""
     code = """
 peek(0, 1)
 try:

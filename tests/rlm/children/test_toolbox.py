@@ -1,4 +1,4 @@
-"""What can be a tool, what crosses to it and back, and what stays in its call."""
+"""Test which functions can be tools, which values cross, and that faults stay in their call."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rlm.sandbox.types import ToolCall
 
 
 def test_a_default_that_is_long_or_no_plain_value_is_not_shown() -> None:
-    """A signature is for a prompt, which no object's address belongs in."""
+    """A signature goes into a prompt, where no object's address belongs."""
 
     def look(
         where: Path = Path("/somewhere"), what: str = "x" * 50, times: int = 2, why: str | None = None
@@ -72,7 +72,7 @@ def _odd(what: threading.Lock) -> None:
     ],
 )
 def test_what_cant_be_a_tool_is_refused_at_construction(tools, said) -> None:
-    """A tool never shadows a helper; every refusal names the thing and the remedy."""
+    """A tool never shadows a helper. Every refusal names the tool and the remedy."""
     with pytest.raises(ConfigurationError, match=said):
         RLM("extractive", tools=tools)
 
@@ -110,7 +110,6 @@ def _endless():
     ],
 )
 async def test_a_result_crosses_as_json(value, given) -> None:
-    """Results JSON-safe."""
 
     def give() -> Any:
         """Gives it."""
@@ -131,7 +130,7 @@ async def test_a_result_crosses_as_json(value, given) -> None:
     ],
 )
 async def test_a_result_that_cant_cross_is_a_tool_error(value, said) -> None:
-    """Bounded (1 MB), and what is no JSON is said so."""
+    """The result is limited to 1 MB and must be JSON."""
 
     def give() -> Any:
         """Gives it."""
@@ -210,7 +209,7 @@ JSON = st.recursive(
 
 @given(JSON, st.dictionaries(st.text(max_size=5), JSON, max_size=3))
 def test_any_json_goes_through_a_tool_or_is_refused_as_one_line(value, kwargs) -> None:
-    """Total: a value comes back as it went, or BadCall says what is wrong."""
+    """A value comes back unchanged, or BadCall names the fault."""
 
     def echo(value: Any, size: int = 0) -> Any:
         """Gives it back."""
@@ -225,5 +224,5 @@ def test_any_json_goes_through_a_tool_or_is_refused_as_one_line(value, kwargs) -
         came = asyncio.run(given)
     except BadCall as error:
         refused = str(error)
-    # pydantic takes "7", 7.0 and True for whole numbers
+    # pydantic accepts "7", 7.0 and True as whole numbers
     assert refused.startswith("echo()") if refused else came == value

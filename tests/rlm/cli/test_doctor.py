@@ -1,4 +1,4 @@
-"""The levels of isolation in `rlm doctor`."""
+"""Test the levels of isolation in `rlm doctor`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rlm.sandbox.isolation.probe import Candidate, Probed
 
 @pytest.fixture
 def refused(monkeypatch) -> None:
-    """A machine that refuses namespaces and has no bubblewrap."""
+    """Make a machine that refuses namespaces and has no bubblewrap."""
 
     def found(candidate: Candidate) -> Probed:
         if candidate.level == 1:
