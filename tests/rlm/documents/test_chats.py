@@ -1,4 +1,4 @@
-"""Chats and cards in JSON become readable text, each message with its span, author and time."""
+"""Test that chats and cards in JSON become readable text, each message with its span, author and time."""
 
 from __future__ import annotations
 

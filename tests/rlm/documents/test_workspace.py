@@ -1,4 +1,4 @@
-"""The folder of a run's documents, and the cancellation of loading."""
+"""Test the folder of a run's documents, and the cancellation of loading."""
 
 from __future__ import annotations
 

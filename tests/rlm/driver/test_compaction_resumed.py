@@ -1,4 +1,4 @@
-"""Tests that a run with a compaction is resumed from any event of its journal."""
+"""Test that a run with a compaction is resumed from any event of its journal."""
 
 from __future__ import annotations
 
@@ -23,14 +23,15 @@ ROUNDS = 12
 
 
 def usage(request: Request) -> TokenUsage:
-    """A provider whose tokens are smaller than was estimated."""
+    """Count like a provider whose tokens are smaller than estimated."""
     asked = sum(estimate(message.content) for message in request.messages)
     return TokenUsage(input_tokens=int(asked * 1.25), output_tokens=20)
 
 
 class Provider:
-    """A root whose blocks say how much it was told, and a summary that says what it was made of; both by
-    what they are asked alone."""
+    """Plays a root whose blocks contain the length of their prompt, and a summary that contains the length
+    of its own. Both replies depend only on the prompt.
+    """
 
     def __init__(self, block: Any) -> None:
         self._block = block
@@ -62,7 +63,7 @@ def journalled(store: Path) -> list[tuple[str, dict[str, Any]]]:
 
 
 def left_after(count: int, store: Path, left: Path) -> None:
-    """A copy of a store of one run, as a kill after so many events would have left it."""
+    """Copy a store of one run as a kill after so many events would leave it."""
     shutil.copy(store, left)
     database = sqlite3.connect(left)
     with database:
@@ -89,7 +90,9 @@ async def undisturbed(run, block) -> tuple[RunResult, Provider]:
 
 
 def telling(events: list[tuple[str, dict[str, Any]]]) -> list[int]:
-    """After how many events to leave: around every summary and folding, and now and then between them."""
+    """Return the numbers of events after which to leave: around every summary and folding, and some
+    between.
+    """
     folding = {
         at
         for at, (kind, data) in enumerate(events, 1)
@@ -100,8 +103,9 @@ def telling(events: list[tuple[str, dict[str, Any]]]) -> list[int]:
 
 
 async def test_a_run_that_folds_its_rounds_is_resumed_from_any_event(run, block, tmp_path) -> None:
-    """What is asked after a kill is word for word what would have been asked without it, no reply
-    that was journalled (a summary's neither) is asked again, and nothing is folded twice."""
+    """After a kill the prompts equal those of an undisturbed run, no journalled reply (or summary) is
+    requested again, and nothing is folded twice.
+    """
     result, provider = await undisturbed(run, block)
     events = journalled(run.store)
     for count in telling(events):
@@ -120,7 +124,7 @@ async def test_a_run_that_folds_its_rounds_is_resumed_from_any_event(run, block,
 
 
 async def test_a_run_that_folds_its_rounds_is_replayed(run, block) -> None:
-    """Byte by byte, and nobody asked."""
+    """The result is byte-equal, and no model is called."""
     result, provider = await undisturbed(run, block)
     before = len(provider.model.requests)
     again = await replay(result.run_id, store=run.store, settings=Settings(sandbox=run.level))

@@ -1,4 +1,4 @@
-"""Tests the message that tells the root what its block did."""
+"""Test the message that shows the root the effects of its block."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rlm.sandbox.types import CellResult
 
 
 def test_coverage_after_children_is_told_in_full_and_bounded() -> None:
-    """Answered, sent, failed, read, searched, chunks, and the first gaps."""
+    """It shows answered, sent, failed, read, searched and chunks, with the first gaps."""
     coverage = Coverage(
         1_000, read_chars=10, scanned_chars=1_000, sent_chars=600, answered_chars=500, failed_chars=100,
         chunks_processed=5, chunks_total=6, gaps=tuple(Span(at, at + 5) for at in range(500, 700, 10)),
@@ -27,7 +27,7 @@ def test_coverage_after_children_is_told_in_full_and_bounded() -> None:
 
 
 def test_complete_coverage_is_short() -> None:
-    """No gaps, nothing that is zero; nearly all is not all."""
+    """It shows no gaps and no zeros. Nearly complete is not complete."""
     whole = Coverage(10, answered_chars=10, sent_chars=10, complete=True)
     assert coverage_line(whole) == (
         "Answered for so far: 10 of 10 characters (100 %); 100 % sent; complete=True."
@@ -38,14 +38,13 @@ def test_complete_coverage_is_short() -> None:
 
 
 def test_children_that_found_nothing_are_counted() -> None:
-    """The counts of a cell's children are in the feedback."""
     tally = ChildTally(made=5, failed=1, empty=3, cached=1)
     told = render(Feedback(1, 30, CellResult(status="ok"), tally, Coverage(10)))
     assert "Children: 5 asked, 1 failed, 3 found nothing, 1 from memory; " in told
 
 
 def test_an_error_over_a_missing_name_comes_with_what_to_use() -> None:
-    """An error that says what to do instead saves a round."""
+    """An error with a remedy saves a round."""
     cell = CellResult(
         status="error",
         ename="NameError",

@@ -1,4 +1,4 @@
-"""The journal while its server goes away, and while a run is taken over."""
+"""Test the journal while its server goes away, and while a run is taken over."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The journal on real stores, with killed processes."""
+"""Test the journal on real stores, with killed processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The journal's store: its permissions, its redaction, and its errors."""
+"""Test the journal's store: its permissions, its redaction, and its errors."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ async def test_a_folder_without_permission_says_what_to_do(
 ) -> None:
     """The folder cannot be written, or not even searched."""
     async with Journal.open(store):
-        pass  # whatever is imported late is imported now, before stepping down
+        pass  # late imports are done now, before the process drops its privileges
     folder = store.parent
     folder.chmod(mode)
     request.getfixturevalue("nobody")

@@ -1,4 +1,4 @@
-"""Messages of failures: they name the remedy and never the key."""
+"""Test the messages of failures: they name the remedy and never the key."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ async def test_the_key_is_in_no_error_no_log_and_no_repr(make_model, provider_se
         error = caught.value
         assert KEY not in _render(error)
         assert "PLANTED" not in str(error)
-        # Nothing of the SDK hangs on it: its exceptions hold the request, and that the key.
+        # Nothing of the SDK is attached: its exceptions hold the request, and so the key.
         assert error.__cause__ is None
         assert error.__context__ is None
         assert str(pickle.loads(pickle.dumps(error))) == str(error)
@@ -213,7 +213,7 @@ ODD_ERRORS = [
 
 @pytest.mark.parametrize("code", [400, 500])
 async def test_an_error_s_body_may_be_anything(make_model, provider_server, providers, code):
-    """base.py: generate raises ModelError, and nothing else of a provider's."""
+    """`generate` raises ModelError and no exception of a provider's library."""
     model = make_model(provider_server.url, retry=QUICK)
     for body in ODD_ERRORS:
         provider_server.always = providers.Raw(body, "application/json", code)

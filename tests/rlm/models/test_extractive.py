@@ -1,4 +1,4 @@
-"""Without a model the runtime answers with verbatim extracts of the text."""
+"""Test the runtime without a model, which answers with verbatim extracts of the text."""
 
 from __future__ import annotations
 

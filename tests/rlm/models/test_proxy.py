@@ -1,4 +1,4 @@
-"""Proxies and certificates, from the options and from the environment."""
+"""Test proxies and certificates, from the options and from the environment."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def test_the_proxy_of_the_options_goes_before_that_of_the_environment(
 
 
 async def test_a_proxy_is_told_who_asks(make_model, provider_server):
-    """Name and password of a proxy stand in its URL; the provider's key is not the proxy's."""
+    """Name and password of a proxy are in its URL. The proxy never gets the provider's key."""
     proxy = provider_server.url.replace("://", "://user:pass%20word@")
     await make_model("http://no.such.host.invalid:81", key="sk-the-key", proxy=proxy).generate(ask())
     headers = provider_server.requests[0].headers
@@ -105,8 +105,9 @@ async def test_the_certificates_of_the_environment_are_trusted(
 
 @asynccontextmanager
 async def proxy_that(answers: bytes | None) -> AsyncIterator[tuple[str, list[bytes]]]:
-    """An HTTP proxy that opens a tunnel (None), or says `answers` and no more. Its URL, and what it was told
-    outside of tunnels."""
+    """Run an HTTP proxy that opens a tunnel (None), or only answers `answers`. Yields its URL and what it
+    received outside of tunnels.
+    """
     told: list[bytes] = []
 
     async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -135,7 +136,7 @@ async def proxy_that(answers: bytes | None) -> AsyncIterator[tuple[str, list[byt
 
 
 async def test_a_proxy_sees_nothing_of_what_goes_to_an_https_endpoint(make_model, tls_server, certificate):
-    """A tunnel through the proxy; text and key are for the provider alone."""
+    """The text and the key go through a tunnel."""
     async with proxy_that(None) as (url, told):
         proxy = url.replace("://", "://user:word@")
         model = make_model(tls_server.url, key="sk-the-key", proxy=proxy, ca_file=str(certificate[0]))
@@ -181,7 +182,7 @@ async def test_a_host_that_does_not_answer_is_given_up(make_model):
     with socket.create_server(("127.0.0.1", 0), backlog=0) as deaf:
         port = deaf.getsockname()[1]
         waiting = []
-        for _ in range(4):  # its queue is full: the next is not even refused
+        for _ in range(4):  # its queue is full: the next connection is not even refused
             waiting.append(one := socket.socket())
             one.setblocking(False)
             one.connect_ex(("127.0.0.1", port))

@@ -1,4 +1,4 @@
-"""The limiter of a provider."""
+"""Test the limiter of a provider."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from rlm.models.options import RetryPolicy
 REQUEST = Request("child", (Message("user", "hello"),), 100, "task")
 
 
-async def _most_at_once(limiter: Limiter, wanted: int) -> int:
-    """Return how many of `wanted` tasks hold a slot at the same time."""
+async def _most_at_once(limiter: Limiter, count: int) -> int:
+    """Return how many of `count` tasks hold a slot at the same time."""
     held = most = 0
 
     async def use() -> None:
@@ -28,12 +28,12 @@ async def _most_at_once(limiter: Limiter, wanted: int) -> int:
             await asyncio.sleep(0)
             held -= 1
 
-    await asyncio.gather(*(use() for _ in range(wanted)))
+    await asyncio.gather(*(use() for _ in range(count)))
     return most
 
 
 async def test_no_more_than_the_ceiling_are_under_way():
-    """One limiter a provider (default 16)."""
+    """A provider has one limiter (default 16)."""
     assert await _most_at_once(Limiter(16), 100) == 16
 
 
@@ -43,7 +43,7 @@ async def test_it_begins_at_its_ceiling():
 
 
 async def test_slower_halves_what_is_under_way():
-    """Multiplicative decrease on 429/529."""
+    """A 429 or 529 halves the concurrency."""
     limiter = Limiter(16)
     async with limiter.slot() as began, limiter.slot(), limiter.slot(), limiter.slot():
         limiter.slow_down(began)
@@ -73,7 +73,7 @@ async def test_it_never_falls_below_one():
 
 
 async def test_success_adds_one_for_each_round_of_requests():
-    """Additive increase, up to the ceiling."""
+    """The concurrency grows by one, up to the ceiling."""
     limiter = Limiter(16)
     async with limiter.slot() as began, limiter.slot(), limiter.slot(), limiter.slot():
         limiter.slow_down(began)

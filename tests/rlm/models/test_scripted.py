@@ -1,4 +1,4 @@
-"""ScriptedModel: prepared replies."""
+"""Test ScriptedModel and its prepared replies."""
 
 from __future__ import annotations
 

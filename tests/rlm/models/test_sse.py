@@ -1,4 +1,4 @@
-"""Decoding of server-sent events."""
+"""Test the decoding of server-sent events."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rlm.models.http.sse import EventDecoder
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\n"))), st.data())
 def test_events_are_the_same_however_the_stream_is_cut(texts, data):
-    """Any line end of the protocol, comments and other fields between, several lines of data."""
+    """Line ends of any kind, comments and other fields, and data of several lines are accepted."""
     wanted, stream = [], b""
     for text in texts:
         end = data.draw(st.sampled_from(["\n", "\r\n", "\r"]))
@@ -23,5 +23,5 @@ def test_events_are_the_same_however_the_stream_is_cut(texts, data):
     given_out = []
     for start, stop in zip([0, *cuts], [*cuts, len(stream)], strict=True):
         given_out += decoder.feed(stream[start:stop])
-    given_out += decoder.feed(b"\n")  # a carriage return at the very end waits for what follows it
+    given_out += decoder.feed(b"\n")  # a carriage return at the very end waits for the next byte
     assert given_out == wanted

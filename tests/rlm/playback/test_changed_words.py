@@ -1,4 +1,4 @@
-"""Tests that runs are resumed and replayed after a release has changed the words of a child's prompt."""
+"""Test that runs are resumed and replayed after a release has changed the words of a child's prompt."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ EXPECTED = [
 
 
 async def test_a_resumed_run_asks_nothing_again(leave, resume, reword, block) -> None:
-    """Spans, texts of the cell, a schema with a second try, samples, and a failure."""
+    """It has spans, texts of the cell, a schema with a second try, samples, and a failure."""
     run_id = await leave(block(ASKS), child=Answers())
     reword()
     model = ScriptedModel.of(root=[block("finalize([a, b, c, d.error_type])")])
@@ -120,7 +120,7 @@ async def test_a_run_is_replayed(run, reword, block) -> None:
 
 
 async def test_a_different_question_is_still_asked(leave, resume, reword, block) -> None:
-    """Another text, another span, another schema: no reply of an earlier question serves."""
+    """Another text, another span or another schema gets no reply of an earlier question."""
     run_id = await leave(block("a = str(sub_query('Which?', (0, 3)))"), child=Answers())
     reword()
     asks = (
@@ -133,7 +133,7 @@ async def test_a_different_question_is_still_asked(leave, resume, reword, block)
 
 
 def old(key: str, question: str, spans: list, *, agent: int = 1, context: int | None = None) -> dict:
-    """The data of a child's event as 806c0b8 wrote it: nothing says what it asked but these."""
+    """Return the data of a child's event as 806c0b8 wrote it, with nothing else about its question."""
     frames = len(spans) if context is None else context
     items = ["system", *["agent"] * agent, *["context"] * frames, "task", "task", "task"]
     return {
@@ -168,7 +168,7 @@ def test_an_event_without_a_digest_is_known_by_question_spans_and_shape() -> Non
 
 
 def test_what_an_event_without_a_digest_cannot_show_is_never_matched() -> None:
-    """The text that a cell made, and numbered lines."""
+    """These are texts that a cell made, and numbered lines."""
     assert asked("q", SliceText("made")).outline is None
     assert asked("q", piece(0, 3), SliceText("made")).outline is None
     assert asked("q", piece(0, 3), numbered=True).outline is None

@@ -1,4 +1,4 @@
-"""What a journal's events come to, and how they are given out again: whatever the order they came in."""
+"""Test the recording of a journal's events, in any order, and what it serves."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def failure(round_: int, key: str | None) -> dict:
 
 
 def cell(round_: int) -> dict:
-    # As JSON gives it back: spans are lists.
+    # As JSON returns it: spans are lists.
     result = {**asdict(CELL), "report": {**asdict(CELL.report), "read": [[0, 3]]}}
     return {"kind": "cell", "round": round_, "code": "x", "result": result}
 
@@ -65,7 +65,6 @@ def recorded(*facts: dict, at: list[float] | None = None) -> Recording:
 
 
 def test_rounds_have_their_cells() -> None:
-    """Root replies and cells come back as they were."""
     recording = recorded(mark("run_started"), root(1), cell(1), root(2, final=True))
     assert [(past.number, past.prompt, past.reply.text, past.final) for past in recording.rounds] == [
         (1, "prompt 1", "reply 1", False),
@@ -75,20 +74,20 @@ def test_rounds_have_their_cells() -> None:
 
 
 def test_what_was_spent_is_summed_by_model() -> None:
-    """The budget goes on from it; an answer of another run cost nothing."""
+    """The budget continues from it. An answer of another run cost nothing."""
     spent = recorded(root(1), child("a"), child("b", cached=True), child("c", cost=None)).spent
     assert (spent.calls, spent.tokens, spent.cost_known) == (2, 11 + 5 + 5, False)
     assert [(one.model, one.calls, one.cost_usd) for one in spent.usage] == [("m", 1, 0.25), ("c", 2, None)]
 
 
 def test_time_in_which_nobody_ran_it_does_not_count() -> None:
-    """A run that is resumed after a night has its seconds left."""
+    """A run that is resumed after a night has its remaining seconds."""
     facts = (mark("run_started"), root(1), mark("resumed"), cell(1), mark("resumed"))
     assert recorded(*facts, at=[0.0, 4.0, 90_000.0, 90_003.0, 200_000.0]).spent.seconds == 7.0
 
 
 def test_what_an_unfinished_cell_was_told_is_told_anew() -> None:
-    """Helpers and failures count where the cell came to its end."""
+    """Helpers and failures count only in cells that ended."""
     ended = (root(1), helper(1, 0, 1), failure(1, "k"), cell(1))
     begun = (root(2), helper(2, 0, 2), failure(2, "k"))
     before = recorded(*ended, *begun)
@@ -121,7 +120,7 @@ def test_the_events_of_a_run_are_parted_by_its_sub_rlms() -> None:
 
 
 def test_what_ended_above_ended_what_is_below() -> None:
-    """The kernel above died, or the whole run was left: cells below did not come to an end."""
+    """After the kernel above died or the whole run was left, the cells below are unfinished."""
     begun = [
         {**fact, "within": "a.1"} for fact in (root(1), helper(1, 0, 1), cell(1), root(2), helper(2, 0, 2))
     ]
@@ -133,7 +132,7 @@ def test_what_ended_above_ended_what_is_below() -> None:
 
 
 def test_what_followed_a_cell_that_went_another_way_is_void() -> None:
-    """Live from there; but a reply that was paid for stays one."""
+    """Everything after it is live, but a paid reply stays usable."""
     recording = recorded(root(1), cell(1), child("a"), root(2), cell(2), root(3), mark("diverged", round=2))
     assert [(past.number, past.cell) for past in recording.rounds] == [(1, CELL), (2, None)]
     assert set(recording.replies) == {"a"}
@@ -142,7 +141,7 @@ def test_what_followed_a_cell_that_went_another_way_is_void() -> None:
 
 @given(st.lists(st.sampled_from("abc"), max_size=30), st.lists(st.sampled_from("abcd"), max_size=40))
 def test_a_reply_is_given_as_often_as_it_was_paid_for(paid: list[str], asked: list[str]) -> None:
-    """Never more, and never less when it is asked for."""
+    """It is served neither more nor less often than it was paid for."""
     playback = ReplayCursor(recorded(*map(child, paid)))
     assert playback.unserved == len(paid)
     given_ = [key for key in asked if playback.reply(key) is not None]
@@ -166,7 +165,7 @@ FACTS = st.one_of(
 
 @given(st.lists(FACTS, max_size=40))
 def test_nothing_that_was_paid_is_forgotten(facts: list[dict]) -> None:
-    """Wherever the run was left, and however often; rounds are in order, each once."""
+    """Wherever and however often the run was left, each round is there once, in order."""
     recording = recorded(mark("run_started"), *facts)
     replies = [fact for fact in facts if "reply" in fact]
     assert recording.spent.tokens == sum(
@@ -178,7 +177,7 @@ def test_nothing_that_was_paid_is_forgotten(facts: list[dict]) -> None:
 
 
 def test_a_miss_in_a_cell_whose_end_is_known_is_another_way() -> None:
-    """A replay that diverges is noticed; a new cell may ask what it likes."""
+    """A replay that diverges is detected. A new cell may ask anything."""
     playback = ReplayCursor(recorded(root(1), child("a"), cell(1)))
     playback.begin(1, CELL)
     assert playback.repeating
@@ -194,7 +193,7 @@ def test_a_miss_in_a_cell_whose_end_is_known_is_another_way() -> None:
 
 @pytest.mark.parametrize(("status", "type_"), [("timeout", "cancelled"), ("ok", None)])
 def test_what_an_interrupted_cell_still_waited_for_stays_unanswered(status: str, type_: str | None) -> None:
-    """Nothing is paid for what the cell never got."""
+    """Nothing is paid for a reply that the cell never got."""
     playback = ReplayCursor(recorded(root(1), cell(1)))
     playback.begin(1, CellResult(status))  # type: ignore[arg-type]
     failed = playback.failure("never answered")
@@ -202,8 +201,7 @@ def test_what_an_interrupted_cell_still_waited_for_stays_unanswered(status: str,
 
 
 def test_a_reply_is_found_by_its_key_first_and_else_by_its_question_once() -> None:
-    """Words of the prompt have changed: the keys of two replies to the same question are no longer asked
-    for."""
+    """After a change of the prompt's words the keys of two replies to one question no longer match."""
     first, second, other = (
         {**child(key), "asked": asked} for key, asked in (("a", "q"), ("b", "q"), ("c", "p"))
     )

@@ -1,4 +1,4 @@
-"""Runs gone through again from the journal alone: byte-equal answers, nobody asked."""
+"""Test replays from the journal alone: byte-equal answers, and no model calls."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def replayed(run, result: RunResult) -> Replayed:
 
 
 def child(request):
-    """Some fail, some are cut, the rest are told apart by what they were asked."""
+    """Answer as a child: some calls fail, some are truncated, the rest depend on the prompt."""
     text = "".join(piece.text for piece in request.slices)
     if "Line 40 " in text:
         return ModelUnavailable("no answer")
@@ -37,7 +37,7 @@ def child(request):
 
 @pytest.fixture
 def eventful(block) -> ScriptedModel:
-    """A run with most of what can happen in one."""
+    """Write a run with most of the things that can happen in one."""
     return ScriptedModel.of(
         root=[
             "No code here.",
@@ -56,7 +56,7 @@ def eventful(block) -> ScriptedModel:
 
 
 async def test_a_run_is_gone_through_again_byte_by_byte(run, eventful) -> None:
-    """The whole run again, offline, from the journal alone, byte-equal answer."""
+    """The replay is offline, and its answer is byte-equal."""
     result = await run(eventful, BODY)
     assert result.answer["failed"]
     before = await everything(run.store)
@@ -78,7 +78,6 @@ async def everything(store: Path) -> list[object]:
 
 
 async def test_a_resumed_run_can_be_replayed(run, block) -> None:
-    """Whatever it took to get there."""
     failed = await run(ScriptedModel.of(root=[block("a = sub_query('q', (0, 3))"), ModelUnavailable("down")],
                                         child="yes"))  # fmt: skip
     settings = Settings(sandbox=run.level, store=run.store)
@@ -97,7 +96,7 @@ async def test_a_resumed_run_can_be_replayed(run, block) -> None:
     ],
 )
 async def test_a_run_without_an_answer_has_none_again(run, replies, limits, stop) -> None:
-    """And for the same reason."""
+    """The stop reason is the same."""
     result = await run(ScriptedModel.of(root=replies), limits=limits)
     again = await replayed(run, result)
     assert again.equal
@@ -120,7 +119,7 @@ async def test_a_direct_answer_is_replayed(run) -> None:
 
 
 async def test_a_journal_that_was_changed_gives_another_answer(run, block) -> None:
-    """A replay compares; it does not repeat what is written at the end."""
+    """A replay computes the answer; it does not repeat the journalled one."""
     model = ScriptedModel.of(root=[block("finalize(str(sub_query('q', (0, 3))))")], child="yes")
     result = await run(model)
     with closing(sqlite3.connect(run.store)) as database, database:
@@ -132,14 +131,14 @@ async def test_a_journal_that_was_changed_gives_another_answer(run, block) -> No
 
 
 async def test_a_run_that_has_not_ended_is_not_replayed(run, block) -> None:
-    """One line that says what to do."""
+    """One line names the remedy."""
     result = await run(ScriptedModel.of(root=ModelUnavailable("down")))
     with pytest.raises(UsageError, match="rlm resume"):
         await replayed(run, result)
 
 
 async def test_a_run_serves_as_a_model(run, eventful) -> None:
-    """Replay:RUN gives the replies of a run to another one."""
+    """replay:RUN serves the replies of a run to another one."""
     result = await run(eventful, BODY)
     again = await run(f"replay:{result.run_id[:-2]}", BODY)
     assert again.run_id != result.run_id
@@ -150,8 +149,7 @@ async def test_a_run_serves_as_a_model(run, eventful) -> None:
 
 
 async def test_a_run_with_sub_rlms_serves_as_a_model(run, block) -> None:
-    """Each root of the tree has its own rounds; those that were asked the same have theirs by
-    what they were told."""
+    """Each root of the tree has its own rounds. Roots with the same task are told apart by their prompts."""
     codes = {
         "top": "peek(0, 1)\na = sub_rlm_batch(['inner'] * 3, [(0, 9), (9, 30), (30, 40)])\n"
         "b = sub_rlm('other', (0, 5))",
@@ -170,7 +168,7 @@ async def test_a_run_with_sub_rlms_serves_as_a_model(run, block) -> None:
     assert result.answer == ["9 4", "21 4", "10 4", f"other {BODY[:3]}"]
     again = await run(f"replay:{result.run_id}", BODY, task="top")
     assert (again.answer, again.stop_reason) == (result.answer, "finalized")
-    # A sub-RLM that begins in another way is never given the blocks of the root.
+    # A sub-RLM that begins differently never gets the blocks of the root.
     model = ReplayModel.of(result.run_id, run.store)
     other = (Message("system", "rules"), Message("user", "another input"))
     asked = Request("root", other, 100, "top", round=1)
@@ -180,7 +178,7 @@ async def test_a_run_with_sub_rlms_serves_as_a_model(run, block) -> None:
 
 
 async def test_a_replaying_model_refuses_what_it_does_not_know(run, block) -> None:
-    """Another input has other calls: said in one line, never a guess."""
+    """Another input has other calls. One line says so, and nothing is guessed."""
     result = await run(ScriptedModel.of(root=[block("finalize(str(sub_query('q', (0, 3))))")], child="yes"))
     other = await run(f"replay:{result.run_id}", "another text")
     assert (other.answer, other.stop_reason) == (None, "model")
@@ -190,7 +188,7 @@ async def test_a_replaying_model_refuses_what_it_does_not_know(run, block) -> No
 
 
 async def test_an_older_journal_is_not_guessed_at(run, block, tmp_path: Path) -> None:
-    """A run that lacks what it takes says so."""
+    """A run without the required events is reported as such."""
     async with Journal.open(run.store) as journal, journal.run("old", "q", {"model": "extractive"}) as log:
         await log.append("finished", {"stop_reason": "finalized"})
     with pytest.raises(JournalError, match="older rlm"):
