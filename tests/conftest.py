@@ -67,7 +67,7 @@ def _is_this_machine(host: str) -> bool:
 
 @pytest.fixture(autouse=True)
 def no_paid_api(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Give each test a new home, no key and no way off this machine. Child processes get the same."""
+    """Give each test a new home, no key and no way off this machine. Children inherit the first two."""
     for variable in (*_SECRETS, *_PROXIES):
         monkeypatch.delenv(variable, raising=False)
     home = tmp_path / "home"

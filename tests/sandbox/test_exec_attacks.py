@@ -1,4 +1,4 @@
-"""Attacks through the command line, as a stranger would try them: `rlm sandbox exec` at auto."""
+"""Test attacks through the command line: `rlm sandbox exec` at auto."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ ATTACKS = {
 
 
 class Command:
-    """One `rlm sandbox exec`, with a temp folder of its own."""
+    """Runs one `rlm sandbox exec`, with its own temp folder."""
 
     def __init__(self, name: str, code: str, folder: Path) -> None:
         self.name = name
@@ -94,7 +94,7 @@ class Command:
             )
 
     def watch(self) -> bool:
-        """Note how large it is; whether it still runs."""
+        """Measure its size, and return whether it still runs."""
         with suppress(OSError, StopIteration):
             lines = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
             self.peak_mb = max(
@@ -105,7 +105,7 @@ class Command:
 
 @pytest.fixture
 def orphans() -> Iterator[list[int]]:
-    """Whatever is left by a command comes to this process; killed afterwards."""
+    """Adopt the orphans of a command, and kill them afterwards."""
     prctl = ctypes.CDLL(None).prctl
     prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     before = set(_children())

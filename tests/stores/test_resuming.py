@@ -1,6 +1,6 @@
-"""Runs and jobs that a process of commit 806c0b8 was killed in: they go on, and nothing is paid twice.
+"""Test runs and jobs that were killed at commit 806c0b8: they are resumed, and nothing is paid twice.
 
-The scripts hold only what the killed process had not heard. A call that is made again has no reply.
+The scripts hold only the replies that the killed process had not received. A repeated call has no reply.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def block(code: str) -> str:
 
 @pytest.fixture
 def paid(rlm) -> Callable[[str], Counter[str]]:
-    """The replies in the journal of a run, by role."""
+    """Return the replies in the journal of a run, by role."""
 
     def count(run: str) -> Counter[str]:
         events = rlm("export", run).lines
@@ -32,7 +32,7 @@ def paid(rlm) -> Callable[[str], Counter[str]]:
     return count
 
 
-# The run, what is still to be said, the replies that are there already, the answer, rounds and children.
+# The run, the remaining replies, the journalled replies, the answer, rounds and children.
 LEFT: list[tuple[str, list[tuple[str, str]], dict[str, int], Any, int, int]] = [
     (
         "killed",
@@ -93,7 +93,7 @@ async def test_a_run_is_resumed_from_python(store, run_ids, sandbox_flag) -> Non
         await rlm.aclose()
     assert result.answer == ["southern", "eastern", "northern", 2]
     assert [request.role for request in model.requests] == ["root"]
-    # Its history is that of the journal, word for word: two rounds, and what came of them.
+    # Its history is that of the journal, word for word: two rounds and their feedback.
     async with Journal.open(store) as journal:
         events = await journal.events(run_ids["killed"])
     replies = [event.data["reply"] for event in events if event.data.get("role") == "root"]
@@ -101,7 +101,7 @@ async def test_a_run_is_resumed_from_python(store, run_ids, sandbox_flag) -> Non
 
 
 def test_a_question_goes_on_from_an_old_run(rlm, store, run_ids, script) -> None:
-    """The variables of three old questions, the second text among them; no child is asked again."""
+    """The variables of three old questions are there, with the second text. No child is asked again."""
     script("continued", ("root", block("finalize([word, size, len(documents()), peek(-6, 10**9)])")))
     ran = rlm("ask", "What is left?", "--continue", run_ids["grown"], "--strategy", "rlm", "--json")
     assert ran.code == 0, ran.stderr
@@ -144,7 +144,7 @@ def test_a_comparison_that_ended_is_printed_again(rlm, store, run_ids) -> None:
 def test_a_summary_goes_on_with_what_was_paid(
     rlm, store, run_ids, script, paid, work, old, name, tokens, missing
 ) -> None:
-    """`--since`: the chunks that were folded are not folded again."""
+    """With `--since`, the folded chunks are not folded again."""
     (work / "chat.log").write_bytes(lzma.decompress((old / "chat.log.xz").read_bytes()))
     (work / "talk.toml").write_text('[models."scripted:talk.jsonl"]\nwindow = 16_000\noutput = 1_000\n')
     assert paid(run_ids[name]) == {"summary": 6 - missing}

@@ -1,4 +1,4 @@
-"""`python -m attacks [LEVEL…] [--only WORD] [--docs]`: the table of what each level stopped here."""
+"""`python -m attacks [LEVEL…] [--only WORD] [--docs]` prints the table of what each level stopped here."""
 
 from __future__ import annotations
 

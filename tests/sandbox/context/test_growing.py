@@ -1,4 +1,4 @@
-"""A context that grows, and a kernel that several questions share."""
+"""Test a context that grows, and a kernel that several questions share."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ def write(folder: Path, documents: list[list[tuple[str, str]]]) -> ContextFile:
 
 @given(DOCUMENTS, DOCUMENTS)
 def test_a_grown_context_is_the_one_that_would_have_been_written_at_once(first, then) -> None:
-    """Byte by byte: body, checkpoints, pages, messages, headings, documents. So old offsets stay."""
+    """Body, checkpoints, pages, messages, headings and documents are equal byte by byte, so old offsets
+    stay.
+    """
     with tempfile.TemporaryDirectory() as name:
         top = Path(name)
         one = write(top / "one", first)
@@ -59,7 +61,7 @@ def test_a_grown_context_is_the_one_that_would_have_been_written_at_once(first, 
 
 
 async def test_a_shared_kernel_follows_the_question(make_context, handler) -> None:
-    """What there is of the body, and the outputs of rounds, are the question's; variables stay."""
+    """The body and the outputs of rounds belong to the question. Variables stay."""
     kernel = JupyterSandbox(make_context("one\ntwo\nthree\n"), handler, minimum=0, shared=True)
     await kernel.open()
 
@@ -81,7 +83,7 @@ async def test_a_shared_kernel_follows_the_question(make_context, handler) -> No
 
 
 async def test_a_shared_kernel_cant_reach_beyond_its_question(make_context, handler) -> None:
-    """Spans are checked against what there is of the body now."""
+    """Spans are checked against the current body."""
     kernel = JupyterSandbox(make_context("one\ntwo\nthree\n"), handler, minimum=0, shared=True)
     await kernel.open()
     try:

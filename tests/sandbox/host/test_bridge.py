@@ -1,4 +1,4 @@
-"""The driver's end of the helper channel against a kernel that lies."""
+"""Test the driver's end of the helper channel against a kernel that lies."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CHARS = 100
 
 
 class Peer:
-    """What a hostile kernel holds: the other end of the socket."""
+    """Holds what a hostile kernel holds: the other end of the socket."""
 
     def __init__(self, sock: socket.socket) -> None:
         self.socket = sock
@@ -102,7 +102,7 @@ EMPTY_BATCH = {"prompts": ["q"], "slices": [None], "sample": 0, "numbered": Fals
     ],
 )
 async def test_a_call_no_honest_kernel_sends_breaks_the_bridge_once(handler, method, params) -> None:
-    """Methods on an allow-list, arguments validated against types, spans checked."""
+    """Methods are on an allow-list, arguments are validated against types, and spans are checked."""
     async with bridge_to(handler) as (_, peer, broken):
         await peer.send(wire.encode({"id": 1, "method": method, "params": params}))
         await settled(lambda: broken)
@@ -122,7 +122,6 @@ async def test_a_call_no_honest_kernel_sends_breaks_the_bridge_once(handler, met
     ],
 )
 async def test_malformed_frames_break_the_bridge(handler, data) -> None:
-    """Malformed frame, kernel killed, run told."""
     async with bridge_to(handler) as (_, peer, broken):
         await peer.send(data)
         await settled(lambda: broken)
@@ -143,7 +142,7 @@ FRAMES = st.binary(max_size=60) | st.dictionaries(
 @given(frames=st.lists(FRAMES, max_size=5))
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 async def test_whatever_a_kernel_sends_the_driver_goes_on(handler, frames) -> None:
-    """Any bytes at all end in a broken bridge or an answer, never in an exception."""
+    """Any bytes end in a broken bridge or an answer, never in an exception."""
     async with bridge_to(handler) as (_, peer, broken):
         for frame in frames:
             await peer.send(struct.pack("<I", len(frame)) + frame)
@@ -162,7 +161,7 @@ async def test_a_mistake_of_an_honest_cell_is_only_told(handler) -> None:
 
 
 async def test_an_answer_nested_without_end_is_refused(handler) -> None:
-    """What a kernel sends must not recurse in the driver."""
+    """A kernel's frame must not recurse in the driver."""
     value: object = 1
     for _ in range(700):
         value = [value]
@@ -175,7 +174,6 @@ async def test_an_answer_nested_without_end_is_refused(handler) -> None:
 
 
 async def test_calls_in_flight_are_bounded(handler) -> None:
-    """In-flight bounded."""
     gate = asyncio.Event()
     handler.before_answer = gate.wait
     async with bridge_to(handler) as (_, peer, broken):
@@ -190,7 +188,7 @@ async def test_calls_in_flight_are_bounded(handler) -> None:
 
 
 async def test_large_calls_in_flight_are_bounded_by_their_size(handler) -> None:
-    """In-flight bounded, in bytes of the driver's memory as well."""
+    """The bound counts bytes of the driver's memory as well."""
     gate = asyncio.Event()
     handler.before_answer = gate.wait
     batch = {**EMPTY_BATCH, "slices": [["x" * 2_000_000]]}
@@ -219,8 +217,9 @@ async def test_a_kernels_frames_are_smaller_than_the_brokers(handler, size) -> N
 
 
 async def test_answers_that_nobody_reads_hold_back_the_children(handler) -> None:
-    """Replies never read do not pile up in the driver, cost the cell its time, and do not
-    keep the bridge from closing."""
+    """Unread replies do not pile up in the driver, cost the cell its time, and do not keep the bridge from
+    closing.
+    """
     made = 0
 
     async def children(batch, answered) -> None:
@@ -267,7 +266,7 @@ async def test_a_cancelled_call_is_not_answered(handler) -> None:
 
 
 class _Clearing:
-    """Children that are never answered, and that take a moment to let go of what they hold."""
+    """Children that are never answered, and that take a moment to release their resources."""
 
     def __init__(self) -> None:
         self.begun, self.ending = asyncio.Event(), asyncio.Event()
@@ -284,7 +283,7 @@ class _Clearing:
 
 
 async def test_a_call_is_cancelled_once_and_clears_up(handler) -> None:
-    """The kernel dies, then the bridge is closed; what the call holds is let go between."""
+    """The kernel dies, then the bridge is closed. The call's resources are released in between."""
     clearing = handler.children = _Clearing()
     async with bridge_to(handler) as (_, peer, _broken):
         await peer.send(wire.encode({"id": 1, "method": "children", "params": EMPTY_BATCH}))
@@ -295,7 +294,7 @@ async def test_a_call_is_cancelled_once_and_clears_up(handler) -> None:
 
 
 async def test_the_next_question_does_not_cut_short_a_call_that_clears_up(handler) -> None:
-    """An interrupt has ended it already, and what it holds is let go."""
+    """An interrupt has ended the call already, and its resources are released."""
     clearing = handler.children = _Clearing()
     async with bridge_to(handler) as (bridge, peer, broken):
         await peer.send(wire.encode({"id": 1, "method": "children", "params": EMPTY_BATCH}))
@@ -340,7 +339,7 @@ def test_a_compute_clock_stands_still_while_paused(monkeypatch) -> None:
 
 
 async def test_what_a_kernel_claims_to_have_read_takes_a_bounded_room(handler) -> None:
-    """Every claim is forgeable; one that is repeated without end must not fill the driver."""
+    """Every claim is forgeable. One that is repeated without end must not fill the driver."""
     ours, theirs = socket.socketpair()
     bridge = Bridge(handler, 10**9, lambda error: pytest.fail(str(error)))
     await bridge.open(ours)
@@ -358,7 +357,7 @@ async def test_what_a_kernel_claims_to_have_read_takes_a_bounded_room(handler) -
         assert sum(len(final.access.read + final.access.scanned) for final in handler.finals) <= (
             MAX_FRAGMENTS + 100
         )
-        # The next question's account is its own.
+        # The next question has its own account.
         await bridge.begin_question(10**9)
         await peer.call("cell_report", {"read": spans, "scanned": [], "changed": [], "rebound": []}, 100)
         assert len(bridge.take_report().read) == 10_000
@@ -368,7 +367,7 @@ async def test_what_a_kernel_claims_to_have_read_takes_a_bounded_room(handler) -
 
 
 async def test_ranked_spans_cross_as_numbers(handler) -> None:
-    """Spans only, no text."""
+    """Only spans cross, no text."""
     async with bridge_to(handler) as (_, peer, broken):
         reply = await peer.call("rank", {"query": "a b", "k": 1})
         assert reply["result"] == [[[0, 3], 1.5, ["Top", "Under"]]]
@@ -390,7 +389,7 @@ async def test_a_forged_rank_call_ends_the_kernel(handler, params) -> None:
 
 
 async def test_only_the_first_ranking_is_not_the_cells_own_time(handler) -> None:
-    """The index may have to be built then; a cell that ranks for ever must not be free."""
+    """The first ranking may build the index. A cell that ranks for ever must not be free."""
     counted: list[float] = []
 
     async def rank(query):
@@ -408,7 +407,7 @@ async def test_only_the_first_ranking_is_not_the_cells_own_time(handler) -> None
 
 
 async def test_rankings_that_fail_are_not_free_for_ever(handler) -> None:
-    """No time is bought with calls that cost nothing."""
+    """Calls that cost nothing gain no time."""
 
     async def rank(query):
         await asyncio.sleep(0.03)
@@ -424,7 +423,7 @@ async def test_rankings_that_fail_are_not_free_for_ever(handler) -> None:
 
 
 async def test_a_tools_call_and_its_failure_cross(handler) -> None:
-    """The driver runs it; what is wrong with it is told to the cell."""
+    """The driver runs the tool, and its failure is raised in the cell."""
     async with bridge_to(handler) as (_, peer, broken):
         given = {"name": "add", "args": [1, [2]], "kwargs": {"c": None}}
         assert (await peer.call("tool", given))["result"] == given
@@ -458,7 +457,7 @@ async def test_the_clock_stands_still_while_a_tool_runs(handler) -> None:
 
 
 async def test_a_kernel_that_does_not_read_cant_hold_up_the_next_question(handler) -> None:
-    """What it has under way is ended and told, whether or not it listens."""
+    """Its calls in flight are ended and reported, whether or not it reads."""
     waiting = asyncio.Event()
 
     async def tool(call) -> str:

@@ -1,4 +1,4 @@
-"""Kernels kept ready: fast, bounded in number, never used twice."""
+"""Test kernels kept ready: fast, bounded in number, never used twice."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rlm.sandbox.host.pool import KernelPool
 
 
 class CountingKernels(FreshKernels):
-    """Knows how many are alive, and can be told to refuse."""
+    """Counts the living kernels, and refuses on command."""
 
     def __init__(self, brokers) -> None:
         super().__init__(minimum=0, brokers=brokers)
@@ -50,7 +50,7 @@ def source(brokers) -> CountingKernels:
 
 @pytest.fixture
 def over(make_context, handler):
-    """A sandbox over a text, of a pool."""
+    """Return a sandbox of a pool over a text."""
 
     def make(pool: KernelPool, text: str = "one\n") -> JupyterSandbox:
         return JupyterSandbox(make_context(text), handler, kernels=pool)
@@ -65,7 +65,7 @@ async def printed(kernel: JupyterSandbox, code: str) -> str:
 
 
 async def test_a_spare_kernel_serves_a_context_it_did_not_know(source, over) -> None:
-    """One spare kernel is kept warm; each sees its own text and nobody's variables."""
+    """One spare kernel is kept warm. Each question sees its own text and nobody's variables."""
     async with KernelPool(3, source=source) as pool:
         for number, text in enumerate(("first text", "second, a longer text")):
             kernel = over(pool, text)
@@ -79,7 +79,7 @@ async def test_a_spare_kernel_serves_a_context_it_did_not_know(source, over) -> 
 
 
 async def test_no_more_than_the_cap_are_alive(source, over) -> None:
-    """The pool has a cap; who asks for more waits, in order."""
+    """Callers above the cap wait in order."""
     order = []
 
     async def use(pool: KernelPool, number: int) -> None:

@@ -49,7 +49,7 @@ def lines_of(text: str) -> list[str]:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_offsets_are_exact_in_mixed_text_over_many_blocks(make_body: MakeBody, seed: int) -> None:
-    """Offsets exact for CJK, emoji, combining marks, CRLF."""
+    """The text has CJK, emoji, combining marks and CRLF."""
     text = mixed_text(seed, 120_000)
     body = make_body(text)
     chooser = random.Random(seed)
@@ -200,7 +200,7 @@ def test_a_damaged_folder_says_so_in_one_line(make_body: MakeBody, tmp_path: Pat
 
 
 def test_peek_is_fast_anywhere(make_body: MakeBody) -> None:
-    """`peek` ≤ 0.2 ms (here with room for a busy machine)."""
+    """`peek` takes ≤ 0.2 ms (here with a margin for a busy machine)."""
     body = make_body("слово 世界 and some words\n" * 200_000)
     chooser = random.Random(1)
     places = [chooser.randrange(body.chars) for _ in range(300)]
@@ -213,8 +213,9 @@ def test_peek_is_fast_anywhere(make_body: MakeBody) -> None:
 
 
 def test_the_reader_needs_nothing_of_the_host() -> None:
-    """The reader that host and kernel share stands on the standard library and the kernel's
-    own package."""
+    """The reader that host and kernel share imports only the standard library and the kernel's own
+    package.
+    """
     folder = Path(body_module.__file__).parents[1]
     code = (
         "import importlib, sys, types\n"

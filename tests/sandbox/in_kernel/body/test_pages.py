@@ -1,4 +1,4 @@
-"""A process that goes through a large body has few of its pages, whichever way it goes."""
+"""Test that a process that reads through a large body keeps few of its pages, in any direction."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def body(folder: Path) -> Iterator[Body]:
 
 
 def _resident(folder: Path) -> int:
-    """Bytes of the body that this process has mapped and present."""
+    """Return the bytes of the body that this process has mapped and present."""
     ours = False
     found = 0
     for line in Path("/proc/self/smaps").read_text("utf-8", "replace").splitlines():

@@ -16,7 +16,7 @@ from rlm.sandbox.in_kernel.context_handle.handle import Handle
 
 @pytest.fixture
 def body(tmp_path: Path) -> Iterator[Body]:
-    """A page of each kind: a text without an end of line, a PDF, a chat, a book with chapters."""
+    """Return a document of each kind: a text without an end of line, a PDF, a chat, a book with chapters."""
     with ContextFileWriter(tmp_path / "c") as writer:
         writer.begin_document("plain.txt")
         writer.write("# looks like a heading\nno line end")
@@ -48,7 +48,6 @@ def at(body: Body, text: str) -> int:
 
 
 def test_a_place_is_document_line_page_message_and_headings(body: Body) -> None:
-    """Issue 4.1: document, page, heading path, message (author, time, role) boundaries as spans."""
     assert body.place(at(body, "no line end")) == Place("plain.txt", "text", line=2)
     assert body.place(at(body, "first page")) == Place("two.pdf", "pdf", line=3, page=1)
     assert body.place(at(body, "päge")) == Place("two.pdf", "pdf", line=4, page=2)
@@ -68,7 +67,6 @@ def test_a_place_is_document_line_page_message_and_headings(body: Body) -> None:
 
 
 def test_documents_say_how_many_pages_and_messages_they_have(body: Body) -> None:
-    """Pages/messages where known."""
     shown = {
         document.name: (document.get("pages"), document.get("messages"))
         for document in Handle(body).documents()
@@ -82,7 +80,7 @@ def test_documents_say_how_many_pages_and_messages_they_have(body: Body) -> None
 
 
 def test_section_at_names_message_page_and_heading(body: Body) -> None:
-    """`section_at(hit_or_offset)` → the heading, message or document it stands under."""
+    """`section_at(hit_or_offset)` returns the heading, message or document."""
     handle = Handle(body)
     section = handle.section_at(at(body, "Hällo"))
     assert (section.kind, section.title, section.message) == (
@@ -99,7 +97,7 @@ def test_section_at_names_message_page_and_heading(body: Body) -> None:
 
 
 def test_chunks_by_messages_keep_messages_whole(body: Body) -> None:
-    """`by` messages: boundaries are respected where a unit fits."""
+    """Boundaries are respected if a unit fits."""
     handle = Handle(body)
     chunks = handle.chunk(70, by="messages")
     assert handle.chunk_coverage(chunks).complete
@@ -133,7 +131,9 @@ def test_nothing_is_marked_outside_a_document(tmp_path: Path) -> None:
 
 
 def test_headers_hold_what_names_hold(tmp_path: Path) -> None:
-    """Names with spaces, slashes, brackets and line ends: a header stays one line, its parts come back."""
+    """Names contain spaces, slashes, brackets and line ends. A header stays one line, and its parts come
+    back.
+    """
     headers = [
         MessageHeader(1, "user", "Dr. A/B ] C", "1 May"),
         MessageHeader(2, "", "only an author", ""),
@@ -171,7 +171,7 @@ _texts = st.lists(st.text(min_size=1, max_size=12), min_size=1, max_size=6)
 def test_every_character_knows_its_place(
     tmp_path_factory: pytest.TempPathFactory, plan: list[tuple[str, list[str]]]
 ) -> None:
-    """Property: whatever the texts, each character is of the page, message and heading it was written in."""
+    """Property: for any texts, each character is of the page, message and heading in which it was written."""
     folder = tmp_path_factory.mktemp("places") / "c"
     with ContextFileWriter(folder) as writer:
         for document, (unit, texts) in enumerate(plan):
@@ -202,7 +202,7 @@ def test_every_character_knows_its_place(
 
 
 def test_millions_of_messages_are_numbers_in_a_file(tmp_path: Path) -> None:
-    """Issue 4.1: the manifest stays bounded in memory: rows are spilled to a file and mapped."""
+    """Rows are spilled to a file and mapped, so the manifest is bounded in memory."""
     with ContextFileWriter(tmp_path / "c") as writer:
         writer.begin_document("talk.jsonl", "chat")
         for number in range(1, 100_001):

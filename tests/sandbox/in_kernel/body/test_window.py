@@ -1,4 +1,4 @@
-"""A window of a body is a body: everything in it is as in a str of its own. zero copies."""
+"""Test that a window of a body acts like a body of its own text, without copies."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _lines(text: str) -> list[str]:
 
 @given(data=st.data())
 def test_a_window_reads_as_its_own_text(make, data) -> None:
-    """Offsets, lines and bytes are counted from where it begins, exact on hard Unicode."""
+    """Offsets, lines and bytes count from its start, exact on hard Unicode."""
     text = "".join(data.draw(st.lists(st.sampled_from(PIECES), max_size=200)))
     start, end = sorted(data.draw(st.tuples(*[st.integers(0, len(text))] * 2)))
     body, part = make(text), text[start:end]
@@ -120,7 +120,6 @@ def test_messages_and_headings_are_those_that_begin_in_it(tmp_path: Path) -> Non
 
 
 def test_a_window_shares_the_bytes_of_its_body(make) -> None:
-    """A source that is a span shares the files, zero copies."""
     body = make("x" * 1_000_000)
     window = body.window(10, 999_990)
     assert isinstance(window.buffer, memoryview)
@@ -136,7 +135,7 @@ def test_the_hash_of_a_window_is_that_of_its_bytes(make) -> None:
 
 
 def test_a_body_that_is_being_searched_can_be_closed(make) -> None:
-    """A cancelled run closes its body while a search on a thread goes on in it."""
+    """A cancelled run closes its body while a search continues on a thread."""
     body = make("x" * 1_000)
     window = body.window(0, 500)
     with memoryview(window.buffer) as held:

@@ -18,12 +18,12 @@ UNITS = ["lines", "paragraphs", "headings", "documents"]
 
 @pytest.fixture(scope="module")
 def make_body(make_body):
-    """A body of documents in Markdown."""
+    """Return `make(*texts)`, which opens a body of documents in Markdown."""
     return lambda *texts: make_body(*((f"d{n}.md", "markdown", text) for n, text in enumerate(texts)))
 
 
 def unit_starts(body: Body, text: str, by: str | None) -> set[int]:
-    """Where units begin, worked out over the whole text."""
+    """Compute where units begin, over the whole text."""
     match by:
         case "lines":
             return {found.end() for found in re.finditer("\n", text)}
@@ -53,7 +53,7 @@ def check(body: Body, text: str, max_chars: int, overlap: int, by: Any) -> None:
     for start, end in spans[:-1]:
         fitting = [border for border in borders if start < border <= start + max_chars]
         if fitting:
-            # Where whole units fit, the chunk ends with one; only a cut document's tail ends early.
+            # Where whole units fit, the chunk ends with one. Only the tail of a cut document ends early.
             assert end in borders
             assert end == max(fitting) or (
                 by == "documents" and start not in borders | {0} and end == min(fitting)
@@ -111,7 +111,7 @@ def test_overlap_begins_with_a_whole_unit(make_body) -> None:
     ],
 )
 def test_arguments_that_make_no_sense_are_refused(make_body, arguments: dict[str, Any], message: str) -> None:
-    """ValueError for max_chars ≤ 0 or overlap ≥ max_chars."""
+    """max_chars ≤ 0 and overlap ≥ max_chars are ValueErrors."""
     with pytest.raises(ValueError, match=message):
         Handle(make_body("text")).chunk(**arguments)
 
@@ -144,7 +144,7 @@ def test_chunks_are_a_sequence(make_body) -> None:
 
 @pytest.mark.parametrize("by", [None, "lines"])
 def test_chunks_of_a_large_body_cost_little_memory(make_body, by: Any) -> None:
-    """1 GB in 20,000-character chunks costs < 50 MB (20 MB by 400 are as many)."""
+    """1 GB in chunks of 20,000 characters costs < 50 MB (20 MB in chunks of 400 are as many)."""
     body = make_body("a line of the text, of which there are many\n" * 450_000)
     tracemalloc.start()
     chunks = Handle(body).chunk(400, by=by)

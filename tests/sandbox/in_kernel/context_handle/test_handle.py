@@ -100,7 +100,7 @@ def test_peek_is_a_clamped_slice_that_knows_its_span(story: Handle, start: int, 
 
 
 def test_peek_refuses_with_advice(story: Handle, make_handle) -> None:
-    """Any other unit is a ValueError; more than max_peek says to use chunk."""
+    """Any other unit is a ValueError. The error for more than max_peek advises chunk."""
     with pytest.raises(ValueError, match=r"unit='words' is not a unit: use 'chars' or 'lines'"):
         story.peek(0, 5, "words")
     with pytest.raises(TypeError, match="start is a whole number, not float"):
@@ -121,7 +121,6 @@ def fields_of(**fields: object) -> dict[str, object]:
 
 
 def test_records_are_dicts_and_attributes(story: Handle) -> None:
-    """Records are dict-like and attribute-like."""
     hit = story.search("needle")[0]
     chunk = story.chunk(40)[1]
     for record in (hit, chunk, story.context_meta(), story.documents()[0]):
@@ -163,7 +162,7 @@ def test_a_text_is_an_ordinary_str(story: Handle) -> None:
 
 
 def test_records_print_short(make_handle) -> None:
-    """Everything a model prints of them is short."""
+    """Printed records are short."""
     handle = make_handle("word " * 100_000)
     for shown in (
         handle.chunk()[0],
@@ -180,7 +179,7 @@ def test_records_print_short(make_handle) -> None:
 
 
 def test_around_gives_whole_lines(story: Handle, make_handle) -> None:
-    """`around(hit_or_offset, lines=3)` → whole lines."""
+    """The call is `around(hit_or_offset, lines=3)`."""
     lines = STORY.splitlines(keepends=True)
     [hit] = story.search("needle")
     assert story.around(hit, lines=0) == lines[3]
@@ -216,7 +215,7 @@ def test_around_gives_whole_lines(story: Handle, make_handle) -> None:
     ],
 )
 def test_section_at_is_what_a_place_stands_under(make_handle, text: str, title: str, kind: str) -> None:
-    """`section_at(hit_or_offset)` → the heading, message or document it stands under."""
+    """`section_at(hit_or_offset)` returns the heading, message or document."""
     handle = make_handle(
         ("guide.md", "markdown", GUIDE),
         ("whale.py", "code", CODE),
@@ -244,7 +243,7 @@ def test_section_at_looks_far_up_and_never_into_another_document(make_handle) ->
 
 
 def test_read_all_is_bounded(story: Handle, make_handle) -> None:
-    """`read_all()` up to 20,000,000 characters, beyond that an error naming the lazy ones."""
+    """The limit is 20,000,000 characters. The error names the lazy readers."""
     assert story.read_all() == STORY
     assert make_handle("").read_all() == ""
     big = make_handle("x" * 20_000_001)
@@ -271,7 +270,7 @@ def test_count_is_exact(make_handle) -> None:
 
 
 def test_what_was_handed_out_is_logged(make_handle) -> None:
-    """Read (text handed to the cell), scanned (looked through by machine)."""
+    """Read is text that the cell got; scanned is text that a search looked through."""
     handle = make_handle("line\n" * 1000)
     assert handle.drain_access() == ((), ())
     handle.peek(10, 20)
@@ -297,7 +296,7 @@ def test_what_was_handed_out_is_logged(make_handle) -> None:
 
 
 def test_the_log_is_bounded_and_never_tells_too_much() -> None:
-    """What was read on costs no memory; of too many scattered spans the longest are told."""
+    """Sequential reading costs no memory. Of too many scattered spans the longest are reported."""
     log = AccessLog()
     for at in range(0, 1_000_000, 10):
         log.read(at, at + 10)
@@ -316,7 +315,7 @@ def test_the_log_is_bounded_and_never_tells_too_much() -> None:
 
 
 def test_a_cell_tells_all_it_read_up_to_many_thousand_spans(make_handle) -> None:
-    """The largest report fits a frame, and the driver takes it."""
+    """The largest report fits a frame, and the driver accepts it."""
     handle = make_handle("x" * (4 * MAX_SPANS))
     for at in range(0, 4 * MAX_SPANS, 4):
         handle.peek(at, at + 2)

@@ -1,4 +1,4 @@
-"""Every helper of the handle against Python's own str, on text that is hard to count in."""
+"""Test every helper of the handle against Python's own str, on text that is hard to count in."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def make(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MakeHandle]:
             for at in range(0, len(data), 997):
                 writer.write(data[at : at + 997])
             opened.append(writer.finish().open())
-        # A large body is searched in another way: here it begins at the first byte.
+        # A large body is searched in another way. Here that way begins at the first byte.
         handle = Handle(opened[-1])
         handle._scanner = Scanner(opened[-1], window=1 << 16, large=0)
         return handle, data.decode("utf-8-sig", "replace")
@@ -66,7 +66,7 @@ def hard(make: MakeHandle) -> tuple[Handle, str]:
 
 
 def test_five_thousand_offsets_are_those_of_str(hard: tuple[Handle, str]) -> None:
-    """Peek by characters and by lines, over many blocks."""
+    """Peek works by characters and by lines, over many blocks."""
     handle, text = hard
     chooser = random.Random(1)
     meta = handle.context_meta()
@@ -84,7 +84,7 @@ def test_five_thousand_offsets_are_those_of_str(hard: tuple[Handle, str]) -> Non
 
 
 def test_hits_and_counts_are_those_of_re(hard: tuple[Handle, str]) -> None:
-    """Thousands of pieces cut from the text, looked for as they stand and in any case."""
+    """Thousands of pieces of the text are searched as they are and in any case."""
     handle, text = hard
     chooser = random.Random(2)
     starts = [match.start() for match in re.finditer("^", text, re.MULTILINE)]
@@ -111,7 +111,6 @@ def test_hits_and_counts_are_those_of_re(hard: tuple[Handle, str]) -> None:
     "pattern", [r"\w+", r"世.", r"\s+$", r"\ufffd+", r"(?i)ёлка", r"[^\x00-\x7f]{2,}", r"🙂 \w"]
 )
 def test_patterns_find_what_re_finds(hard: tuple[Handle, str], pattern: str) -> None:
-    """Regexes over hard text."""
     handle, text = hard
     wanted = [Span(*match.span()) for match in re.finditer(pattern, text, re.MULTILINE)]
     assert [Span(hit.start, hit.end) for hit in handle.search(pattern, max_hits=10**6)] == wanted
@@ -119,7 +118,6 @@ def test_patterns_find_what_re_finds(hard: tuple[Handle, str], pattern: str) -> 
 
 
 def test_lines_and_chunks_are_those_of_str(hard: tuple[Handle, str]) -> None:
-    """Every line and every chunk, with its place."""
     handle, text = hard
     at = 0
     for number, line in enumerate(handle.read_lines()):
@@ -135,7 +133,7 @@ def test_lines_and_chunks_are_those_of_str(hard: tuple[Handle, str]) -> None:
 
 
 def test_sections_are_where_str_has_them(hard: tuple[Handle, str]) -> None:
-    """Section_at, for hundreds of places."""
+    """`section_at` is checked at hundreds of places."""
     handle, text = hard
     chooser = random.Random(3)
     headings = [match.start() for match in re.finditer(r"^#{1,6}[ \t]+\S", text, re.MULTILINE)]
@@ -155,7 +153,7 @@ def test_sections_are_where_str_has_them(hard: tuple[Handle, str]) -> None:
 @example([b"\xef\xbb\xbf", b"\xef\xbb\xbf"], None)
 @example([b"\xf0\x9f", b"\x98\x80", b"\xf0\x9f"], None)
 def test_any_mixture_reads_as_python_decodes_it(make: MakeHandle, pieces: list[bytes], data) -> None:
-    """Invalid bytes, byte order marks, NUL, cut sequences: offsets, counts and lines agree."""
+    """Invalid bytes, byte order marks, NUL and cut sequences keep offsets, counts and lines right."""
     handle, text = make(b"".join(pieces))
     assert handle.read_all() == text
     assert handle.context_meta().chars == len(text)

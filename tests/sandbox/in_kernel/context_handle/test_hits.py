@@ -1,4 +1,4 @@
-"""What a search gives: records that know their place, their line and the text that stands for them."""
+"""Test the records of a search: they know their place, their line and their text."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_hits_say_where_and_what(story: Handle) -> None:
 
 
 def test_search_is_multiline_and_folds_case_beyond_ascii(make_handle) -> None:
-    """MULTILINE; case-folding of Russian text is right."""
+    """The search is MULTILINE and folds the case of Russian text."""
     handle = make_handle("ЁЛКА\nёлка\nи Ёлка\n")
     assert [hit.match for hit in handle.search("(?i)^ёлка$")] == ["ЁЛКА", "ёлка"]
     assert handle.count(re.compile("ёлка", re.IGNORECASE)) == 3
@@ -62,7 +62,7 @@ def test_a_cut_list_of_hits_says_so(make_handle) -> None:
 
 @pytest.mark.parametrize("most", [0, -1])
 def test_no_hits_wanted_none_given(story: Handle, most: int) -> None:
-    """`max_hits<=0` → empty."""
+    """`max_hits<=0` returns no hits."""
     hits = story.search("e", max_hits=most)
     assert (list(hits), hits.truncated, hits.total) == ([], True, STORY.count("e"))
 
@@ -116,7 +116,7 @@ def test_many_hits_are_cheap_in_memory(make_handle) -> None:
 
 
 def test_a_list_of_hits_prints_a_line_each(make_handle) -> None:
-    """What a model prints of records is short, and tells it where each stands."""
+    """Printed records are short, and show their places."""
     text = "a cat and a cat\n" + "x" * 300 + "cat" + "y" * 300 + "\n" + "cat\n" * 30
     shown = repr(make_handle(text).search("cat")).splitlines()
     assert shown[:4] == [
@@ -145,7 +145,7 @@ def test_a_list_of_hits_prints_what_a_cell_made_of_it(make_handle) -> None:
 
 
 def test_a_hit_stands_for_the_text_around_it(make_handle) -> None:
-    """As a slice a hit is its lines, with its context; as evidence its line."""
+    """As a slice a hit is its lines with their context; as evidence it is its line."""
     before, line, after = "b" * 200, "Ivo Kral takes over all she led.", "a" * 200
     handle = make_handle(f"{before}\n{line}\n{after}\nthe end", "other")
     [hit] = handle.search("takes over")

@@ -1,4 +1,4 @@
-"""The body line by line, lazily, each line a str that knows its place."""
+"""Test reading the body line by line: lazily, each line a str that knows its place."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import pytest
 
 
 def test_lines_are_read_lazily_and_exactly(make_handle) -> None:
-    """`read_lines` → lazy line records."""
     text = "".join(f"линия {number}{' x' * (number % 50)}\r\n\n" for number in range(40_000)) + "tail"
     handle = make_handle(text)
     lines = text.split("\n")
@@ -35,7 +34,7 @@ def test_lines_are_read_lazily_and_exactly(make_handle) -> None:
 
 
 def test_a_line_is_a_str_and_a_record(make_handle) -> None:
-    """Number, start, end, text; what a model takes a line for, it is."""
+    """A line is a str with number, start, end and text."""
     line = make_handle("one\nERROR two\n").read_lines()[1]
     assert isinstance(line, str)
     assert (line, line[:5], line.split()) == ("ERROR two", "ERROR", ["ERROR", "two"])

@@ -14,7 +14,7 @@ from rlm.sandbox.in_kernel.context_handle.handle import Handle
 
 @pytest.fixture(scope="module")
 def make_handle(make_body):
-    """A handle over documents of the kinds that are given."""
+    """Return `make(*documents)`, which opens a handle over documents of the given kinds."""
     return lambda *documents: Handle(make_body(*((f"d{n}", *one) for n, one in enumerate(documents))))
 
 
@@ -34,7 +34,7 @@ VALUES = st.recursive(
 def test_json_rows_come_back_with_exact_spans(
     make_handle, values: list[Any], as_lines: bool, indent: Any
 ) -> None:
-    """Lazy rows of JSONL and JSON arrays, each with its span."""
+    """The rows come from JSONL and JSON arrays, lazily."""
     if as_lines:
         text = "".join(json.dumps(value, ensure_ascii=False) + "\n" for value in values)
     else:
@@ -70,7 +70,7 @@ def test_numbers_are_not_cut_by_a_window(make_handle) -> None:
 
 @pytest.mark.parametrize("left", range(3, 12))
 def test_a_number_cut_at_any_place_is_whole(make_handle, left: int) -> None:
-    """`1`, `1.`, `1.5`, `1.5e` and `1.5e-` each give a value, and not the right one."""
+    """`1`, `1.`, `1.5`, `1.5e` and `1.5e-` each parse as a value, and not as the right one."""
     values = ["x" * ((1 << 20) - left), 1.5e-7, 2]
     assert [row.value for row in make_handle(("json", json.dumps(values))).read_records()] == values
 
@@ -81,7 +81,7 @@ def test_a_large_element_is_read_whole(make_handle) -> None:
 
 
 def test_csv_rows_by_their_header(make_handle) -> None:
-    """CSV, each row with its span."""
+    """Each row of the CSV has its span."""
     text = 'name,note\r\nAda,"says ""hi""\nand, leaves"\r\n\r\nБоб,世界\r\nshort\r\nlong,1,2\r\n'
     handle = make_handle(("markdown", "# x\n"), ("csv", text))
     rows = list(handle.read_records())
@@ -227,14 +227,14 @@ def test_rows_are_logged_as_read_while_they_are_handed_out(make_handle) -> None:
     ],
 )
 def test_who_goes_through_all_rows_of_data_has_read_all(make_handle, kind: str, text: str) -> None:
-    """Coverage is exact, whatever stands between two rows and however many there are."""
+    """Coverage is exact, whatever is between two rows and however many there are."""
     handle = make_handle((kind, text), ("text", "prose"))
     assert sum(1 for _ in handle.read_records()) > 1
     assert handle.drain_access() == ((Span(0, len(text)),), ())
 
 
 def test_a_field_of_the_data_is_named_where_it_is(make_handle) -> None:
-    """A row is no dict of its fields: the error says where they are."""
+    """A row is not the dict of its fields. The error says where they are."""
     [row] = make_handle(("jsonl", '{"status": "paid"}\n')).read_records()
     with pytest.raises(KeyError, match=r"'status' is a field of this row's value: .value\['status'\]"):
         row["status"]

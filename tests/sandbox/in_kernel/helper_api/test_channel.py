@@ -1,4 +1,4 @@
-"""The kernel's end of the helper channel, with the driver's end in the test's hands."""
+"""Test the kernel's end of the helper channel; the test plays the driver's end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rlm.sandbox.in_kernel.helper_api.channel import MAX_WAITING_CALLS, Channel
 
 
 class Driver:
-    """Reads calls, and answers when it is told to."""
+    """Reads calls, and answers on command."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
@@ -37,7 +37,7 @@ def threads() -> Iterator[ThreadPoolExecutor]:
 
 @pytest.fixture
 def ends(threads: ThreadPoolExecutor) -> Iterator[tuple[Channel, Driver]]:
-    """Both ends. They are closed before the threads are waited for: whoever still asks is told so."""
+    """Yield both ends. They are closed before the threads are joined, so that waiting callers are told."""
     ours, theirs = socket.socketpair()
     theirs.settimeout(20)
     with ours, theirs, theirs.makefile("rwb") as stream:
@@ -49,7 +49,7 @@ def ends(threads: ThreadPoolExecutor) -> Iterator[tuple[Channel, Driver]]:
 def test_calls_that_take_long_leave_room_for_the_cells_own(
     ends: tuple[Channel, Driver], threads: ThreadPoolExecutor, method: str
 ) -> None:
-    """Calls work from threads; more of them than the driver takes hold up no cell's end."""
+    """Calls work from threads. More calls than the driver accepts do not delay the end of a cell."""
     channel, driver = ends
     calls = [threads.submit(channel.call, method, {}) for _ in range(MAX_IN_FLIGHT)]
     waiting = [driver.receive() for _ in range(MAX_WAITING_CALLS)]

@@ -1,4 +1,4 @@
-"""The helpers that ask children, progress and the end, through a real kernel and a real channel."""
+"""Test the helpers for children, progress and the end, through a real kernel and a real channel."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ async def test_a_child_result_is_a_string_that_knows_more(open_kernel) -> None:
 
 
 async def test_a_failed_child_raises(open_kernel) -> None:
-    """Failure raises SubQueryError."""
+    """The exception is SubQueryError."""
     kernel = await open_kernel()
     result = await run(kernel, "sub_query('fail', (0, 3))")
     assert (result.ename, result.evalue) == ("SubQueryError", "the model is away")
 
 
 async def test_spans_cross_the_channel_not_text(open_kernel, handler) -> None:
-    """Chunk, hit, peek, (start, end), a str, a list of these."""
+    """A slice is a chunk, a hit, a peek, (start, end), a str, or a list of these."""
     kernel = await open_kernel("one\ntwo\nthree\n")
     await run(
         kernel,
@@ -60,7 +60,7 @@ async def test_spans_cross_the_channel_not_text(open_kernel, handler) -> None:
     [("(5, 99)", Span(5, 14)), ("(-4, 99)", Span(10, 14)), ("{'start': 3, 'end': 9}", Span(3, 9))],
 )
 async def test_offsets_of_a_slice_are_clamped_as_everywhere(open_kernel, handler, slice_, wanted) -> None:
-    """Clamped; negative ones count from the end."""
+    """Negative offsets count from the end."""
     kernel = await open_kernel()
     assert (await run(kernel, f"sub_query('q', {slice_})")).status == "ok"
     assert handler.batches[0].slices[0].pieces == (wanted,)
@@ -85,7 +85,7 @@ async def test_a_childs_answer_is_text_to_the_next_child(open_kernel, handler) -
 
 
 async def test_a_hit_goes_to_a_child_with_its_lines(open_kernel, handler) -> None:
-    """Of the match alone a child could say nothing."""
+    """With the match alone a child could say nothing."""
     kernel = await open_kernel("one\nthe two of us\nthree\n")
     await run(
         kernel,
@@ -97,7 +97,7 @@ async def test_a_hit_goes_to_a_child_with_its_lines(open_kernel, handler) -> Non
 
 
 async def test_an_answer_as_evidence_is_the_passage_it_quotes(open_kernel, handler) -> None:
-    """The head of a long slice proves nothing; what the child quoted from it does."""
+    """The head of a long slice proves nothing. The passage that the child quoted from it does."""
     kernel = await open_kernel("x" * 500 + " The rent is 1,290 EUR a month. " + "y" * 500)
     await run(
         kernel,
@@ -110,7 +110,7 @@ async def test_an_answer_as_evidence_is_the_passage_it_quotes(open_kernel, handl
 
 
 async def test_an_awaited_answer_is_itself(open_kernel, handler) -> None:
-    """Helpers are plain functions; a model that awaits them must not lose what it paid for."""
+    """Helpers are plain functions. A model that awaits them must not lose what it paid for."""
     kernel = await open_kernel()
     result = await run(
         kernel,
@@ -138,7 +138,7 @@ GUESSED = {
 
 
 async def test_a_guessed_name_of_a_parameter_is_understood(open_kernel) -> None:
-    """Models guess names; one that can mean but one parameter costs no round."""
+    """Models guess names. A name that can mean only one parameter costs no round."""
     kernel = await open_kernel()
     pairs = ", ".join(f"({call!r}, ({call}) == ({right}))" for call, right in GUESSED.items())
     result = await run(kernel, f"print([call for call, same in [{pairs}] if not same])")
@@ -157,7 +157,7 @@ WRONG = {
 
 
 async def test_a_wrong_call_is_answered_with_the_right_one(open_kernel) -> None:
-    """Errors say what to do instead."""
+    """Errors name the remedy."""
     kernel = await open_kernel()
     tries = "".join(f"try: {call}\nexcept TypeError as error: said.append(str(error))\n" for call in WRONG)
     result = await run(kernel, f"said = []\n{tries}print(*said, sep='\\n')")
@@ -166,7 +166,7 @@ async def test_a_wrong_call_is_answered_with_the_right_one(open_kernel) -> None:
 
 @pytest.mark.parametrize("evidence", ["[5]", "[{'quote': 'one', 'line': 1}]", "[None]"])
 async def test_a_failing_finalize_loses_no_account_of_what_was_read(open_kernel, handler, evidence) -> None:
-    """Evidence of no known kind is a TypeError, and what was read stays read."""
+    """Evidence of an unknown kind is a TypeError, and what was read stays read."""
     kernel = await open_kernel()
     result = await run(kernel, f"peek(0, 3)\ncount('t')\nfinalize('a', evidence={evidence})")
     assert (result.ename, handler.finals) == ("TypeError", [])
@@ -174,7 +174,7 @@ async def test_a_failing_finalize_loses_no_account_of_what_was_read(open_kernel,
 
 
 async def test_evidence_outside_the_input_is_for_the_run_to_judge(open_kernel, handler) -> None:
-    """What can't be verified is told once, then marked; it is no reason to fail."""
+    """Unverified evidence is reported once, then marked. It is not a failure."""
     kernel = await open_kernel()
     assert (await run(kernel, "finalize('a', evidence=[(5, 10**9), 'never said'])")).status == "ok"
     assert handler.finals[0].evidence == (Span(5, 10**9), "never said")
@@ -187,7 +187,7 @@ async def test_an_answer_that_is_too_large_is_a_value_error(open_kernel, handler
 
 
 async def test_a_batch_keeps_its_order_and_its_failures(open_kernel) -> None:
-    """Failed slots are empty strings with .ok false, one loud line is printed."""
+    """Failed slots are empty strings with .ok false, and one loud line is printed."""
     kernel = await open_kernel()
     result = await run(
         kernel, "b = sub_query_batch('fail odd', [(0, 1), (1, 2), (2, 3), (3, 4)])\nprint(list(b), b.failed)"
@@ -201,7 +201,7 @@ async def test_a_batch_keeps_its_order_and_its_failures(open_kernel) -> None:
 
 
 async def test_joined_findings_can_be_cited(open_kernel) -> None:
-    """.joined() gives the found ones, each under its span and document."""
+    """.joined() returns the found answers, each under its span and document."""
     kernel = await open_kernel()
     result = await run(kernel, "print(sub_query_batch('q', [(0, 3), (4, 7)]).joined())")
     assert result.stdout == "[text, characters 0-3]\nq 0\n\n[text, characters 4-7]\nq 1\n"
@@ -210,7 +210,7 @@ async def test_joined_findings_can_be_cited(open_kernel) -> None:
 
 
 async def test_prompts_pair_with_slices(open_kernel, handler) -> None:
-    """A length mismatch is a ValueError before any spend."""
+    """A length mismatch is a ValueError, and nothing is spent."""
     kernel = await open_kernel()
     good = await run(kernel, "list(sub_query_map(['a', 'b'], [(0, 1), (1, 2)])), list(sub_query_map(['c']))")
     assert good.result == "(['a 0', 'b 1'], ['c 0'])"
@@ -236,7 +236,6 @@ async def test_options_reach_the_driver(open_kernel, handler) -> None:
 
 
 async def test_children_can_be_asked_from_threads(open_kernel) -> None:
-    """Calls work from threads."""
     kernel = await open_kernel()
     code = (
         "from concurrent.futures import ThreadPoolExecutor\n"
@@ -269,7 +268,7 @@ async def test_an_interrupt_cancels_children_in_flight(open_kernel, handler) -> 
 
 
 async def test_finalize_ends_the_cell_there(open_kernel, handler) -> None:
-    """Finalize ends the cell; spans, hits and quotes are evidence."""
+    """Spans, hits and quotes are evidence."""
     kernel = await open_kernel("one\ntwo\nthree\n")
     result = await run(
         kernel,
@@ -299,7 +298,7 @@ async def test_finalize_ends_the_cell_there(open_kernel, handler) -> None:
     ],
 )
 async def test_what_cannot_be_an_answer_is_named(open_kernel, handler, call, ename, words) -> None:
-    """A value must be JSON-safe, else TypeError naming the path."""
+    """A value that is not JSON-safe is a TypeError that names the path."""
     kernel = await open_kernel()
     result = await run(kernel, call)
     assert result.ename == ename
@@ -315,7 +314,7 @@ async def test_a_refused_final_answer_goes_on(open_kernel, handler) -> None:
 
 
 async def test_progress_and_the_plan_come_from_the_driver(open_kernel) -> None:
-    """Evaluate_progress, and the chunk size a full pass would take."""
+    """evaluate_progress also returns the chunk size for a full pass."""
     kernel = await open_kernel()
     result = await run(kernel, "x = 1\np = evaluate_progress(); print(p)\ncontext_meta().recommended_chunk")
     assert result.stdout == (
@@ -326,7 +325,7 @@ async def test_progress_and_the_plan_come_from_the_driver(open_kernel) -> None:
 
 
 async def test_what_was_read_and_scanned_is_reported(open_kernel) -> None:
-    """Read and scanned are reported by the kernel once a cell."""
+    """The kernel reports once a cell."""
     kernel = await open_kernel("one\ntwo\nthree\n")
     result = await run(kernel, "peek(0, 3); peek(2, 5); count('t')")
     assert result.report.read == (Span(0, 5),)

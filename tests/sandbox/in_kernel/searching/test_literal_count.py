@@ -1,4 +1,4 @@
-"""Counting a plain text without seeing its matches comes to what `re` counts, in any case and any script."""
+"""Test that counting a plain text without its matches agrees with `re`, in any case and any script."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from rlm.sandbox.in_kernel.searching.literal import Literal, LiteralScan, litera
 from rlm.sandbox.in_kernel.searching.literal_count import LiteralCount
 from rlm.sandbox.in_kernel.searching.scanner import ENGINE
 
-# Letters that are one in `re` and several elsewhere, or the other way round; letters whose bytes are those of
-# others but for one; marks, and characters that share bytes with them.
+# Letters that are one in `re` and several elsewhere, or the other way round; letters whose bytes differ from
+# others in one only; marks, and characters that share bytes with them.
 HARD = "iIİıkK\u212asSſßẞåÅ\u212bµμΜσςΣдДоОрРеЕёЁЀЂѠѐᲀᲁᲂᲃвВñÑé\u0301ΐΐǅǆǄ世界🙂Ĳĳ аА"
 LITERALS = st.text(HARD, min_size=1, max_size=6)
 TEXTS = st.lists(st.text(HARD + "\n", max_size=30), max_size=12).map("".join)
@@ -38,7 +38,6 @@ def spelled(literal: str, flags: int) -> Literal:
 @example("ѵе", "ѕе ѕЕ ѴЕ", re.IGNORECASE)
 @settings(max_examples=120)
 def test_one_case_counts_as_re_does(literal: str, text: str, flags: int) -> None:
-    """a case-folding search of Russian text is right."""
     text = f"{text}{literal}\n{literal.upper()}{literal.lower()} {literal.swapcase()}\n"
     made = spelled(literal, flags)
     data = text.encode()
@@ -55,7 +54,7 @@ def test_one_case_counts_as_re_does(literal: str, text: str, flags: int) -> None
 def test_stretches_without_the_text_are_passed_over_without_a_loss(
     monkeypatch_module, sparse: bool, literal: str, text: str, flags: int, far: int
 ) -> None:
-    """However far apart matches stand, and wherever a piece of the body ends."""
+    """This holds for any distance between matches, and for any end of a piece of the body."""
     made = spelled(literal, flags)
     if made.overlaps_itself():
         return
@@ -69,7 +68,7 @@ def test_stretches_without_the_text_are_passed_over_without_a_loss(
 @given(LITERALS, TEXTS)
 @settings(max_examples=40)
 def test_the_c_librarys_places_are_those_of_re(monkeypatch_module, literal: str, text: str) -> None:
-    """Many at once, in windows of any size."""
+    """Several matches come at once, in windows of any size."""
     text = (text + literal) * 5
     with body_of(text) as body:
         for window in (1, 5, 64, 1 << 20):
@@ -80,7 +79,7 @@ def test_the_c_librarys_places_are_those_of_re(monkeypatch_module, literal: str,
 
 @pytest.fixture(scope="module")
 def monkeypatch_module():
-    """Pieces so small that a short text has several."""
+    """Make pieces so small that a short text has several."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in (("_SHORT", 40), ("_LONG", 64), ("_NARROW", 4)):
             patch.setattr(f"rlm.sandbox.in_kernel.searching.literal_count.{name}", value)
@@ -89,7 +88,7 @@ def monkeypatch_module():
 
 
 class body_of:  # noqa: N801
-    """A body in memory that was never a file."""
+    """Return a body in memory that was never a file."""
 
     def __init__(self, text: str) -> None:
         self.raw = self.buffer = text.encode()

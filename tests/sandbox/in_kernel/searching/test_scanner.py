@@ -139,7 +139,7 @@ PATTERNS = [
 
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_hits_equal_those_of_re_whatever_the_window(make_body, pattern: str) -> None:
-    """MULTILINE search; matches that cross windows are found exactly once."""
+    """The search is MULTILINE. Matches that cross windows are found exactly once."""
     for text in (ASCII_TEXT, MIXED_TEXT):
         check(make_body(text), text, pattern)
 
@@ -211,7 +211,7 @@ LETTERS = "aAbkK\u212asSſiIİıßẞΣσςdž世🙂é\u0301 1\n"
 def test_a_plain_text_is_found_and_counted_as_re_does(
     make_body, literal: str, flags: str, between: list[str], data
 ) -> None:
-    """A literal in either case is right for every script, also where it is planned for."""
+    """A literal in either case is right for every script, even where it uses the planned search."""
     said = [literal, literal.upper(), literal.lower()]
     text = "".join(part + (data.draw(st.sampled_from(said)) if data else literal) for part in between)
     with make_body(text) as body:
@@ -219,7 +219,7 @@ def test_a_plain_text_is_found_and_counted_as_re_does(
 
 
 def test_letters_are_the_same_in_any_case_as_re_says() -> None:
-    """The ways to write a letter are those that `re` takes for it, and belong together."""
+    """The variants of a letter are those of `re`, and each is a variant of the others."""
     every = "".join(map(chr, [*range(0xD800), *range(0xE000, 0x110000)]))
     cased = [char for char in every if char.lower() != char or char.upper() != char]
     ways = {char: literal_of([ord(char)], re.I, ascii_body=False).spellings[0] for char in cased}
@@ -237,7 +237,7 @@ def test_letters_are_the_same_in_any_case_as_re_says() -> None:
 
 @pytest.mark.parametrize("literal", ["слово", "(?i)СЛОВО", "(?i)the kernel", "(?i)世界", "e", "(?i)K", "zq"])
 def test_a_large_body_is_searched_and_counted_exactly(make_body, literal: str) -> None:
-    """Rare and frequent texts, each counted in its own way."""
+    """Rare and frequent texts are counted in different ways."""
     text = ("The kernel of слово, the KERNEL Слово, 世界. " * 7 + "\n") * 2_000 + "zq \u212a"
     body = make_body(text)
     query = understand(literal, ascii_body=False, engine=ENGINE)
@@ -248,7 +248,7 @@ def test_a_large_body_is_searched_and_counted_exactly(make_body, literal: str) -
 
 
 def test_where_the_c_library_has_no_memmem_nothing_changes_but_the_speed(make_body, monkeypatch) -> None:
-    """A literal is found by RE2 then, at the byte that is rarest."""
+    """RE2 finds a literal then, at its rarest byte."""
     text = "aa aaa foo 世界 Foo 世界 о слове и слове " + "ab " * 3_000
     body = make_body(text)
     for available in (memmem.AVAILABLE, False):
@@ -283,14 +283,13 @@ def test_without_an_engine_nothing_changes_but_the_speed(make_body) -> None:
     "pattern", [r"id=\d+", r"(?i)the\s+end", r"[^,]+", r"(a+)+$", r"^#+ .*$", r"\w+", r"(?s)a.*b"]
 )
 def test_ordinary_patterns_run_in_linear_time_on_any_text(pattern: str) -> None:
-    """Linear-time engine."""
     for ascii_body in (True, False):
         assert understand(pattern, ascii_body=ascii_body, engine=ENGINE).exact
 
 
 @pytest.mark.skipif(ENGINE is None, reason="needs google-re2")
 def test_a_pattern_that_explodes_in_re_returns_at_once(make_body) -> None:
-    """`(a+)+$` on 100,000 a's returns at once."""
+    """`(a+)+$` runs on 100,000 a's."""
     body = make_body("a" * 100_000 + "b")
     began = time.perf_counter()
     assert Scanner(body).count(understand(r"(a+)+$", ascii_body=True, engine=ENGINE)) == 0
@@ -299,7 +298,7 @@ def test_a_pattern_that_explodes_in_re_returns_at_once(make_body) -> None:
 
 @pytest.mark.parametrize("engine", [ENGINE, None])
 def test_a_backtracking_pattern_is_stopped_with_advice(make_body, engine) -> None:
-    """What needs `re` runs under a time limit and fails clearly."""
+    """A pattern that needs `re` runs under a time limit."""
     body = make_body("x" + "a" * 60 + "b")
     query = understand(r"(a+)+\1$", ascii_body=True, engine=engine)
     began = time.perf_counter()
@@ -359,7 +358,7 @@ def test_first_stops_at_the_number_asked_for(make_body) -> None:
 
 @pytest.mark.parametrize("literal", ["aa", "aba", "ab", "\n", "é", "éé", "世界"])
 def test_a_literal_is_counted_as_re_counts_it(make_body, literal: str) -> None:
-    """`count` is exact, for texts that overlap themselves too."""
+    """`count` is exact for texts that overlap themselves, too."""
     text = "aaaaa ababa ééé\n世界世界 aab\n" * 9
     body = make_body(text)
     for window in (1, 2, 3, 5, 1000):

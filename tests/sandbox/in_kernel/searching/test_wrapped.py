@@ -1,4 +1,4 @@
-"""A phrase that a wrapped text breaks: it is not found, and the cell is told."""
+"""Test a phrase that a wrapped text breaks: it is not found, and the cell gets a hint."""
 
 from __future__ import annotations
 
@@ -65,6 +65,6 @@ def test_a_cell_that_searches_in_a_loop_is_told_a_few_times(make_handle, capsys)
 
 
 def test_what_needs_backtracking_is_not_looked_for_again(make_handle, capsys) -> None:
-    """It may have taken half a minute."""
+    """The search may have taken half a minute."""
     assert not make_handle(BODY).search(r"(rate)-only policy \1")
     assert capsys.readouterr().err == ""

@@ -1,4 +1,4 @@
-"""How a context reaches its kernel, and what a cell can do to it there."""
+"""Test how a context reaches its kernel, and what a cell can do to it there."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ async def run(kernel, code):
 
 @pytest.fixture
 def opened(make_context):
-    """The three files of a context, open."""
+    """Return the three files of a context, open."""
     context = make_context("some text\n")
     names = (BODY_NAME, INDEX_NAME, MANIFEST_NAME)
     descriptors = [os.open(context.folder / name, os.O_RDONLY) for name in names]
@@ -49,7 +49,7 @@ def test_damage_is_named(opened) -> None:
 
 
 def test_nothing_is_left_of_descriptors_once_withdrawn(opened) -> None:
-    """The mapping can be read and closed; no descriptor of the files is left."""
+    """The mapping can be read and closed. No descriptor of the files is left."""
     context, _ = opened
     descriptors = [
         os.open(context.folder / name, os.O_RDONLY) for name in (BODY_NAME, INDEX_NAME, MANIFEST_NAME)
@@ -76,7 +76,7 @@ def test_nothing_is_left_of_descriptors_once_withdrawn(opened) -> None:
 
 
 async def test_no_descriptor_of_the_context_is_left_to_a_cell(open_kernel) -> None:
-    """Nothing to open again for writing, to change the mode of, or to lock."""
+    """A cell finds nothing to open again for writing, to change the mode of, or to lock."""
     kernel = await open_kernel("secret plans\n")
     code = (
         "import os\n"
@@ -92,7 +92,7 @@ async def test_no_descriptor_of_the_context_is_left_to_a_cell(open_kernel) -> No
 
 
 async def test_the_mapped_body_cannot_be_written_to(open_kernel) -> None:
-    """One read-only context; not even its mapping can be made writable."""
+    """Even the mapping of the read-only context can't be made writable."""
     kernel = await open_kernel("secret plans\n")
     code = (
         "import ctypes, os\n"
@@ -119,7 +119,7 @@ async def test_the_mapped_file_cannot_be_reached_by_its_mapping(open_kernel) -> 
 
 
 async def test_landlock_refuses_to_open_a_file_again_for_writing(open_kernel) -> None:
-    """A read-only descriptor of a file outside, were there one, is not opened again."""
+    """This holds even for a read-only descriptor of a file outside."""
     kernel = await open_kernel(level=2)
     code = "import sys, os\nfd = os.open(sys.executable, os.O_RDONLY)\nopen(f'/proc/self/fd/{fd}', 'r+b')"
     result = await run(kernel, code)
@@ -127,7 +127,7 @@ async def test_landlock_refuses_to_open_a_file_again_for_writing(open_kernel) ->
 
 
 async def test_addresses_are_limited_by_the_body_there_is(open_kernel, make_context) -> None:
-    """AS = data + body + 1 GB, also in a kernel that did not know its body at the start."""
+    """AS = data + body + 1 GB, even in a kernel that did not know its body at the start."""
     kernel = await open_kernel("x" * 100, limits=KernelLimits(memory_mb=700))
     result = await run(kernel, "import resource; print(*resource.getrlimit(resource.RLIMIT_AS))")
     limit = address_bytes(memory_mb=700, body_bytes=100)
@@ -167,7 +167,7 @@ async def test_a_kernel_that_ends_before_it_has_its_context(make_context, handle
 
 
 async def test_the_tools_of_the_host_come_with_the_context(make_context, handler, brokers) -> None:
-    """Told to the kernel when it gets its context, however many there are."""
+    """The kernel gets them with its context, however many there are."""
     tools = [Helper(f"tool_{n}", "(" + "x" * 900 + ")", "y" * 200) for n in range(100)]
     kernel = JupyterSandbox(
         make_context("x"), handler, kernels=FreshKernels(minimum=0, brokers=brokers), tools=tools

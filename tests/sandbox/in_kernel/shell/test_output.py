@@ -1,4 +1,4 @@
-"""Output bounded in the kernel and again in the broker."""
+"""Test that output is bounded in the kernel and again in the broker."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_nothing_is_lost_of_what_fits() -> None:
 def test_whatever_is_written_the_head_and_the_tail_are_kept_and_the_rest_is_counted(
     sizes, head, tail
 ) -> None:
-    """Truncated at the source, in pieces of any length, and said how much."""
+    """Output of any pieces is truncated at the source, and the gap is counted."""
     target = io.StringIO()
     stream = BoundedStream(target, limit=head + tail, tail=tail)
     for _ in range(2):
@@ -87,7 +87,7 @@ def test_a_million_empty_pieces_take_no_memory() -> None:
 
 
 def test_streams_are_bounded_again() -> None:
-    """Capped again in the broker, whatever the kernel sends."""
+    """The broker bounds the output again, whatever the kernel sends."""
     outputs = OutputCollector()
     for _ in range(30):
         for name in ("stdout", "stderr", "other", None, ["stdout"]):
@@ -99,7 +99,7 @@ def test_streams_are_bounded_again() -> None:
 
 @given(st.text(alphabet=st.sampled_from('a\x01\n"中\U0001f600'), max_size=300).map(lambda text: text * 40))
 def test_what_grows_on_the_wire_is_cut_there(text) -> None:
-    """Capped again in the broker. A control character is six in JSON."""
+    """The broker bounds it again. A control character takes six characters in JSON."""
     outputs = OutputCollector()
     outputs.add("stream", {"name": "stdout", "text": text})
     kept = outputs.stream("stdout")

@@ -1,4 +1,4 @@
-"""The filter that a kernel puts on itself, in a process that libzmq has threads in."""
+"""Test the filter that a kernel puts on itself, in a process with threads of libzmq."""
 
 from __future__ import annotations
 
