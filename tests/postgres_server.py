@@ -48,7 +48,7 @@ def running_server() -> Iterator[str]:
     if given:
         yield given
         return
-    with _made() as (binaries, folder, user), _served(binaries, folder, user) as url:
+    with _make_cluster() as (binaries, folder, user), _serve(binaries, folder, user) as url:
         yield url
 
 
@@ -57,13 +57,13 @@ def restartable_server() -> Iterator[tuple[str, Callable[[float], Future[None]]]
     """Yield the URL of the maintenance database of a new server, and a function that stops the server with
     its sessions and starts it again after so many seconds, in the background.
     """
-    with _made() as made, contextlib.ExitStack() as stack:
-        url = stack.enter_context(_served(*made))
+    with _make_cluster() as made, contextlib.ExitStack() as stack:
+        url = stack.enter_context(_serve(*made))
 
         def restart(pause: float) -> None:
             stack.close()
             time.sleep(pause)
-            stack.enter_context(_served(*made))
+            stack.enter_context(_serve(*made))
 
         # One thread starts all servers: a server dies with the thread that started it.
         with ThreadPoolExecutor(1) as thread:
@@ -110,7 +110,7 @@ def _as(user: str | None) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _made() -> Iterator[tuple[Path, Path, str | None]]:
+def _make_cluster() -> Iterator[tuple[Path, Path, str | None]]:
     """Return PostgreSQL's binaries, a folder with a new cluster, and its owner if that is another user. Skips
     the test if there are no binaries.
     """
@@ -159,7 +159,7 @@ def _die_with_parent() -> None:
 
 
 @contextlib.contextmanager
-def _served(binaries: Path, folder: Path, user: str | None) -> Iterator[str]:
+def _serve(binaries: Path, folder: Path, user: str | None) -> Iterator[str]:
     settings = [part for name, value in _SETTINGS.items() for part in ("-c", f"{name}={value}")]
     with (folder / "log").open("wb") as log:
         server = subprocess.Popen(

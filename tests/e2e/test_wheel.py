@@ -53,24 +53,24 @@ def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(site)
     metadata = next(site.glob("rlm_kernel-*.dist-info"))
-    for one in required(Distribution.at(metadata), frozenset(), set()):
+    for one in requirements(Distribution.at(metadata), frozenset(), set()):
         link_files(one, site)
     return folder / "bin" / "python"
 
 
-def required(one: Distribution, extras: frozenset[str], seen: set[str]) -> Iterator[Distribution]:
+def requirements(one: Distribution, extras: frozenset[str], seen: set[str]) -> Iterator[Distribution]:
     """Yield the distributions that `one` with these extras requires on this machine, each once."""
     for line in one.requires or ():
-        wanted = Requirement(line)
+        requirement = Requirement(line)
         contexts = [{"extra": extra} for extra in (extras or {""})]
-        if wanted.marker is not None and not any(map(wanted.marker.evaluate, contexts)):
+        if requirement.marker is not None and not any(map(requirement.marker.evaluate, contexts)):
             continue
-        key = str(wanted.name).lower() + str(sorted(wanted.extras))
+        key = str(requirement.name).lower() + str(sorted(requirement.extras))
         if key not in seen:
             seen.add(key)
-            found = distribution(wanted.name)
+            found = distribution(requirement.name)
             yield found
-            yield from required(found, frozenset(wanted.extras), seen)
+            yield from requirements(found, frozenset(requirement.extras), seen)
 
 
 def link_files(one: Distribution, site: Path) -> None:
@@ -105,7 +105,7 @@ def test_the_wheel_installs_one_package(wheel: Path) -> None:
     assert any(name.startswith("rlm/journal/migrations/versions/v0001") for name in names)
 
 
-def test_a_question_is_asked_from_python_beside_modules_of_these_names(
+def test_a_question_is_asked_from_python_next_to_modules_of_these_names(
     python: Path, folder: Path, sandbox_flag: str
 ) -> None:
     level = sandbox_flag if sandbox_flag == "auto" else int(sandbox_flag)

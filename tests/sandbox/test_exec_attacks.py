@@ -84,11 +84,11 @@ class Command:
         cell = folder / "cell.py"
         cell.write_text(_PRELUDE + code)
         self.peak_mb = 0
-        self.said = folder / "said"
-        with self.said.open("wb") as said:
+        self.output = folder / "said"
+        with self.output.open("wb") as output:
             self.process = subprocess.Popen(
                 [RLM, "sandbox", "exec", cell, "--json", "--cell-seconds", "1"],
-                stdout=said,
+                stdout=output,
                 stderr=subprocess.STDOUT,
                 env={**os.environ, "TMPDIR": str(self.temp)},
             )
@@ -144,11 +144,11 @@ def test_the_command_survives_what_a_cell_does(short_folder, orphans) -> None:
     while sum(command.watch() for command in commands):
         assert time.monotonic() < end, [command.name for command in commands if command.watch()]
         time.sleep(0.02)
-    if "--sandbox" in commands[0].said.read_text():
-        pytest.skip(f"no level that auto takes can be had here: {commands[0].said.read_text()}")
+    if "--sandbox" in commands[0].output.read_text():
+        pytest.skip(f"no level that auto takes can be had here: {commands[0].output.read_text()}")
     usual = commands[0].peak_mb
     for command in commands:
-        result = json.loads(command.said.read_bytes())
+        result = json.loads(command.output.read_bytes())
         assert result["status"] in ("ok", "error", "timeout", "died"), command.name
         assert "GOT THROUGH" not in result["stdout"], command.name
         assert (result["status"] == "ok") == (command.process.returncode == 0), command.name

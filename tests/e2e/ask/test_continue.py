@@ -41,7 +41,7 @@ def model(tmp_path: Path) -> str:
     )
 
 
-def asked(rlm, *arguments: str):
+def ask_as_json(rlm, *arguments: str):
     ran = rlm("ask", *arguments, "--json")
     assert ran.code == 0, ran.stderr
     return ran.json
@@ -49,15 +49,15 @@ def asked(rlm, *arguments: str):
 
 def test_the_next_question_has_the_text_and_the_variables_of_a_run(rlm, text, model, tmp_path) -> None:
     """Neither PATHs nor a model are named, the file may be missing, and the child is not asked again."""
-    first = asked(rlm, "What is the word?", str(text), "--model", model, "--strategy", "rlm")
+    first = ask_as_json(rlm, "What is the word?", str(text), "--model", model, "--strategy", "rlm")
     assert (first["answer"], first["sub_calls"]) == ("xyzzy", 1)
     text.unlink()
-    second = asked(rlm, "How long is it?", "--continue", first["run_id"][:-1], "--strategy", "rlm")
+    second = ask_as_json(rlm, "How long is it?", "--continue", first["run_id"][:-1], "--strategy", "rlm")
     assert (second["answer"], second["sub_calls"]) == (["xyzzy", 5], 0)
     assert second["coverage"]["input_chars"] == len(TEXT)
     more = tmp_path / "more.txt"
     more.write_text("end\n")
-    third = asked(rlm, "And now?", str(more), "--continue", second["run_id"], "--strategy", "rlm")
+    third = ask_as_json(rlm, "And now?", str(more), "--continue", second["run_id"], "--strategy", "rlm")
     assert (third["answer"], third["sub_calls"]) == (["xyzzy", 5, 2, "end\n"], 0)
     again = rlm("replay", third["run_id"])
     assert again.code == 0, again.stderr
@@ -76,7 +76,7 @@ def test_a_next_question_that_was_killed_is_resumed(rlm, rlm_process, text, tmp_
     ]
     last = root("Output of your block, round 1", "finalize([word, size, other])")
     model = script(tmp_path, *lines, {**last, "delay": 60})
-    first = asked(rlm, "What is the word?", str(text), "--model", model, "--strategy", "rlm")
+    first = ask_as_json(rlm, "What is the word?", str(text), "--model", model, "--strategy", "rlm")
     process = rlm_process("ask", "How long is it?", "--continue", first["run_id"], "--strategy", "rlm")
     assert process.stderr is not None
     run_id = next(found[1] for line in process.stderr if (found := re.match(r"run (\S+):", line)))
@@ -98,10 +98,10 @@ def test_a_run_that_cannot_be_continued_is_one_line(rlm, text, model) -> None:
     ran = rlm("ask", "Why?")
     assert ran.code == 2
     assert ran.one_line.startswith("rlm: no PATH is given: name files or folders, - for stdin, or a run (")
-    first = asked(rlm, "What is the word?", str(text), "--model", model, "--strategy", "rlm")
+    first = ask_as_json(rlm, "What is the word?", str(text), "--model", model, "--strategy", "rlm")
     ran = rlm("ask", "Why?", "--continue", first["run_id"], "--dry-run")
     assert (ran.code, "--dry-run cannot be combined with --continue" in ran.one_line) == (2, True)
-    second = asked(rlm, "How long is it?", "--continue", first["run_id"], "--strategy", "rlm")
+    second = ask_as_json(rlm, "How long is it?", "--continue", first["run_id"], "--strategy", "rlm")
     assert rlm("runs", "rm", first["run_id"]).code == 0
     ran = rlm("ask", "And now?", "--continue", second["run_id"])
     assert ran.code == 2

@@ -69,7 +69,7 @@ def test_a_dry_run_spends_nothing(rlm, text) -> None:
     assert rlm("runs", "--json").json == []
 
 
-def test_a_trace_is_written_while_the_run_goes_on(rlm, tmp_path, text) -> None:
+def test_a_trace_is_written_during_the_run(rlm, tmp_path, text) -> None:
     trace = tmp_path / "trace.jsonl"
     ran = rlm("ask", "What is three?", str(text), "--trace", str(trace), "--quiet")
     assert ran.code == 0

@@ -57,7 +57,7 @@ def test_a_full_disk_is_one_line(shell, command) -> None:
     assert done.stderr.count("\n") == 1
 
 
-def test_a_closed_stdout_is_said(shell) -> None:
+def test_a_closed_stdout_is_reported(shell) -> None:
     done = shell("$RLM runs --json >&-")
     assert done.returncode == 1
     assert done.stderr.startswith("rlm: cannot write the output: Bad file descriptor;")

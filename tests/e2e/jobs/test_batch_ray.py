@@ -183,8 +183,8 @@ class Folder:
         lines = self.lines()
         assert lines.keys() == {f"t{number}" for number in range(count)}
         for number in range(count):
-            wanted = [f"w{number:05d}{one}" for one in range(PARTS)]
-            assert lines[f"t{number}"]["answer"] == wanted, lines[f"t{number}"]
+            expected = [f"w{number:05d}{one}" for one in range(PARTS)]
+            assert lines[f"t{number}"]["answer"] == expected, lines[f"t{number}"]
 
 
 @pytest.fixture

@@ -64,7 +64,7 @@ def run_of(store: Path) -> str:
 
 
 @pytest.mark.parametrize("way", [signal.SIGKILL, signal.SIGINT], ids=["kill -9", "Ctrl-C"])
-def test_a_summary_that_was_ended_goes_on_with_what_was_paid(
+def test_an_interrupted_summary_is_resumed_with_the_paid_replies(
     talk: Path, provider_server: Any, providers: Any, way: signal.Signals
 ) -> None:
     """Two chunks are answered, the third never is. `--since` asks for the third and the later ones."""

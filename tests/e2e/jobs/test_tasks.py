@@ -38,7 +38,7 @@ def test_a_log_in_markdown_becomes_five_headings(rlm) -> None:
     assert re.search(r"^  kept +Task Summary", ran.stderr, re.MULTILINE)
 
 
-def test_a_git_log_is_read_from_stdin_and_gone_on_with(rlm, tmp_path) -> None:
+def test_a_git_log_is_read_from_stdin_and_continued(rlm, tmp_path) -> None:
     first = rlm(
         "summarize",
         "-",
@@ -113,7 +113,7 @@ def test_an_out_that_is_no_ordinary_file_stays_what_it_is(rlm, tmp_path) -> None
     assert read == [real.read_text()]
 
 
-def test_a_summary_is_no_run_that_resume_goes_on_with(rlm) -> None:
+def test_a_summary_is_no_run_that_can_be_resumed(rlm) -> None:
     done = rlm("summarize", str(EXAMPLES / "chat.md"), "--json", "--quiet")
     ran = rlm("resume", done.json["run_id"])
     assert ran.code == 2
@@ -213,7 +213,7 @@ def test_where_there_is_no_answer_the_exit_code_says_so(rlm, command) -> None:
 
 
 @pytest.mark.parametrize("command", ["research", "compare"])
-def test_an_interrupted_job_is_one_run_that_resume_goes_on_with(
+def test_an_interrupted_job_is_one_run_that_can_be_resumed(
     rlm, rlm_process, provider_server, command
 ) -> None:
     """The exit code is 130, the line names `rlm resume`, and that gives the answer of an undisturbed job."""

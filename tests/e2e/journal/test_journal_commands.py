@@ -60,7 +60,7 @@ def start_run(rlm_process, provider, text: Path):
 
 
 @pytest.mark.parametrize("signum", [signal.SIGKILL, signal.SIGINT])
-def test_a_run_that_was_ended_is_gone_on_with(rlm, rlm_process, provider, text, signum) -> None:
+def test_an_ended_run_is_resumed(rlm, rlm_process, provider, text, signum) -> None:
     """After kill -9, and after Ctrl-C, which names the command. Nothing is paid twice."""
     process, run_id = start_run(rlm_process, provider, text)
     process.send_signal(signum)
@@ -128,7 +128,7 @@ def test_a_resumed_run_keeps_its_windows_prices_and_models(
 
 
 @pytest.fixture
-def answered(rlm, provider, text) -> str:
+def answered_run(rlm, provider, text) -> str:
     """Return the name of a run that has its answer."""
     provider.slow["seconds"] = 0.0
     ran = rlm("ask", QUESTION, str(text), *options(provider), "--json")
@@ -136,41 +136,41 @@ def answered(rlm, provider, text) -> str:
     return str(ran.json["run_id"])
 
 
-def test_a_run_is_replayed_without_its_provider(rlm, provider, answered, text) -> None:
+def test_a_run_is_replayed_without_its_provider(rlm, provider, answered_run, text) -> None:
     """The replay is offline. Exit code 0 says that the answer is the same."""
     asked = len(provider.requests)
     text.unlink()
-    ran = rlm("replay", answered)
+    ran = rlm("replay", answered_run)
     assert (ran.code, ran.stdout) == (0, "xyzzy\n"), ran.stderr
     assert len(provider.requests) == asked
     text.write_text(TEXT)
-    ran = rlm("ask", QUESTION, str(text), "--model", f"replay:{answered}", "--strategy", "rlm", "--quiet")
+    ran = rlm("ask", QUESTION, str(text), "--model", f"replay:{answered_run}", "--strategy", "rlm", "--quiet")
     assert (ran.code, ran.stdout) == (0, "xyzzy\n"), ran.stderr
     assert len(provider.requests) == asked
 
 
-def test_a_run_is_exported(rlm, answered, tmp_path) -> None:
+def test_a_run_is_exported(rlm, answered_run, tmp_path) -> None:
     """Each event is one line of JSON, in a private file or on stdout."""
-    events = [json.loads(line) for line in rlm("export", answered).stdout.splitlines()]
+    events = [json.loads(line) for line in rlm("export", answered_run).stdout.splitlines()]
     assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
     kinds = [event["kind"] for event in events]
     assert kinds == ["run_started", "model_call", "child", "cell", "model_call", "cell", "finished"]
     out = tmp_path / "run.jsonl"
-    ran = rlm("export", answered, "--out", str(out))
-    assert ran.stderr == f"7 events of {answered} are in {out}\n"
+    ran = rlm("export", answered_run, "--out", str(out))
+    assert ran.stderr == f"7 events of {answered_run} are in {out}\n"
     assert [json.loads(line) for line in out.read_text().splitlines()] == events
     assert stat.S_IMODE(out.stat().st_mode) == 0o600
 
 
-def test_runs_are_listed_as_json(rlm, answered) -> None:
+def test_runs_are_listed_as_json(rlm, answered_run) -> None:
     (listed,) = rlm("runs", "--json").json
     assert list(listed) == [
         "run_id", "task", "state", "stop_reason", "started_at", "rounds", "sub_calls", "cost_usd",
     ]  # fmt: skip
-    assert (listed["run_id"], listed["task"], listed["state"]) == (answered, QUESTION, "finished")
+    assert (listed["run_id"], listed["task"], listed["state"]) == (answered_run, QUESTION, "finished")
 
 
-def test_runs_are_pruned(rlm, answered) -> None:
+def test_runs_are_pruned(rlm, answered_run) -> None:
     """Runs are removed by age or by number. One of the options is required."""
     assert "--older-than 30d" in rlm("runs", "prune").one_line
     assert "write 90m, 12h, 30d or 8w" in rlm("runs", "prune", "--older-than", "soon").one_line
@@ -180,13 +180,13 @@ def test_runs_are_pruned(rlm, answered) -> None:
     assert rlm("runs", "--json").json == []
 
 
-def test_a_journal_over_its_cap_says_what_it_lost(rlm, provider, answered, text) -> None:
+def test_a_journal_over_its_cap_says_what_it_lost(rlm, provider, answered_run, text) -> None:
     """One line reports that the oldest finished runs were removed."""
     ran = rlm("ask", QUESTION, str(text), *options(provider), "--store-mb", "0")
     assert ran.code == 0
     (line,) = [line for line in ran.stderr.splitlines() if "removed" in line]
     assert "the journal exceeded 0 MB (the setting store_mb): removed the oldest run" in line
-    assert answered not in rlm("runs").stdout
+    assert answered_run not in rlm("runs").stdout
 
 
 def test_no_key_is_written_anywhere(rlm, rlm_process, provider, tmp_path, environment) -> None:

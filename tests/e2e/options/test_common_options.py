@@ -42,7 +42,7 @@ COMMON = [
 ]
 
 
-def declared(command: str) -> dict[str, Any]:
+def options_of(command: str) -> dict[str, Any]:
     """Return the options of a command by their long names."""
     commands = typer.main.get_command(app)
     assert isinstance(commands, TyperGroup)
@@ -58,7 +58,7 @@ def declared(command: str) -> dict[str, Any]:
 @pytest.mark.parametrize("command", COMMANDS[1:])
 @pytest.mark.parametrize("option", COMMON)
 def test_a_common_option_is_the_same_at_every_command(command: str, option: str) -> None:
-    ours, asks = declared(command)[option], declared("ask")[option]
+    ours, asks = options_of(command)[option], options_of("ask")[option]
     assert (ours.name, ours.envvar, ours.default, ours.is_flag, ours.opts) == (
         asks.name,
         asks.envvar,
@@ -76,7 +76,7 @@ def test_every_option_of_a_settings_file_is_one_of_every_command() -> None:
         known = {f"--{option.name.replace('_', '-')}" for option in known_options(context)}
     assert {"--model", "--max-cost", "--concurrency", "--store", "--no-cache", "--sandbox"} <= known
     for name in COMMANDS:
-        assert known <= declared(name).keys()
+        assert known <= options_of(name).keys()
 
 
 def test_limits_of_a_batch_apply_to_each_task(rlm: Run) -> None:

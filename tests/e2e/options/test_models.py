@@ -5,7 +5,7 @@ from __future__ import annotations
 KEY = "sk-test-a-very-secret-key"
 
 
-def test_keys_are_said_to_be_set_and_never_shown(rlm) -> None:
+def test_keys_are_listed_as_set_and_never_shown(rlm) -> None:
     ran = rlm("models", env={"OPENAI_API_KEY": KEY})
     assert ran.code == 0
     assert "OPENAI_API_KEY is set" in ran.stdout

@@ -23,17 +23,17 @@ class Clock:
         return self.now
 
 
-def counted(budget: Budget) -> dict[str, dict[str, float]]:
+def counts_of(budget: Budget) -> dict[str, dict[str, float]]:
     return {name: line for name, line in budget.used().items() if name != "seconds"}
 
 
-def exhausted(budget: Budget, *, calls: int = 1, tokens: int = 0, cost_usd: float | None = 0.0) -> str:
-    before = counted(budget)
+def refusal_of(budget: Budget, *, calls: int = 1, tokens: int = 0, cost_usd: float | None = 0.0) -> str:
+    before = counts_of(budget)
     with pytest.raises(BudgetExhausted) as caught:
         budget.reserve(calls=calls, tokens=tokens, cost_usd=cost_usd)
     assert "\n" not in str(caught.value)
     assert f"limits.{caught.value.limit}" in str(caught.value)
-    assert counted(budget) == before
+    assert counts_of(budget) == before
     return caught.value.limit
 
 
@@ -68,34 +68,34 @@ def test_an_impossible_limit_is_named(name: str, value: object) -> None:
 def test_zero_is_a_limit_where_it_makes_sense() -> None:
     """Zero forbids sub-RLMs, children, or costs."""
     budget = Budget(Limits(depth=0, sub_calls=0, cost_usd=0))
-    assert exhausted(budget) == "sub_calls"
-    assert exhausted(budget, calls=0, cost_usd=0.000001) == "cost_usd"
+    assert refusal_of(budget) == "sub_calls"
+    assert refusal_of(budget, calls=0, cost_usd=0.000001) == "cost_usd"
     budget.settle(budget.reserve(calls=0, tokens=10, cost_usd=0.0), tokens=10, cost_usd=0.0)
 
 
 def test_a_call_is_reserved_then_settled() -> None:
     """Before sending, the estimate counts; afterwards, the provider's usage."""
     budget = Budget(Limits(sub_calls=2, tokens=1_000, cost_usd=1.0))
-    held = budget.reserve(tokens=600, cost_usd=0.7)
+    reservation = budget.reserve(tokens=600, cost_usd=0.7)
     assert budget.used()["tokens"] == {"used": 0, "limit": 1_000, "left": 400}
-    assert exhausted(budget, tokens=401) == "tokens"
-    assert exhausted(budget, cost_usd=0.31) == "cost_usd"
-    budget.settle(held, tokens=100, cost_usd=0.1)
+    assert refusal_of(budget, tokens=401) == "tokens"
+    assert refusal_of(budget, cost_usd=0.31) == "cost_usd"
+    budget.settle(reservation, tokens=100, cost_usd=0.1)
     assert budget.used()["tokens"] == {"used": 100, "limit": 1_000, "left": 900}
     assert budget.used()["cost_usd"] == {"used": 0.1, "limit": 1.0, "left": 0.9}
     assert budget.used()["sub_calls"] == {"used": 1, "limit": 2, "left": 1}
     assert budget.remaining()["tokens"] == 900
     assert set(budget.remaining()) == set(budget.used())
     budget.reserve(tokens=900, cost_usd=0.9)
-    assert exhausted(budget) == "sub_calls"
+    assert refusal_of(budget) == "sub_calls"
 
 
 def test_a_release_gives_everything_back_and_may_follow_a_settle() -> None:
     """A call that was never made costs nothing, so `finally: release` is always safe."""
     budget = Budget(Limits(sub_calls=1, tokens=10))
-    held = budget.reserve(tokens=10, cost_usd=1.0)
-    budget.release(held)
-    budget.release(held)
+    reservation = budget.reserve(tokens=10, cost_usd=1.0)
+    budget.release(reservation)
+    budget.release(reservation)
     again = budget.reserve(tokens=10, cost_usd=1.0)
     budget.settle(again, tokens=4, cost_usd=0.5)
     budget.release(again)
@@ -117,18 +117,18 @@ def test_money_does_not_drift() -> None:
     for _ in range(10):
         budget.settle(budget.reserve(tokens=1, cost_usd=0.1), tokens=1, cost_usd=0.1)
     assert budget.used()["cost_usd"] == {"used": 1.0, "limit": 1.0, "left": 0}
-    assert exhausted(budget, cost_usd=0.000_000_001) == "cost_usd"
+    assert refusal_of(budget, cost_usd=0.000_000_001) == "cost_usd"
 
 
 def test_with_an_unknown_price_the_token_cap_holds() -> None:
     """The result states that the cost is unknown."""
     budget = Budget(Limits(tokens=100))
     assert budget.cost_known
-    held = budget.reserve(tokens=60, cost_usd=None)
+    reservation = budget.reserve(tokens=60, cost_usd=None)
     assert not budget.cost_known
-    budget.settle(held, tokens=60, cost_usd=None)
+    budget.settle(reservation, tokens=60, cost_usd=None)
     assert budget.used()["cost_usd"]["used"] == 0
-    assert exhausted(budget, tokens=41, cost_usd=None) == "tokens"
+    assert refusal_of(budget, tokens=41, cost_usd=None) == "tokens"
 
 
 def test_a_price_unknown_only_afterwards_charges_the_estimate() -> None:
@@ -156,10 +156,10 @@ def test_ordinary_calls_cannot_eat_the_last_round() -> None:
     clock = Clock()
     budget = Budget(Limits(tokens=1_000, cost_usd=1.0, seconds=60), clock=clock)
     budget.hold_last_round(tokens=300, cost_usd=0.4)
-    assert exhausted(budget, tokens=701) == "tokens"
-    assert exhausted(budget, cost_usd=0.61) == "cost_usd"
+    assert refusal_of(budget, tokens=701) == "tokens"
+    assert refusal_of(budget, cost_usd=0.61) == "cost_usd"
     budget.settle(budget.reserve(tokens=700, cost_usd=0.6), tokens=700, cost_usd=0.6)
-    assert exhausted(budget, tokens=1) == "tokens"
+    assert refusal_of(budget, tokens=1) == "tokens"
     clock.now += 61
     assert budget.last_round_room() == (300, 0.4)
     last = budget.take_last_round(tokens=300, cost_usd=0.4)
@@ -172,12 +172,12 @@ def test_the_hold_grows_with_the_conversation_while_there_is_room() -> None:
     """Without room for a longer last round the former reserve stays."""
     budget = Budget(Limits(tokens=1_000))
     budget.hold_last_round(tokens=300, cost_usd=0.0)
-    held = budget.reserve(tokens=500, cost_usd=0.0)
+    reservation = budget.reserve(tokens=500, cost_usd=0.0)
     budget.hold_last_round(tokens=500, cost_usd=0.0)
     with pytest.raises(BudgetExhausted) as caught:
         budget.hold_last_round(tokens=501, cost_usd=0.0)
     assert caught.value.limit == "tokens"
-    budget.settle(held, tokens=500, cost_usd=0.0)
+    budget.settle(reservation, tokens=500, cost_usd=0.0)
     assert budget.last_round_room()[0] == 500
     assert budget.take_last_round(tokens=500, cost_usd=0.0).tokens == 500
 
@@ -193,7 +193,7 @@ def test_time_runs_out() -> None:
     assert budget.seconds_left == 1
     clock.now += 1
     assert budget.seconds_left == 0
-    assert exhausted(budget) == "seconds"
+    assert refusal_of(budget) == "seconds"
     with pytest.raises(BudgetExhausted) as caught:
         budget.begin_round()
     assert caught.value.limit == "seconds"
@@ -222,9 +222,9 @@ def test_a_sub_rlm_cannot_outspend_what_is_left() -> None:
     sub = root.branch()
     assert sub.begin_round() == 1
     sub.hold_last_round(tokens=200, cost_usd=0.0)
-    assert exhausted(sub, tokens=701) == "tokens"
+    assert refusal_of(sub, tokens=701) == "tokens"
     sub.settle(sub.reserve(tokens=700, cost_usd=0.0), tokens=700, cost_usd=0.0)
-    assert exhausted(root, tokens=1) == "tokens"
+    assert refusal_of(root, tokens=1) == "tokens"
     sub.close()
     sub.close()
     assert root.remaining()["tokens"] == 200
@@ -269,13 +269,13 @@ async def test_500_children_racing_for_the_last_dollar() -> None:
     async def child() -> None:
         async with slots:
             try:
-                held = budget.reserve(tokens=1_000, cost_usd=0.008)
+                reservation = budget.reserve(tokens=1_000, cost_usd=0.008)
             except BudgetExhausted as error:
                 refused.append(error.limit)
                 return
             for _ in range(dice.randrange(1, 9)):
                 await asyncio.sleep(0)
-            budget.settle(held, tokens=1_000, cost_usd=0.008 + dice.choice([worst_error, 0]))
+            budget.settle(reservation, tokens=1_000, cost_usd=0.008 + dice.choice([worst_error, 0]))
 
     await asyncio.gather(*(child() for _ in range(500)))
     spent = budget.used()["cost_usd"]["used"]
@@ -303,7 +303,7 @@ def test_however_calls_interleave_the_sums_stay_within_the_limits(
     """
     budget = Budget(Limits(sub_calls=20, tokens=200, cost_usd=2.0))
     open_calls: list[Reservation] = []
-    used_calls = used_tokens = overrun = held = 0
+    used_calls = used_tokens = overrun = hold = 0
     taken = False
     for what, amount, error, choice in steps:
         if what == "reserve":
@@ -312,19 +312,19 @@ def test_however_calls_interleave_the_sums_stay_within_the_limits(
             except BudgetExhausted:
                 pass
             else:
-                total = used_tokens + held + sum(call.tokens for call in open_calls)
+                total = used_tokens + hold + sum(call.tokens for call in open_calls)
                 assert amount == 0 or total <= 200
         elif what == "hold" and not taken:
             try:
                 budget.hold_last_round(tokens=amount, cost_usd=amount / 100)
-                held = amount
+                hold = amount
             except BudgetExhausted:
                 pass
         elif what == "last" and not taken:
             taken = True
             tokens = min(amount, budget.last_round_room()[0])
             open_calls.append(budget.take_last_round(tokens=tokens, cost_usd=tokens / 100))
-            held = 0
+            hold = 0
         elif what in {"settle", "release"} and open_calls:
             call = open_calls.pop(choice % len(open_calls))
             if what == "settle":
@@ -336,11 +336,11 @@ def test_however_calls_interleave_the_sums_stay_within_the_limits(
             else:
                 budget.release(call)
         reserved = sum(call.tokens for call in open_calls)
-        assert used_tokens + reserved + held <= 200 + overrun
+        assert used_tokens + reserved + hold <= 200 + overrun
         assert used_calls + sum(call.calls for call in open_calls) <= 20
         report = budget.used()
         assert report["tokens"]["used"] == used_tokens
-        assert report["tokens"]["left"] == max(0, 200 - used_tokens - reserved - held)
+        assert report["tokens"]["left"] == max(0, 200 - used_tokens - reserved - hold)
         assert report["cost_usd"]["left"] == pytest.approx(report["tokens"]["left"] / 100, abs=1e-9)
         assert report["sub_calls"]["used"] == used_calls
 
@@ -350,11 +350,11 @@ def test_what_a_share_spends_counts_above_and_must_have_room_in_both() -> None:
     whole = Budget(Limits(sub_calls=10, tokens=1_000, cost_usd=1.0))
     one = whole.share(Limits(sub_calls=4, tokens=600, cost_usd=0.5))
     other = whole.share(Limits(sub_calls=4, tokens=600, cost_usd=0.5))
-    held = one.reserve(tokens=500, cost_usd=0.4)
+    reservation = one.reserve(tokens=500, cost_usd=0.4)
     assert whole.remaining()["tokens"] == 500
-    assert exhausted(one, tokens=200) == "tokens"
-    assert exhausted(other, tokens=550) == "tokens"
-    one.settle(held, tokens=100, cost_usd=0.1)
+    assert refusal_of(one, tokens=200) == "tokens"
+    assert refusal_of(other, tokens=550) == "tokens"
+    one.settle(reservation, tokens=100, cost_usd=0.1)
     assert (whole.used()["tokens"]["used"], one.used()["tokens"]["used"]) == (100, 100)
     assert other.used()["tokens"]["used"] == 0
     assert whole.used()["sub_calls"]["used"] == 1
@@ -370,7 +370,7 @@ def test_a_shares_time_ends_with_that_of_the_whole() -> None:
     share = whole.share(Limits(seconds=70))
     assert share.remaining()["seconds"] == 40
     clock.now += 41
-    assert exhausted(share) == "seconds"
+    assert refusal_of(share) == "seconds"
 
 
 def test_a_share_that_is_restored_is_not_charged_twice() -> None:
@@ -393,13 +393,13 @@ def test_no_shares_overspend_the_whole(data: st.DataObject) -> None:
     spent = 0
     for _ in range(data.draw(st.integers(1, 30))):
         if open_ and data.draw(st.booleans()):
-            budget, held = open_.pop(data.draw(st.integers(0, len(open_) - 1)))
+            budget, reservation = open_.pop(data.draw(st.integers(0, len(open_) - 1)))
             if data.draw(st.booleans()):
-                took = data.draw(st.integers(0, held.tokens))
-                budget.settle(held, tokens=took, cost_usd=0.0)
+                took = data.draw(st.integers(0, reservation.tokens))
+                budget.settle(reservation, tokens=took, cost_usd=0.0)
                 spent += took
             else:
-                budget.release(held)
+                budget.release(reservation)
             continue
         budget = data.draw(st.sampled_from(shares))
         try:
@@ -408,5 +408,5 @@ def test_no_shares_overspend_the_whole(data: st.DataObject) -> None:
             assert budget.remaining()["tokens"] < 400 or budget.remaining()["sub_calls"] < 1
     assert whole.used()["tokens"]["used"] == spent <= 1_000
     assert all(share.used()["tokens"]["used"] <= 500 for share in shares)
-    in_flight = sum(held.tokens for _, held in open_)
+    in_flight = sum(reservation.tokens for _, reservation in open_)
     assert whole.remaining()["tokens"] == 1_000 - spent - in_flight

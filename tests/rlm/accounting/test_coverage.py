@@ -38,37 +38,37 @@ def test_an_interval_set_is_a_set_of_integers(block: int, some: list[Span], with
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(intervals, "_BLOCK", block)
-        held = IntervalSet(some)
-    assert list(held) == runs_of(positions(some))
-    assert (len(held), held.total()) == (len(list(held)), len(positions(some)))
-    wanted = Span(*within)
-    assert list(held.gaps(wanted)) == runs_of(positions([wanted]) - positions(some))
-    assert held.contains(wanted) == (positions([wanted]) <= positions(some))
+        interval_set = IntervalSet(some)
+    assert list(interval_set) == runs_of(positions(some))
+    assert (len(interval_set), interval_set.total()) == (len(list(interval_set)), len(positions(some)))
+    within_span = Span(*within)
+    assert list(interval_set.gaps(within_span)) == runs_of(positions([within_span]) - positions(some))
+    assert interval_set.contains(within_span) == (positions([within_span]) <= positions(some))
 
 
 def test_thousands_of_spans_in_any_order_are_a_set_of_integers() -> None:
     """Spans of all sizes split, empty and join blocks."""
     chooser = random.Random(5)
-    held, plain = IntervalSet(), set[int]()
+    interval_set, plain = IntervalSet(), set[int]()
     for _ in range(6_000):
         start = chooser.randrange(100_000)
         end = start + chooser.choice([1, 2, 5, 9, chooser.randrange(400) if chooser.random() < 0.02 else 3])
-        held.add(start, end)
+        interval_set.add(start, end)
         plain.update(range(start, end))
-    assert list(held) == runs_of(plain)
-    assert (len(held), held.total()) == (len(runs_of(plain)), len(plain))
-    assert list(held.gaps(Span(0, 110_000))) == runs_of(set(range(110_000)) - plain)
-    held.add(10, 99_990)
-    assert len(held) < 10
+    assert list(interval_set) == runs_of(plain)
+    assert (len(interval_set), interval_set.total()) == (len(runs_of(plain)), len(plain))
+    assert list(interval_set.gaps(Span(0, 110_000))) == runs_of(set(range(110_000)) - plain)
+    interval_set.add(10, 99_990)
+    assert len(interval_set) < 10
 
 
 @given(spans, st.integers(1, 5))
 def test_a_full_set_holds_less_and_never_more(some: list[Span], limit: int) -> None:
     """Beyond the limit the shortest fragments are dropped. None is invented."""
-    held = IntervalSet(some, limit=limit)
-    assert len(held) <= limit
-    assert positions(list(held)) <= positions(some)
-    assert held.total() == len(positions(list(held)))
+    interval_set = IntervalSet(some, limit=limit)
+    assert len(interval_set) <= limit
+    assert positions(list(interval_set)) <= positions(some)
+    assert interval_set.total() == len(positions(list(interval_set)))
 
 
 def test_a_flood_of_fragments_is_bounded_and_claims_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

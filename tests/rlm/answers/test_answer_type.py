@@ -76,22 +76,22 @@ def test_a_schema_fetches_nothing(provider_server) -> None:
     assert provider_server.connections == 0
 
 
-async def test_a_wrong_value_is_refused_and_the_run_goes_on(run, block) -> None:
+async def test_a_wrong_value_is_refused_and_the_run_continues(run, block) -> None:
     model = ScriptedModel.of(
         root=[block("peek(0, 3)\nfinalize({'n': 'three'})"), block("finalize({'n': 3})")]
     )
     result = await run(model, schema=SCHEMA)
     assert (result.answer, result.parsed, result.rounds) == ({"n": 3}, {"n": 3}, 2)
-    told = model.requests[-1].messages[-1].content
-    assert "ValueError" in told
-    assert "'n'" in told
+    feedback = model.requests[-1].messages[-1].content
+    assert "ValueError" in feedback
+    assert "'n'" in feedback
 
 
-async def test_the_root_is_told_the_schema(run, block) -> None:
+async def test_the_root_gets_the_schema(run, block) -> None:
     model = ScriptedModel.of(root=[block(f"peek(0, 3)\nfinalize({GOOD!r})")])
     result = await run(model, schema=Contract)
-    told = model.requests[0].messages[1].content
-    assert json.dumps(Contract.model_json_schema(), ensure_ascii=False) in told
+    prompt = model.requests[0].messages[1].content
+    assert json.dumps(Contract.model_json_schema(), ensure_ascii=False) in prompt
     assert result.parsed == Contract.model_validate(GOOD)
     assert result.answer == GOOD
 
@@ -119,7 +119,7 @@ async def test_a_direct_answer_has_the_type_too(run, block) -> None:
     assert (result.answer, result.strategy) == ({"n": 3}, "direct")
 
 
-async def test_a_direct_answer_of_the_wrong_type_goes_on_as_an_rlm(run, block) -> None:
+async def test_a_direct_answer_of_the_wrong_type_falls_back_to_an_rlm(run, block) -> None:
     model = ScriptedModel.of(
         direct='three\nEvidence:\n"one two three"', root=[block("peek(0, 3)\nfinalize({'n': 3})")]
     )

@@ -42,9 +42,9 @@ def test_a_citation_says_where_its_quote_stands(make_body: MakeBody) -> None:
     body = make_body(FIRST, SECOND)
     start = len(FIRST) + SECOND.index("The kettle")
     end = len(FIRST + SECOND) - 1
-    wanted = Citation("[¹]", "The kettle was cold by eight o'clock.", start, end, "d1.txt", None, 2, True)
-    assert cite([Span(start, end)], "", body) == (wanted,)
-    assert cite(["The kettle was cold by eight o'clock."], "", body) == (wanted,)
+    expected = Citation("[¹]", "The kettle was cold by eight o'clock.", start, end, "d1.txt", None, 2, True)
+    assert cite([Span(start, end)], "", body) == (expected,)
+    assert cite(["The kettle was cold by eight o'clock."], "", body) == (expected,)
 
 
 def test_white_space_is_folded(make_body: MakeBody) -> None:

@@ -122,10 +122,10 @@ def test_a_place_is_found_exactly_when_the_folded_body_holds_the_quote(
 ) -> None:
     """A found place reads as the quote, and a quote that is not found is not there."""
     text = "".join(word + blank for word, blank in pieces)
-    wanted = [" ".join(quote) for quote in quotes]
+    texts = [" ".join(quote) for quote in quotes]
     with make_body(text) as body:
-        found = locate_all(wanted, body, window=window)
-    for quote, span in zip(wanted, found, strict=True):
+        found = locate_all(texts, body, window=window)
+    for quote, span in zip(texts, found, strict=True):
         sought = quote.strip(" …")
         assert (span is not None) == (sought in " ".join(text.split())), quote
         if span is not None:
@@ -146,8 +146,8 @@ def test_a_body_is_never_read_whole(make_body: MakeBody, monkeypatch: pytest.Mon
     """The search reads the mapped bytes and decodes nothing of the body."""
     body = make_body("some words and\nothers 世 " * 300_000 + "the needle\nis here")
     monkeypatch.setattr(Body, "text", None)
-    wanted = [*(f"quote number {number} is not here" for number in range(50)), "the needle is here"]
-    found = locate_all(wanted, body)
+    texts = [*(f"quote number {number} is not here" for number in range(50)), "the needle is here"]
+    found = locate_all(texts, body)
     assert found[:50] == [None] * 50
     assert found[50] == Span(body.chars - 18, body.chars)
 

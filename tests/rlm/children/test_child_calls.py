@@ -77,9 +77,9 @@ async def test_a_slice_that_does_not_fit_is_refused_before_any_spend(run, block)
         model, BODY, settings=Settings(strategy="rlm", child=ChildSettings(prompt_tokens=3_000))
     )
     assert (result.answer, children(model), result.sub_calls) == ("no", [], 0)
-    told = model.requests[-1].messages[-1].content
-    assert "SliceTooLarge" in told
-    advised = int(re.search(r"max_chars=([\d_,]+)", told)[1].replace(",", ""))
+    feedback_text = model.requests[-1].messages[-1].content
+    assert "SliceTooLarge" in feedback_text
+    advised = int(re.search(r"max_chars=([\d_,]+)", feedback_text)[1].replace(",", ""))
     model = ScriptedModel.of(root=[block(f"finalize(sub_query('q', (0, {advised})))")], child="fits")
     assert (
         await run(model, BODY, settings=Settings(child=ChildSettings(prompt_tokens=3_000)))
@@ -93,9 +93,9 @@ async def test_a_batch_the_limits_cannot_carry_is_refused_before_any_spend(run, 
     )
     result = await run(model, BODY, limits=Limits(sub_calls=10))
     assert (result.answer, children(model)) == ("no", [])
-    told = model.requests[-1].messages[-1].content
-    assert "only 10 child calls are left" in told
-    advised = int(re.search(r"max_chars=([\d,]+)", told)[1].replace(",", ""))
+    feedback_text = model.requests[-1].messages[-1].content
+    assert "only 10 child calls are left" in feedback_text
+    advised = int(re.search(r"max_chars=([\d,]+)", feedback_text)[1].replace(",", ""))
     assert -(-len(BODY) // advised) <= 10
 
 
@@ -227,8 +227,8 @@ async def test_a_schema_fetches_nothing_and_searches_with_no_pattern(
     )
     result = await run(model, BODY)
     assert (result.answer, provider_server.requests) == ("end", [])
-    told = model.requests[-1].messages[-1].content
-    assert ("is not supported" in told) != ("$schema" in schema)
+    feedback_text = model.requests[-1].messages[-1].content
+    assert ("is not supported" in feedback_text) != ("$schema" in schema)
     assert result.seconds < 10
 
 
@@ -295,10 +295,10 @@ async def test_feedback_accounts_for_children(run, block) -> None:
         child=lambda request: Reply("x", usage=TokenUsage(10, 2)),
     )
     await run(model, BODY)
-    told = model.requests[-1].messages[-1].content
-    assert "Children: 3 asked, 0 failed, 1 from memory;" in told
-    assert "24 tokens, $0.0000" in told
-    assert f"18 of {len(BODY):,} characters" in told
+    feedback_text = model.requests[-1].messages[-1].content
+    assert "Children: 3 asked, 0 failed, 1 from memory;" in feedback_text
+    assert "24 tokens, $0.0000" in feedback_text
+    assert f"18 of {len(BODY):,} characters" in feedback_text
 
 
 async def test_the_plan_names_a_chunk_size_that_fits(run, block) -> None:
@@ -332,11 +332,11 @@ async def test_feedback_tells_what_children_cost(run, block) -> None:
     child = ScriptedModel.of(child=slow)
     child._name = "openai:gpt-4o"
     result = await run(root, BODY, sub_model=child)
-    told = root.requests[-1].messages[-1].content
+    feedback_text = root.requests[-1].messages[-1].content
     paid = sum(one.cost_usd for one in result.usage)
     assert paid > 0.1
-    assert f"${paid:.4f}" in told
-    assert float(re.search(r"([\d.]+) s, 200,000 tokens", told)[1]) >= 0.2
+    assert f"${paid:.4f}" in feedback_text
+    assert float(re.search(r"([\d.]+) s, 200,000 tokens", feedback_text)[1]) >= 0.2
 
 
 async def test_identical_children_that_fail_do_not_harm_the_kernel(run, block) -> None:
@@ -405,12 +405,12 @@ class _Priced(ScriptedModel):
 
 
 @pytest.mark.parametrize(
-    ("limits", "said"),
+    ("limits", "reason"),
     [(Limits(tokens=100_000), "tokens, but only"), (Limits(cost_usd=0.10), "is left")],
     ids=["tokens", "dollars"],
 )
 async def test_a_batch_that_money_or_tokens_cannot_carry_is_refused_before_any_spend(
-    run, block, limits, said
+    run, block, limits, reason
 ) -> None:
     """The error says how much of the batch would fit."""
     root = [block("sub_query_batch('q', chunk(10_000))"), block("peek(0, 1)\nfinalize('no')")]
@@ -418,9 +418,9 @@ async def test_a_batch_that_money_or_tokens_cannot_carry_is_refused_before_any_s
     model = ScriptedModel.of(root=root)
     result = await run(model, BODY * 20, sub_model=child, limits=limits)
     assert (result.answer, child.requests) == ("no", [])
-    told = model.requests[-1].messages[-1].content
-    assert said in told
-    assert re.search(r"(?i)about [\d,]+ of them fit", told)
+    feedback_text = model.requests[-1].messages[-1].content
+    assert reason in feedback_text
+    assert re.search(r"(?i)about [\d,]+ of them fit", feedback_text)
 
 
 async def test_a_batch_that_was_answered_before_is_never_too_dear(run, block) -> None:

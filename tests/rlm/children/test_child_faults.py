@@ -84,16 +84,16 @@ async def test_faults_lose_nothing_and_ask_nothing_twice(run, block, make_model,
     assert max(faults.asked.values()) == 2
 
 
-async def test_a_price_that_is_not_known_is_said_with_what_to_do(
+async def test_an_unknown_price_is_reported_with_its_remedy(
     run, block, make_model, provider_server, providers
 ):
     """The warning names the model, and the token cap holds."""
     provider_server.always = providers.Answer("part 0")
     model = make_model(provider_server.url)
     result = await _run(run, block, model, 1)
-    (said,) = result.warnings
-    assert said.startswith(f"the price of {model.name} is not known: the cost limit was not held, the token ")
-    assert "rlm.toml takes prices" in said
+    (note,) = result.warnings
+    assert note.startswith(f"the price of {model.name} is not known: the cost limit was not held, the token ")
+    assert "rlm.toml takes prices" in note
 
 
 async def test_a_provider_that_says_slower_is_sent_less_at_a_time(

@@ -54,7 +54,7 @@ async def test_a_sub_rlm_has_a_kernel_and_a_handle_of_its_own(run, block) -> Non
     assert len(run.seen(RoundStarted)) == 1
 
 
-async def test_the_root_is_told_how_long_a_sub_rlm_took(run, block) -> None:
+async def test_the_root_sees_how_long_a_sub_rlm_took(run, block) -> None:
     model = ScriptedModel.of(
         root=by_task(
             block,
@@ -63,12 +63,12 @@ async def test_the_root_is_told_how_long_a_sub_rlm_took(run, block) -> None:
         )
     )
     await run(model, BODY, task="top")
-    told = re.search(r"Children: 1 asked, .*; (\d+\.\d) s, ", model.requests[-1].messages[-1].content)
-    assert told is not None
-    assert float(told[1]) >= 0.3
+    match = re.search(r"Children: 1 asked, .*; (\d+\.\d) s, ", model.requests[-1].messages[-1].content)
+    assert match is not None
+    assert float(match[1]) >= 0.3
 
 
-async def test_a_sub_rlm_is_told_the_task_in_full(run, block) -> None:
+async def test_a_sub_rlm_gets_the_whole_task(run, block) -> None:
     """It sees the whole task and never the text."""
     long = "inner " + "very " * 500 + "long"
     model = ScriptedModel.of(
@@ -77,9 +77,9 @@ async def test_a_sub_rlm_is_told_the_task_in_full(run, block) -> None:
         )
     )
     await run(model, BODY, task="top")
-    told = model.requests[1].messages
-    assert long in told[1].content
-    assert BODY[200:400] not in "".join(message.content for message in told)
+    messages = model.requests[1].messages
+    assert long in messages[1].content
+    assert BODY[200:400] not in "".join(message.content for message in messages)
 
 
 async def test_without_a_source_the_handle_is_empty(run, block) -> None:
@@ -184,9 +184,9 @@ except Exception as e:
 """
     model = ScriptedModel.of(root=[block("peek(0, 1)\n" + code)])
     result = await run(model, "word " * 100_000, limits=Limits(depth=0))
-    name, said = result.answer
+    name, message = result.answer
     assert name == "DepthLimit"
-    assert "sub_query_batch" in said
+    assert "sub_query_batch" in message
     assert result.sub_calls == 0
 
 
@@ -221,8 +221,8 @@ async def test_a_sub_rlm_that_ends_without_an_answer_is_a_failure(run, block) ->
         root=lambda request: block("x = 1" if request.task == "inner" else f"peek(0, 1)\n{code}")
     )
     result = await run(model, BODY, task="top", limits=Limits(rounds=3))
-    said, failed = result.answer
-    assert said.startswith("SubQueryErrorthe sub-RLM ended without an answer (rounds)")
+    error, failed = result.answer
+    assert error.startswith("SubQueryErrorthe sub-RLM ended without an answer (rounds)")
     assert failed == [0]
 
 
@@ -311,11 +311,11 @@ async def test_the_journal_is_not_read_for_every_sub_rlm(run, block, monkeypatch
     read: list[str] = []
     events = Journal.events
 
-    async def counted(journal: Journal, run_id: str):
+    async def count_reads(journal: Journal, run_id: str):
         read.append(run_id)
         return await events(journal, run_id)
 
-    monkeypatch.setattr(Journal, "events", counted)
+    monkeypatch.setattr(Journal, "events", count_reads)
     model = ScriptedModel.of(
         root=by_task(
             block,
@@ -338,9 +338,9 @@ async def test_a_warning_is_given_once_and_says_whence(run, block) -> None:
     )
     result = await run(model, BODY, task="top")
     assert result.answer == [0, 1]
-    said = [warning for warning in result.warnings if "isolated" not in warning]
-    assert len(said) == 1
-    assert said[0].startswith("in a sub-RLM: 3 replies in a row")
+    shown_warnings = [warning for warning in result.warnings if "isolated" not in warning]
+    assert len(shown_warnings) == 1
+    assert shown_warnings[0].startswith("in a sub-RLM: 3 replies in a row")
 
 
 async def test_many_sub_rlms_do_not_flood_the_warnings(run, block) -> None:
@@ -354,10 +354,10 @@ async def test_many_sub_rlms_do_not_flood_the_warnings(run, block) -> None:
     )
     result = await run(model, BODY, task="top")
     assert result.answer == list(range(9))
-    said = [warning for warning in result.warnings if "isolated" not in warning]
-    assert len(said) == 6
-    assert all(warning.startswith("in a sub-RLM: away for in ") for warning in said[:5])
-    assert said[5] == f"4 more warnings of sub-RLMs: rlm show {result.run_id}"
+    shown_warnings = [warning for warning in result.warnings if "isolated" not in warning]
+    assert len(shown_warnings) == 6
+    assert all(warning.startswith("in a sub-RLM: away for in ") for warning in shown_warnings[:5])
+    assert shown_warnings[5] == f"4 more warnings of sub-RLMs: rlm show {result.run_id}"
     assert len(run.seen(Warned)) == 6
 
 
@@ -366,13 +366,13 @@ class Waiters:
 
     def __init__(self) -> None:
         self.names: list[str] = []
-        self.told = asyncio.Event()
+        self.may_end = asyncio.Event()
         self.stopped = 0
 
     async def descend(self, prompt: str, source: object, name: str) -> SubRunResult:
         self.names.append(name)
         try:
-            await self.told.wait()
+            await self.may_end.wait()
         except asyncio.CancelledError:
             await asyncio.sleep(0.01)  # as long as a kernel takes to close
             self.stopped += 1
@@ -392,14 +392,14 @@ class Counted:
     def took(self, seconds: float) -> None: ...
 
 
-async def test_a_shared_sub_rlm_goes_on_while_anybody_waits_for_it(tmp_path: Path) -> None:
+async def test_a_shared_sub_rlm_continues_while_anybody_waits_for_it(tmp_path: Path) -> None:
     """The first caller may be cancelled; the others keep the running one. It ends with the last of them, who
     returns after it.
     """
     waiters = Waiters()
     answers: list[ChildAnswer] = []
 
-    async def answered(_position: int, answer: ChildAnswer) -> None:
+    async def keep_answer(_position: int, answer: ChildAnswer) -> None:
         answers.append(answer)
 
     async with Journal.open(tmp_path / "rlm.db") as journal, journal.run("r", "task", {}) as log:
@@ -412,7 +412,7 @@ async def test_a_shared_sub_rlm_goes_on_while_anybody_waits_for_it(tmp_path: Pat
         batch = SubRLMBatch(("same",), (None,))
 
         async def waiting() -> list[asyncio.Future[None]]:
-            asked = [asyncio.ensure_future(sub_runs.serve(batch, answered)) for _ in range(3)]
+            asked = [asyncio.ensure_future(sub_runs.serve(batch, keep_answer)) for _ in range(3)]
             await asyncio.sleep(0.01)
             return asked
 
@@ -427,7 +427,7 @@ async def test_a_shared_sub_rlm_goes_on_while_anybody_waits_for_it(tmp_path: Pat
         assert waiters.stopped == len(waiters.names) == 1
         first, *others = await waiting()
         first.cancel()
-        waiters.told.set()
+        waiters.may_end.set()
         await asyncio.wait_for(asyncio.gather(*others), 5)
     assert [(answer.text, answer.cached) for answer in answers] == [("yes", True), ("yes", True)]
     assert (len(waiters.names), waiters.stopped) == (2, 1)
@@ -439,7 +439,7 @@ async def test_a_tree_does_not_overspend_by_more_than_one_call(run, block, dolla
     prices = ModelFacts(input_price=1.0, output_price=4.0)
     paid: list[float] = []
 
-    def told(request: Request) -> Reply:
+    def reply_to(request: Request) -> Reply:
         text = "word " * 40 if request.role == "child" else block(codes[request.task.split()[0]])
         text = text.replace("{round}", str(request.round))
         usage = TokenUsage(sum(len(message.content) for message in request.messages) // 4, len(text) // 4)
@@ -454,7 +454,7 @@ async def test_a_tree_does_not_overspend_by_more_than_one_call(run, block, dolla
         "b = sub_query_batch('q {round}', chunk(200))\nprint('y' * 7_900)",
         "right": "b = sub_query_batch('r {round}', chunk(100))\nprint('y' * 7_900)",
     }
-    model = ScriptedModel.of(root=told, child=told)
+    model = ScriptedModel.of(root=reply_to, child=reply_to)
     settings = Settings(strategy="rlm", facts={model.name: prices})
     limits = Limits(depth=2, cost_usd=dollars, rounds=8)
     result = await run(model, BODY, task="top 0", limits=limits, settings=settings)

@@ -58,7 +58,7 @@ def _odd(what: threading.Lock) -> None:
 
 
 @pytest.mark.parametrize(
-    ("tools", "said"),
+    ("tools", "message"),
     [
         ([_named("search")], r"can't be named search"),
         ([_named("helpers")], r"can't be named helpers"),
@@ -71,9 +71,9 @@ def _odd(what: threading.Lock) -> None:
         ([_named(f"f{n}") for n in range(101)], r"100 is the limit"),
     ],
 )
-def test_what_cant_be_a_tool_is_refused_at_construction(tools, said) -> None:
+def test_what_cant_be_a_tool_is_refused_at_construction(tools, message) -> None:
     """A tool never shadows a helper. Every refusal names the tool and the remedy."""
-    with pytest.raises(ConfigurationError, match=said):
+    with pytest.raises(ConfigurationError, match=message):
         RLM("extractive", tools=tools)
 
 
@@ -82,10 +82,10 @@ def test_tools_need_time() -> None:
         RLM("extractive", tools=[_named("price")], settings=Settings(tool_seconds=0))
 
 
-@pytest.mark.parametrize(("function", "said"), [(_untyped, r"what has no type"), (_odd, r"can't be used")])
-def test_a_tool_has_types_that_can_be_checked(function, said) -> None:
+@pytest.mark.parametrize(("function", "message"), [(_untyped, r"what has no type"), (_odd, r"can't be used")])
+def test_a_tool_has_types_that_can_be_checked(function, message) -> None:
     function.__name__ = "tool"
-    with pytest.raises(ConfigurationError, match=said):
+    with pytest.raises(ConfigurationError, match=message):
         Toolbox([function])
 
 
@@ -119,7 +119,7 @@ async def test_a_result_crosses_as_json(value, given) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "message"),
     [
         (object(), r"what JSON can't hold"),
         (float("nan"), r"what JSON can't hold"),
@@ -129,14 +129,14 @@ async def test_a_result_crosses_as_json(value, given) -> None:
         (_endless(), r"has no end that is known"),
     ],
 )
-async def test_a_result_that_cant_cross_is_a_tool_error(value, said) -> None:
+async def test_a_result_that_cant_cross_is_a_tool_error(value, message) -> None:
     """The result is limited to 1 MB and must be JSON."""
 
     def give() -> Any:
         """Gives it."""
         return value
 
-    with pytest.raises(BadCall, match=said) as raised:
+    with pytest.raises(BadCall, match=message) as raised:
         await Toolbox([give]).run(ToolCall("give"))
     assert raised.value.type == "tool"
 
@@ -173,8 +173,10 @@ async def test_threads_that_never_end_are_bounded() -> None:
 
     box = Toolbox([wait], seconds=0.05)
     try:
-        said = await asyncio.gather(*(box.run(ToolCall("wait")) for _ in range(70)), return_exceptions=True)
-        assert sum("have not ended yet" in str(one) for one in said) == 6
+        message = await asyncio.gather(
+            *(box.run(ToolCall("wait")) for _ in range(70)), return_exceptions=True
+        )
+        assert sum("have not ended yet" in str(one) for one in message) == 6
     finally:
         release.set()
     await asyncio.sleep(0.1)
@@ -183,8 +185,8 @@ async def test_threads_that_never_end_are_bounded() -> None:
 
 def test_a_thread_that_outlives_its_event_loop_ends_without_a_word(monkeypatch) -> None:
     """Nobody waits for it any more."""
-    said: list[object] = []
-    monkeypatch.setattr(threading, "excepthook", said.append)
+    message: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", message.append)
     release = threading.Event()
 
     def wait() -> None:
@@ -197,7 +199,7 @@ def test_a_thread_that_outlives_its_event_loop_ends_without_a_word(monkeypatch) 
     release.set()
     thread.join(10)
     assert not thread.is_alive()
-    assert said == []
+    assert message == []
 
 
 JSON = st.recursive(

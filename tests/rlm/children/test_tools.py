@@ -47,7 +47,7 @@ finalize([price('nut', count=3), days('2026-01-01', '2026-03-01'), helpers.price
     assert [event.name for event in run.seen(ToolEnded)] == ["price", "days", "price"]
 
 
-async def test_the_root_is_told_name_signature_and_first_line(run, block) -> None:
+async def test_the_root_sees_name_signature_and_first_line(run, block) -> None:
     _, model = await ask(run, block, [price, days], "peek(0, 1)\nfinalize(price.__doc__)")
     system = model.requests[0].messages[0].content
     assert "- `price(item: str, count: int = 1) -> float`: What so many of an item cost.\n" in system
@@ -96,10 +96,10 @@ try:
 except ToolError as error:
     said = str(error)
 finalize([said, leak()])"""
-    (said, leaked), _ = await ask(run, block, [fail, leak], code)
-    assert said.startswith("fail() failed: RuntimeError: xxx")
-    assert len(said) <= 2_001
-    assert "sk-pl" not in said
+    (message, leaked), _ = await ask(run, block, [fail, leak], code)
+    assert message.startswith("fail() failed: RuntimeError: xxx")
+    assert len(message) <= 2_001
+    assert "sk-pl" not in message
     assert leaked == "the key is [redacted]"
     assert b"sk-planted" not in run.store.read_bytes()
 
@@ -110,7 +110,7 @@ async def test_an_uncaught_tool_error_fails_the_cell_only(run, block) -> None:
     assert "ToolError: price() failed: KeyError: 'gold'" in model.requests[1].messages[-1].content
 
 
-async def test_a_tool_that_takes_too_long_is_ended_and_its_cell_goes_on(run, block) -> None:
+async def test_a_tool_that_takes_too_long_is_ended_and_its_cell_continues(run, block) -> None:
     """The timeout holds for sync and async functions."""
     ended = threading.Event()
 

@@ -18,11 +18,11 @@ def only_level(monkeypatch):
     """Make a machine on which no stronger level holds."""
 
     def set_(level: int) -> None:
-        def found(candidate: Candidate) -> Probed:
+        def fake_probe(candidate: Candidate) -> Probed:
             return Probed(candidate, failed={} if candidate.level == level else {"namespaces": "not here"})
 
         monkeypatch.setattr(probe, "_found", {})
-        monkeypatch.setattr(probe, "_probe", found)
+        monkeypatch.setattr(probe, "_probe", fake_probe)
 
     return set_
 
@@ -95,11 +95,11 @@ def test_the_reported_reason_is_not_a_missing_bubblewrap(monkeypatch, terminal, 
         "bubblewrap": {"bubblewrap": "not installed", "namespaces": "another"},
     }
 
-    def found(candidate: Candidate) -> Probed:
+    def fake_probe(candidate: Candidate) -> Probed:
         return Probed(candidate, failed=failures[candidate.launcher] if candidate.level > 1 else {})
 
     monkeypatch.setattr(probe, "_found", {})
-    monkeypatch.setattr(probe, "_probe", found)
+    monkeypatch.setattr(probe, "_probe", fake_probe)
     terminal("n")
     allowed_level("auto")
     shown = capsys.readouterr().err

@@ -12,20 +12,20 @@ from rlm.sandbox.isolation.probe import Candidate, Probed
 
 
 @pytest.fixture
-def refused(monkeypatch) -> None:
+def refusing_machine(monkeypatch) -> None:
     """Make a machine that refuses namespaces and has no bubblewrap."""
 
-    def found(candidate: Candidate) -> Probed:
+    def fake_probe(candidate: Candidate) -> Probed:
         if candidate.level == 1:
             return Probed(candidate)
         layer = "namespaces" if candidate.launcher == "own" else "bubblewrap"
         return Probed(candidate, failed={layer: "not here"})
 
     monkeypatch.setattr(probe, "_found", {})
-    monkeypatch.setattr(probe, "_probe", found)
+    monkeypatch.setattr(probe, "_probe", fake_probe)
 
 
-def test_bubblewrap_is_not_recommended_where_it_would_not_help(refused, tmp_path) -> None:
+def test_bubblewrap_is_not_recommended_where_it_would_not_help(refusing_machine, tmp_path) -> None:
     (tmp_path / "proc/sys/user").mkdir(parents=True)
     (tmp_path / "proc/sys/user/max_user_namespaces").write_text("0\n")
     first, second = (finding.detail for finding in _levels(tmp_path))
@@ -36,7 +36,7 @@ def test_bubblewrap_is_not_recommended_where_it_would_not_help(refused, tmp_path
     assert second.startswith("level 1 works")
 
 
-def test_bubblewrap_is_recommended_where_only_it_may_start(refused, tmp_path) -> None:
+def test_bubblewrap_is_recommended_where_only_it_may_start(refusing_machine, tmp_path) -> None:
     for file in (
         Path("proc/sys/kernel/apparmor_restrict_unprivileged_userns"),
         Path("etc/apparmor.d/bwrap-userns-restrict"),

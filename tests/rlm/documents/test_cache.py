@@ -122,11 +122,11 @@ def test_a_file_that_changed_is_read_again(cache: ContextCache, source: Path, ch
         case "inode":
             status = source.stat()
             data = source.read_bytes()
-            held = source.open("rb")  # so that the number is not reused
+            opened = source.open("rb")  # so that the number is not reused
             source.unlink()
             source.write_bytes(data)
             os.utime(source, ns=(status.st_atime_ns, status.st_mtime_ns))
-            held.close()
+            opened.close()
         case _:
             source = source.rename(source.with_name("other.txt"))
     with loaded_by(cache, source) as (loaded, found):

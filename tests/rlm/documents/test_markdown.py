@@ -129,7 +129,7 @@ def _by_lines(text: str) -> list[tuple[int, int]]:
     return found
 
 
-def test_a_huge_line_is_not_held(tmp_path: Path) -> None:
+def test_a_huge_line_is_not_kept_in_memory(tmp_path: Path) -> None:
     """An endless line costs no memory."""
     with ContextFileWriter(tmp_path / "c") as writer:
         writer.begin_document("a.md", "markdown")

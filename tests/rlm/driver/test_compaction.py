@@ -36,7 +36,7 @@ def blocks(block, rounds: int = ROUNDS) -> list[str]:
     ]
 
 
-def scripted(block, summary: object = NOTES, **options: object) -> ScriptedModel:
+def script(block, summary: object = NOTES, **options: object) -> ScriptedModel:
     return ScriptedModel.of(root=blocks(block), summary=summary, window=WINDOW, **options)
 
 
@@ -56,7 +56,7 @@ async def events(run, kind: str) -> list[dict]:
 
 async def test_older_rounds_are_folded_near_the_window_and_the_last_four_stay_verbatim(run, block) -> None:
     """The system prompt, the task and the last 4 rounds stay. The threshold is 80 % of the root's window."""
-    model = scripted(block)
+    model = script(block)
     result = await run(model, "one two three four\n" * 50, settings=SETTINGS)
     assert result.answer == sum(range(1, ROUNDS))  # every variable of every round is there
     asked = roots(model)
@@ -132,7 +132,7 @@ async def test_the_summary_is_asked_of_its_own_model_and_folds_new_rounds_into_t
 
 async def test_it_is_journalled_and_shown(run, block) -> None:
     """The event holds the folded rounds, their replacement, and the cost of the summary."""
-    model = scripted(block)
+    model = script(block)
     await run(model, settings=SETTINGS)
     first, *_ = await events(run, "compaction")
     assert first["tokens_after"] < first["tokens_before"]
@@ -145,7 +145,7 @@ async def test_it_is_journalled_and_shown(run, block) -> None:
 
 async def test_a_summary_is_no_child_of_the_run(run, block) -> None:
     """It costs tokens and money, but none of the root's child calls."""
-    model = scripted(block)
+    model = script(block)
     result = await run(model, settings=SETTINGS, limits=Limits(sub_calls=0))
     assert (result.answer, result.sub_calls) == (sum(range(1, ROUNDS)), 0)
     assert all(event.fault == "" for event in run.events if isinstance(event, RoundsFolded))
@@ -162,7 +162,7 @@ async def test_a_summary_is_no_child_of_the_run(run, block) -> None:
 )
 async def test_a_summary_that_fails_gives_way_to_the_telling_lines(run, block, answer, fault) -> None:
     """The notes are never empty. The run continues, and the journal holds the reason."""
-    model = scripted(block, answer)
+    model = script(block, answer)
     result = await run(model, settings=SETTINGS)
     assert result.answer == sum(range(1, ROUNDS))
     first, *_ = await events(run, "compaction")

@@ -53,7 +53,7 @@ async def test_the_quotes_do_not_count_against_the_form_that_the_task_fixes(run)
     "reply",
     ["NOT_FOUND", "Ninety days.", 'Sixty.\n\nEvidence:\n"Either party may end it with sixty days\' notice."'],
 )
-async def test_an_answer_whose_quotes_do_not_stand_goes_on_as_an_rlm(run, block, reply) -> None:
+async def test_an_answer_with_unverified_quotes_falls_back_to_an_rlm(run, block, reply) -> None:
     """The fallback applies if the model abstains or its citations are unverified."""
     model = ScriptedModel.of(direct=[reply], root=[block("peek(0, 9)\nfinalize('from the rlm')")])
     result = await run(model, BODY, settings=Settings())
@@ -61,7 +61,7 @@ async def test_an_answer_whose_quotes_do_not_stand_goes_on_as_an_rlm(run, block,
     assert any("continued as an RLM" in warning for warning in result.warnings)
 
 
-async def test_direct_can_be_forced_and_then_does_not_go_on(run) -> None:
+async def test_direct_can_be_forced_and_then_has_no_fallback(run) -> None:
     """`rlm` and `direct` force either strategy."""
     result = await run(ScriptedModel.of(direct=["NOT_FOUND"]), BODY, settings=Settings(strategy="direct"))
     assert (result.answer, result.strategy) == (None, "direct")

@@ -11,7 +11,7 @@ LIMITS = Limits(rounds=3, violations=3, seconds=60, cell_seconds=0.5, sub_calls=
 
 
 @pytest.mark.parametrize(
-    ("code", "said"),
+    ("code", "remedy"),
     [
         ("while True: pass", "interrupted"),
         ("x = 1", "x: int"),
@@ -22,13 +22,13 @@ LIMITS = Limits(rounds=3, violations=3, seconds=60, cell_seconds=0.5, sub_calls=
     ],
     ids=["loops", "never finalises", "finalises an object", "finalises a NaN", "prints 100 MB", "exits"],
 )
-async def test_a_root_that_never_answers_ends_with_its_rounds(run, block, code, said) -> None:
+async def test_a_root_that_never_answers_ends_with_its_rounds(run, block, code, remedy) -> None:
     """The stop reason is `rounds`, there is no answer, and a warning explains it."""
     model = ScriptedModel.of(root=[block(f"peek(0, 3)\n{code}")] * 5)
     result = await run(model, limits=LIMITS)
     assert (result.answer, result.stop_reason, result.rounds) == (None, "rounds", 3)
     assert any("rounds" in warning for warning in result.warnings)
-    assert said in model.requests[1].messages[-1].content
+    assert remedy in model.requests[1].messages[-1].content
 
 
 async def test_two_blocks_for_ever_end_as_a_contract_violation(run, block) -> None:

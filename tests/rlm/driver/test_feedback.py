@@ -9,7 +9,7 @@ from rlm.results import Coverage, Span
 from rlm.sandbox.types import CellResult
 
 
-def test_coverage_after_children_is_told_in_full_and_bounded() -> None:
+def test_coverage_after_children_is_shown_in_full_and_bounded() -> None:
     """It shows answered, sent, failed, read, searched and chunks, with the first gaps."""
     coverage = Coverage(
         1_000, read_chars=10, scanned_chars=1_000, sent_chars=600, answered_chars=500, failed_chars=100,
@@ -39,8 +39,8 @@ def test_complete_coverage_is_short() -> None:
 
 def test_children_that_found_nothing_are_counted() -> None:
     tally = ChildTally(made=5, failed=1, empty=3, cached=1)
-    told = render(Feedback(1, 30, CellResult(status="ok"), tally, Coverage(10)))
-    assert "Children: 5 asked, 1 failed, 3 found nothing, 1 from memory; " in told
+    text = render(Feedback(1, 30, CellResult(status="ok"), tally, Coverage(10)))
+    assert "Children: 5 asked, 1 failed, 3 found nothing, 1 from memory; " in text
 
 
 def test_an_error_over_a_missing_name_comes_with_what_to_use() -> None:
@@ -51,5 +51,5 @@ def test_an_error_over_a_missing_name_comes_with_what_to_use() -> None:
         evalue="name 'context' is not defined",
         traceback="  line 1, in <module>\nNameError: name 'context' is not defined",
     )
-    told = render(Feedback(1, 30, cell, ChildTally(), Coverage(10)))
-    assert told.endswith("is not defined\n" + advice_on("NameError", "name 'context' is not defined"))
+    text = render(Feedback(1, 30, cell, ChildTally(), Coverage(10)))
+    assert text.endswith("is not defined\n" + advice_on("NameError", "name 'context' is not defined"))

@@ -79,7 +79,7 @@ def test_the_prompt_calls_nothing_else() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "wanted"),
+    ("name", "example"),
     [
         ("context_meta", None),
         ("search", "search('o')[0]"),
@@ -92,11 +92,11 @@ def test_the_prompt_calls_nothing_else() -> None:
         ("evaluate_progress", "evaluate_progress()"),
     ],
 )
-async def test_a_record_has_the_fields_it_is_listed_with(run, block, name, wanted) -> None:
+async def test_a_record_has_the_fields_it_is_listed_with(run, block, name, example) -> None:
     """The prompt lists the fields of every returned record."""
     from rlm.testing import ScriptedModel
 
-    code = f"peek(0, 1)\nfinalize(list(({wanted or name + '()'}).keys()))"
+    code = f"peek(0, 1)\nfinalize(list(({example or name + '()'}).keys()))"
     result = await run(ScriptedModel.of(root=[block(code)]))
     (helper,) = [helper for helper in HELPERS if helper.name == name]
     assert tuple(result.answer) == helper.fields

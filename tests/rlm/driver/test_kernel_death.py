@@ -18,7 +18,7 @@ from rlm.testing import ScriptedModel
 DIE = "import os; os._exit(1)"
 
 
-def told(model: ScriptedModel, position: int = -1) -> str:
+def feedback(model: ScriptedModel, position: int = -1) -> str:
     """Return the last user message of a request."""
     return model.requests[position].messages[-1].content
 
@@ -39,10 +39,10 @@ async def test_a_new_kernel_has_the_variables_of_the_old_one(run, block) -> None
         ]
     )
     result = await run(model)
-    assert result.answer == [float(told(model, 1).split("\n\n")[1]), False]
+    assert result.answer == [float(feedback(model, 1).split("\n\n")[1]), False]
     assert result.rounds == 4
-    assert "killed its kernel twice and was skipped" in told(model)
-    assert "their variables are back" in told(model)
+    assert "killed its kernel twice and was skipped" in feedback(model)
+    assert "their variables are back" in feedback(model)
     assert (await kinds(run, result.run_id)).count("kernel_died") == 2
 
 
@@ -85,7 +85,7 @@ async def test_a_failed_child_fails_again_in_the_replayed_cell(run, block) -> No
     assert result.answer == ["no answer", "fine"]
 
 
-async def test_what_a_cell_was_told_of_the_run_it_is_told_again(run, block) -> None:
+async def test_a_replayed_cell_gets_the_same_facts_of_the_run(run, block) -> None:
     """Progress and refusals are keyed by cell and order."""
     code = (
         "before = evaluate_progress()['limits']['seconds']['used']\n"
@@ -103,9 +103,9 @@ async def test_what_a_cell_was_told_of_the_run_it_is_told_again(run, block) -> N
         ]
     )
     result = await run(model)
-    assert " ".join(map(str, result.answer)) == told(model, 1).split("\n\n")[1]
+    assert " ".join(map(str, result.answer)) == feedback(model, 1).split("\n\n")[1]
     assert "nothing of the input was read" in result.answer[2]
-    assert "its output changed" not in told(model)
+    assert "its output changed" not in feedback(model)
 
 
 async def test_a_cell_that_asks_in_a_loop_does_not_fill_the_journal(run, block) -> None:
@@ -144,7 +144,7 @@ async def test_a_cell_that_will_not_stop_is_not_tried_again(run, block) -> None:
     model = ScriptedModel.of(root=[block("x = 1"), block(stubborn), block("peek(0, 1)\nfinalize(x)")])
     result = await run(model, limits=Limits(cell_seconds=0.3))
     assert result.answer == 1
-    assert "did not stop when it was interrupted and was skipped" in told(model)
+    assert "did not stop when it was interrupted and was skipped" in feedback(model)
     assert (await kinds(run, result.run_id)).count("kernel_died") == 1
 
 
@@ -156,7 +156,7 @@ async def test_a_kill_from_outside_ends_well(run, block, victim) -> None:
     async def child(request):
         if request.task == "now" and not done:
             done.append(True)
-            for broker in forked():
+            for broker in forked_brokers():
                 os.kill(broker if victim == "broker" else leaf(broker), signal.SIGKILL)
             await asyncio.sleep(0.2)
         return f"to {request.task}"
@@ -168,7 +168,7 @@ async def test_a_kill_from_outside_ends_well(run, block, victim) -> None:
     )  # fmt: skip
     result = await run(model)
     assert result.answer == ["to then", "to now"]
-    assert "this block was re-run in a new one" in told(model)
+    assert "this block was re-run in a new one" in feedback(model)
     assert len([request for request in model.requests if request.task == "then"]) == 1
 
 
@@ -212,7 +212,7 @@ def direct_children() -> list[int]:
     ]
 
 
-def forked() -> list[int]:
+def forked_brokers() -> list[int]:
     """Return the running brokers of this process's forkserver."""
     (server,) = [pid for pid in children(os.getpid()) if b"rlm.sandbox.forkserver" in command(pid)]
     return children(server)

@@ -20,7 +20,7 @@ from rlm.settings import RootSettings
 from rlm.testing import ScriptedModel
 
 
-def fed_back(model: ScriptedModel, position: int = -1) -> str:
+def feedback_of(model: ScriptedModel, position: int = -1) -> str:
     """Return the last user message of a request."""
     return model.requests[position].messages[-1].content
 
@@ -61,13 +61,13 @@ async def test_feedback_says_what_came_of_the_block(run, block) -> None:
     """The feedback holds the round, stdout, the result and new variables."""
     model = ScriptedModel.of(root=[block("x = [1, 2]\nprint('seen')\nx"), block("peek(0, 1)\nfinalize(1)")])
     await run(model)
-    assert fed_back(model) == (
+    assert feedback_of(model) == (
         "Output of your block, round 1 of 30\n\nseen\n\nResult: [1, 2]\n\n"
         "New or changed variables:\nx: list, 2 items"
     )
 
 
-async def test_long_output_is_cut_in_the_middle_and_can_be_had_whole(run, block) -> None:
+async def test_long_output_is_cut_in_the_middle_and_available_whole(run, block) -> None:
     """Head and tail are shown, the gap is counted in characters, and output_of returns all."""
     model = ScriptedModel.of(
         root=[
@@ -79,12 +79,12 @@ async def test_long_output_is_cut_in_the_middle_and_can_be_had_whole(run, block)
         ]
     )
     await run(model, settings=Settings(strategy="rlm", root=RootSettings(output_limit=1_000)))
-    text = fed_back(model, 1)
+    text = feedback_of(model, 1)
     assert len(text) < 1_300
     head, gap, tail = re.split(r"\n(\[… .* …\])\n", text)
     assert gap == "[… 49,002 characters not shown; they are output_of(1)[666:49668] …]"
     assert (head.endswith("a" + "x" * 665), tail.startswith("x" * 333 + "z")) == (True, True)
-    assert "50003 {'x'} xz" in fed_back(model, 2)
+    assert "50003 {'x'} xz" in feedback_of(model, 2)
 
 
 async def test_an_error_keeps_the_run_going(run, block) -> None:
@@ -92,8 +92,8 @@ async def test_an_error_keeps_the_run_going(run, block) -> None:
     model = ScriptedModel.of(root=[block("kept = 5\n1 / 0"), block("peek(0, 1)\nfinalize(kept)")])
     result = await run(model)
     assert result.answer == 5
-    assert "ZeroDivisionError: division by zero" in fed_back(model)
-    assert "kept: int" in fed_back(model)
+    assert "ZeroDivisionError: division by zero" in feedback_of(model)
+    assert "kept: int" in feedback_of(model)
 
 
 @pytest.mark.parametrize(
@@ -165,8 +165,8 @@ async def test_the_last_round_is_reserved(run, block) -> None:
     result = await run(model, limits=Limits(rounds=3))
     assert (result.answer, result.forced, result.stop_reason, result.rounds) == (2, True, "finalized", 3)
     assert [event.final for event in run.seen(RoundStarted)] == [False, False, True]
-    assert "last round" in fed_back(model)
-    assert "raise" not in fed_back(model)  # the remedy is for the user, not for the root
+    assert "last round" in feedback_of(model)
+    assert "raise" not in feedback_of(model)  # the remedy is for the user, not for the root
     assert model.requests[-1].final
 
 
@@ -187,7 +187,7 @@ async def test_tokens_end_a_run_with_a_last_round(run, block) -> None:
     )
     result = await run(model, limits=Limits(tokens=60_000))
     assert (result.answer, result.forced, result.stop_reason) == ("enough", True, "finalized")
-    assert "tokens" in fed_back(model)
+    assert "tokens" in feedback_of(model)
     (usage,) = result.usage
     assert usage.input_tokens + usage.output_tokens <= 60_000
 
@@ -197,7 +197,7 @@ async def test_finalising_unread_is_refused_with_a_reason(run, block) -> None:
     model = ScriptedModel.of(root=[block("finalize('a guess')"), block("peek(0, 3)\nfinalize('seen')")])
     result = await run(model)
     assert result.answer == "seen"
-    assert "nothing of the input was read" in fed_back(model)
+    assert "nothing of the input was read" in feedback_of(model)
     assert (await run(ScriptedModel.of(root=[block("finalize('empty')")]), [])).answer == "empty"
 
 
@@ -228,12 +228,12 @@ async def test_a_silent_model_does_not_outlast_the_run(run, block) -> None:
     assert result.seconds < 20
 
 
-async def test_bad_evidence_is_told_once_then_marked(run, block) -> None:
+async def test_bad_evidence_is_refused_once_then_marked(run, block) -> None:
     """Unverified evidence is refused the first time, and marked after it."""
     finalize = block("peek(0, 3)\nfinalize('x', evidence=['never said in there at all'])")
     model = ScriptedModel.of(root=[finalize, finalize])
     result = await run(model)
-    assert "never said" in fed_back(model)
+    assert "never said" in feedback_of(model)
     assert [citation.verified for citation in result.citations] == [False]
 
 
@@ -270,19 +270,19 @@ async def test_cancelling_leaves_a_whole_journal_and_no_kernel(run, block) -> No
             await asyncio.sleep(0.01)
 
 
-async def test_a_cell_over_its_time_is_told_so(run, block) -> None:
+async def test_a_cell_over_its_time_is_reported(run, block) -> None:
     model = ScriptedModel.of(root=[block("while True: pass"), block("peek(0, 1)\nfinalize(1)")])
     result = await run(model, limits=Limits(cell_seconds=0.3))
     assert result.answer == 1
-    assert "ran over its time" in fed_back(model)
+    assert "ran over its time" in feedback_of(model)
 
 
 async def test_limits_are_mentioned_only_when_they_run_out(run, block) -> None:
     """A limit is mentioned once under a quarter of it is left."""
     model = ScriptedModel.of(root=[*[block("1")] * 7, block("peek(0, 1)\nfinalize(1)")])
     await run(model, limits=Limits(rounds=8))
-    told = [message.content for message in model.requests[-1].messages if message.role == "user"]
-    fed = [text for text in told if text.startswith("Output of your block")]
+    user_messages = [message.content for message in model.requests[-1].messages if message.role == "user"]
+    fed = [text for text in user_messages if text.startswith("Output of your block")]
     assert ["Left of rounds: 1 of 8." in text for text in fed] == [False] * 6 + [True]
     assert "Left of" not in "".join(fed[:6])
 

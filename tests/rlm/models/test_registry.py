@@ -53,7 +53,7 @@ def test_every_form_of_name(name, provider, model, base_url):
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("", "unknown model ''"),
         ("llama3", "unknown model 'llama3'; the forms are anthropic:NAME"),
@@ -80,12 +80,12 @@ def test_every_form_of_name(name, provider, model, base_url):
         ("opnai:llama@http://me:hunter2@host/v1", "unknown model"),
     ],
 )
-def test_a_bad_name_is_one_line_that_helps(name, said):
+def test_a_bad_name_is_one_line_that_helps(name, message):
     """Unknown names: one line that says what to set, and no password in it."""
     with pytest.raises(ConfigurationError) as caught:
         resolve(name, KEYS)
     text = str(caught.value)
-    assert said in text
+    assert message in text
     assert "\n" not in text
     assert "hunter2" not in text
     assert caught.value.__cause__ is None
@@ -240,8 +240,8 @@ def test_prices(name, dollars):
 
 
 @given(st.integers(0, 10**9), st.integers(0, 10**9), st.integers(0, 10**9))
-def test_any_usage_has_a_price(sent, said, cached):
+def test_any_usage_has_a_price(sent, output, cached):
     """A server's odd counts, even contradictory ones, must not break the cost cap."""
-    found = price("gpt-5", TokenUsage(sent, said, cached))
+    found = price("gpt-5", TokenUsage(sent, output, cached))
     assert found is not None
     assert found >= 0

@@ -211,9 +211,9 @@ async def test_no_attempt_begins_after_the_total(make_model, provider_server, pr
 @pytest.fixture
 def closed_port():
     """A port at which nothing listens: bound, so that nobody else takes it, but not listening."""
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        yield held.getsockname()[1]
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        yield silent.getsockname()[1]
 
 
 async def test_nobody_listening_is_given_up_early(make_model, closed_port, notices):

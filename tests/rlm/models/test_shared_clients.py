@@ -32,7 +32,7 @@ def test_no_sdk_is_imported_before_the_first_call():
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
 
 
-async def test_an_sdk_is_imported_beside_the_event_loop(make_model, provider_server, monkeypatch):
+async def test_an_sdk_import_does_not_block_the_event_loop(make_model, provider_server, monkeypatch):
     """The import takes seconds, in which the event loop serves other calls and the kernel."""
     threads = []
 
@@ -58,7 +58,7 @@ async def test_fifty_calls_share_one_client(make_model, provider_server):
     assert (await model._lease.get()) is (await twin._lease.get())
 
 
-async def test_as_many_calls_as_are_allowed_are_under_way_at_once(make_model, provider_server, providers):
+async def test_as_many_calls_as_are_allowed_are_in_flight(make_model, provider_server, providers):
     """Only the limiter limits concurrency."""
     provider_server.always = providers.Silence()
     model = make_model(provider_server.url, concurrency=150)
@@ -129,7 +129,7 @@ async def test_a_connection_is_used_again_after_a_stream(make_model, provider_se
     assert provider_server.connections == 1
 
 
-async def test_an_answer_that_is_not_ended_is_had_all_the_same(make_model, provider_server, providers):
+async def test_a_complete_reply_without_an_end_is_accepted(make_model, provider_server, providers):
     """A server or a gateway may keep the connection open after the last event, or break it. The call is
     not paid for again.
     """

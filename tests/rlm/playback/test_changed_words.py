@@ -146,32 +146,37 @@ def piece(start: int, end: int) -> SliceText:
     return SliceText("x" * (end - start), Span(start, end))
 
 
-def asked(question: str, *pieces: SliceText, **form: object) -> Asked:
+def question_asked(question: str, *pieces: SliceText, **form: object) -> Asked:
     defaults = {"numbered": False, "part": None, "sample": 0, "schema": None}
     return asked_child("m", question, pieces, **{**defaults, **form})
 
 
 def test_an_event_without_a_digest_is_known_by_question_spans_and_shape() -> None:
     event = old("k", "q", [[0, 3]])
-    assert outline_of(event) == asked("q", piece(0, 3)).outline
+    assert outline_of(event) == question_asked("q", piece(0, 3)).outline
     for other in (
-        asked("p", piece(0, 3)),
-        asked("q", piece(0, 4)),
-        asked("q", piece(0, 3), piece(4, 5)),
-        asked("q", piece(0, 3), schema="{}"),
-        asked("q", piece(0, 3), part=(1, 2)),
-        asked("q"),
+        question_asked("p", piece(0, 3)),
+        question_asked("q", piece(0, 4)),
+        question_asked("q", piece(0, 3), piece(4, 5)),
+        question_asked("q", piece(0, 3), schema="{}"),
+        question_asked("q", piece(0, 3), part=(1, 2)),
+        question_asked("q"),
     ):
         assert outline_of(event) != other.outline
-    assert outline_of(old("k", "q", [[0, 3]], agent=2)) == asked("q", piece(0, 3), schema="{}").outline
-    assert outline_of(old("k", "q", [[0, 3]], context=2)) == asked("q", piece(0, 3), part=(1, 2)).outline
+    assert (
+        outline_of(old("k", "q", [[0, 3]], agent=2)) == question_asked("q", piece(0, 3), schema="{}").outline
+    )
+    assert (
+        outline_of(old("k", "q", [[0, 3]], context=2))
+        == question_asked("q", piece(0, 3), part=(1, 2)).outline
+    )
 
 
 def test_what_an_event_without_a_digest_cannot_show_is_never_matched() -> None:
     """These are texts that a cell made, and numbered lines."""
-    assert asked("q", SliceText("made")).outline is None
-    assert asked("q", piece(0, 3), SliceText("made")).outline is None
-    assert asked("q", piece(0, 3), numbered=True).outline is None
+    assert question_asked("q", SliceText("made")).outline is None
+    assert question_asked("q", piece(0, 3), SliceText("made")).outline is None
+    assert question_asked("q", piece(0, 3), numbered=True).outline is None
     assert asked_direct("m", "q", [SliceText("made")], schema=None, earlier=()).outline is None
 
 
@@ -179,16 +184,16 @@ def test_digests_tell_all_parts_of_a_question_apart() -> None:
     digests = {
         one.digest
         for one in (
-            asked("q", piece(0, 3)),
-            asked("p", piece(0, 3)),
-            asked("q", piece(1, 4)),
-            asked("q", SliceText("made")),
-            asked("q", SliceText("made2")),
-            asked("q", piece(0, 3), numbered=True),
-            asked("q", piece(0, 3), part=(1, 2)),
-            asked("q", piece(0, 3), sample=1),
-            asked("q", piece(0, 3), schema="{}"),
-            asked("q", piece(0, 3), schema="{}", retry=True),
+            question_asked("q", piece(0, 3)),
+            question_asked("p", piece(0, 3)),
+            question_asked("q", piece(1, 4)),
+            question_asked("q", SliceText("made")),
+            question_asked("q", SliceText("made2")),
+            question_asked("q", piece(0, 3), numbered=True),
+            question_asked("q", piece(0, 3), part=(1, 2)),
+            question_asked("q", piece(0, 3), sample=1),
+            question_asked("q", piece(0, 3), schema="{}"),
+            question_asked("q", piece(0, 3), schema="{}", retry=True),
         )
     }
     assert len(digests) == 10

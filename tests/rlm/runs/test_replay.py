@@ -21,7 +21,7 @@ from rlm.testing import ScriptedModel
 BODY = "".join(f"Line {number} says {number * 37 % 101}.\n" for number in range(400))
 
 
-async def replayed(run, result: RunResult) -> Replayed:
+async def replay_run(run, result: RunResult) -> Replayed:
     return await replay(result.run_id[:-1], store=run.store, settings=Settings(sandbox=run.level))
 
 
@@ -55,13 +55,13 @@ def eventful(block) -> ScriptedModel:
     )  # fmt: skip
 
 
-async def test_a_run_is_gone_through_again_byte_by_byte(run, eventful) -> None:
+async def test_a_run_is_replayed_byte_by_byte(run, eventful) -> None:
     """The replay is offline, and its answer is byte-equal."""
     result = await run(eventful, BODY)
     assert result.answer["failed"]
     before = await everything(run.store)
     asked = len(eventful.requests)
-    again = await replayed(run, result)
+    again = await replay_run(run, result)
     assert again.equal
     assert json.dumps(again.result.answer) == json.dumps(result.answer)
     assert (again.result.citations, again.result.confidence) == (result.citations, "low")
@@ -84,7 +84,7 @@ async def test_a_resumed_run_can_be_replayed(run, block) -> None:
     model = ScriptedModel.of(root=[block("finalize([str(a), str(sub_query('r', (0, 3)))])")], child="no")
     result = await RLM(model, settings=settings).resume(failed.run_id)
     assert result.answer == ["yes", "no"]
-    assert (await replayed(run, result)).equal
+    assert (await replay_run(run, result)).equal
 
 
 @pytest.mark.parametrize(
@@ -98,14 +98,14 @@ async def test_a_resumed_run_can_be_replayed(run, block) -> None:
 async def test_a_run_without_an_answer_has_none_again(run, replies, limits, stop) -> None:
     """The stop reason is the same."""
     result = await run(ScriptedModel.of(root=replies), limits=limits)
-    again = await replayed(run, result)
+    again = await replay_run(run, result)
     assert again.equal
     assert (again.result.answer, again.result.stop_reason) == (None, stop)
 
 
 async def test_a_forced_answer_is_forced_again(run, block) -> None:
     model = ScriptedModel.of(root=[block("x = 1"), block("peek(0, 1)\nfinalize(x)")])
-    again = await replayed(run, await run(model, limits=Limits(rounds=2)))
+    again = await replay_run(run, await run(model, limits=Limits(rounds=2)))
     assert again.equal
     assert again.result.forced
 
@@ -113,7 +113,7 @@ async def test_a_forced_answer_is_forced_again(run, block) -> None:
 async def test_a_direct_answer_is_replayed(run) -> None:
     direct = 'Two.\n\nEvidence:\n"one two three"'
     result = await run(ScriptedModel.of(direct=[direct]), settings=Settings(strategy="direct"))
-    again = await replayed(run, result)
+    again = await replay_run(run, result)
     assert again.equal
     assert (again.result.answer, again.result.strategy) == ("Two.", "direct")
 
@@ -125,7 +125,7 @@ async def test_a_journal_that_was_changed_gives_another_answer(run, block) -> No
     with closing(sqlite3.connect(run.store)) as database, database:
         database.execute('UPDATE events SET data = replace(data, \'"reply":"yes"\', \'"reply":"no"\')')
     database.close()
-    again = await replayed(run, result)
+    again = await replay_run(run, result)
     assert not again.equal
     assert again.result.answer == "no"
 
@@ -134,7 +134,7 @@ async def test_a_run_that_has_not_ended_is_not_replayed(run, block) -> None:
     """One line names the remedy."""
     result = await run(ScriptedModel.of(root=ModelUnavailable("down")))
     with pytest.raises(UsageError, match="rlm resume"):
-        await replayed(run, result)
+        await replay_run(run, result)
 
 
 async def test_a_run_serves_as_a_model(run, eventful) -> None:

@@ -37,12 +37,12 @@ class Leaver:
         self, model: ScriptedModel, context: object = "one two three\n", **options: object
     ) -> str:
         """Cancel the run when `stop` is to reply, and return the run's name."""
-        return await self._left(asyncio.ensure_future(self.run(model, context, **options)))
+        return await self._leave(asyncio.ensure_future(self.run(model, context, **options)))
 
     async def leave_again(self, model: ScriptedModel, run_id: str) -> None:
-        await self._left(asyncio.ensure_future(self.resume(model, run_id)))
+        await self._leave(asyncio.ensure_future(self.resume(model, run_id)))
 
-    async def _left(self, running: asyncio.Future[RunResult]) -> str:
+    async def _leave(self, running: asyncio.Future[RunResult]) -> str:
         reached = asyncio.ensure_future(self.reached.wait())
         await asyncio.wait([running, reached], timeout=20, return_when=asyncio.FIRST_COMPLETED)
         self.reached.clear()
@@ -68,7 +68,7 @@ def leaver(run) -> Leaver:
     return Leaver(run)
 
 
-async def test_an_interrupted_run_goes_on_where_it_was(leaver, block) -> None:
+async def test_an_interrupted_run_resumes_where_it_stopped(leaver, block) -> None:
     """History, variables and children come from the journal. Only what is missing is requested."""
     first = ScriptedModel.of(
         root=[block("a = str(sub_query('q', (0, 3)))\nprint(a)"), block("b = a + '!'"), leaver.stop],
@@ -199,7 +199,7 @@ async def test_a_finished_run_gives_its_result(leaver, block) -> None:
     assert silent.requests == []
 
 
-async def test_a_run_that_its_provider_failed_can_be_gone_on_with(leaver, block) -> None:
+async def test_a_run_that_its_provider_failed_can_be_resumed(leaver, block) -> None:
     """An outage costs nothing that was paid."""
     failed = await leaver.run(ScriptedModel.of(root=[block("x = 7"), ModelUnavailable("down")]))
     assert failed.stop_reason == "model"
@@ -207,7 +207,7 @@ async def test_a_run_that_its_provider_failed_can_be_gone_on_with(leaver, block)
     assert (result.answer, result.rounds, result.stop_reason) == (7, 2, "finalized")
 
 
-async def test_the_last_round_is_not_had_twice(leaver, block) -> None:
+async def test_the_last_round_is_not_repeated(leaver, block) -> None:
     """A run that is left in its last round ends with it."""
 
     def child(request):
@@ -302,7 +302,7 @@ async def test_another_model_is_refused(leaver) -> None:
         await leaver.resume(ScriptedModel.of(), "nonesuch")
 
 
-async def test_what_was_said_of_the_input_is_said_again(leaver, block) -> None:
+async def test_warnings_about_the_input_are_repeated(leaver, block) -> None:
     """A stored input is not decoded again, but its warnings stay."""
     odd = StreamSource("stdin", io.BytesIO("caf\xe9 au lait, déjà vu, garçon\n".encode("latin-1") * 5))
     run_id = await leaver.leave(ScriptedModel.of(root=[leaver.stop]), odd)
@@ -310,7 +310,7 @@ async def test_what_was_said_of_the_input_is_said_again(leaver, block) -> None:
     assert any("not UTF-8" in warning or "not valid text" in warning for warning in result.warnings)
 
 
-async def test_a_run_in_postgresql_goes_on(leaver, block, postgres_url: str) -> None:
+async def test_a_run_in_postgresql_is_resumed(leaver, block, postgres_url: str) -> None:
     leaver.run.store = postgres_url
     first = ScriptedModel.of(root=[block("a = str(sub_query('q', (0, 3)))"), leaver.stop], child=["yes"])
     run_id = await leaver.leave(first)
@@ -334,7 +334,7 @@ TREE = {
 }
 
 
-async def test_a_sub_rlm_goes_on_where_it_was(leaver, block) -> None:
+async def test_a_sub_rlm_resumes_where_it_stopped(leaver, block) -> None:
     """No journalled reply of the tree is paid again."""
 
     def child(request):

@@ -51,12 +51,12 @@ def reply_in_a_tree(received: Any) -> str:
     """Play the provider of a tree. STUBBORN roots break the contract from their second round on."""
     if "repl" not in received.system:
         return reply_to(received)
-    told = "\n".join(str(message["content"]) for message in received.body["messages"][1:])
+    prompt_text = "\n".join(str(message["content"]) for message in received.body["messages"][1:])
     rounds = sum(message["role"] == "assistant" for message in received.body["messages"])
-    blocks = TREE[re.findall(r"\b(What|INNER|DEEP|STUBBORN) (?:do|\d)", told)[0]]
+    blocks = TREE[re.findall(r"\b(What|INNER|DEEP|STUBBORN) (?:do|\d)", prompt_text)[0]]
     if rounds >= len(blocks):
         return "I will not."
-    lucky = re.search(r"^lucky (\S+)$", told, re.M)
+    lucky = re.search(r"^lucky (\S+)$", prompt_text, re.M)
     code = blocks[rounds]
     return f"```repl\n{code.replace('{lucky}', lucky[1]) if lucky else code}\n```"
 
@@ -68,10 +68,12 @@ def reply_to(received: Any) -> str:
     time.sleep(0.004)
     if "repl" not in received.system:
         return "A" + hashlib.sha256(received.prompt.encode()).hexdigest()[:16]
-    told = "\n".join(str(message["content"]) for message in received.body["messages"])
+    prompt_text = "\n".join(str(message["content"]) for message in received.body["messages"])
     rounds = sum(message["role"] == "assistant" for message in received.body["messages"])
     seen = {
-        name: found[1] for name in ("lucky", "told") if (found := re.search(rf"^{name} (\S+)$", told, re.M))
+        name: found[1]
+        for name in ("lucky", "told")
+        if (found := re.search(rf"^{name} (\S+)$", prompt_text, re.M))
     }
     return f"```repl\n{BLOCKS[rounds].format(**seen) if rounds == 4 else BLOCKS[rounds]}\n```"
 
@@ -130,14 +132,14 @@ def test_a_killed_run_is_resumed_from_any_event(drivers, provider_server, undist
     result = result_of(drivers)
     assert result.answer == answer
     # Each call of the undisturbed run is either journalled before the kill or made after it.
-    known = Counter(map(named, replies(events)))
+    known = Counter(map(without_chance, replies(events)))
     # A request that the killed process had sent may reach the server later. Its key tells it apart.
     asked_again = Counter(
-        named(reply_to(one))
+        without_chance(reply_to(one))
         for one in provider_server.requests
         if one.headers["authorization"].endswith("second")
     )
-    assert known + asked_again == Counter(map(named, all_replies))
+    assert known + asked_again == Counter(map(without_chance, all_replies))
     after = drivers.events()
     assert after[: len(events)] == events
     assert len(replies(after)) == len(all_replies)
@@ -147,7 +149,7 @@ def test_a_killed_run_is_resumed_from_any_event(drivers, provider_server, undist
     assert not any("as before" in warning for warning in result.warnings)
 
 
-def named(reply: str) -> str:
+def without_chance(reply: str) -> str:
     """Return a reply without its random and timed parts."""
     return re.sub(r"== \S+?([,\]])", r"== X\1", reply)
 
@@ -176,7 +178,9 @@ def test_a_killed_tree_is_resumed_from_any_event(drivers, provider_server, undis
         for one in provider_server.requests
         if one.headers["authorization"].endswith("second")
     ]
-    assert Counter(map(named, replies(events) + asked_again)) == Counter(map(named, all_replies))
+    assert Counter(map(without_chance, replies(events) + asked_again)) == Counter(
+        map(without_chance, all_replies)
+    )
     assert result.usage[0].calls == len(all_replies)
     assert not any("as before" in warning for warning in result.warnings)
 

@@ -54,7 +54,7 @@ def asker(run, block) -> Asker:
     return Asker(run, block)
 
 
-def told(model: ScriptedModel, task: str) -> str:
+def first_message(model: ScriptedModel, task: str) -> str:
     """Return the first user message of the first request for that task."""
     return next(one for one in model.requests if one.task == task).messages[1].content
 
@@ -73,7 +73,7 @@ async def test_variables_persist_from_question_to_question(asker) -> None:
     assert len(asker.run.seen(KernelOpened)) == 1
 
 
-async def test_the_root_is_told_of_the_questions_before(asker) -> None:
+async def test_the_root_sees_the_earlier_questions(asker) -> None:
     """It sees questions, answers and the kernel's variables, but not the rounds, so that "and then?"
     works.
     """
@@ -87,7 +87,7 @@ async def test_the_root_is_told_of_the_questions_before(asker) -> None:
         await session.run("two")
         result = await session.run("three")
     assert result.answer == 3
-    first, third = told(model, "one"), told(model, "three")
+    first, third = first_message(model, "one"), first_message(model, "three")
     assert "Previous questions" not in first
     assert '1. "one"\n   answer: "{\\"town\\"' in third
     assert '2. "two"\n   answer: "none (rounds)"' in third
@@ -225,7 +225,7 @@ async def test_a_cancelled_question_leaves_nothing_in_the_kernel(asker) -> None:
         assert len(session.run_ids) == 2
 
 
-async def test_what_a_question_left_under_way_ends_with_it(asker) -> None:
+async def test_calls_that_a_question_left_in_flight_end_with_it(asker) -> None:
     """A thread of an earlier cell can't ask children during the next question."""
     model = asker.model(
         one="""
@@ -263,7 +263,7 @@ finalize(1)""",
     assert asked == ["slow"]
 
 
-async def test_a_question_goes_on_from_a_run(asker) -> None:
+async def test_a_question_continues_a_run(asker) -> None:
     """The context and the kernel's variables are the same, and nothing is paid again."""
     model = asker.model(
         one="a = str(sub_query('q', (0, 9)))\nfinalize(a)",
@@ -279,7 +279,7 @@ async def test_a_question_goes_on_from_a_run(asker) -> None:
         third = await session.run("three")
         assert session.run_ids == (first.run_id, second.run_id, third.run_id)
     assert third.answer == ["q: 9", "q: 9!", len(BODY) + 4]
-    assert '1. "one"\n   answer: "q: 9"' in told(model, "three")
+    assert '1. "one"\n   answer: "q: 9"' in first_message(model, "three")
     assert asker.children == ["q"]
 
 

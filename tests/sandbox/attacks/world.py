@@ -108,13 +108,13 @@ class World:
         self._processes = _descendants()
         self._files = set(self._traces())
 
-    def claims(self, said: str) -> list[str]:
+    def claims(self, output: str) -> list[str]:
         """Return the effects of an attack that the kernel's output shows."""
         found = []
-        if self.canary in said:
+        if self.canary in output:
             found.append("read a secret")
-        if "GOT THROUGH" in said:
-            ways = [line[12:].strip() for line in said.splitlines() if line.startswith("GOT THROUGH")]
+        if "GOT THROUGH" in output:
+            ways = [line[12:].strip() for line in output.splitlines() if line.startswith("GOT THROUGH")]
             found.append(f"got through {', '.join(dict.fromkeys(ways))}"[:100].strip())
         return found
 
@@ -157,7 +157,7 @@ class World:
         files = self._new_files()
         if files:
             found.append(f"{len(files)} files left")
-        if _unlinked(self.mark):
+        if _unlink(self.mark):
             found.append("a message queue left")
         for path in files:
             remove(path) if path.is_dir() else path.unlink(missing_ok=True)
@@ -204,8 +204,8 @@ class World:
             stdout=subprocess.PIPE,
         )
         assert victim.stdout is not None
-        with victim.stdout as said:
-            said.readline()
+        with victim.stdout as output:
+            output.readline()
         return victim
 
     def _end_victim(self) -> None:
@@ -241,7 +241,7 @@ class World:
         for one, remove_it in made.values():
             self._stack.callback(remove_it, one)
         self._system_v = {name: one for name, (one, _) in made.items()}
-        self._stack.callback(_unlinked, self._queue)
+        self._stack.callback(_unlink, self._queue)
         self._plant_queue()
 
     def _plant_queue(self) -> bool:
@@ -311,7 +311,7 @@ def _kill(pid: int) -> None:
         return
 
 
-def _unlinked(queue: str) -> bool:
+def _unlink(queue: str) -> bool:
     """Remove a message queue, and return whether it existed."""
     try:
         syscall("mq_unlink", queue.encode())

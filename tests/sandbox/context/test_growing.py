@@ -65,18 +65,18 @@ async def test_a_shared_kernel_follows_the_question(make_context, handler) -> No
     kernel = JupyterSandbox(make_context("one\ntwo\nthree\n"), handler, minimum=0, shared=True)
     await kernel.open()
 
-    async def said(code: str, round: int = 1) -> str:
+    async def execute(code: str, round: int = 1) -> str:
         result = await kernel.execute(code, round=round, timeout=20)
         return result.stdout.strip() + result.evalue
 
     try:
         await kernel.begin(8)
-        await said("hits = search('o')\nprint(context_meta().chars, hits.total, peek(-4, 99))")
-        assert await said("print(output_of(1))", 2) == "8 2 two"
+        await execute("hits = search('o')\nprint(context_meta().chars, hits.total, peek(-4, 99))")
+        assert await execute("print(output_of(1))", 2) == "8 2 two"
         await kernel.begin(14)
-        assert "rounds that ran: none yet" in await said("output_of(1)", 1)
-        assert await said("print(count(chr(101)), len(hits), hits[1].line_text)") == "3 2 two"
-        await said("sub_query('q', (8, 14))")
+        assert "rounds that ran: none yet" in await execute("output_of(1)", 1)
+        assert await execute("print(count(chr(101)), len(hits), hits[1].line_text)") == "3 2 two"
+        await execute("sub_query('q', (8, 14))")
         assert handler.batches[-1].slices[0].pieces == ((8, 14),)
     finally:
         await kernel.close()

@@ -92,7 +92,7 @@ def test_what_cant_be_removed_stays_and_holds_up_nothing(tmp_path: Path, monkeyp
     ]
 
 
-def test_what_takes_long_goes_on_elsewhere() -> None:
+def test_a_long_removal_continues_elsewhere() -> None:
     begun, go_on = threading.Event(), threading.Event()
 
     def work() -> None:

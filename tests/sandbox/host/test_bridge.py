@@ -62,7 +62,7 @@ async def bridge_to(handler):
         theirs.close()
 
 
-async def settled(condition) -> None:
+async def wait_until(condition) -> None:
     for _ in range(500):
         if condition():
             return
@@ -105,7 +105,7 @@ async def test_a_call_no_honest_kernel_sends_breaks_the_bridge_once(handler, met
     """Methods are on an allow-list, arguments are validated against types, and spans are checked."""
     async with bridge_to(handler) as (_, peer, broken):
         await peer.send(wire.encode({"id": 1, "method": method, "params": params}))
-        await settled(lambda: broken)
+        await wait_until(lambda: broken)
         assert len(broken) == 1
         assert handler.batches == handler.finals == handler.tools == []
 
@@ -124,7 +124,7 @@ async def test_a_call_no_honest_kernel_sends_breaks_the_bridge_once(handler, met
 async def test_malformed_frames_break_the_bridge(handler, data) -> None:
     async with bridge_to(handler) as (_, peer, broken):
         await peer.send(data)
-        await settled(lambda: broken)
+        await wait_until(lambda: broken)
 
 
 FRAMES = st.binary(max_size=60) | st.dictionaries(
@@ -141,7 +141,7 @@ FRAMES = st.binary(max_size=60) | st.dictionaries(
 
 @given(frames=st.lists(FRAMES, max_size=5))
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-async def test_whatever_a_kernel_sends_the_driver_goes_on(handler, frames) -> None:
+async def test_whatever_a_kernel_sends_the_driver_continues(handler, frames) -> None:
     """Any bytes end in a broken bridge or an answer, never in an exception."""
     async with bridge_to(handler) as (_, peer, broken):
         for frame in frames:
@@ -151,7 +151,7 @@ async def test_whatever_a_kernel_sends_the_driver_goes_on(handler, frames) -> No
         assert len(broken) <= 1
 
 
-async def test_a_mistake_of_an_honest_cell_is_only_told(handler) -> None:
+async def test_a_mistake_of_an_honest_cell_is_only_reported(handler) -> None:
     async with bridge_to(handler) as (_, peer, broken):
         reply = await peer.call("children", {**EMPTY_BATCH, "slices": [[[0, CHARS + 1]]]})
         assert reply["error"]["type"] == "value"
@@ -179,11 +179,11 @@ async def test_calls_in_flight_are_bounded(handler) -> None:
     async with bridge_to(handler) as (_, peer, broken):
         for number in range(1, 2 * MAX_IN_FLIGHT + 1):
             await peer.send(wire.encode({"id": number, "method": "children", "params": EMPTY_BATCH}))
-        await settled(lambda: len(handler.batches) == MAX_IN_FLIGHT)
+        await wait_until(lambda: len(handler.batches) == MAX_IN_FLIGHT)
         await asyncio.sleep(0.05)
         assert len(handler.batches) == MAX_IN_FLIGHT
         gate.set()
-        await settled(lambda: len(handler.batches) == 2 * MAX_IN_FLIGHT)
+        await wait_until(lambda: len(handler.batches) == 2 * MAX_IN_FLIGHT)
         assert broken == []
 
 
@@ -200,11 +200,11 @@ async def test_large_calls_in_flight_are_bounded_by_their_size(handler) -> None:
                 )
             )
         )
-        await settled(lambda: len(handler.batches) == 2)
+        await wait_until(lambda: len(handler.batches) == 2)
         await asyncio.sleep(0.05)
         assert len(handler.batches) < 4
         gate.set()
-        await settled(lambda: len(handler.batches) == 8)
+        await wait_until(lambda: len(handler.batches) == 8)
         await sending
         assert broken == []
 
@@ -213,7 +213,7 @@ async def test_large_calls_in_flight_are_bounded_by_their_size(handler) -> None:
 async def test_a_kernels_frames_are_smaller_than_the_brokers(handler, size) -> None:
     async with bridge_to(handler) as (_, peer, broken):
         await peer.send(struct.pack("<I", size))
-        await settled(lambda: broken)
+        await wait_until(lambda: broken)
 
 
 async def test_answers_that_nobody_reads_hold_back_the_children(handler) -> None:
@@ -232,7 +232,7 @@ async def test_answers_that_nobody_reads_hold_back_the_children(handler) -> None
     batch = {**EMPTY_BATCH, "prompts": ["q"] * 1_000, "slices": [None] * 1_000}
     async with bridge_to(handler) as (bridge, peer, broken):
         await peer.send(wire.encode({"id": 1, "method": "children", "params": batch}))
-        await settled(lambda: made > 5)
+        await wait_until(lambda: made > 5)
         await asyncio.sleep(0.05)
         assert made < 100
         before = bridge.clock.seconds
@@ -242,7 +242,7 @@ async def test_answers_that_nobody_reads_hold_back_the_children(handler) -> None
         await asyncio.wait_for(bridge.close(), 2.0)
 
 
-async def test_a_value_nested_too_deeply_is_told(handler) -> None:
+async def test_a_value_nested_too_deeply_is_reported(handler) -> None:
     value: list[object] = []
     for _ in range(200):
         value = [value]
@@ -258,7 +258,7 @@ async def test_a_cancelled_call_is_not_answered(handler) -> None:
     handler.before_answer = gate.wait
     async with bridge_to(handler) as (bridge, peer, broken):
         await peer.send(wire.encode({"id": 1, "method": "children", "params": EMPTY_BATCH}))
-        await settled(lambda: handler.batches)
+        await wait_until(lambda: handler.batches)
         await peer.send(wire.encode({"id": 1, "method": "cancel", "params": {}}))
         assert (await peer.call("progress", {}, number=2))["id"] == 2
         assert broken == []
@@ -311,13 +311,13 @@ async def test_a_call_that_outlives_its_cell_leaves_the_next_clock_alone(handler
     handler.before_answer = gate.wait
     async with bridge_to(handler) as (bridge, peer, _):
         await peer.send(wire.encode({"id": 1, "method": "children", "params": EMPTY_BATCH}))
-        await settled(lambda: handler.batches)
+        await wait_until(lambda: handler.batches)
         bridge.begin_cell()
         gate.set()
         await peer.receive()
         handler.before_answer = asyncio.Event().wait
         await peer.send(wire.encode({"id": 2, "method": "children", "params": EMPTY_BATCH}))
-        await settled(lambda: len(handler.batches) == 2)
+        await wait_until(lambda: len(handler.batches) == 2)
         standing = bridge.clock.seconds
         await asyncio.sleep(0.02)
         assert bridge.clock.seconds == standing
@@ -384,7 +384,7 @@ async def test_a_forged_rank_call_ends_the_kernel(handler, params) -> None:
     """Nothing on the channel is trusted."""
     async with bridge_to(handler) as (_, peer, broken):
         await peer.send(wire.encode({"id": 1, "method": "rank", "params": params}))
-        await settled(lambda: broken)
+        await wait_until(lambda: broken)
     assert handler.queries == []
 
 
@@ -473,9 +473,9 @@ async def test_a_kernel_that_does_not_read_cant_hold_up_the_next_question(handle
             await peer.send(wire.encode({"id": number, "method": "tool", "params": params}))
         await waiting.wait()
         await asyncio.wait_for(bridge.begin_question(7), 5)
-        said = [await peer.receive()]
-        while said[-1]["id"] != 4:
-            said.append(await peer.receive())
-        assert said[-1]["error"]["message"] == "the question of this call has ended"
+        replies = [await peer.receive()]
+        while replies[-1]["id"] != 4:
+            replies.append(await peer.receive())
+        assert replies[-1]["error"]["message"] == "the question of this call has ended"
         assert await peer.call("view", {}, 9) == {"id": 9, "result": {"question": 1, "chars": 7}}
         assert not broken

@@ -25,10 +25,10 @@ async def ask_a_child(code: str, handler: KernelHandler) -> CellResult:
     answers: list[str] = []
     batch = ChildBatch(("q",), (ChildSlice((Span(0, 3),)),))
 
-    async def answered(_: int, answer: ChildAnswer) -> None:
+    async def keep_answer(_: int, answer: ChildAnswer) -> None:
         answers.append(answer.text)
 
-    await handler.children(batch, answered)
+    await handler.children(batch, keep_answer)
     return CellResult("ok", stdout=f"{answers[0]}\n")
 
 
@@ -54,7 +54,7 @@ class Cell:
     timeout: float = 30.0
     fake: Callable[[str, KernelHandler], Awaitable[CellResult]] | None = None
 
-    def scripted(self) -> object:
+    def fake_result(self) -> object:
         return self.fake or CellResult(self.status, stdout=self.stdout, result=self.result, ename=self.ename)
 
 
@@ -103,7 +103,7 @@ async def make(request, make_context, handler, monkeypatch):
 
     def make(*cells: Cell) -> Sandbox:
         if way is None:
-            made.append(FakeSandbox(handler, [cell.scripted() for cell in cells]))
+            made.append(FakeSandbox(handler, [cell.fake_result() for cell in cells]))
         else:
             monkeypatch.setattr("rlm.sandbox.host.kernel_process.candidates", lambda *_: ([way], {}))
             made.append(JupyterSandbox(make_context(TEXT), handler, level=way.level))

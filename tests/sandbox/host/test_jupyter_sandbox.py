@@ -62,7 +62,7 @@ async def test_a_traceback_holds_the_cells_own_frames_only(open_kernel) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "where", "wanted"),
+    ("code", "where", "expected"),
     [
         ("print('a\\ud800b')", "stdout", "a?b\n"),
         ("import sys; n = sys.stderr.write('a\\ud800b')", "stderr", "a?b"),
@@ -71,13 +71,13 @@ async def test_a_traceback_holds_the_cells_own_frames_only(open_kernel) -> None:
         ("class A:\n    __repr__ = lambda self: 'a\\ud800b'\nA()", "result", "a?b"),
     ],
 )
-async def test_what_utf8_cannot_carry_is_replaced(open_kernel, code, where, wanted) -> None:
+async def test_what_utf8_cannot_carry_is_replaced(open_kernel, code, where, expected) -> None:
     """Any JSON may hold a lone surrogate. A message that could not be sent would be waited for until the
     deadline.
     """
     kernel = await open_kernel()
     result = await run(kernel, code, timeout=5.0)
-    assert wanted in getattr(result, where)
+    assert expected in getattr(result, where)
     assert (await run(kernel, "1 + 1", round=2)).result == "2"
 
 
@@ -166,7 +166,7 @@ async def test_printing_a_gigabyte_costs_neither_memory_nor_minutes(open_kernel,
     assert result.seconds < 10
 
 
-async def test_an_earlier_rounds_output_can_be_had_whole(open_kernel) -> None:
+async def test_an_earlier_rounds_output_is_available_whole(open_kernel) -> None:
     kernel = await open_kernel()
     await run(kernel, "print('y' * 100_000)", round=4)
     assert (await run(kernel, "len(output_of(4))", round=6)).result == "100001"

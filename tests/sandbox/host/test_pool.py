@@ -58,7 +58,7 @@ def over(make_context, handler):
     return make
 
 
-async def printed(kernel: JupyterSandbox, code: str) -> str:
+async def stdout_of(kernel: JupyterSandbox, code: str) -> str:
     result = await kernel.execute(code, round=1, timeout=20)
     assert result.status == "ok", result
     return result.stdout
@@ -70,8 +70,8 @@ async def test_a_spare_kernel_serves_a_context_it_did_not_know(source, over) -> 
         for number, text in enumerate(("first text", "second, a longer text")):
             kernel = over(pool, text)
             await kernel.open()
-            assert await printed(kernel, "print(peek(0, 99), globals().get('kept'))") == f"{text} None\n"
-            await printed(kernel, "kept = 1; peek = None")
+            assert await stdout_of(kernel, "print(peek(0, 99), globals().get('kept'))") == f"{text} None\n"
+            await stdout_of(kernel, "kept = 1; peek = None")
             await kernel.close()
             # The one just used, and the one made ready when it was taken.
             assert source.started == number + 2
@@ -86,7 +86,7 @@ async def test_no_more_than_the_cap_are_alive(source, over) -> None:
         kernel = over(pool)
         await kernel.open()
         order.append(number)
-        await printed(kernel, "print(1)")
+        await stdout_of(kernel, "print(1)")
         await kernel.close()
 
     async with KernelPool(2, spare=1, source=source) as pool:
@@ -105,7 +105,7 @@ async def test_a_spare_that_has_died_is_not_handed_out(source, over) -> None:
         spare.condemn(RuntimeError("a test"))  # type: ignore[arg-type]
         kernel = over(pool)
         await kernel.open()
-        assert await printed(kernel, "print(1)") == "1\n"
+        assert await stdout_of(kernel, "print(1)") == "1\n"
         await kernel.close()
 
 

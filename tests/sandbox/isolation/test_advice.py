@@ -63,11 +63,11 @@ def test_bubblewrap_does_not_hide_why_namespaces_are_refused(
     change it.
     """
     put(tmp_path, {setting: value})
-    said = refusal("auto", missing, machine=tmp_path)
+    message = refusal("auto", missing, machine=tmp_path)
     name = setting.removeprefix("proc/sys/").replace("/", ".")
     reason = f"{NO_NAMESPACES['namespaces']}; {name} is {value}"
-    assert f"this machine gives no namespaces ({reason}). To get it: {command}. Or" in said
-    assert "bubblewrap" not in said
+    assert f"this machine gives no namespaces ({reason}). To get it: {command}. Or" in message
+    assert "bubblewrap" not in message
 
 
 @pytest.mark.parametrize("files", [{}, {".dockerenv": ""}], ids=["nothing is known", "a container"])
@@ -85,10 +85,10 @@ def test_bubblewrap_is_not_advised_where_it_would_not_help(tmp_path, refused, fi
 def test_bubblewrap_is_advised_where_only_it_may(tmp_path, refused) -> None:
     """AppArmor has a profile that lets bubblewrap alone make namespaces, and that setting stays."""
     put(tmp_path, {APPARMOR: "1", PROFILE: "profile bwrap /usr/bin/bwrap"})
-    said = refusal("auto", NO_BUBBLEWRAP | refused, machine=tmp_path)
-    assert "To get it: sudo apt install bubblewrap. Or" in said
-    assert f"{next(iter(refused.values()))}; kernel.apparmor_restrict_unprivileged_userns is 1" in said
-    assert "bubblewrap is not installed" in said
+    message = refusal("auto", NO_BUBBLEWRAP | refused, machine=tmp_path)
+    assert "To get it: sudo apt install bubblewrap. Or" in message
+    assert f"{next(iter(refused.values()))}; kernel.apparmor_restrict_unprivileged_userns is 1" in message
+    assert "bubblewrap is not installed" in message
     # A level that is named by its number is not probed, so a missing bubblewrap is not known.
     assert "To get it: sudo apt install bubblewrap. Or" in refusal(2, refused, machine=tmp_path)
 
@@ -100,9 +100,9 @@ def test_bubblewrap_is_not_advised_where_it_is_or_something_else_refuses(tmp_pat
     assert "sudo sysctl" in refusal("auto", NO_NAMESPACES, machine=tmp_path)
     (tmp_path / "usr/bin/bwrap").unlink()
     put(tmp_path, {"proc/sys/user/max_user_namespaces": "0"})
-    said = refusal("auto", NO_BUBBLEWRAP | NO_NAMESPACES, machine=tmp_path)
-    assert "sudo sysctl -w user.max_user_namespaces=15000" in said
-    assert "bubblewrap" not in said
+    message = refusal("auto", NO_BUBBLEWRAP | NO_NAMESPACES, machine=tmp_path)
+    assert "sudo sysctl -w user.max_user_namespaces=15000" in message
+    assert "bubblewrap" not in message
 
 
 def test_a_reason_is_completed_once(tmp_path) -> None:

@@ -20,7 +20,7 @@ from rlm.sandbox.isolation.policy import Confinement, required_layers
 
 
 @pytest.fixture
-async def confined(open_kernel):
+async def confined_kernel(open_kernel):
     return await open_kernel("secret plans\n", level=2)
 
 
@@ -55,9 +55,9 @@ ATTACKS = {
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-async def test_level_2_refuses(confined, attack) -> None:
+async def test_level_2_refuses(confined_kernel, attack) -> None:
     """It refuses foreign files, the network, higher privileges and escapes."""
-    result = await attempt(confined, ATTACKS[attack])
+    result = await attempt(confined_kernel, ATTACKS[attack])
     assert result.status == "error"
     assert issubclass(getattr(builtins, result.ename), (OSError, ValueError)), result.ename
 
@@ -72,16 +72,20 @@ async def test_the_environment_is_not_the_drivers(open_kernel, monkeypatch) -> N
     assert "SOME_API_KEY" not in result.stdout
 
 
-async def test_other_processes_cannot_be_seen(confined) -> None:
+async def test_other_processes_cannot_be_seen(confined_kernel) -> None:
     """The kernel has its own process namespace."""
-    result = await attempt(confined, "import os; print([p for p in os.listdir('/proc') if p.isdigit()])")
-    assert result.stdout == "['1', '2']\n"
-    assert (await attempt(confined, f"import os; os.kill({os.getpid()}, 0)")).ename == "ProcessLookupError"
-
-
-async def test_no_capability_is_left(confined) -> None:
     result = await attempt(
-        confined, "print([l.split()[1] for l in open('/proc/self/status') if l.startswith('Cap')])"
+        confined_kernel, "import os; print([p for p in os.listdir('/proc') if p.isdigit()])"
+    )
+    assert result.stdout == "['1', '2']\n"
+    assert (
+        await attempt(confined_kernel, f"import os; os.kill({os.getpid()}, 0)")
+    ).ename == "ProcessLookupError"
+
+
+async def test_no_capability_is_left(confined_kernel) -> None:
+    result = await attempt(
+        confined_kernel, "print([l.split()[1] for l in open('/proc/self/status') if l.startswith('Cap')])"
     )
     assert result.stdout == f"{['0' * 16] * 5}\n"
 
@@ -94,19 +98,19 @@ async def test_our_packages_are_not_importable(open_kernel) -> None:
             assert (await attempt(kernel, f"import {name}")).ename == "ModuleNotFoundError"
 
 
-async def test_a_planted_server_cannot_be_reached(confined) -> None:
+async def test_a_planted_server_cannot_be_reached(confined_kernel) -> None:
     """No Unix socket of the host is reachable, not even an abstract one."""
     server = socket.socket(socket.AF_UNIX)
     server.bind("\0rlm-planted")
     server.listen()
     with server:
         code = "import socket; socket.socket(socket.AF_UNIX).connect('\\0rlm-planted')"
-        assert (await attempt(confined, code)).status == "error"
+        assert (await attempt(confined_kernel, code)).status == "error"
 
 
-async def test_what_is_active_is_reported(confined) -> None:
-    assert confined.isolation.level == 2
-    assert set(confined.isolation.layers) == set(required_layers(2))
+async def test_what_is_active_is_reported(confined_kernel) -> None:
+    assert confined_kernel.isolation.level == 2
+    assert set(confined_kernel.isolation.layers) == set(required_layers(2))
 
 
 @pytest.mark.parametrize("home", ["", "elsewhere", "project", "project/of/mine"])
@@ -188,8 +192,8 @@ def test_every_denied_call_is_known_and_every_jump_lands(machine) -> None:
             assert position + 1 + max(if_true, if_false) < len(steps)
     assert steps[-1] == (0x06, 0, 0, 0x7FFF_0000)
     refused = {step[3] for step in steps if step[0] == 0x15}
-    wanted = {syscalls.number(name, machine) for name in seccomp.DENIED} - {None}
-    assert wanted <= refused
+    denied = {syscalls.number(name, machine) for name in seccomp.DENIED} - {None}
+    assert denied <= refused
     assert len(struct.pack("=HBBI", *steps[0])) == 8
 
 

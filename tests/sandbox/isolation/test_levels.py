@@ -27,7 +27,7 @@ from rlm.sandbox.types import KernelLimits
 WAYS = (Candidate(3), Candidate(2), Candidate(2, "bubblewrap"), Candidate(1))
 
 
-def proved(way: Candidate) -> Probed:
+def probe_or_skip(way: Candidate) -> Probed:
     """Return the result of its probe. Skips the test if this machine does not have it."""
     (found,) = [probed for probed in probe.examine() if probed.candidate == way]
     if not found.holds:
@@ -41,7 +41,7 @@ def open_way(open_kernel, monkeypatch):
 
     async def open_(way: Candidate, **options: object):
         if way.level:
-            proved(way)
+            probe_or_skip(way)
         monkeypatch.setattr("rlm.sandbox.host.kernel_process.candidates", lambda *_: ([way], {}))
         return await open_kernel(level=way.level, **options)
 
@@ -55,13 +55,13 @@ async def attempt(kernel, code: str, timeout: float = 30.0):
 @pytest.mark.parametrize("way", WAYS, ids=str)
 def test_a_level_is_proved_by_the_attacks_it_stops(way) -> None:
     """A probe tries the attack; it does not look for a program."""
-    found = proved(way)
+    found = probe_or_skip(way)
     assert set(found.layers) == set(LEVELS[way.level])
 
 
 def test_a_probe_notices_an_attack_that_gets_through(monkeypatch) -> None:
     """A way that does not stop an attack does not count, whatever its layers report."""
-    proved(Candidate(1))
+    probe_or_skip(Candidate(1))
     monkeypatch.setattr(probe, "post_start_program", lambda level: b"")
     found = probe._probe(Candidate(1))
     assert found.failed["connect_to_a_local_server"] == "an attack got through"
@@ -72,12 +72,12 @@ def test_probing_happens_once(monkeypatch) -> None:
     """Probes are cached for the life of the process."""
     asked: list[Candidate] = []
 
-    def counted(candidate: Candidate) -> Probed:
+    def count_probes(candidate: Candidate) -> Probed:
         asked.append(candidate)
         return Probed(candidate, failed={"namespaces": "no"} if candidate.level > 2 else {})
 
     monkeypatch.setattr(probe, "_found", {})
-    monkeypatch.setattr(probe, "_probe", counted)
+    monkeypatch.setattr(probe, "_probe", count_probes)
     assert probe.candidates("auto")[0] == [Candidate(2)]
     assert probe.candidates("auto", 0)[0] == [Candidate(2), Candidate(1), Candidate(0)]
     assert asked == [Candidate(3), Candidate(3, "bubblewrap"), Candidate(2)]
@@ -120,13 +120,13 @@ def test_a_named_level_is_not_probed(monkeypatch) -> None:
 def test_auto_takes_bubblewrap_where_only_it_may(monkeypatch) -> None:
     """Bubblewrap is the fallback for level 2."""
 
-    def refused(candidate: Candidate) -> Probed:
+    def fake_probe(candidate: Candidate) -> Probed:
         return Probed(
             candidate, failed={} if candidate == Candidate(2, "bubblewrap") else {"namespaces": "no"}
         )
 
     monkeypatch.setattr(probe, "_found", {})
-    monkeypatch.setattr(probe, "_probe", refused)
+    monkeypatch.setattr(probe, "_probe", fake_probe)
     assert probe.candidates("auto")[0] == [Candidate(2, "bubblewrap")]
 
 

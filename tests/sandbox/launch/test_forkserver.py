@@ -49,14 +49,14 @@ async def open_forked(make_context, handler, forkserver):
         yield open_
 
 
-async def printed(kernel, code: str) -> str:
+async def stdout_of(kernel, code: str) -> str:
     result = await kernel.execute(code, round=1, timeout=20)
     assert result.status == "ok", result
     return result.stdout
 
 
-async def forked(kernel) -> bool:
-    return "rlm.sandbox.forkserver" in await printed(kernel, "print(open('/proc/self/cmdline').read())")
+async def is_forked(kernel) -> bool:
+    return "rlm.sandbox.forkserver" in await stdout_of(kernel, "print(open('/proc/self/cmdline').read())")
 
 
 def state(pid: int) -> str:
@@ -67,13 +67,13 @@ def state(pid: int) -> str:
         return "X"
 
 
-def gone(pid: int) -> bool:
+def is_gone(pid: int) -> bool:
     return state(pid) in "XZ"
 
 
 async def until_gone(*pids: int) -> None:
     async with asyncio.timeout(20):
-        while not all(map(gone, pids)):
+        while not all(map(is_gone, pids)):
             await asyncio.sleep(0.01)
 
 
@@ -88,9 +88,9 @@ def children_of(pid: int) -> list[int]:
 async def test_kernels_are_forked_and_many_at_once(open_forked) -> None:
     """The forkserver works in parallel, too."""
     kernels = await asyncio.gather(*[open_forked() for _ in range(6)])
-    answers = await asyncio.gather(*[printed(kernel, f"print({n})") for n, kernel in enumerate(kernels)])
+    answers = await asyncio.gather(*[stdout_of(kernel, f"print({n})") for n, kernel in enumerate(kernels)])
     assert answers == [f"{n}\n" for n in range(6)]
-    assert all(await asyncio.gather(*map(forked, kernels)))
+    assert all(await asyncio.gather(*map(is_forked, kernels)))
 
 
 async def test_two_kernels_draw_different_numbers(open_forked) -> None:
@@ -104,7 +104,7 @@ async def test_two_kernels_draw_different_numbers(open_forked) -> None:
         "print(*drawn, sep='\\n')"
     )
     one, two = await asyncio.gather(open_forked(), open_forked())
-    first, second = (await printed(one, code)).split("\n"), (await printed(two, code)).split("\n")
+    first, second = (await stdout_of(one, code)).split("\n"), (await stdout_of(two, code)).split("\n")
     assert len(first) == len(second) >= 10
     assert [same for same in first if same and same in second] == []
 
@@ -129,7 +129,7 @@ async def test_no_descriptor_leaks_into_a_kernel(open_forked, level) -> None:
             for fd in map(str, range(64))
             if os.path.exists(f"/proc/self/fd/{fd}")
         }
-        one, two = [set((await printed(kernel, code)).split("\n")) for kernel in (first, second)]
+        one, two = [set((await stdout_of(kernel, code)).split("\n")) for kernel in (first, second)]
         common = {link for link in one if ":[" in link and not link.startswith("anon_inode")}
         assert common
         assert not common & two
@@ -147,7 +147,7 @@ async def test_the_environment_is_the_kernels_own(open_forked, monkeypatch) -> N
     """It holds nothing of the driver's environment or the forkserver's."""
     monkeypatch.setenv("SOME_API_KEY", "sk-planted-0123456789")
     kernel = await open_forked()
-    said = await printed(
+    output = await stdout_of(
         kernel,
         "import os, ctypes\n"
         "ctypes.CDLL(None).getenv.restype = ctypes.c_char_p\n"
@@ -155,8 +155,8 @@ async def test_the_environment_is_the_kernels_own(open_forked, monkeypatch) -> N
         "print(dict(os.environ))\n"
         "print(os.environ['HOME'] == os.path.expanduser('~') == os.getcwd())",
     )
-    assert "planted" not in said
-    assert said.endswith("True\n")
+    assert "planted" not in output
+    assert output.endswith("True\n")
 
 
 async def test_a_shell_made_before_the_fork_is_as_one_made_after(open_forked, make_context, handler) -> None:
@@ -178,10 +178,10 @@ async def test_a_shell_made_before_the_fork_is_as_one_made_after(open_forked, ma
     )
     try:
         await plain.open()
-        after = json.loads(await printed(plain, code))
+        after = json.loads(await stdout_of(plain, code))
     finally:
         await plain.close()
-    before = json.loads(await printed(await open_forked(), code))
+    before = json.loads(await stdout_of(await open_forked(), code))
     assert before["pid"][0] == before["pid"][1]
     assert before["cells"] == before["named"] == 1
     assert before["hidden"] == []
@@ -206,12 +206,12 @@ async def test_the_layers_are_those_of_a_plain_launch(open_forked, make_context,
     )
 
     async def facts(kernel: JupyterSandbox) -> tuple[str, dict[str, str]]:
-        said, layers = await printed(kernel, code), dict(kernel.isolation.layers)
+        output, layers = await stdout_of(kernel, code), dict(kernel.isolation.layers)
         # If the driver is root, each kernel has its own user.
-        user = (await printed(kernel, "import os; print(os.getuid())")).strip()
+        user = (await stdout_of(kernel, "import os; print(os.getuid())")).strip()
         if user != str(os.getuid()):
-            said, layers["rlimits"] = said.replace(user, "ITS"), layers["rlimits"].replace(user, "ITS")
-        return said, layers
+            output, layers["rlimits"] = output.replace(user, "ITS"), layers["rlimits"].replace(user, "ITS")
+        return output, layers
 
     kernel = await open_forked(2)
     plain = JupyterSandbox(
@@ -231,9 +231,9 @@ async def test_a_killed_forkserver_takes_nothing_with_it(open_forked, forkserver
     before = forkserver.pid
     os.kill(before, signal.SIGKILL)
     await until_gone(before)
-    assert await printed(kernel, "print('still here')") == "still here\n"
+    assert await stdout_of(kernel, "print('still here')") == "still here\n"
     another = await open_forked()
-    assert await forked(another)
+    assert await is_forked(another)
     assert forkserver.pid not in (None, before)
 
 
@@ -249,8 +249,8 @@ async def test_a_forkserver_that_dies_over_a_request_is_replaced(open_forked, fo
         await asyncio.sleep(0.001)
     os.kill(forkserver.pid, signal.SIGKILL)
     kernel = await opening
-    assert not await forked(kernel)
-    assert await forked(await open_forked())
+    assert not await is_forked(kernel)
+    assert await is_forked(await open_forked())
 
 
 def _has_request(forkserver: Forkserver) -> bool:
@@ -282,7 +282,7 @@ async def test_a_broker_that_is_killed_takes_its_kernel_only(open_forked, forkse
     died = await first.execute("1", round=1, timeout=5) if first.alive else None
     assert died is None or died.status == "died"
     assert not first.alive
-    assert await printed(second, "print(2)") == "2\n"
+    assert await stdout_of(second, "print(2)") == "2\n"
 
 
 _DRIVER = """
@@ -444,7 +444,7 @@ async def test_a_forked_driver_leaves_the_forkserver_alone(open_forked, forkserv
     server = forkserver.pid
     assert server is not None
     await asyncio.to_thread(forkserver.close)
-    assert gone(server)
+    assert is_gone(server)
 
 
 def test_it_is_asked_from_several_threads(make_context, handler, forkserver) -> None:
@@ -455,7 +455,7 @@ def test_it_is_asked_from_several_threads(make_context, handler, forkserver) -> 
         kernel = JupyterSandbox(context, handler, kernels=FreshKernels(minimum=0, brokers=forkserver))
         try:
             await kernel.open()
-            return await printed(kernel, f"print({number})")
+            return await stdout_of(kernel, f"print({number})")
         finally:
             await kernel.close()
 

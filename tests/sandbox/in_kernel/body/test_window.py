@@ -69,9 +69,9 @@ def test_the_helpers_work_in_a_window_as_in_its_text(make, data) -> None:
     window = body.window(start, end)
     handle = Handle(window)
     for literal in ("needle", "Ж", "x"):
-        wanted = [at for at in range(len(part)) if part.startswith(literal, at)]
-        assert [hit.start for hit in handle.search(literal, max_hits=10_000)] == wanted
-        assert handle.count(literal) == len(wanted)
+        expected = [at for at in range(len(part)) if part.startswith(literal, at)]
+        assert [hit.start for hit in handle.search(literal, max_hits=10_000)] == expected
+        assert handle.count(literal) == len(expected)
     assert handle.count("^") == (len(part.split("\n")) if part else 1)
     assert [line.text.rstrip("\n") for line in handle.read_lines()] == _lines(part)
     assert "".join(chunk.text for chunk in handle.chunk(7)) == part
@@ -138,8 +138,8 @@ def test_a_body_that_is_being_searched_can_be_closed(make) -> None:
     """A cancelled run closes its body while a search continues on a thread."""
     body = make("x" * 1_000)
     window = body.window(0, 500)
-    with memoryview(window.buffer) as held:
+    with memoryview(window.buffer) as view:
         window.close()
         body.close()
-        assert held[0] == ord("x")
+        assert view[0] == ord("x")
     window.close()

@@ -94,11 +94,11 @@ def test_hits_and_counts_are_those_of_re(hard: tuple[Handle, str]) -> None:
         piece = text[at : at + chooser.choice((1, 2, 3, 8, 40))]
         flags = re.IGNORECASE if number % 2 else 0
         pattern = re.compile(re.escape(piece), flags | re.MULTILINE)
-        wanted = [match.span() for match in pattern.finditer(text)]
+        expected = [match.span() for match in pattern.finditer(text)]
         hits = handle.search(pattern, max_hits=30)
-        assert [(hit.start, hit.end) for hit in hits] == wanted[:30]
-        assert handle.count(pattern) == hits.total == len(wanted)
-        assert hits.truncated == (len(wanted) > 30)
+        assert [(hit.start, hit.end) for hit in hits] == expected[:30]
+        assert handle.count(pattern) == hits.total == len(expected)
+        assert hits.truncated == (len(expected) > 30)
         for hit in hits:
             assert hit.match == text[hit.start : hit.end][:500]
             assert hit.line == bisect_right(starts, hit.start) - 1
@@ -112,9 +112,9 @@ def test_hits_and_counts_are_those_of_re(hard: tuple[Handle, str]) -> None:
 )
 def test_patterns_find_what_re_finds(hard: tuple[Handle, str], pattern: str) -> None:
     handle, text = hard
-    wanted = [Span(*match.span()) for match in re.finditer(pattern, text, re.MULTILINE)]
-    assert [Span(hit.start, hit.end) for hit in handle.search(pattern, max_hits=10**6)] == wanted
-    assert handle.count(pattern) == len(wanted)
+    expected = [Span(*match.span()) for match in re.finditer(pattern, text, re.MULTILINE)]
+    assert [Span(hit.start, hit.end) for hit in handle.search(pattern, max_hits=10**6)] == expected
+    assert handle.count(pattern) == len(expected)
 
 
 def test_lines_and_chunks_are_those_of_str(hard: tuple[Handle, str]) -> None:

@@ -167,9 +167,9 @@ def test_of_a_long_line_a_hit_stands_for_the_words_around_it(make_handle) -> Non
     assert len(passage) == 120 + len("needle") + 120
     at_an_end = make_handle(f"see needle {words}\n{words}needle now\n  needle {words}\n")
     around = ("see needle word", "word needle now", "needle word")
-    for hit, said in zip(at_an_end.search("needle"), around, strict=True):
+    for hit, expected in zip(at_an_end.search("needle"), around, strict=True):
         shown = at_an_end.peek(*hit.proof())
-        assert said in shown
+        assert expected in shown
         assert shown == shown.strip()
         assert shown.count("word") == 39
     [whole] = handle.search(f"(word ){{200}}needle {words[:500]}word")

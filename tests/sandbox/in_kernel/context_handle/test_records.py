@@ -102,7 +102,7 @@ def test_csv_rows_by_their_header(make_handle) -> None:
 
 
 @pytest.mark.parametrize("delimiter", [";", "\t", "|"])
-def test_other_delimiters_are_told_from_the_header(make_handle, delimiter: str) -> None:
+def test_other_delimiters_are_detected_from_the_header(make_handle, delimiter: str) -> None:
     text = f"a{delimiter}b\n1{delimiter}2,5\n"
     assert [row.value for row in make_handle(("csv", text)).read_records()] == [{"a": "1", "b": "2,5"}]
 
@@ -199,7 +199,7 @@ def test_a_context_without_rows_is_refused_with_advice(make_handle, text: str) -
         make_handle(("text", text), ("markdown", '{"a": 1}')).read_records()
 
 
-def test_rows_can_be_gone_through_again(make_handle) -> None:
+def test_rows_can_be_read_again(make_handle) -> None:
     rows = make_handle(("jsonl", "1\n2\n3\n")).read_records()
     assert next(rows).value == 1
     assert [row.value for row in rows] == [1, 2, 3]

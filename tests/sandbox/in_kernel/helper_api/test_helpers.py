@@ -56,14 +56,14 @@ async def test_spans_cross_the_channel_not_text(open_kernel, handler) -> None:
 
 
 @pytest.mark.parametrize(
-    ("slice_", "wanted"),
+    ("slice_", "expected"),
     [("(5, 99)", Span(5, 14)), ("(-4, 99)", Span(10, 14)), ("{'start': 3, 'end': 9}", Span(3, 9))],
 )
-async def test_offsets_of_a_slice_are_clamped_as_everywhere(open_kernel, handler, slice_, wanted) -> None:
+async def test_offsets_of_a_slice_are_clamped_as_everywhere(open_kernel, handler, slice_, expected) -> None:
     """Negative offsets count from the end."""
     kernel = await open_kernel()
     assert (await run(kernel, f"sub_query('q', {slice_})")).status == "ok"
-    assert handler.batches[0].slices[0].pieces == (wanted,)
+    assert handler.batches[0].slices[0].pieces == (expected,)
 
 
 @pytest.mark.parametrize("slice_", ["(50, 99)", "(-1, 3)", "{'start': 3, 'end': 1}"])
@@ -306,7 +306,7 @@ async def test_what_cannot_be_an_answer_is_named(open_kernel, handler, call, ena
     assert handler.finals == []
 
 
-async def test_a_refused_final_answer_goes_on(open_kernel, handler) -> None:
+async def test_a_cell_continues_after_a_refused_final_answer(open_kernel, handler) -> None:
     handler.refuse = "nothing was read"
     kernel = await open_kernel()
     result = await run(kernel, "finalize('x')")

@@ -23,7 +23,7 @@ TEXTS = st.lists(st.text(HARD + "\n", max_size=30), max_size=12).map("".join)
 FLAGS = st.sampled_from([0, re.IGNORECASE, re.IGNORECASE | re.ASCII])
 
 
-def spelled(literal: str, flags: int) -> Literal:
+def literal_from(literal: str, flags: int) -> Literal:
     made = literal_of([ord(char) for char in literal], flags, ascii_body=False)
     assert made is not None
     return made
@@ -39,7 +39,7 @@ def spelled(literal: str, flags: int) -> Literal:
 @settings(max_examples=120)
 def test_one_case_counts_as_re_does(literal: str, text: str, flags: int) -> None:
     text = f"{text}{literal}\n{literal.upper()}{literal.lower()} {literal.swapcase()}\n"
-    made = spelled(literal, flags)
+    made = literal_from(literal, flags)
     data = text.encode()
     case = CaseFolder(made.spellings, data)
     if not made.overlaps_itself():
@@ -51,11 +51,11 @@ def test_one_case_counts_as_re_does(literal: str, text: str, flags: int) -> None
 @given(LITERALS, TEXTS, FLAGS, st.integers(0, 3))
 @example("аА", "аА" * 500, 0, 3)
 @settings(max_examples=40)
-def test_stretches_without_the_text_are_passed_over_without_a_loss(
+def test_stretches_without_the_text_are_skipped_without_a_loss(
     monkeypatch_module, sparse: bool, literal: str, text: str, flags: int, far: int
 ) -> None:
     """This holds for any distance between matches, and for any end of a piece of the body."""
-    made = spelled(literal, flags)
+    made = literal_from(literal, flags)
     if made.overlaps_itself():
         return
     text = (text + "plain words\n" * (40 * far)) * 3 + literal
@@ -72,7 +72,7 @@ def test_the_c_librarys_places_are_those_of_re(monkeypatch_module, literal: str,
     text = (text + literal) * 5
     with body_of(text) as body:
         for window in (1, 5, 64, 1 << 20):
-            scan = LiteralScan(spelled(literal, 0), body, ByteRates(body), ENGINE, window)
+            scan = LiteralScan(literal_from(literal, 0), body, ByteRates(body), ENGINE, window)
             found = [body.raw[start:end].decode() for start, end in scan._exact()]
             assert found == re.findall(re.escape(literal), text), window
 

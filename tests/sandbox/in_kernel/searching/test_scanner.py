@@ -24,15 +24,15 @@ def expected(pattern: str | re.Pattern[str], text: str) -> list[Span]:
 def check(
     body: Body, text: str, pattern: str | re.Pattern[str], windows: tuple[int, ...] = (1, 7, 64)
 ) -> None:
-    wanted = expected(pattern, text)
+    matches = expected(pattern, text)
     for engine in (ENGINE, None):
         query = understand(pattern, ascii_body=body.ascii, engine=engine)
         for window, large in [*((window, 0) for window in windows), (1 << 24, 0), (1 << 24, 1 << 24)]:
             scanner = Scanner(body, window=window, large=large)
-            found, more = scanner.first(query, len(wanted) + 1)
-            assert found == wanted, (pattern, window, engine)
+            found, more = scanner.first(query, len(matches) + 1)
+            assert found == matches, (pattern, window, engine)
             assert not more
-            assert scanner.count(query) == len(wanted), (pattern, window, engine)
+            assert scanner.count(query) == len(matches), (pattern, window, engine)
 
 
 ASCII_TEXT = (
@@ -212,8 +212,8 @@ def test_a_plain_text_is_found_and_counted_as_re_does(
     make_body, literal: str, flags: str, between: list[str], data
 ) -> None:
     """A literal in either case is right for every script, even where it uses the planned search."""
-    said = [literal, literal.upper(), literal.lower()]
-    text = "".join(part + (data.draw(st.sampled_from(said)) if data else literal) for part in between)
+    spellings = [literal, literal.upper(), literal.lower()]
+    text = "".join(part + (data.draw(st.sampled_from(spellings)) if data else literal) for part in between)
     with make_body(text) as body:
         check(body, text, flags + re.escape(literal), (1, 5))
 
@@ -241,10 +241,10 @@ def test_a_large_body_is_searched_and_counted_exactly(make_body, literal: str) -
     text = ("The kernel of слово, the KERNEL Слово, 世界. " * 7 + "\n") * 2_000 + "zq \u212a"
     body = make_body(text)
     query = understand(literal, ascii_body=False, engine=ENGINE)
-    wanted = expected(literal, text)
+    matches = expected(literal, text)
     scanner = Scanner(body, large=0)
-    assert scanner.count(query) == len(wanted)
-    assert scanner.first(query, 10**6) == (wanted, False)
+    assert scanner.count(query) == len(matches)
+    assert scanner.first(query, 10**6) == (matches, False)
 
 
 def test_where_the_c_library_has_no_memmem_nothing_changes_but_the_speed(make_body, monkeypatch) -> None:

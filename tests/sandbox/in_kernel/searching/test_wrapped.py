@@ -39,11 +39,11 @@ BODY = "The committee chose a rate-only\npolicy, and the policymaker\r\n   is fr
 
 
 @pytest.mark.parametrize("ask", [Handle.search, Handle.count])
-def test_a_cell_is_told_of_a_phrase_that_stands_across_lines(make_handle, capsys, ask) -> None:
+def test_a_cell_gets_a_hint_about_a_phrase_across_lines(make_handle, capsys, ask) -> None:
     handle = make_handle(BODY)
     assert not ask(handle, "rate-only policy")
-    said = capsys.readouterr().err
-    assert said == (
+    stderr = capsys.readouterr().err
+    assert stderr == (
         "'rate-only policy' is not there on one line, but more than once across lines: write \\s+ for its "
         "blanks\n"
     )
@@ -54,7 +54,7 @@ def test_a_cell_is_told_of_a_phrase_that_stands_across_lines(make_handle, capsys
     assert capsys.readouterr().err == ""
 
 
-def test_a_cell_that_searches_in_a_loop_is_told_a_few_times(make_handle, capsys) -> None:
+def test_a_cell_that_searches_in_a_loop_gets_few_hints(make_handle, capsys) -> None:
     handle = make_handle(BODY)
     for _ in range(100):
         handle.search("rate-only policy")

@@ -22,7 +22,7 @@ async def run(kernel, code):
 
 
 @pytest.fixture
-def opened(make_context):
+def open_files(make_context):
     """Return the three files of a context, open."""
     context = make_context("some text\n")
     names = (BODY_NAME, INDEX_NAME, MANIFEST_NAME)
@@ -32,15 +32,15 @@ def opened(make_context):
         os.close(descriptor)
 
 
-def test_a_body_is_opened_by_its_descriptors(opened) -> None:
-    _, descriptors = opened
+def test_a_body_is_opened_by_its_descriptors(open_files) -> None:
+    _, descriptors = open_files
     with Body.open_descriptors(*descriptors) as body:
         assert body.text(0, 99) == "some text\n"
         assert [document.name for document in body.documents] == ["text"]
 
 
-def test_damage_is_named(opened) -> None:
-    _, (body, index, manifest) = opened
+def test_damage_is_named(open_files) -> None:
+    _, (body, index, manifest) = open_files
     for wrong in ((index, body, manifest), (body, index, body)):
         with pytest.raises(BodyError, match=r"damaged|says"):
             Body.open_descriptors(*wrong)
@@ -48,9 +48,9 @@ def test_damage_is_named(opened) -> None:
         os.lseek(manifest, 0, os.SEEK_SET)
 
 
-def test_nothing_is_left_of_descriptors_once_withdrawn(opened) -> None:
+def test_nothing_is_left_of_descriptors_once_withdrawn(open_files) -> None:
     """The mapping can be read and closed. No descriptor of the files is left."""
-    context, _ = opened
+    context, _ = open_files
     descriptors = [
         os.open(context.folder / name, os.O_RDONLY) for name in (BODY_NAME, INDEX_NAME, MANIFEST_NAME)
     ]
@@ -174,11 +174,11 @@ async def test_the_tools_of_the_host_come_with_the_context(make_context, handler
     )
     await kernel.open()
     try:
-        said = await run(
+        outcome = await run(
             kernel, "print(tool_99(1, a=2), tool_0, tool_99.__doc__[-3:], ToolError, SHOW_VARS())"
         )
     finally:
         await kernel.close()
-    assert "{'name': 'tool_99', 'args': [1], 'kwargs': {'a': 2}} <tool tool_0(xxx" in said.stdout
-    assert said.stdout.rstrip().endswith("host_tools.ToolError'> {}")
+    assert "{'name': 'tool_99', 'args': [1], 'kwargs': {'a': 2}} <tool tool_0(xxx" in outcome.stdout
+    assert outcome.stdout.rstrip().endswith("host_tools.ToolError'> {}")
     assert handler.tools[0].name == "tool_99"
