@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import io
 import itertools
+import re
 import time
 
 import pytest
@@ -48,36 +49,41 @@ def test_plain_text_is_printed_as_it_is() -> None:
 def test_a_document_s_name_stays_on_its_line() -> None:
     citation = Citation("[1]", "q", 0, 1, "a\nSources\n  [2] b\u202etxt\u2028", None, 3, True)
     shown = answer_text(_result(citations=(citation,)))
-    assert shown.splitlines()[-1] == "  [1] a\\nSources\\n  [2] btxt:3  “q”"
+    (line,) = [line for line in shown.splitlines() if "[1]" in line or "[2]" in line]
+    assert "a\\nSources\\n  [2] btxt:3" in line
+    assert line.index("[1]") < line.index("[2]") < line.index("“q”")
 
 
 def test_the_account_says_nothing_twice_and_counts_no_nothing() -> None:
     why = "the run's 3 seconds are used up"
     failed = _result(answer=None, stop_reason="time", warnings=("skipped 2", why))
-    assert no_answer(failed) == f"{why}; raise --max-seconds"
-    assert "note: skipped 2" in account(failed)
+    assert no_answer(failed).startswith(why)
+    assert "--max-seconds" in no_answer(failed)
+    assert account(failed).count("skipped 2") == 1
     assert "3 seconds" not in account(failed)
     assert "--max" not in account(failed)
     assert "citation" not in account(failed)
     citation = Citation("[1]", "q", 0, 1, "a", None, 3, True)
-    assert "; 1 of 1 citation verified" in account(_result(citations=(citation,)))
+    assert "1 of 1 citation" in account(_result(citations=(citation,)))
 
 
 def test_an_answer_that_a_limit_cut_short_names_the_option_to_raise() -> None:
-    assert "note: a limit ended it; raise --max-cost" in account(_result(stop_reason="cost")).splitlines()
-    assert "raise" not in account(_result())
+    assert sum("--max-cost" in line for line in account(_result(stop_reason="cost")).splitlines()) == 1
+    assert "--max" not in account(_result())
 
 
 def test_errors_name_limits_by_their_options() -> None:
     spent = BudgetExhausted("rounds", "the limit of 30 rounds is reached", remedy_limit="rounds")
-    assert str(spent) == "the limit of 30 rounds is reached; raise limits.rounds"
-    assert error_text(spent) == "the limit of 30 rounds is reached; raise --max-rounds"
+    assert str(spent).endswith("limits.rounds")
+    assert error_text(spent).startswith("the limit of 30 rounds is reached")
+    assert error_text(spent).endswith("--max-rounds")
     assert error_text(BudgetExhausted("rounds", "nothing helps")) == "nothing helps"
     assert error_text(UsageError("the question is empty: ask one")) == "the question is empty: ask one"
     with pytest.raises(ConfigurationError) as caught:
         Limits(cost_usd=-1)
-    assert str(caught.value) == "limits.cost_usd is -1; give a number of at least 0"
-    assert error_text(caught.value) == "--max-cost is -1; give a number of at least 0"
+    assert str(caught.value).startswith("limits.cost_usd is -1;")
+    assert error_text(caught.value).startswith("--max-cost is -1;")
+    assert "at least 0" in error_text(caught.value)
     for field in set(Limits.__dataclass_fields__) - {"violations"}:
         assert option_of(field).startswith("--")
     assert option_of("violations") == "limits.violations"
@@ -106,9 +112,9 @@ def _child(done: int, asked: int) -> events.ChildEnded:
 
 def test_a_batch_ends_with_a_line_and_a_single_child_does_not(lines_of) -> None:
     batch = [events.ChildrenStarted(3), *(_child(done, 3) for done in (1, 2, 3))]
-    assert lines_of(events.RoundStarted(1, 30, final=False), *batch) == [
-        "round 1 of 30: 3 of 3 children, 5 tokens, $0, < 0.1 % covered"
-    ]
+    (line,) = lines_of(events.RoundStarted(1, 30, final=False), *batch)
+    for part in ("round 1 of 30", "3 of 3 children", "5 tokens", "$0", "< 0.1 %"):
+        assert part in line
     assert lines_of(events.ChildrenStarted(1), _child(1, 1)) == []
 
 
@@ -118,7 +124,9 @@ def test_children_are_reported_every_five_seconds(lines_of) -> None:
 
 def test_a_violated_contract_is_reported_in_words(lines_of) -> None:
     (line,) = lines_of(events.RoundStarted(2, 30, final=False), events.Violated(2, "no_block"))[-1:]
-    assert line == "round 2 of 30: the reply held no repl block; asking again"
+    assert "round 2 of 30" in line
+    assert "no repl block" in line
+    assert "no_block" not in line
 
 
 def test_the_live_line_has_the_time_left_and_breaks_between_words(monkeypatch) -> None:
@@ -135,7 +143,6 @@ def test_the_live_line_has_the_time_left_and_breaks_between_words(monkeypatch) -
     finally:
         line.close()
     assert len(shown) == 2
-    assert " ".join(shown)[2:] in (
-        "3 of 12 children, 123,456 tokens, $0.0123, 45.6 % covered, 9 min left",
-        "3 of 12 children, 123,456 tokens, $0.0123, 45.6 % covered, 10 min left",
-    )
+    text = " ".join(shown)
+    assert "3 of 12 children, 123,456 tokens, $0.0123, 45.6 % covered" in text
+    assert re.search(r"\b(9|10) min\b", text)

@@ -45,7 +45,9 @@ def test_the_answer_needs_no_stream_but_stdout(shell, streams) -> None:
 def test_a_closed_stdin_is_an_empty_one(shell) -> None:
     done = shell("$RLM ask What? - <&-")
     assert done.returncode == 2
-    assert done.stderr == "rlm: stdin is empty: pipe a text into it, or name a file\n"
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("rlm: stdin is empty")
+    assert "name a file" in line
 
 
 @pytest.mark.parametrize("command", [f"{ASK} -q", f"{ASK} -q --json", "$RLM runs --json", "$RLM --help"])
@@ -104,4 +106,5 @@ def test_a_bad_environment_is_one_line(rlm, tmp_path) -> None:
     asked = ["ask", "What?", str(tmp_path / "a.txt"), "--model", "openai:m@http://127.0.0.1:9/v1"]
     ran = rlm(*asked, env={"SSL_CERT_FILE": "/nope"})
     assert ran.code == 2
-    assert ran.one_line == "rlm: SSL_CERT_FILE /nope can't be read: No such file or directory; check the path"
+    assert "SSL_CERT_FILE /nope" in ran.one_line
+    assert "check the path" in ran.one_line

@@ -66,10 +66,9 @@ def test_an_ended_run_is_resumed(rlm, rlm_process, provider, text, signum) -> No
     process.send_signal(signum)
     _, stderr = process.communicate(timeout=20)
     if signum == signal.SIGINT:
-        assert (process.returncode, stderr) == (
-            130,
-            f"rlm: interrupted; to resume: rlm resume {run_id}\n",
-        )
+        (line,) = stderr.splitlines()
+        assert process.returncode == 130
+        assert f"rlm resume {run_id}" in line
     (listed,) = rlm("runs", "--json").json
     assert (listed["run_id"], listed["state"]) == (run_id, "interrupted")
     asked = len(provider.requests)
@@ -157,7 +156,8 @@ def test_a_run_is_exported(rlm, answered_run, tmp_path) -> None:
     assert kinds == ["run_started", "model_call", "child", "cell", "model_call", "cell", "finished"]
     out = tmp_path / "run.jsonl"
     ran = rlm("export", answered_run, "--out", str(out))
-    assert ran.stderr == f"7 events of {answered_run} are in {out}\n"
+    for fact in ("7 events", answered_run, str(out)):
+        assert fact in ran.one_line
     assert [json.loads(line) for line in out.read_text().splitlines()] == events
     assert stat.S_IMODE(out.stat().st_mode) == 0o600
 
@@ -174,9 +174,9 @@ def test_runs_are_pruned(rlm, answered_run) -> None:
     """Runs are removed by age or by number. One of the options is required."""
     assert "--older-than 30d" in rlm("runs", "prune").one_line
     assert "write 90m, 12h, 30d or 8w" in rlm("runs", "prune", "--older-than", "soon").one_line
-    assert rlm("runs", "prune", "--older-than", "1h").stderr == "removed 0 runs\n"
-    assert rlm("runs", "prune", "--keep", "1").stderr == "removed 0 runs\n"
-    assert rlm("runs", "prune", "--keep", "0").stderr == "removed 1 run\n"
+    assert "0 runs" in rlm("runs", "prune", "--older-than", "1h").one_line
+    assert "0 runs" in rlm("runs", "prune", "--keep", "1").one_line
+    assert "1 run" in rlm("runs", "prune", "--keep", "0").one_line
     assert rlm("runs", "--json").json == []
 
 

@@ -37,7 +37,7 @@ def test_a_default_that_is_long_or_no_plain_value_is_not_shown() -> None:
     )
 
 
-def _unnamed() -> Callable[..., Any]:
+def _nameless() -> Callable[..., Any]:
     return lambda: 1
 
 
@@ -64,7 +64,7 @@ def _odd(what: threading.Lock) -> None:
         ([_named("helpers")], r"can't be named helpers"),
         ([_named("print")], r"can't be named print"),
         ([_named("_own")], r"can't be named _own"),
-        ([_unnamed()], r"give a function that has a name"),
+        ([_nameless()], r"give a function that has a name"),
         ([int], r"give a function that has a name"),
         ([3], r"give a function that has a name"),
         ([_named("one"), _named("one")], r"two tools are named one: rename one"),

@@ -29,10 +29,9 @@ def test_bubblewrap_is_not_recommended_where_it_would_not_help(refusing_machine,
     (tmp_path / "proc/sys/user").mkdir(parents=True)
     (tmp_path / "proc/sys/user/max_user_namespaces").write_text("0\n")
     first, second = (finding.detail for finding in _levels(tmp_path))
-    assert first == (
-        "level 3 does not work: namespaces (not here; user.max_user_namespaces is 0). "
-        "To get it: sudo sysctl -w user.max_user_namespaces=15000"
-    )
+    assert first.startswith("level 3 does not work")
+    assert "user.max_user_namespaces is 0" in first
+    assert first.endswith("sudo sysctl -w user.max_user_namespaces=15000")
     assert second.startswith("level 1 works")
 
 
@@ -44,7 +43,5 @@ def test_bubblewrap_is_recommended_where_only_it_may_start(refusing_machine, tmp
         (tmp_path / file.parent).mkdir(parents=True)
         (tmp_path / file).write_text("1\n")
     details = [finding.detail for finding in _levels(tmp_path)]
-    assert (
-        "level 3 by bubblewrap does not work: bubblewrap (not here). To get it: sudo apt install bubblewrap"
-        in details
-    )
+    (detail,) = [one for one in details if one.startswith("level 3 by bubblewrap does not work")]
+    assert detail.endswith("sudo apt install bubblewrap")

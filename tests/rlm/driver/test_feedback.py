@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from rlm.children.tally import ChildTally
 from rlm.driver.feedback import Feedback, coverage_line, render
 from rlm.prompts.recipes.corrections import advice_on
@@ -16,22 +18,24 @@ def test_coverage_after_children_is_shown_in_full_and_bounded() -> None:
         chunks_processed=5, chunks_total=6, gaps=tuple(Span(at, at + 5) for at in range(500, 700, 10)),
         uncovered_chars=490,
     )  # fmt: skip
-    assert coverage_line(coverage) == (
-        "Answered for so far: 500 of 1,000 characters (50.0 %); 60.0 % sent, 10.0 % failed, "
-        "1.0 % handed to your code, 100 % searched; 5 of 6 chunks processed; complete=False. "
-        "Neither answered for nor read: 490 characters (500-505, 510-515, 520-525, 530-535, 540-545, …)."
-    )
+    line = coverage_line(coverage)
+    for fact in ("500 of 1,000", "50.0 %", "60.0 % sent", "10.0 % failed", "1.0 %", "100 % searched"):
+        assert fact in line
+    for fact in ("5 of 6 chunks", "complete=False", "490 characters", "500-505", "540-545"):
+        assert fact in line
+    assert "550-555" not in line
     cell = CellResult(status="ok")
-    assert coverage_line(coverage) in render(Feedback(1, 30, cell, ChildTally(made=6, failed=1), coverage))
-    assert "Answered for" not in render(Feedback(1, 30, cell, ChildTally(), coverage))
+    assert line in render(Feedback(1, 30, cell, ChildTally(made=6, failed=1), coverage))
+    assert "complete=" not in render(Feedback(1, 30, cell, ChildTally(), coverage))
 
 
 def test_complete_coverage_is_short() -> None:
     """It shows no gaps and no zeros. Nearly complete is not complete."""
     whole = Coverage(10, answered_chars=10, sent_chars=10, complete=True)
-    assert coverage_line(whole) == (
-        "Answered for so far: 10 of 10 characters (100 %); 100 % sent; complete=True."
-    )
+    line = coverage_line(whole)
+    for fact in ("10 of 10", "(100 %)", "100 % sent", "complete=True"):
+        assert fact in line
+    assert not re.search(r"\b0 |0\.0 %|failed|searched|chunks", line)
     nearly = Coverage(10**6, answered_chars=10**6 - 1, gaps=(Span(0, 1),), uncovered_chars=1)
     assert "(99.9 %)" in coverage_line(nearly)
     assert "(< 0.1 %)" in coverage_line(Coverage(10**6, answered_chars=1))
@@ -40,7 +44,8 @@ def test_complete_coverage_is_short() -> None:
 def test_children_that_found_nothing_are_counted() -> None:
     tally = ChildTally(made=5, failed=1, empty=3, cached=1)
     text = render(Feedback(1, 30, CellResult(status="ok"), tally, Coverage(10)))
-    assert "Children: 5 asked, 1 failed, 3 found nothing, 1 from memory; " in text
+    for count in ("5 asked", "1 failed", "3 found nothing", "1 from memory"):
+        assert count in text
 
 
 def test_an_error_over_a_missing_name_comes_with_what_to_use() -> None:

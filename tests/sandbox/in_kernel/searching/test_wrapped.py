@@ -42,11 +42,10 @@ BODY = "The committee chose a rate-only\npolicy, and the policymaker\r\n   is fr
 def test_a_cell_gets_a_hint_about_a_phrase_across_lines(make_handle, capsys, ask) -> None:
     handle = make_handle(BODY)
     assert not ask(handle, "rate-only policy")
-    stderr = capsys.readouterr().err
-    assert stderr == (
-        "'rate-only policy' is not there on one line, but more than once across lines: write \\s+ for its "
-        "blanks\n"
-    )
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "'rate-only policy'" in line
+    assert "more than once" in line
+    assert "\\s+" in line
     assert ask(handle, r"rate-only\s+policy")
     assert not ask(handle, "policy maker")
     assert not ask(handle, "nowhere")
