@@ -1,4 +1,4 @@
-"""Guards that hold for every test, and the servers that tests talk to."""
+"""Provide the guards that hold for every test, and the servers that tests talk to."""
 
 from __future__ import annotations
 
@@ -28,11 +28,12 @@ _SECRETS = (
     "OPENAI_PROJECT_ID",
     "RLM_OPENAI_COMPATIBLE_KEY",
 )
-# What an example takes says something of the machine alone: times are measured in benchmarks/.
+# How long an example takes depends on the machine. benchmarks/ measures times.
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
 
-# A shell that starts a job in the background has it ignore these, and every process of a test with it.
+# A shell that starts a job in the background makes it ignore these signals, and the processes of a test
+# inherit that.
 for _number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP):
     if signal.getsignal(_number) is signal.SIG_IGN:
         default = signal.default_int_handler if _number == signal.SIGINT else signal.SIG_DFL
@@ -42,7 +43,7 @@ _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy
 
 
 def _load(name: str) -> ModuleType:
-    """tests/ is no package (one would shadow the real ones), so its shared modules are loaded by path."""
+    """Load a shared module by its path. tests/ is not a package, because it would shadow the real ones."""
     spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
     assert spec is not None
     assert spec.loader is not None
@@ -66,8 +67,7 @@ def _is_this_machine(host: str) -> bool:
 
 @pytest.fixture(autouse=True)
 def no_paid_api(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No test has a key, a home of its own making, or a way off this machine (child processes inherit the
-    first two)."""
+    """Give each test a new home, no key and no way off this machine. Children inherit the first two."""
     for variable in (*_SECRETS, *_PROXIES):
         monkeypatch.delenv(variable, raising=False)
     home = tmp_path / "home"
@@ -92,28 +92,31 @@ def no_paid_api(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture
 def providers() -> ModuleType:
-    """The module tests/provider_server.py: `ProviderServer` and its behaviours."""
+    """Return the module tests/provider_server.py: `ProviderServer` and its behaviours."""
     return _provider_server
 
 
 @pytest.fixture
 def provider_server() -> Iterator[Any]:
-    """A running ProviderServer that answers `ok`, for both protocols."""
+    """Yield a running ProviderServer that answers `ok` in both protocols."""
     with _provider_server.ProviderServer() as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[str]:
-    """The URL of a real PostgreSQL server (see tests/postgres_server.py); skips where there is none."""
+    """Yield the URL of a real PostgreSQL server (see tests/postgres_server.py). Skips the test if there is
+    none.
+    """
     with _load("postgres_server").running_server() as url:
         yield url
 
 
 @pytest.fixture
 def restartable_postgres() -> Iterator[Any]:
-    """The URL of a database on a server that this test has for itself, and `restart(pause)`, which stops it
-    for so many seconds; skips where there is none."""
+    """Yield the URL of a database on a server of this test alone, and `restart(pause)`, which stops the
+    server for `pause` seconds. Skips the test if there is no PostgreSQL.
+    """
     postgres = _load("postgres_server")
     with postgres.restartable_server() as (url, restart), postgres.database(url) as own:
         yield own, restart
@@ -121,15 +124,16 @@ def restartable_postgres() -> Iterator[Any]:
 
 @pytest.fixture
 def postgres_url(postgres_server: str) -> Iterator[str]:
-    """`postgresql://…` of an empty database that this test has for itself."""
+    """Yield the `postgresql://…` URL of an empty database of this test alone."""
     with sys.modules["postgres_server"].database(postgres_server) as url:
         yield url
 
 
 @pytest.fixture(params=["anthropic", "openai"])
 async def make_model(request: pytest.FixtureRequest) -> AsyncIterator[Callable[..., Any]]:
-    """`make_model(url, key=..., **options)`: a provider's Model for the server at `url`, once for each
-    protocol. Its retries wait hardly at all. Closed after the test."""
+    """Yield `make_model(url, key=..., **options)`, once for each protocol. It returns a provider's Model for
+    the server at `url`. Its retries hardly wait, and it is closed after the test.
+    """
     from rlm.models.http.endpoint import Endpoint
     from rlm.models.options import ModelOptions, RetryPolicy
     from rlm.models.providers.anthropic import AnthropicModel

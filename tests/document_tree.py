@@ -1,4 +1,4 @@
-"""Folders of files for tests to load, and what was loaded of them as plain strings."""
+"""Provide folders of files for tests to load, and the loaded text as plain strings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs in processes of their own that can be killed at any moment, and what is then in their store."""
+"""Provide runs in processes that can be killed at any moment, and read their store afterwards."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any
 
 Events = list[tuple[str, dict[str, Any]]]
-"""Kind and data of each, in order."""
+"""Kind and data of each event, in order."""
 
 
 @contextmanager
 def forking_driver() -> Iterator[subprocess.Popen[str]]:
-    """tests/forking_driver.py, running."""
+    """Start tests/forking_driver.py."""
     script = Path(__file__).with_name("forking_driver.py")
     with subprocess.Popen(
         [sys.executable, str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -33,7 +33,9 @@ def forking_driver() -> Iterator[subprocess.Popen[str]]:
 
 @dataclass
 class Drivers:
-    """Processes that begin what `order` says or go on with it, one after the other, forked by `parent`."""
+    """Starts processes one after the other, forked by `parent`. Each begins or resumes what `order`
+    describes.
+    """
 
     parent: subprocess.Popen[str]
     folder: Path
@@ -56,7 +58,9 @@ class Drivers:
         return found
 
     def kill_at(self, count: int, pause: float = 0.0, **more: str) -> Events:
-        """Begin, and kill -9 `pause` seconds after so many events are in the store; those it has then."""
+        """Start a process, kill it with SIGKILL `pause` seconds after the store has so many events, and
+        return the events.
+        """
         pid = self.begin(**more)
         while len(self._rows("SELECT 1 FROM events")) < count:
             time.sleep(0.002)
@@ -71,12 +75,12 @@ class Drivers:
 
     @property
     def run_id(self) -> str:
-        """The store holds one run."""
+        """Return the name of the only run in the store."""
         ((name,),) = self._rows("SELECT run_id FROM runs")
         return str(name)
 
     def forget(self) -> None:
-        """Remove the store and what came out."""
+        """Remove the store and the results."""
         for path in (*self.folder.glob("rlm.db*"), self._out):
             path.unlink()
 
@@ -92,6 +96,6 @@ class Drivers:
         try:
             return database.execute(query).fetchall()
         except sqlite3.OperationalError:
-            return []  # it is being made
+            return []  # the store is being made
         finally:
             database.close()

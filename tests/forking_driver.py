@@ -1,8 +1,8 @@
-"""Runs in processes of their own, begun quickly: all is imported once, then each run is forked.
+"""Run each order in a forked process, so that a run starts fast: everything is imported once.
 
 Reads orders on standard input, one JSON object a line: {model, key, store, sandbox, out, resume?,
-context?, depth?, job?}. Says the process's number, then, when that has ended, its exit code. The result goes
-to the file `out`.
+context?, depth?, job?}. Prints the process id, then the exit code when the process has ended. The result
+is written to the file `out`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ async def carry_out(order: dict[str, Any]) -> None:
 
 
 async def job_of(runtime: RLM, order: dict[str, Any]) -> Any:
-    """What a research or a comparison came to, begun or gone on with."""
+    """Run or resume a research or a comparison, and return its result."""
     if order["job"] == "research":
         if "resume" in order:
             return await resume_research(runtime, order["resume"])

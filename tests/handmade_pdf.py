@@ -1,4 +1,4 @@
-"""A PDF made without any program: what the standard asks for, and no more."""
+"""Make a PDF by hand, with no more than the standard requires."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PAGES = [
 
 
 def pdf_by_hand(path: Path, pages: list[str]) -> None:
-    """As little as a program that writes PDF itself writes: no compression, no fonts embedded."""
+    """Return a PDF as simple as a small program writes it: no compression, no embedded fonts."""
     kids = " ".join(f"{4 + 2 * n} 0 R" for n in range(len(pages)))
     objects = [
         b"<< /Type /Catalog /Pages 2 0 R >>",

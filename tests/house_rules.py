@@ -1,6 +1,6 @@
 """Check the sizes that keep the house readable: `make check` runs this.
 
-A folder of the package holds at most 16 Python files, and no Python file passes 500 lines.
+A folder of the package or of the tests holds at most 16 Python files. No Python file has more than 500 lines.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from pathlib import Path
 MAX_FILES = 16
 MAX_LINES = 500
 ONE_MECHANISM_A_FILE = {"rlm/sandbox/isolation": 20}
-"""Folders that may hold more: each file is one mechanism of the kernel's confinement."""
+"""Folders that may hold more files. Each file here is one mechanism of the kernel's confinement."""
 
 
 def violations(root: Path) -> Iterator[str]:
     """Yield one line for each folder with too many files and each file with too many lines."""
-    for folder in sorted({file.parent for file in (root / "rlm").rglob("*.py")}):
+    for folder in sorted({file.parent for top in ("rlm", "tests") for file in (root / top).rglob("*.py")}):
         name = folder.relative_to(root).as_posix()
         count, limit = len(list(folder.glob("*.py"))), ONE_MECHANISM_A_FILE.get(name, MAX_FILES)
         if count > limit:

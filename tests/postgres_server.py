@@ -1,4 +1,4 @@
-"""A real PostgreSQL for tests: the one at RLM_TEST_PG_URL, else Debian's binaries on a private socket."""
+"""Provide a real PostgreSQL: the server at RLM_TEST_PG_URL, else Debian's binaries on a private socket."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["database", "restartable_server", "running_server"]
 
 _START_SECONDS = 60.0
 _PR_SET_PDEATHSIG = 1
-# A test's database may vanish with the machine; what it costs to make one counts.
+# A test's database may be lost with the machine, so it is made fast and without safety.
 _SETTINGS = {
     "listen_addresses": "",
     "fsync": "off",
@@ -43,43 +43,46 @@ _SETTINGS = {
 
 @contextlib.contextmanager
 def running_server() -> Iterator[str]:
-    """The URL of a server's maintenance database."""
+    """Yield the URL of a server's maintenance database."""
     given = os.environ.get("RLM_TEST_PG_URL")
     if given:
         yield given
         return
-    with _made() as (binaries, folder, user), _served(binaries, folder, user) as url:
+    with _make_cluster() as (binaries, folder, user), _serve(binaries, folder, user) as url:
         yield url
 
 
 @contextlib.contextmanager
 def restartable_server() -> Iterator[tuple[str, Callable[[float], Future[None]]]]:
-    """A server of one's own: the URL of its maintenance database, and a function that ends it with its
-    sessions and, after so many seconds, starts it again, in the background."""
-    with _made() as made, contextlib.ExitStack() as stack:
-        url = stack.enter_context(_served(*made))
+    """Yield the URL of the maintenance database of a new server, and a function that stops the server with
+    its sessions and starts it again after so many seconds, in the background.
+    """
+    with _make_cluster() as made, contextlib.ExitStack() as stack:
+        url = stack.enter_context(_serve(*made))
 
         def restart(pause: float) -> None:
             stack.close()
             time.sleep(pause)
-            stack.enter_context(_served(*made))
+            stack.enter_context(_serve(*made))
 
-        # One thread for all of them: a server dies with the thread that started it.
+        # One thread starts all servers: a server dies with the thread that started it.
         with ThreadPoolExecutor(1) as thread:
             yield url, lambda pause: thread.submit(restart, pause)
 
 
 @contextlib.contextmanager
 def database(server: str) -> Iterator[str]:
-    """The URL of a new, empty database of its own."""
+    """Yield the URL of a new, empty database."""
     name = f"rlm_test_{uuid.uuid4().hex[:12]}"
     with psycopg.connect(server, autocommit=True) as connection:
-        quick = " STRATEGY FILE_COPY" if connection.info.server_version >= 150000 else ""  # five times so
+        quick = (
+            " STRATEGY FILE_COPY" if connection.info.server_version >= 150000 else ""
+        )  # five times as fast
         connection.execute(sql.SQL("CREATE DATABASE {}" + quick).format(sql.Identifier(name)))
     facts = {key: str(value) for key, value in conninfo_to_dict(server).items() if key != "dbname"}
     who = ":".join(quote(facts.pop(key), safe="") for key in ("user", "password") if key in facts)
     try:
-        # with the socket's folder in the query, both SQLAlchemy and libpq can read it
+        # With the socket's folder in the query, both SQLAlchemy and libpq can read it.
         yield f"postgresql://{who}@/{name}?{urlencode(facts)}"
     finally:
         with psycopg.connect(server, autocommit=True) as connection:
@@ -89,7 +92,7 @@ def database(server: str) -> Iterator[str]:
 
 
 def _ordinary_user(folder: Path) -> str | None:
-    """PostgreSQL refuses to run as root: then another user owns the folder."""
+    """Return another user for the folder if this process is root: PostgreSQL refuses to run as root."""
     if os.geteuid() != 0:
         return None
     for name in ("postgres", "nobody"):
@@ -107,15 +110,16 @@ def _as(user: str | None) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _made() -> Iterator[tuple[Path, Path, str | None]]:
-    """PostgreSQL's binaries, a folder with a new cluster, and who it belongs to, if not to us. Skips the test
-    where there are no binaries."""
+def _make_cluster() -> Iterator[tuple[Path, Path, str | None]]:
+    """Return PostgreSQL's binaries, a folder with a new cluster, and its owner if that is another user. Skips
+    the test if there are no binaries.
+    """
     binaries = _binaries()
     if binaries is None:
         pytest.skip(
             "no PostgreSQL: set RLM_TEST_PG_URL, or install one (Debian: sudo apt install postgresql)"
         )
-    folder = Path(tempfile.mkdtemp(prefix="rlm-pg-"))  # short: a socket's path may have 107 bytes
+    folder = Path(tempfile.mkdtemp(prefix="rlm-pg-"))  # short, because a socket's path may have 107 bytes
     try:
         user = _ordinary_user(folder)
         _run_initdb(binaries, folder, user)
@@ -125,7 +129,7 @@ def _made() -> Iterator[tuple[Path, Path, str | None]]:
 
 
 def _binaries() -> Path | None:
-    """The folder of `initdb` and `postgres`: the newest of Debian's, else the one on the PATH."""
+    """Return the folder of `initdb` and `postgres`: the newest of Debian's, else the one on the PATH."""
     versions = [
         folder for folder in Path("/usr/lib/postgresql").glob("*/bin") if (folder / "initdb").exists()
     ]
@@ -151,11 +155,11 @@ def _run_initdb(binaries: Path, folder: Path, user: str | None) -> None:
 
 
 def _die_with_parent() -> None:
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGINT)  # a killed pytest leaves no server behind
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGINT)  # so that a killed pytest leaves no server
 
 
 @contextlib.contextmanager
-def _served(binaries: Path, folder: Path, user: str | None) -> Iterator[str]:
+def _serve(binaries: Path, folder: Path, user: str | None) -> Iterator[str]:
     settings = [part for name, value in _SETTINGS.items() for part in ("-c", f"{name}={value}")]
     with (folder / "log").open("wb") as log:
         server = subprocess.Popen(

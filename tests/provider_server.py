@@ -126,7 +126,7 @@ class ProviderServer:
 
     def __enter__(self) -> ProviderServer:
         self._thread.start()
-        serving = asyncio.start_server(self._connected, "127.0.0.1", 0, ssl=self._tls, backlog=1000)
+        serving = asyncio.start_server(self._serve_connection, "127.0.0.1", 0, ssl=self._tls, backlog=1000)
         self._server = asyncio.run_coroutine_threadsafe(serving, self._loop).result(10)
         self.port: int = self._server.sockets[0].getsockname()[1]
         return self
@@ -152,7 +152,7 @@ class ProviderServer:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)

@@ -1,4 +1,4 @@
-"""Segments of every stored layer, a turn that uses them, and the scoped prompt over both."""
+"""Provide segments of every stored layer, a turn that uses them, and the scoped prompt over both."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = [
     "npc_block",
     "npcs_at",
     "prompt_of",
-    "stored",
+    "segment_of",
     "tokens_of",
 ]
 
@@ -32,24 +32,24 @@ TURN = ScopedInput(
 )
 
 
-def stored(name: str, scope: str, content: str, ref_id: str | None = None, **metadata: Any) -> Segment:
+def segment_of(name: str, scope: str, content: str, ref_id: str | None = None, **metadata: Any) -> Segment:
     return Segment(name, scope, content, ref_id, metadata)
 
 
 LAYER_SEGMENTS = (
-    stored("c", "core", "You are the game master."),
-    stored("r1", "ruleset", "Roll d20.", "dice"),
-    stored("r2", "ruleset", "No gore.", "mild"),
-    stored("w", "world", "A land of hills.", "w1"),
-    stored("e", "entry", "The road goes on.", "e1"),
-    stored("s", "entry_start", "You wake up.", "e1"),
-    stored("n", "npc", "A wizard in grey.", "n1"),
+    segment_of("c", "core", "You are the game master."),
+    segment_of("r1", "ruleset", "Roll d20.", "dice"),
+    segment_of("r2", "ruleset", "No gore.", "mild"),
+    segment_of("w", "world", "A land of hills.", "w1"),
+    segment_of("e", "entry", "The road goes on.", "e1"),
+    segment_of("s", "entry_start", "You wake up.", "e1"),
+    segment_of("n", "npc", "A wizard in grey.", "n1"),
 )
 RULESETS = {"e1": (EntryRuleset("mild", 2), EntryRuleset("dice", 1))}
 
 
 class Asked(MemoryAdapter):
-    """Writes down what it is asked for."""
+    """Records what it is asked for."""
 
     def __init__(self, segments: Sequence[Segment] = LAYER_SEGMENTS) -> None:
         super().__init__(segments, RULESETS)
@@ -73,9 +73,9 @@ def tokens_of(text: str) -> int:
 
 
 def npcs_at(*tiers: int, size: int = 40) -> list[Segment]:
-    """For n1, n2, … one segment of each of these tiers, of so many characters."""
+    """Return one segment of each of these tiers for n1, n2, …, with so many characters."""
     return [
-        stored(f"{npc}-{tier}", "npc", f"{npc} {tier} ".ljust(size, "x"), npc, tier=tier)
+        segment_of(f"{npc}-{tier}", "npc", f"{npc} {tier} ".ljust(size, "x"), npc, tier=tier)
         for npc in ("n1", "n2", "n3")
         for tier in tiers
     ]

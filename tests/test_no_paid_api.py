@@ -1,4 +1,4 @@
-"""The guard of tests/conftest.py that holds for every test."""
+"""Test the guard of tests/conftest.py that holds for every test."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import pytest
 
 
 async def test_no_test_can_leave_this_machine():
-    """tests/conftest.py: no test may reach a paid API."""
     with pytest.raises(PermissionError, match="tests stay on this machine"):
         socket.create_connection(("192.0.2.1", 80), timeout=1)
     with pytest.raises(PermissionError):

@@ -1,4 +1,4 @@
-"""The PostgreSQL that tests run against."""
+"""Test the PostgreSQL server that the tests use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command line as its user runs it: another process, real files, real exit codes."""
+"""Run the command line as a user does: another process, real files, real exit codes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COMMAND = [sys.executable, "-m", "rlm"]
 
 @dataclass(frozen=True)
 class Ran:
-    """What a finished command left."""
+    """The exit code and the output of a finished command."""
 
     code: int
     stdout: str
@@ -31,7 +31,7 @@ class Ran:
 
     @property
     def one_line(self) -> str:
-        """All of stderr, which must be one line: no traceback, no noise."""
+        """Return stderr, which must be one line: no traceback, no noise."""
         lines = self.stderr.strip().splitlines()
         assert len(lines) == 1, self.stderr
         return lines[0]
@@ -39,13 +39,13 @@ class Ran:
 
 @pytest.fixture
 def environment(sandbox_flag: str) -> dict[str, str]:
-    """The guarded environment of the tests, with the isolation this machine has."""
+    """Return the guarded environment of the tests, with the isolation of this machine."""
     return {**os.environ, "RLM_SANDBOX": sandbox_flag}
 
 
 @pytest.fixture(scope="session")
 def sandbox_flag() -> str:
-    """`auto` where model-written code may run, `0` where the machine has no isolation to offer."""
+    """Return `auto` if model-written code may run, and `0` if the machine has no isolation."""
     done = subprocess.run(
         [*COMMAND, "sandbox", "exec", "-"], input="1", capture_output=True, text=True, timeout=60, check=False
     )
@@ -54,7 +54,7 @@ def sandbox_flag() -> str:
 
 @pytest.fixture
 def rlm(environment: dict[str, str], tmp_path: Path) -> Callable[..., Ran]:
-    """`rlm("ask", …)`: run it to its end in an empty folder."""
+    """Return `rlm("ask", …)`, which runs a command in an empty folder to its end."""
     folder = tmp_path / "work"
     folder.mkdir()
 
@@ -79,8 +79,10 @@ def rlm(environment: dict[str, str], tmp_path: Path) -> Callable[..., Ran]:
 def rlm_process(
     environment: dict[str, str], tmp_path: Path
 ) -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """`rlm_process("ask", …)`: started and left running; whatever still runs is killed after the test. It
-    takes signals, also where the tests were started with some ignored (`make test &`)."""
+    """Yield `rlm_process("ask", …)`, which starts a command and returns it running. Processes that still run
+    are killed after the test. They receive signals even if the tests were started with some ignored (`make
+    test &`).
+    """
     started: list[subprocess.Popen[str]] = []
 
     def start(*arguments: str) -> subprocess.Popen[str]:

@@ -1,4 +1,4 @@
-"""The commands other than `ask`."""
+"""Test the commands other than `ask`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import pytest
 
 
 def test_help_of_each_command_shows_an_example(rlm) -> None:
-    """--help of each command shows an example."""
     assert "Commands:" in rlm("--help").stdout
     commands = (
         "ask, summarize, research, compare, batch, search, init, models, assemble, "
@@ -36,7 +35,7 @@ def test_version_and_usage(rlm) -> None:
 
 
 def test_python_m_rlm_is_the_installed_command(tmp_path) -> None:
-    """Output and exit code are the same; so `python -m rlm` serves where no script is on PATH."""
+    """`python -m rlm` works where no script is on PATH."""
     for arguments, code in ((["--version"], 0), (["runs", "--help"], 0), (["no-such-command"], 2)):
         as_module, as_script = (
             subprocess.run([*command, *arguments], capture_output=True, cwd=tmp_path, check=False)
@@ -47,7 +46,7 @@ def test_python_m_rlm_is_the_installed_command(tmp_path) -> None:
 
 
 def test_help_imports_nothing_heavy() -> None:
-    """Importing an SDK costs seconds; the command line's start must not pay it."""
+    """Importing an SDK takes seconds, which the start of the command line must not spend."""
     code = (
         "import sys\nfrom rlm.cli.app import app\n"
         "heavy = {'anthropic', 'openai', 'jupyter_client', 'zmq', 'sqlalchemy', 'IPython'}\n"
@@ -59,7 +58,7 @@ def test_help_imports_nothing_heavy() -> None:
 
 
 def test_a_cell_in_the_sandbox(rlm, tmp_path) -> None:
-    """rlm sandbox exec prints the CellResult; exit 0, or 1 when it failed."""
+    """`rlm sandbox exec` prints the CellResult. The exit code is 0, or 1 if the cell failed."""
     (tmp_path / "log.txt").write_text("ok\nERROR one\nERROR two\n")
     (tmp_path / "work" / "cell.py").write_text("print(count('ERROR'))\nhits = search('one')\nhits[0].line")
     ran = rlm("sandbox", "exec", "cell.py", "--context", str(tmp_path / "log.txt"), "--json")
@@ -87,7 +86,6 @@ def test_a_cell_that_cannot_be_read(rlm) -> None:
 
 
 def test_runs_can_be_listed_shown_and_removed(rlm, tmp_path) -> None:
-    """rlm runs, rlm show; rlm runs rm."""
     (tmp_path / "a.txt").write_text("The supplier is Acme.\n" * 9_000)
     run_id = rlm("ask", "Who is the supplier?", str(tmp_path / "a.txt"), "--json", "-q").json["run_id"]
     (listed,) = rlm("runs", "--json").json
@@ -110,7 +108,7 @@ def test_runs_can_be_listed_shown_and_removed(rlm, tmp_path) -> None:
 
 @pytest.mark.parametrize("key", ["sk-planted-0123456789abcdef"])
 def test_a_key_is_nowhere(rlm, provider_server, tmp_path, key) -> None:
-    """A key is in no journal, even where a document or a model says it."""
+    """A key is in no journal, even if a document or a model writes it."""
     (tmp_path / "a.txt").write_text(f"The key is {key}.\n" * 9_000)
     provider_server.always = f"```repl\nprint({key!r})\npeek(0, 1)\nfinalize('done')\n```"
     ran = rlm(
@@ -128,7 +126,7 @@ def test_a_key_is_nowhere(rlm, provider_server, tmp_path, key) -> None:
 
 
 def test_the_doctor_reports_the_isolation(rlm, sandbox_flag) -> None:
-    """rlm doctor says what is active, what is missing, what to do."""
+    """`rlm doctor` shows what is active, what is missing, and what to do."""
     ran = rlm("doctor")
     assert "python" in ran.stdout
     assert "no key is set" in ran.stdout

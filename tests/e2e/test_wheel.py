@@ -1,4 +1,4 @@
-"""The wheel, installed where nothing else is, beside a user's own `prompts.py` and `sandbox/`."""
+"""Test the wheel, installed alone, next to a user's own `prompts.py` and `sandbox/`."""
 
 from __future__ import annotations
 
@@ -53,28 +53,28 @@ def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(site)
     metadata = next(site.glob("rlm_kernel-*.dist-info"))
-    for one in required(Distribution.at(metadata), frozenset(), set()):
+    for one in requirements(Distribution.at(metadata), frozenset(), set()):
         link_files(one, site)
     return folder / "bin" / "python"
 
 
-def required(one: Distribution, extras: frozenset[str], seen: set[str]) -> Iterator[Distribution]:
+def requirements(one: Distribution, extras: frozenset[str], seen: set[str]) -> Iterator[Distribution]:
     """Yield the distributions that `one` with these extras requires on this machine, each once."""
     for line in one.requires or ():
-        wanted = Requirement(line)
+        requirement = Requirement(line)
         contexts = [{"extra": extra} for extra in (extras or {""})]
-        if wanted.marker is not None and not any(map(wanted.marker.evaluate, contexts)):
+        if requirement.marker is not None and not any(map(requirement.marker.evaluate, contexts)):
             continue
-        key = str(wanted.name).lower() + str(sorted(wanted.extras))
+        key = str(requirement.name).lower() + str(sorted(requirement.extras))
         if key not in seen:
             seen.add(key)
-            found = distribution(wanted.name)
+            found = distribution(requirement.name)
             yield found
-            yield from required(found, frozenset(wanted.extras), seen)
+            yield from requirements(found, frozenset(requirement.extras), seen)
 
 
 def link_files(one: Distribution, site: Path) -> None:
-    """Put the files of an installed distribution into `site`, by hard links where that is possible."""
+    """Put the files of an installed distribution into `site`, by hard links if possible."""
     for file in one.files or ():
         source, target = Path(str(one.locate_file(file))), site / file
         if ".." in file.parts or not source.is_file() or target.exists():
@@ -88,7 +88,7 @@ def link_files(one: Distribution, site: Path) -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A user's folder whose modules have the names that this package once took."""
+    """Make a user's folder whose modules have the names that this package once took."""
     (tmp_path / "prompts.py").write_text("MINE = 'my prompts'\n")
     (tmp_path / "sandbox").mkdir()
     (tmp_path / "sandbox" / "__init__.py").write_text("MINE = 'my sandbox'\n")
@@ -97,7 +97,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_the_wheel_installs_one_package(wheel: Path) -> None:
-    """Nothing but `rlm` comes into a user's environment, its texts and migrations with it."""
+    """The wheel adds nothing but `rlm` to an environment, with its texts and migrations."""
     names = zipfile.ZipFile(wheel).namelist()
     tops = {name.split("/")[0] for name in names if ".dist-info/" not in name}
     assert tops == {"rlm"}
@@ -105,7 +105,7 @@ def test_the_wheel_installs_one_package(wheel: Path) -> None:
     assert any(name.startswith("rlm/journal/migrations/versions/v0001") for name in names)
 
 
-def test_a_question_is_asked_from_python_beside_modules_of_these_names(
+def test_a_question_is_asked_from_python_next_to_modules_of_these_names(
     python: Path, folder: Path, sandbox_flag: str
 ) -> None:
     level = sandbox_flag if sandbox_flag == "auto" else int(sandbox_flag)

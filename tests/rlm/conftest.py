@@ -1,4 +1,4 @@
-"""Whole runs in the tests' process: a scripted model, a real kernel, a real journal."""
+"""Provide whole runs in the tests' process: a scripted model, a real kernel, a real journal."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from rlm.testing import ScriptedModel
 
 @pytest.fixture(scope="session")
 def sandbox_level(tmp_path_factory: pytest.TempPathFactory) -> int:
-    """The strongest isolation that this machine has: runs of model-written code are tested at it."""
+    """Return the strongest isolation of this machine, at which the tests run model-written code."""
 
     async def probe() -> int:
         with ContextFileWriter(tmp_path_factory.mktemp("probe") / "context") as writer:
@@ -41,7 +41,7 @@ def sandbox_level(tmp_path_factory: pytest.TempPathFactory) -> int:
 
 
 class Runner:
-    """Runs a script over a context and remembers everything of it."""
+    """Runs a script over a context and keeps everything of it."""
 
     def __init__(self, level: int, folder: Path) -> None:
         self.store = folder / "rlm.db"
@@ -79,7 +79,7 @@ def run(sandbox_level: int, tmp_path: Path) -> Runner:
 
 
 def block(code: str) -> str:
-    """A reply that obeys the contract."""
+    """Return a reply that obeys the contract."""
     return f"```repl\n{code}\n```"
 
 
@@ -90,7 +90,7 @@ def _block() -> Callable[[str], str]:
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """An empty folder whose files are to be loaded."""
+    """Return an empty folder whose files are to be loaded."""
     folder = tmp_path / "tree"
     folder.mkdir()
     return folder
@@ -106,7 +106,7 @@ def _driver_parent() -> Iterator[subprocess.Popen[str]]:
 def drivers(
     _driver_parent: subprocess.Popen[str], provider_server: Any, sandbox_level: int, tmp_path: Path
 ) -> Drivers:
-    """Drivers over the file `parts.txt`, which the test writes; they ask `provider_server`."""
+    """Yield drivers over the file `parts.txt`, which the test writes. They ask `provider_server`."""
     order = {
         "model": f"openai:m@{provider_server.url}/v1",
         "store": str(tmp_path / "rlm.db"),

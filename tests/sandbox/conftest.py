@@ -1,4 +1,4 @@
-"""Real kernels over small contexts."""
+"""Provide real kernels over small contexts."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from rlm.sandbox.types import (
 
 
 class RecordingHandler:
-    """Answers every child with its prompt and slice, and remembers what it was asked."""
+    """Answers every child with its prompt and slice, and records all calls."""
 
     def __init__(self) -> None:
         self.batches: list[ChildBatch] = []
@@ -93,7 +93,7 @@ def handler() -> RecordingHandler:
 
 @pytest.fixture
 def make_context(tmp_path: Path) -> Callable[..., ContextFile]:
-    """A context of one document, or of several given by name."""
+    """Return `make(text)` or `make(name=text, …)`, which writes a context of one document or of several."""
 
     def make(text: str = "", **documents: str) -> ContextFile:
         with ContextFileWriter(tmp_path / f"context-{len(list(tmp_path.iterdir()))}") as writer:
@@ -108,7 +108,7 @@ def make_context(tmp_path: Path) -> Callable[..., ContextFile]:
 
 @pytest.fixture(scope="module")
 def make_body(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Body]]:
-    """An open body of documents: texts, or (name, kind, text) each."""
+    """Yield `make(*documents)`, which opens a body. A document is a text, or (name, kind, text)."""
     with ExitStack() as stack:
 
         def make(*documents: str | tuple[str, str, str]) -> Body:
@@ -124,13 +124,13 @@ def make_body(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[...
 
 @pytest.fixture(scope="module")
 def make_handle(make_body: Callable[..., Body]) -> Callable[..., Handle]:
-    """A handle over such a body."""
+    """Return `make(*documents)`, which opens a handle over such a body."""
     return lambda *documents, plan=None: Handle(make_body(*documents), plan)
 
 
 @pytest.fixture
 def short_folder() -> Iterator[Path]:
-    """pytest's own folders are too deep for the name of a Unix socket."""
+    """Yield a short path: pytest's own folders are too deep for the name of a Unix socket."""
     with tempfile.TemporaryDirectory(prefix="t", dir="/tmp") as folder:
         yield Path(folder)
 
@@ -140,7 +140,7 @@ Opener = Callable[..., Awaitable[JupyterSandbox]]
 
 @pytest.fixture(params=["forkserver", "plain"])
 def brokers(request: pytest.FixtureRequest) -> Brokers:
-    """Each way of starting a kernel: whatever holds for one must hold for the other."""
+    """Return each way to start a kernel. What holds for one must hold for the other."""
     return shared_forkserver() if request.param == "forkserver" else PlainBrokers()
 
 
@@ -148,7 +148,9 @@ def brokers(request: pytest.FixtureRequest) -> Brokers:
 async def open_kernel(
     make_context: Callable[..., ContextFile], handler: RecordingHandler, brokers: Brokers
 ) -> AsyncIterator[Opener]:
-    """Opens kernels at the strongest level this machine has (or at `level`) and closes them afterwards."""
+    """Yield a function that opens kernels at the strongest level of this machine (or at `level`). They are
+    closed after the test.
+    """
     async with AsyncExitStack() as stack:
 
         async def open_(

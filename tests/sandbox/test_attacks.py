@@ -1,4 +1,6 @@
-"""The attack suite at every level this machine has: each attack is stopped where docs/security.md says so."""
+"""Test the attack suite at every level of this machine: each attack is stopped where docs/security.md says
+so.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from rlm.sandbox.isolation.policy import LEVELS
 
 
 def _load() -> dict[str, ModuleType]:
-    """The package beside this file, which no import path leads to."""
+    """Load the package of this folder, which is on no import path."""
     folder = Path(__file__).parent / "attacks"
     spec = importlib.util.spec_from_file_location(
         "attacks", folder / "__init__.py", submodule_search_locations=[str(folder)]
@@ -35,11 +37,11 @@ catalogue = _modules["catalogue"].catalogue()
 ROOT = os.getuid() == 0
 SIDE_BY_SIDE = 6
 GREEDY = ("frames", "output")
-"""Categories whose attacks are after the driver's memory, which is measured for all that run at once."""
+"""Categories of attacks on the driver's memory, which is measured for all that run at once."""
 
 
 def _groups() -> list[tuple[str, tuple[Any, ...]]]:
-    """Attacks that can share a kernel share one, the others have one each, a few at a time."""
+    """Group the attacks: some share a kernel, and the others have one each, a few at a time."""
     groups = []
     for category in catalogue:
         together = tuple(attack for attack in category.attacks if not attack.alone)
@@ -61,7 +63,7 @@ def world() -> Iterator[Any]:
 @pytest.mark.parametrize("level", sorted(LEVELS))
 @pytest.mark.parametrize(("name", "attacks"), _groups(), ids=[name for name, _ in _groups()])
 async def test_attacks_are_stopped(world, name, attacks, level) -> None:
-    """One attack suite runs against each level. 1, 2, 4, 5, 6, 7, 8, 9: what it tries."""
+    """The same suite runs against each level."""
     try:
         runner = _modules["runner"].Runner(world, level)
         if not attacks[0].alone:
@@ -83,7 +85,7 @@ async def test_attacks_are_stopped(world, name, attacks, level) -> None:
 
 
 def test_the_table_in_the_docs_is_the_suites() -> None:
-    """The same table is in the docs for each level (`python -m attacks --docs` makes it)."""
+    """`python -m attacks --docs` makes the table."""
     document = _modules["document"]
     assert document.table_in(document.DOCUMENT.read_text(encoding="utf-8")) == (
         _modules["catalogue"].markdown()
@@ -91,7 +93,7 @@ def test_the_table_in_the_docs_is_the_suites() -> None:
 
 
 def test_the_suite_is_large_and_its_names_are_unique() -> None:
-    """At least 40 attacks; the README says how many."""
+    """The suite has at least 40 attacks. The README states their number."""
     names = [attack.name for category in catalogue for attack in category.attacks]
     assert len(names) == len(set(names)) >= 150
     readme = Path(__file__).parents[2] / "README.md"

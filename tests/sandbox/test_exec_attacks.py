@@ -1,4 +1,4 @@
-"""Attacks through the command line, as a stranger would try them: `rlm sandbox exec` at auto."""
+"""Test attacks through the command line: `rlm sandbox exec` at auto."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ ATTACKS = {
 
 
 class Command:
-    """One `rlm sandbox exec`, with a temp folder of its own."""
+    """Runs one `rlm sandbox exec`, with its own temp folder."""
 
     def __init__(self, name: str, code: str, folder: Path) -> None:
         self.name = name
@@ -84,17 +84,17 @@ class Command:
         cell = folder / "cell.py"
         cell.write_text(_PRELUDE + code)
         self.peak_mb = 0
-        self.said = folder / "said"
-        with self.said.open("wb") as said:
+        self.output = folder / "said"
+        with self.output.open("wb") as output:
             self.process = subprocess.Popen(
                 [RLM, "sandbox", "exec", cell, "--json", "--cell-seconds", "1"],
-                stdout=said,
+                stdout=output,
                 stderr=subprocess.STDOUT,
                 env={**os.environ, "TMPDIR": str(self.temp)},
             )
 
     def watch(self) -> bool:
-        """Note how large it is; whether it still runs."""
+        """Measure its size, and return whether it still runs."""
         with suppress(OSError, StopIteration):
             lines = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
             self.peak_mb = max(
@@ -105,7 +105,7 @@ class Command:
 
 @pytest.fixture
 def orphans() -> Iterator[list[int]]:
-    """Whatever is left by a command comes to this process; killed afterwards."""
+    """Adopt the orphans of a command, and kill them afterwards."""
     prctl = ctypes.CDLL(None).prctl
     prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     before = set(_children())
@@ -144,11 +144,11 @@ def test_the_command_survives_what_a_cell_does(short_folder, orphans) -> None:
     while sum(command.watch() for command in commands):
         assert time.monotonic() < end, [command.name for command in commands if command.watch()]
         time.sleep(0.02)
-    if "--sandbox" in commands[0].said.read_text():
-        pytest.skip(f"no level that auto takes can be had here: {commands[0].said.read_text()}")
+    if "--sandbox" in commands[0].output.read_text():
+        pytest.skip(f"no level that auto takes can be had here: {commands[0].output.read_text()}")
     usual = commands[0].peak_mb
     for command in commands:
-        result = json.loads(command.said.read_bytes())
+        result = json.loads(command.output.read_bytes())
         assert result["status"] in ("ok", "error", "timeout", "died"), command.name
         assert "GOT THROUGH" not in result["stdout"], command.name
         assert (result["status"] == "ok") == (command.process.returncode == 0), command.name

@@ -1,4 +1,4 @@
-"""The package as the other rooms see it."""
+"""Test the package as the other rooms see it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rlm import sandbox
 
 
 def loaded_by(code: str) -> set[str]:
-    """The modules of rlm that a fresh interpreter holds after running `code`."""
+    """Return the modules of rlm that a fresh interpreter has loaded after running `code`."""
     program = f"import sys\n{code}\nprint(*(name for name in sys.modules if name.partition('.')[0] == 'rlm'))"
     run = subprocess.run([sys.executable, "-I", "-c", program], capture_output=True, text=True, check=True)
     return set(run.stdout.split())

@@ -1,4 +1,4 @@
-"""Stores that an older rlm wrote (README.md), unpacked into a new home, and the command line over them."""
+"""Unpack stores that an older rlm wrote (README.md) into a new home, and run the command line over them."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ RUNS = {
 
 @dataclass(frozen=True)
 class Ran:
-    """What a finished command left."""
+    """The exit code and the output of a finished command."""
 
     code: int
     stdout: str
@@ -69,19 +69,19 @@ class Ran:
 
 @pytest.fixture
 def old() -> Path:
-    """The folder of the stores as they were written."""
+    """Return the folder of the stores as they were written."""
     return OLD
 
 
 @pytest.fixture
 def run_ids() -> dict[str, str]:
-    """The names of the runs in the journal."""
+    """Return the names of the runs in the journal."""
     return RUNS
 
 
 @pytest.fixture(scope="session")
 def sandbox_flag() -> str:
-    """`auto` where model-written code may run, `0` where the machine has no isolation to offer."""
+    """Return `auto` if model-written code may run, and `0` if the machine has no isolation."""
     done = subprocess.run(
         [COMMAND, "sandbox", "exec", "-"], input="1", capture_output=True, text=True, timeout=60, check=False
     )
@@ -90,7 +90,7 @@ def sandbox_flag() -> str:
 
 @pytest.fixture
 def work(tmp_path: Path) -> Path:
-    """The folder in which the command line is run."""
+    """Return the folder in which the command line runs."""
     folder = tmp_path / "work"
     folder.mkdir()
     return folder
@@ -98,7 +98,7 @@ def work(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def away() -> Path:
-    """The journal, at its usual place in the test's home, as its runs' machine left it."""
+    """Return the journal at its usual place in the test's home, as the machine of its runs left it."""
     store = Path(os.environ["XDG_STATE_HOME"], "rlm", "rlm.db")
     store.parent.mkdir(parents=True, mode=0o700)
     store.write_bytes(lzma.decompress((OLD / "rlm.db.xz").read_bytes()))
@@ -108,8 +108,9 @@ def away() -> Path:
 
 @pytest.fixture
 def store(away: Path) -> Path:
-    """The same, as if this were the machine that wrote it, and had been restarted since: nobody can know of
-    a process on another machine that it was killed."""
+    """Return the same journal as if this machine had written it and been restarted since: nobody can know
+    that a process of another machine was killed.
+    """
     here = json.dumps(socket.gethostname())[1:-1]
     with closing(sqlite3.connect(away)) as database, database:
         database.execute("UPDATE runs SET process = json_set(process, '$.host', ?)", (here,))
@@ -118,7 +119,7 @@ def store(away: Path) -> Path:
 
 @pytest.fixture
 def rlm(work: Path, sandbox_flag: str) -> Callable[..., Ran]:
-    """`rlm("show", …)`: run it to its end in an empty folder."""
+    """Return `rlm("show", …)`, which runs a command in an empty folder to its end."""
 
     def run(*arguments: str, timeout: float = 100) -> Ran:
         done = subprocess.run(
@@ -138,8 +139,9 @@ def rlm(work: Path, sandbox_flag: str) -> Callable[..., Ran]:
 
 @pytest.fixture
 def script(work: Path) -> Callable[..., None]:
-    """`script("killed", ("root", "```repl…"), …)`: what the model of an old run still has to say. Each line
-    is given once, so whoever asks again for what was paid fails for want of a reply."""
+    """Return `script("killed", ("root", "```repl…"), …)`, which writes the remaining replies of an old
+    run's model. Each reply is given once, so a second request for a paid reply fails.
+    """
 
     def write(name: str, *replies: tuple[str, str]) -> None:
         lines = [json.dumps({"role": role, "reply": reply}) + "\n" for role, reply in replies]

@@ -1,4 +1,4 @@
-"""A batch that was killed at commit 806c0b8: two tasks done, one half done, one not begun."""
+"""Test a batch that was killed at commit 806c0b8: two tasks done, one half done, one not begun."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ def test_a_batch_is_finished_and_no_task_is_asked_twice(rlm, store, run_ids, scr
     for name in ("tasks.jsonl", "results.jsonl", "results.jsonl.batch"):
         shutil.copy(old / name, work / name)
     done = (old / "results.jsonl").read_text()
-    # The third has its child's answer and its first block; the fourth has nothing.
+    # The third task has its child's answer and its first block; the fourth has nothing.
     fourth = "```repl\nsaid = str(sub_query('Which number?', (0, 30)))\nfinalize(said)\n```"
     script(
         "batch",

@@ -1,7 +1,7 @@
-"""Caches that commit 806c0b8 filled: a context and its index are found, not made again.
+"""Test caches that commit 806c0b8 filled: a context and its index are found, not made again.
 
-The key of a context is made of the facts of its files, some of which (inode, device) no archive keeps. The
-tests write these facts anew, by the rule of that commit, and leave everything else as it was.
+The key of a context is made of the facts of its files, some of which (inode, device) no archive keeps.
+The tests write these facts anew, by the rule of that commit, and leave everything else as it was.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ INDEX = "8d927149fe06b8d1d81026b5494d5f3bd8374663-fts5-1-1"
 
 @pytest.fixture
 def cache(old: Path) -> Path:
-    """The caches, unpacked at their place in the test's home."""
+    """Return the caches, unpacked at their place in the test's home."""
     home = Path(os.environ["XDG_CACHE_HOME"])
     home.mkdir(parents=True)
     with tarfile.open(old / "cache.tar.xz") as tar:
@@ -37,7 +37,7 @@ def cache(old: Path) -> Path:
 
 @pytest.fixture
 def big(work: Path) -> Path:
-    """The file that the context is of, but for its number: who reads the file finds another one."""
+    """Make the file of the context with another number in its text, so that reading it again would show."""
     path = work / "big.txt"
     path.write_text(HALF + NEEDLE.format("0000000") + HALF)
     os.utime(path, (1_700_000_000, 1_700_000_000))
@@ -51,7 +51,7 @@ def facts(path: Path) -> list[int]:
 
 @pytest.fixture
 def context(cache: Path, big: Path) -> Path:
-    """The folder of the context, as if it had been made of `big` on this machine."""
+    """Return the folder of the context, as if it was made of `big` on this machine."""
     (folder,) = (cache / "contexts").iterdir()
     entry = json.loads((folder / "entry.json").read_text())
     assert set(entry["files"]) == {"body", "index", "manifest.json"}

@@ -1,4 +1,4 @@
-"""Runs of commit 806c0b8 are replayed with a release whose children's prompts use other words."""
+"""Test that runs of commit 806c0b8 are replayed with a release whose children's prompts use other words."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""What may not change: names that scripts, stores and settings of users hold. contract.json is their list.
+"""Test the names that may not change: scripts, stores and settings of users hold them. contract.json lists
+them.
 
-A name that is added goes into contract.json by hand; one that is missing or changed breaks somebody's script.
+Add a new name to contract.json by hand. A missing or changed name breaks a user's script.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def commands(command: Any, name: str) -> Iterator[tuple[str, Any]]:
 
 
 def choices(annotation: Any) -> list[str]:
-    """The texts that a parameter of such a type takes, if they are few."""
+    """Return the texts that a parameter of such a type accepts, if they are few."""
     if get_origin(annotation) is Literal:
         return list(get_args(annotation))
     return [one for part in get_args(annotation) for one in choices(part)]
@@ -50,7 +51,7 @@ def parameter(one: Any) -> dict[str, Any]:
 
 
 def command_line() -> dict[str, Any]:
-    """Every command with its arguments in order, and its options with their flags and variables."""
+    """Return every command with its arguments in order, and its options with their flags and variables."""
     found: dict[str, Any] = {}
     for name, command in commands(typer.main.get_command(app), "rlm"):
         kinds: dict[str, list[Any]] = {"argument": [], "option": []}
@@ -82,7 +83,7 @@ def indexes(store: Path) -> list[str]:
 
 
 def keys(value: Any, path: str = "") -> set[str]:
-    """The paths of all keys of a JSON value."""
+    """Return the paths of all keys of a JSON value."""
     if isinstance(value, dict):
         return {
             one for key, below in value.items() for one in {f"{path}.{key}", *keys(below, f"{path}.{key}")}
@@ -123,7 +124,7 @@ def notes(work: Path, old: Path) -> None:
 def test_tables_results_events_and_traces_of_a_new_run_are_those_of_an_old_one(
     rlm, notes, work, tmp_path, old
 ) -> None:
-    """The question of the old run is asked again: what comes out of it has the same shape, key by key."""
+    """The question of the old run is asked again. All results have the same shape, key by key."""
     store = tmp_path / "new.db"
     asked = (
         "ask",
@@ -169,7 +170,7 @@ def test_the_fields_of_a_result() -> None:
 
 
 def test_exit_codes(rlm, notes, work, script) -> None:
-    """Each is met, not looked up: what a script sees is the code of the process."""
+    """Each code is the exit code of a real process, as a script sees it."""
     codes = CONTRACT["exit_codes"]
     script("none")
     script("looks", ("root", "```repl\nprint(peek(0, 5))\n```"), ("root", "no block"))

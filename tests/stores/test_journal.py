@@ -1,4 +1,4 @@
-"""A journal written by commit 806c0b8: it opens, lists, shows, exports and replays as it did."""
+"""Test a journal of commit 806c0b8: it opens, lists, shows, exports and replays as before."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ async def test_every_kind_of_event_is_read_as_it_was_written(store: Path, run_id
             assert events[0].kind == "run_started"
             kinds.update(event.kind for event in events)
     assert kinds == KINDS
-    # One of each: whoever adds a kind need not, whoever renames one does.
+    # One event of each kind. A renamed kind must fail here; an added one need not be here.
     assert set(KINDS) <= set(get_args(EventKind))
 
 
@@ -125,7 +125,7 @@ def test_the_result_of_a_run_is_printed_again_key_by_key(rlm, store, run_ids, ol
 
 @pytest.mark.parametrize("name", ANSWERS)
 def test_a_run_is_replayed_to_the_same_answer_without_its_model(rlm, store, run_ids, name) -> None:
-    """No script is there: whatever the journal has no reply to would fail. Nor is anything written."""
+    """There is no script, so a reply that the journal lacks would fail. Nothing is written either."""
     before = rlm("export", run_ids[name]).stdout
     ran = rlm("replay", run_ids[name], "--json")
     answer = ANSWERS[name]
@@ -137,8 +137,7 @@ def test_a_run_is_replayed_to_the_same_answer_without_its_model(rlm, store, run_
 
 
 def test_a_run_whose_finalize_was_refused_is_replayed(rlm, store, run_ids) -> None:
-    """Its block looked at the text only just before the refused `finalize`: that counts in the replay,
-    too."""
+    """Its block read the text only just before the refused `finalize`, which counts in the replay, too."""
     assert rlm("replay", run_ids["refused"], "--json").json["answer"] == "A"
 
 

@@ -1,6 +1,6 @@
-"""Runs and jobs that a process of commit 806c0b8 was killed in: they go on, and nothing is paid twice.
+"""Test runs and jobs that were killed at commit 806c0b8: they are resumed, and nothing is paid twice.
 
-The scripts hold only what the killed process had not heard. A call that is made again has no reply.
+The scripts hold only the replies that the killed process had not received. A repeated call has no reply.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ def block(code: str) -> str:
 
 
 @pytest.fixture
-def paid(rlm) -> Callable[[str], Counter[str]]:
-    """The replies in the journal of a run, by role."""
+def paid_replies(rlm) -> Callable[[str], Counter[str]]:
+    """Return the replies in the journal of a run, by role."""
 
     def count(run: str) -> Counter[str]:
         events = rlm("export", run).lines
@@ -32,7 +32,7 @@ def paid(rlm) -> Callable[[str], Counter[str]]:
     return count
 
 
-# The run, what is still to be said, the replies that are there already, the answer, rounds and children.
+# The run, the remaining replies, the journalled replies, the answer, rounds and children.
 LEFT: list[tuple[str, list[tuple[str, str]], dict[str, int], Any, int, int]] = [
     (
         "killed",
@@ -64,17 +64,17 @@ SCRIPTS = {"continued_killed": "continued"}
 
 @pytest.mark.parametrize(("name", "missing", "had", "answer", "rounds", "children"), LEFT)
 def test_a_run_is_resumed_and_pays_only_what_is_missing(
-    rlm, store, run_ids, script, paid, name, missing, had, answer, rounds, children
+    rlm, store, run_ids, script, paid_replies, name, missing, had, answer, rounds, children
 ) -> None:
     before = rlm("export", run_ids[name]).lines
-    assert paid(run_ids[name]) == had
+    assert paid_replies(run_ids[name]) == had
     script(SCRIPTS.get(name, name), *missing)
     ran = rlm("resume", run_ids[name], "--json")
     assert ran.code == 0, ran.stderr
     assert (ran.json["run_id"], ran.json["answer"]) == (run_ids[name], answer)
     assert (ran.json["rounds"], ran.json["sub_calls"]) == (rounds, children)
     assert ran.json["warnings"] == []
-    assert paid(run_ids[name]) - Counter(had) == Counter(role for role, _ in missing)
+    assert paid_replies(run_ids[name]) - Counter(had) == Counter(role for role, _ in missing)
     after = rlm("export", run_ids[name]).lines
     assert after[: len(before)] == before
     assert [event["kind"] for event in after].count("resumed") == 1
@@ -93,15 +93,15 @@ async def test_a_run_is_resumed_from_python(store, run_ids, sandbox_flag) -> Non
         await rlm.aclose()
     assert result.answer == ["southern", "eastern", "northern", 2]
     assert [request.role for request in model.requests] == ["root"]
-    # Its history is that of the journal, word for word: two rounds, and what came of them.
+    # Its history is that of the journal, word for word: two rounds and their feedback.
     async with Journal.open(store) as journal:
         events = await journal.events(run_ids["killed"])
     replies = [event.data["reply"] for event in events if event.data.get("role") == "root"]
     assert [one.content for one in model.requests[0].messages if one.role == "assistant"] == replies[:2]
 
 
-def test_a_question_goes_on_from_an_old_run(rlm, store, run_ids, script) -> None:
-    """The variables of three old questions, the second text among them; no child is asked again."""
+def test_a_question_continues_an_old_run(rlm, store, run_ids, script) -> None:
+    """The variables of three old questions are there, with the second text. No child is asked again."""
     script("continued", ("root", block("finalize([word, size, len(documents()), peek(-6, 10**9)])")))
     ran = rlm("ask", "What is left?", "--continue", run_ids["grown"], "--strategy", "rlm", "--json")
     assert ran.code == 0, ran.stderr
@@ -110,9 +110,9 @@ def test_a_question_goes_on_from_an_old_run(rlm, store, run_ids, script) -> None
 
 
 def test_a_research_is_resumed_and_asks_only_the_question_that_was_left(
-    rlm, store, run_ids, script, paid
+    rlm, store, run_ids, script, paid_replies
 ) -> None:
-    had = paid(run_ids["research_killed"])
+    had = paid_replies(run_ids["research_killed"])
     assert had == {"direct": 2}
     found = (
         "peek(0, 9)\nfinalize('The notice is three months. [1]', evidence=['The notice is three months.'])"
@@ -122,7 +122,7 @@ def test_a_research_is_resumed_and_asks_only_the_question_that_was_left(
     assert ran.code == 0, ran.stderr
     assert "- The crane costs 90,000 euros. [1]" in ran.stdout
     assert "- The notice is three months." in ran.stdout
-    assert paid(run_ids["research_killed"]) - had == {"root": 1, "summary": 1}
+    assert paid_replies(run_ids["research_killed"]) - had == {"root": 1, "summary": 1}
 
 
 def test_a_research_that_ended_is_printed_again(rlm, store, run_ids, script, old) -> None:
@@ -141,16 +141,16 @@ def test_a_comparison_that_ended_is_printed_again(rlm, store, run_ids) -> None:
 @pytest.mark.parametrize(
     ("name", "tokens", "missing"), [("summarize", "400", 0), ("summarize_killed", "401", 4)]
 )
-def test_a_summary_goes_on_with_what_was_paid(
-    rlm, store, run_ids, script, paid, work, old, name, tokens, missing
+def test_a_summary_is_resumed_with_the_paid_replies(
+    rlm, store, run_ids, script, paid_replies, work, old, name, tokens, missing
 ) -> None:
-    """`--since`: the chunks that were folded are not folded again."""
+    """With `--since`, the folded chunks are not folded again."""
     (work / "chat.log").write_bytes(lzma.decompress((old / "chat.log.xz").read_bytes()))
     (work / "talk.toml").write_text('[models."scripted:talk.jsonl"]\nwindow = 16_000\noutput = 1_000\n')
-    assert paid(run_ids[name]) == {"summary": 6 - missing}
+    assert paid_replies(run_ids[name]) == {"summary": 6 - missing}
     script("talk", *[("summary", "## Task Summary\n- Ben read a part [m1]")] * missing)
     asked = ("summarize", "chat.log", "--model", "scripted:talk.jsonl", "--tokens", tokens)
     ran = rlm(*asked, "--config", "talk.toml", "--since", run_ids[name], "--json")
     assert ran.code == 0, ran.stderr
-    assert paid(ran.json["run_id"]) == ({"summary": missing} if missing else {})
+    assert paid_replies(ran.json["run_id"]) == ({"summary": missing} if missing else {})
     assert "- Ben read a part [m1]" in ran.json["summary"]

@@ -1,4 +1,4 @@
-"""A segment store that commit 806c0b8 wrote, in the same file as its journal."""
+"""Test a segment store that commit 806c0b8 wrote, in the same file as its journal."""
 
 from __future__ import annotations
 

@@ -18,11 +18,11 @@ from rlm.prompts.assembly.section import Derived
 CHARS = get_counter("chars")
 
 
-def listed(ids: dict[str, None]) -> str:
+def list_ids(ids: dict[str, None]) -> str:
     return f"in: {', '.join(ids)}" if ids else "none"
 
 
-def pair(*texts: str, policy: Policy = Skip(), text: Any = listed) -> list[Section]:  # noqa: B008
+def pair(*texts: str, policy: Policy = Skip(), text: Any = list_ids) -> list[Section]:  # noqa: B008
     items = tuple(Item(f"i{n}", text, order=n) for n, text in enumerate(texts))
     return [
         Section("items", "user", 0, 1, policy=policy, items=items, separator="|"),
@@ -89,7 +89,7 @@ def test_a_prompt_with_a_derived_section_never_exceeds_its_budget(
     assert get_counter(counter).count(made.text) <= total
     kept = [d.id for d in made.report.decisions if d.section == "items" and d.status != "dropped"]
     line = next(section.text for section in made.sections if section.id == "list")
-    assert line in ("", listed(dict.fromkeys(kept)))
+    assert line in ("", list_ids(dict.fromkeys(kept)))
     assert assemble(parts, Budget(total, counter=get_counter(counter))).text == made.text
 
 
@@ -126,7 +126,7 @@ def test_messages_measured_apart_do_not_pay_for_the_blank_line_between_them() ->
 def test_the_cost_of_an_item_depends_on_those_that_are_in(keys: list[str], entering: list[bool]) -> None:
     """The cached cost of a key is discarded when another item enters."""
     items = [Item(f"i{n}", "x", group=key or None) for n, key in enumerate(keys)]
-    part = Section("list", "user", 1, 0, derived=Derived("items", lambda item: item.group, listed))
+    part = Section("list", "user", 1, 0, derived=Derived("items", lambda item: item.group, list_ids))
 
     def fresh(places: list[int]) -> int:
         followers = DerivedSections([part], items, Measure(CHARS), 2)

@@ -339,11 +339,11 @@ async def test_the_async_function_gives_the_result_of_the_sync_one() -> None:
     assert asked == waiting.prompts
     assert await compact_history_async(messages, budget=4_000) == compact_history(messages, budget=4_000)
 
-    async def cancelled(prompt: str) -> str:
+    async def cancel(prompt: str) -> str:
         raise asyncio.CancelledError
 
     with pytest.raises(asyncio.CancelledError):
-        await compact_history_async(messages, budget=4_000, summarizer=cancelled)
+        await compact_history_async(messages, budget=4_000, summarizer=cancel)
 
 
 def test_settings_that_cannot_be_are_named_all_at_once() -> None:

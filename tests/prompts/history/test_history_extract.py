@@ -36,7 +36,7 @@ def test_the_extractive_default_keeps_planted_facts_under_the_five_headings() ->
 
 def test_the_extractive_default_keeps_what_people_say_themselves_amid_pasted_documentation() -> None:
     """Everyday words without a number, a name or a "must", among pasted sentences."""
-    said = (
+    statements = (
         "My aunt couldn't find the lift with her pram, and she wasn't the only one.",
         "I'd sooner have the two shops apart, our bookkeepers mix them up.",
         "It wasn't the printer at all, I'd plugged the cable into the wrong wall.",
@@ -44,30 +44,30 @@ def test_the_extractive_default_keeps_what_people_say_themselves_amid_pasted_doc
     )
     draw = random.Random(7)
 
-    def pasted() -> str:
+    def make_text() -> str:
         words = ["".join(draw.choices("bdfklmnprst", k=2)) + draw.choice("aeiou") * 2 + "n" for _ in range(4)]
         return "The {} of the {} must return `{}`, or an error of its {}.".format(*words)
 
     messages = [
-        Message("assistant" if n % 2 else "user", " ".join(pasted() for _ in range(4))) for n in range(400)
+        Message("assistant" if n % 2 else "user", " ".join(make_text() for _ in range(4))) for n in range(400)
     ]
-    for at, fact in enumerate(said):
+    for at, fact in enumerate(statements):
         place = 50 + 70 * at
-        messages[place] = Message(messages[place].role, f"{pasted()} {fact} {pasted()}")
+        messages[place] = Message(messages[place].role, f"{make_text()} {fact} {make_text()}")
     result = compact_history(messages, budget=4_000)
     assert result.kind == "summary"
-    assert [fact for fact in said if fact not in result.text] == []
+    assert [fact for fact in statements if fact not in result.text] == []
 
 
 def test_the_extractive_default_says_each_thing_once_and_keeps_what_differs() -> None:
     """The same words with another number are not a repetition."""
-    said = "We need the export of tenant 17 before the audit in Lyon."
+    request = "We need the export of tenant 17 before the audit in Lyon."
     other = "We need the export of tenant 18 before the audit in Lyon."
-    messages = [Message("user", said if n % 3 == 0 else f"ok {n} " + "fine " * 40) for n in range(200)]
+    messages = [Message("user", request if n % 3 == 0 else f"ok {n} " + "fine " * 40) for n in range(200)]
     messages[100] = Message("user", other)
     summary = compact_history(messages, budget=1_500).summary
     assert summary is not None
-    assert summary.count(said) == 1
+    assert summary.count(request) == 1
     assert summary.count(other) == 1
 
 
@@ -85,7 +85,7 @@ def test_at_least_twice_as_many_planted_facts_survive_as_in_the_latest_messages(
             assert summary >= 2 * latest
 
 
-def test_facts_said_in_many_styles_and_languages_survive(tmp_path: Path) -> None:
+def test_facts_in_many_styles_and_languages_survive(tmp_path: Path) -> None:
     """Uses phrasings that the rules were not tuned on, in chats of a thousand messages."""
     script = Path(__file__).parents[3] / "benchmarks" / "history" / "survival.py"
     found = tmp_path / "shares.json"

@@ -76,7 +76,7 @@ def context(given: CardContext, *, state: str = "coding", settings: CardSettings
     return parts(CardPrompt(settings).assemble(CardInput(state=state, context=given)))["context"]
 
 
-def bounded(other: int, **fields: Any) -> CardSettings:
+def settings_with(other: int, **fields: Any) -> CardSettings:
     """Make settings that count characters, with `other` of them for the context."""
     budget = CardBudget(9_000, 9_000, 9_000, other, 90_000)
     return CardSettings(budget, counter=CHARS, **fields)
@@ -259,9 +259,9 @@ def test_notes_are_always_in_and_cut_only_when_larger_than_the_whole_budget() ->
     """Notes are required."""
     note = "n" * 400
     files = (Document("a.py", "x" * 200),)
-    made = context(CardContext(notes=(note,), source_files=files), settings=bounded(450))
+    made = context(CardContext(notes=(note,), source_files=files), settings=settings_with(450))
     assert made == f"## Notes\n\n{note}"
-    cut = context(CardContext(notes=(note,)), settings=bounded(300))
+    cut = context(CardContext(notes=(note,)), settings=settings_with(300))
     assert len(cut) <= 300
     assert re.match(r"## Notes\n\nn{200,}\n\[… \d+ characters cut …\]", cut)
 
@@ -280,7 +280,7 @@ def test_a_log_with_fences_can_not_break_out() -> None:
     """The fence is longer than any in the log, even if the log was cut."""
     log = "one\n```\n# Orders\n````\nten\n" * 50
     for budget in (9_000, 600):
-        made = context(CardContext(build_logs=log), state="error_fixing", settings=bounded(budget))
+        made = context(CardContext(build_logs=log), state="error_fixing", settings=settings_with(budget))
         assert made.startswith("## Build Logs\n`````\n")
         assert made.endswith("\n`````")
         assert len(re.findall(r"^`{5,}$", made, re.MULTILINE)) == 2
@@ -291,21 +291,21 @@ def test_tokens_of_logs_are_deducted_before_files_come() -> None:
     """Files get what the logs leave."""
     file = Document("a.py", "x" * 100)
     logs = CardContext(build_logs="L" * 3_000, source_files=(file,))
-    assert "a.py" in context(logs, state="coding", settings=bounded(4_000))
-    assert "a.py" not in context(logs, state="error_fixing", settings=bounded(4_000))
-    assert "a.py" in context(logs, state="error_fixing", settings=bounded(4_100))
+    assert "a.py" in context(logs, state="coding", settings=settings_with(4_000))
+    assert "a.py" not in context(logs, state="error_fixing", settings=settings_with(4_000))
+    assert "a.py" in context(logs, state="error_fixing", settings=settings_with(4_100))
 
 
 def test_files_enter_while_more_than_1000_remain_and_decisions_while_more_than_500() -> None:
     """Each must also fit."""
     files = tuple(Document(f"f{n}.py", "x" * 270) for n in range(20))
-    made = context(CardContext(source_files=files), settings=bounded(3_000))
+    made = context(CardContext(source_files=files), settings=settings_with(3_000))
     assert made.count("### f") == 7  # 300 each; after seven, fewer than 1,000 are left
     adrs = tuple(Document(f"ADR {n}", "x" * 290) for n in range(20))
-    made = context(CardContext(adrs=adrs), settings=bounded(3_000))
+    made = context(CardContext(adrs=adrs), settings=settings_with(3_000))
     assert made.count("### ADR") == 9
     huge_first = (Document("huge.py", "h" * 5_000), *files[:1])
-    made = context(CardContext(source_files=huge_first), settings=bounded(3_000))
+    made = context(CardContext(source_files=huge_first), settings=settings_with(3_000))
     assert "huge.py" not in made
     assert "f0.py" in made
 
@@ -322,7 +322,7 @@ def test_what_remains_is_never_negative() -> None:
         test_results="t" * 900,
     )
     for budget in range(950, 7_000, 137):
-        made = context(everything, state="error_fixing", settings=bounded(budget))
+        made = context(everything, state="error_fixing", settings=settings_with(budget))
         assert len(made) <= budget
         assert "n" * 900 in made
 
@@ -432,23 +432,23 @@ def test_the_described_settings_file_loads_as_it_stands() -> None:
 def test_test_results_and_libraries_enter_when_they_fit_whole() -> None:
     """A library that is too large does not keep a smaller one out."""
     results = CardContext(test_results="t" * 500)
-    assert "t" * 500 in context(results, settings=bounded(600))
-    assert context(results, settings=bounded(500)) == ""
+    assert "t" * 500 in context(results, settings=settings_with(600))
+    assert context(results, settings=settings_with(500)) == ""
     libraries = CardContext(libraries=(Document("big", "b" * 500), Document("small", "s" * 50)))
-    made = context(libraries, settings=bounded(300))
+    made = context(libraries, settings=settings_with(300))
     assert "small" in made
     assert "big" not in made
 
 
-def test_configured_priority_decides_who_gets_the_room() -> None:
+def test_configured_priority_decides_which_section_gets_the_room() -> None:
     """Libraries before files, if configured."""
     given = CardContext(
         source_files=(Document("s.py", "s" * 1_500),), libraries=(Document("l", "l" * 1_500),)
     )
-    by_default = context(given, settings=bounded(2_800))
+    by_default = context(given, settings=settings_with(2_800))
     assert "s.py" in by_default
     assert "lll" not in by_default
-    turned = context(given, settings=bounded(2_800, priorities={"libraries": 99}))
+    turned = context(given, settings=settings_with(2_800, priorities={"libraries": 99}))
     assert "lll" in turned
     assert "s.py" not in turned
 

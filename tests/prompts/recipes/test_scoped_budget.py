@@ -9,7 +9,16 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scoped_segments import LAYER_SEGMENTS, RULESETS, TURN, npc_block, npcs_at, prompt_of, stored, tokens_of
+from scoped_segments import (
+    LAYER_SEGMENTS,
+    RULESETS,
+    TURN,
+    npc_block,
+    npcs_at,
+    prompt_of,
+    segment_of,
+    tokens_of,
+)
 
 from rlm.prompts import Npc, ScopedInput, ScopedPrompt, get_counter
 from rlm.prompts.segments import LAYERS, MemoryAdapter, Segment
@@ -82,7 +91,7 @@ def test_game_state_is_compressed_without_loss_before_any_of_it_is_cut() -> None
 def test_core_and_ruleset_are_never_dropped_and_the_prompt_says_that_it_is_over_budget() -> None:
     core, rules = "c" * 2000, "r" * 2000
     made = prompt_of(
-        stored("c", "core", core), stored("r", "ruleset", rules, "dice"), *LAYER_SEGMENTS[3:]
+        segment_of("c", "core", core), segment_of("r", "ruleset", rules, "dice"), *LAYER_SEGMENTS[3:]
     ).assemble(replace(TURN, token_budget=100, input=LONG))
     assert core in made.text
     assert rules in made.text
@@ -97,7 +106,9 @@ def test_core_and_ruleset_are_never_dropped_and_the_prompt_says_that_it_is_over_
 
 
 def test_a_prompt_over_its_budget_still_holds_the_beginning_of_the_request() -> None:
-    made = prompt_of(stored("c", "core", "c" * 2000)).assemble(replace(TURN, token_budget=100, input=LONG))
+    made = prompt_of(segment_of("c", "core", "c" * 2000)).assemble(
+        replace(TURN, token_budget=100, input=LONG)
+    )
     assert "<input>\n00 words of a sentence." in made.text
     fate = next(decision for decision in made.report.decisions if decision.section == "input")
     assert (fate.status, fate.tokens_before) == ("trimmed", tokens_of(LONG))
@@ -107,10 +118,10 @@ def test_a_prompt_over_its_budget_still_holds_the_beginning_of_the_request() -> 
 
 def _static(entry_start: int, world: int, entry: int) -> ScopedPrompt:
     return prompt_of(
-        stored("c", "core", "core"),
-        stored("s", "entry_start", "s" * entry_start * 4, "e1"),
-        stored("w", "world", "w" * world * 4, "w1"),
-        stored("e", "entry", "e" * entry * 4, "e1"),
+        segment_of("c", "core", "core"),
+        segment_of("s", "entry_start", "s" * entry_start * 4, "e1"),
+        segment_of("w", "world", "w" * world * 4, "w1"),
+        segment_of("e", "entry", "e" * entry * 4, "e1"),
     )
 
 
@@ -129,7 +140,9 @@ def test_entry_start_world_and_entry_leave_only_above_one_and_a_half_times_the_b
     sizes: tuple[int, int, int], dropped: tuple[str, ...], over: bool
 ) -> None:
     if sizes[:2] == (0, 0):
-        prompt = prompt_of(stored("c", "core", "core"), stored("e", "entry", "e" * sizes[2] * 4, "e1"))
+        prompt = prompt_of(
+            segment_of("c", "core", "core"), segment_of("e", "entry", "e" * sizes[2] * 4, "e1")
+        )
     else:
         prompt = _static(*sizes)
     made = prompt.assemble(ScopedInput("e1", "w1", is_first_turn=True, token_budget=100))

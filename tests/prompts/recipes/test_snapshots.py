@@ -32,7 +32,7 @@ def example(kind: str) -> Any:
     return json.loads((EXAMPLES / f"{kind}.json").read_text(encoding="utf-8"))
 
 
-def made(kind: str) -> AssembledPrompt:
+def assemble(kind: str) -> AssembledPrompt:
     match kind:
         case "card":
             return CardPrompt().assemble(example("card"))
@@ -49,7 +49,7 @@ def made(kind: str) -> AssembledPrompt:
 
 @pytest.mark.parametrize("kind", ["card", "cited", "tiles", "child", "root"])
 def test_the_prompt_is_what_it_was(kind: str) -> None:
-    prompt = made(kind)
+    prompt = assemble(kind)
     shown = "\n".join(
         [
             *(f"<<< {message.role} >>>\n{message.content}" for message in prompt.messages),

@@ -285,7 +285,7 @@ def _by_trying(asked: TileInput) -> str:
 
     alone = [build(tile, **_plain(config)).text.removesuffix("\n\nQuery: test") for tile in ranked]
 
-    def written(places: list[int]) -> str:
+    def render_places(places: list[int]) -> str:
         texts = [alone[place] for place in places]
         if config.format == "json" and texts:
             texts = ["[" + ",".join(text[1:-1] for text in texts) + "]"]
@@ -296,13 +296,13 @@ def _by_trying(asked: TileInput) -> str:
         return "\n\n".join(filter(None, [config.system_prefix, *texts, gaps, f"Query: {asked.query}"]))
 
     everything = list(range(len(ranked)))
-    if config.counter.count(written(everything)) <= config.max_tokens:
-        return written(everything)
+    if config.counter.count(render_places(everything)) <= config.max_tokens:
+        return render_places(everything)
     chosen: list[int] = []
     for place in everything:
-        if config.counter.count(written([*chosen, place])) <= config.max_tokens:
+        if config.counter.count(render_places([*chosen, place])) <= config.max_tokens:
             chosen.append(place)
-    return written(chosen)
+    return render_places(chosen)
 
 
 def _plain(config: TileConfig) -> dict[str, Any]:

@@ -58,7 +58,7 @@ def _segments() -> list[Segment]:
     return made
 
 
-def _filled(store: SegmentStore) -> SegmentStore:
+def _fill(store: SegmentStore) -> SegmentStore:
     segments = _segments()
     kinds = {"world": "world", "ruleset": "ruleset", "entry": "entry", "entry_start": "entry", "npc": "npc"}
     entities = {(kinds[s.scope], s.ref_id) for s in segments if s.ref_id is not None}
@@ -95,7 +95,7 @@ def adapter(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[DbAdapte
         return
     place = tmp_path / "s.db" if request.param == "sqlite" else request.getfixturevalue("postgres_url")
     with SegmentStore.open(place) as store:
-        yield _filled(store).adapter()
+        yield _fill(store).adapter()
 
 
 def _plain(rows: Sequence[Segment]) -> list[tuple[object, ...]]:
@@ -176,7 +176,7 @@ def test_every_adapter_gives_the_same_bytes(adapter: DbAdapter, budget: int) -> 
 def test_sqlite_and_postgresql_give_byte_equal_prompts_and_exports(tmp_path: Path, postgres_url: str) -> None:
     """A store can be moved between them, and every prompt stays the same."""
     with SegmentStore.open(tmp_path / "s.db") as sqlite, SegmentStore.open(postgres_url) as postgres:
-        _filled(sqlite)
+        _fill(sqlite)
         name = sqlite.list("core")[0].segment.id
         sqlite.edit(name, content="Edited: ß → ẞ", metadata={"tier": 3, "x": {"b": 1, "a": 2.50}}, expected=1)
         sqlite.label(name, "production", 1)
@@ -193,17 +193,17 @@ def test_sqlite_and_postgresql_give_byte_equal_prompts_and_exports(tmp_path: Pat
 
 
 @pytest.fixture
-def counted(store: SegmentStore) -> Iterator[tuple[SegmentStore, Callable[[], list[str]]]]:
+def counting_store(store: SegmentStore) -> Iterator[tuple[SegmentStore, Callable[[], list[str]]]]:
     """Return a filled store, and a function that counts the queries since its last call."""
-    _filled(store)
+    _fill(store)
     queries: list[str] = []
 
-    def seen(_c: object, _cursor: object, statement: str, *_rest: object) -> None:
+    def note_query(_c: object, _cursor: object, statement: str, *_rest: object) -> None:
         if statement.startswith("SELECT"):
             queries.append(statement)
 
     engine = store.database._engine
-    sa.event.listen(engine, "before_cursor_execute", seen)
+    sa.event.listen(engine, "before_cursor_execute", note_query)
 
     def since() -> list[str]:
         found = list(queries)
@@ -211,13 +211,13 @@ def counted(store: SegmentStore) -> Iterator[tuple[SegmentStore, Callable[[], li
         return found
 
     yield store, since
-    sa.event.remove(engine, "before_cursor_execute", seen)
+    sa.event.remove(engine, "before_cursor_execute", note_query)
 
 
 def test_an_assembly_takes_a_constant_number_of_queries(
-    counted: tuple[SegmentStore, Callable[[], list[str]]],
+    counting_store: tuple[SegmentStore, Callable[[], list[str]]],
 ) -> None:
-    store, since = counted
+    store, since = counting_store
     counts = []
     for npcs in (1, 2, len(NPCS)):
         prompt = ScopedPrompt(store.adapter())
@@ -231,9 +231,9 @@ def test_an_assembly_takes_a_constant_number_of_queries(
 
 
 def test_static_layers_are_kept_until_a_version_changes(
-    counted: tuple[SegmentStore, Callable[[], list[str]]],
+    counting_store: tuple[SegmentStore, Callable[[], list[str]]],
 ) -> None:
-    store, _ = counted
+    store, _ = counting_store
     prompt, labelled = ScopedPrompt(store.adapter()), ScopedPrompt(store.adapter("production"))
     core = store.list("core")[0].segment
     assert core.content in prompt.assemble(TURN).text

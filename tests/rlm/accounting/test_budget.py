@@ -1,4 +1,4 @@
-"""Limits and the tree-wide ledger: nothing is spent that was not reserved."""
+"""Test the limits and the ledger of a tree of runs: every expense is reserved first."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ class Clock:
         return self.now
 
 
-def counted(budget: Budget) -> dict[str, dict[str, float]]:
+def counts_of(budget: Budget) -> dict[str, dict[str, float]]:
     return {name: line for name, line in budget.used().items() if name != "seconds"}
 
 
-def exhausted(budget: Budget, *, calls: int = 1, tokens: int = 0, cost_usd: float | None = 0.0) -> str:
-    before = counted(budget)
+def refusal_of(budget: Budget, *, calls: int = 1, tokens: int = 0, cost_usd: float | None = 0.0) -> str:
+    before = counts_of(budget)
     with pytest.raises(BudgetExhausted) as caught:
         budget.reserve(calls=calls, tokens=tokens, cost_usd=cost_usd)
     assert "\n" not in str(caught.value)
     assert f"limits.{caught.value.limit}" in str(caught.value)
-    assert counted(budget) == before
+    assert counts_of(budget) == before
     return caught.value.limit
 
 
@@ -60,42 +60,42 @@ def test_the_defaults() -> None:
     ],
 )
 def test_an_impossible_limit_is_named(name: str, value: object) -> None:
-    """One line that names the field and what it takes."""
+    """One line names the field and the allowed values."""
     with pytest.raises(ConfigurationError, match=rf"^limits\.{name} is .*; give a "):
         Limits(**{name: value})
 
 
 def test_zero_is_a_limit_where_it_makes_sense() -> None:
-    """No sub-RLMs, no children, nothing that costs."""
+    """Zero forbids sub-RLMs, children, or costs."""
     budget = Budget(Limits(depth=0, sub_calls=0, cost_usd=0))
-    assert exhausted(budget) == "sub_calls"
-    assert exhausted(budget, calls=0, cost_usd=0.000001) == "cost_usd"
+    assert refusal_of(budget) == "sub_calls"
+    assert refusal_of(budget, calls=0, cost_usd=0.000001) == "cost_usd"
     budget.settle(budget.reserve(calls=0, tokens=10, cost_usd=0.0), tokens=10, cost_usd=0.0)
 
 
 def test_a_call_is_reserved_then_settled() -> None:
-    """Before sending the estimate counts, afterwards what the provider said."""
+    """Before sending, the estimate counts; afterwards, the provider's usage."""
     budget = Budget(Limits(sub_calls=2, tokens=1_000, cost_usd=1.0))
-    held = budget.reserve(tokens=600, cost_usd=0.7)
+    reservation = budget.reserve(tokens=600, cost_usd=0.7)
     assert budget.used()["tokens"] == {"used": 0, "limit": 1_000, "left": 400}
-    assert exhausted(budget, tokens=401) == "tokens"
-    assert exhausted(budget, cost_usd=0.31) == "cost_usd"
-    budget.settle(held, tokens=100, cost_usd=0.1)
+    assert refusal_of(budget, tokens=401) == "tokens"
+    assert refusal_of(budget, cost_usd=0.31) == "cost_usd"
+    budget.settle(reservation, tokens=100, cost_usd=0.1)
     assert budget.used()["tokens"] == {"used": 100, "limit": 1_000, "left": 900}
     assert budget.used()["cost_usd"] == {"used": 0.1, "limit": 1.0, "left": 0.9}
     assert budget.used()["sub_calls"] == {"used": 1, "limit": 2, "left": 1}
     assert budget.remaining()["tokens"] == 900
     assert set(budget.remaining()) == set(budget.used())
     budget.reserve(tokens=900, cost_usd=0.9)
-    assert exhausted(budget) == "sub_calls"
+    assert refusal_of(budget) == "sub_calls"
 
 
 def test_a_release_gives_everything_back_and_may_follow_a_settle() -> None:
-    """A call that was never made costs nothing; `finally: release` is always safe."""
+    """A call that was never made costs nothing, so `finally: release` is always safe."""
     budget = Budget(Limits(sub_calls=1, tokens=10))
-    held = budget.reserve(tokens=10, cost_usd=1.0)
-    budget.release(held)
-    budget.release(held)
+    reservation = budget.reserve(tokens=10, cost_usd=1.0)
+    budget.release(reservation)
+    budget.release(reservation)
     again = budget.reserve(tokens=10, cost_usd=1.0)
     budget.settle(again, tokens=4, cost_usd=0.5)
     budget.release(again)
@@ -112,23 +112,23 @@ def test_negative_amounts_are_a_mistake_of_the_caller() -> None:
 
 
 def test_money_does_not_drift() -> None:
-    """Ten dimes are a dollar, neither more nor less."""
+    """Ten dimes are exactly a dollar."""
     budget = Budget(Limits(cost_usd=1.0))
     for _ in range(10):
         budget.settle(budget.reserve(tokens=1, cost_usd=0.1), tokens=1, cost_usd=0.1)
     assert budget.used()["cost_usd"] == {"used": 1.0, "limit": 1.0, "left": 0}
-    assert exhausted(budget, cost_usd=0.000_000_001) == "cost_usd"
+    assert refusal_of(budget, cost_usd=0.000_000_001) == "cost_usd"
 
 
 def test_with_an_unknown_price_the_token_cap_holds() -> None:
-    """The run can say that its cost is not known."""
+    """The result states that the cost is unknown."""
     budget = Budget(Limits(tokens=100))
     assert budget.cost_known
-    held = budget.reserve(tokens=60, cost_usd=None)
+    reservation = budget.reserve(tokens=60, cost_usd=None)
     assert not budget.cost_known
-    budget.settle(held, tokens=60, cost_usd=None)
+    budget.settle(reservation, tokens=60, cost_usd=None)
     assert budget.used()["cost_usd"]["used"] == 0
-    assert exhausted(budget, tokens=41, cost_usd=None) == "tokens"
+    assert refusal_of(budget, tokens=41, cost_usd=None) == "tokens"
 
 
 def test_a_price_unknown_only_afterwards_charges_the_estimate() -> None:
@@ -139,7 +139,6 @@ def test_a_price_unknown_only_afterwards_charges_the_estimate() -> None:
 
 
 def test_rounds_keep_the_last_one_back() -> None:
-    """One last root round is reserved from the start."""
     budget = Budget(Limits(rounds=3))
     assert [budget.begin_round(), budget.begin_round()] == [1, 2]
     with pytest.raises(BudgetExhausted) as caught:
@@ -157,10 +156,10 @@ def test_ordinary_calls_cannot_eat_the_last_round() -> None:
     clock = Clock()
     budget = Budget(Limits(tokens=1_000, cost_usd=1.0, seconds=60), clock=clock)
     budget.hold_last_round(tokens=300, cost_usd=0.4)
-    assert exhausted(budget, tokens=701) == "tokens"
-    assert exhausted(budget, cost_usd=0.61) == "cost_usd"
+    assert refusal_of(budget, tokens=701) == "tokens"
+    assert refusal_of(budget, cost_usd=0.61) == "cost_usd"
     budget.settle(budget.reserve(tokens=700, cost_usd=0.6), tokens=700, cost_usd=0.6)
-    assert exhausted(budget, tokens=1) == "tokens"
+    assert refusal_of(budget, tokens=1) == "tokens"
     clock.now += 61
     assert budget.last_round_room() == (300, 0.4)
     last = budget.take_last_round(tokens=300, cost_usd=0.4)
@@ -170,21 +169,21 @@ def test_ordinary_calls_cannot_eat_the_last_round() -> None:
 
 
 def test_the_hold_grows_with_the_conversation_while_there_is_room() -> None:
-    """Without room for a longer last round the former hold stays."""
+    """Without room for a longer last round the former reserve stays."""
     budget = Budget(Limits(tokens=1_000))
     budget.hold_last_round(tokens=300, cost_usd=0.0)
-    held = budget.reserve(tokens=500, cost_usd=0.0)
+    reservation = budget.reserve(tokens=500, cost_usd=0.0)
     budget.hold_last_round(tokens=500, cost_usd=0.0)
     with pytest.raises(BudgetExhausted) as caught:
         budget.hold_last_round(tokens=501, cost_usd=0.0)
     assert caught.value.limit == "tokens"
-    budget.settle(held, tokens=500, cost_usd=0.0)
+    budget.settle(reservation, tokens=500, cost_usd=0.0)
     assert budget.last_round_room()[0] == 500
     assert budget.take_last_round(tokens=500, cost_usd=0.0).tokens == 500
 
 
 def test_time_runs_out() -> None:
-    """Seconds by the clock, from the start of the run."""
+    """Seconds count from the start of the run."""
     clock = Clock()
     budget = Budget(Limits(seconds=60), clock=clock)
     clock.now += 59
@@ -194,7 +193,7 @@ def test_time_runs_out() -> None:
     assert budget.seconds_left == 1
     clock.now += 1
     assert budget.seconds_left == 0
-    assert exhausted(budget) == "seconds"
+    assert refusal_of(budget) == "seconds"
     with pytest.raises(BudgetExhausted) as caught:
         budget.begin_round()
     assert caught.value.limit == "seconds"
@@ -203,7 +202,6 @@ def test_time_runs_out() -> None:
 
 
 def test_only_limits_with_under_a_quarter_left_are_low() -> None:
-    """Feedback names a limit once under 25 % of it is left."""
     clock = Clock()
     budget = Budget(Limits(rounds=4, sub_calls=0, tokens=100, seconds=100), clock=clock)
     budget.settle(budget.reserve(calls=0, tokens=75, cost_usd=0.0), tokens=75, cost_usd=0.0)
@@ -217,16 +215,16 @@ def test_only_limits_with_under_a_quarter_left_are_low() -> None:
 
 
 def test_a_sub_rlm_cannot_outspend_what_is_left() -> None:
-    """One ledger for the whole tree, rounds for each RLM."""
+    """The tree shares one ledger; each RLM has its own rounds."""
     root = Budget(Limits(rounds=2, tokens=1_000))
     root.hold_last_round(tokens=100, cost_usd=0.0)
     root.begin_round()
     sub = root.branch()
     assert sub.begin_round() == 1
     sub.hold_last_round(tokens=200, cost_usd=0.0)
-    assert exhausted(sub, tokens=701) == "tokens"
+    assert refusal_of(sub, tokens=701) == "tokens"
     sub.settle(sub.reserve(tokens=700, cost_usd=0.0), tokens=700, cost_usd=0.0)
-    assert exhausted(root, tokens=1) == "tokens"
+    assert refusal_of(root, tokens=1) == "tokens"
     sub.close()
     sub.close()
     assert root.remaining()["tokens"] == 200
@@ -236,7 +234,7 @@ def test_a_sub_rlm_cannot_outspend_what_is_left() -> None:
 
 
 def test_a_sub_rlm_has_no_last_round_that_nobody_has_room_for() -> None:
-    """The root may overspend a limit by its one last call, not each sub-RLM of its tree."""
+    """The root may overspend a limit by its one last call. The sub-RLMs may not."""
     root = Budget(Limits(tokens=1_000))
     root.hold_last_round(tokens=100, cost_usd=0.0)
     subs = [root.branch() for _ in range(3)]
@@ -245,7 +243,7 @@ def test_a_sub_rlm_has_no_last_round_that_nobody_has_room_for() -> None:
         sub.begin_round()
     with pytest.raises(BudgetExhausted):
         subs[2].hold_last_round(tokens=301, cost_usd=0.0)
-    with pytest.raises(BudgetExhausted):  # it did not begin: there is nothing it could tell
+    with pytest.raises(BudgetExhausted):  # it did not begin, so it has nothing to report
         subs[2].take_last_round(tokens=200, cost_usd=0.0)
     assert subs[0].last_round_room()[0] == 600
     subs[0].settle(subs[0].take_last_round(tokens=600, cost_usd=0.0), tokens=600, cost_usd=0.0)
@@ -261,7 +259,7 @@ def test_every_limit_that_can_run_out_has_a_stop_reason() -> None:
 
 
 async def test_500_children_racing_for_the_last_dollar() -> None:
-    """No overspending by more than one call's estimate error."""
+    """The overrun is at most one call's estimate error."""
     budget = Budget(Limits(cost_usd=1.0))
     slots = asyncio.Semaphore(16)
     dice = random.Random(7)
@@ -271,13 +269,13 @@ async def test_500_children_racing_for_the_last_dollar() -> None:
     async def child() -> None:
         async with slots:
             try:
-                held = budget.reserve(tokens=1_000, cost_usd=0.008)
+                reservation = budget.reserve(tokens=1_000, cost_usd=0.008)
             except BudgetExhausted as error:
                 refused.append(error.limit)
                 return
             for _ in range(dice.randrange(1, 9)):
                 await asyncio.sleep(0)
-            budget.settle(held, tokens=1_000, cost_usd=0.008 + dice.choice([worst_error, 0]))
+            budget.settle(reservation, tokens=1_000, cost_usd=0.008 + dice.choice([worst_error, 0]))
 
     await asyncio.gather(*(child() for _ in range(500)))
     spent = budget.used()["cost_usd"]["used"]
@@ -300,11 +298,12 @@ operations = st.lists(
 def test_however_calls_interleave_the_sums_stay_within_the_limits(
     steps: list[tuple[str, int, int, int]],
 ) -> None:
-    """Used + reserved + held never passes a limit, but by calls that took more than their
-    estimate; the ledger agrees with a plain model of it."""
+    """Used + reserved + held exceeds a limit only through calls that took more than their estimate. The
+    ledger agrees with a plain model of it.
+    """
     budget = Budget(Limits(sub_calls=20, tokens=200, cost_usd=2.0))
     open_calls: list[Reservation] = []
-    used_calls = used_tokens = overrun = held = 0
+    used_calls = used_tokens = overrun = hold = 0
     taken = False
     for what, amount, error, choice in steps:
         if what == "reserve":
@@ -313,19 +312,19 @@ def test_however_calls_interleave_the_sums_stay_within_the_limits(
             except BudgetExhausted:
                 pass
             else:
-                total = used_tokens + held + sum(call.tokens for call in open_calls)
+                total = used_tokens + hold + sum(call.tokens for call in open_calls)
                 assert amount == 0 or total <= 200
         elif what == "hold" and not taken:
             try:
                 budget.hold_last_round(tokens=amount, cost_usd=amount / 100)
-                held = amount
+                hold = amount
             except BudgetExhausted:
                 pass
         elif what == "last" and not taken:
             taken = True
             tokens = min(amount, budget.last_round_room()[0])
             open_calls.append(budget.take_last_round(tokens=tokens, cost_usd=tokens / 100))
-            held = 0
+            hold = 0
         elif what in {"settle", "release"} and open_calls:
             call = open_calls.pop(choice % len(open_calls))
             if what == "settle":
@@ -337,25 +336,25 @@ def test_however_calls_interleave_the_sums_stay_within_the_limits(
             else:
                 budget.release(call)
         reserved = sum(call.tokens for call in open_calls)
-        assert used_tokens + reserved + held <= 200 + overrun
+        assert used_tokens + reserved + hold <= 200 + overrun
         assert used_calls + sum(call.calls for call in open_calls) <= 20
         report = budget.used()
         assert report["tokens"]["used"] == used_tokens
-        assert report["tokens"]["left"] == max(0, 200 - used_tokens - reserved - held)
+        assert report["tokens"]["left"] == max(0, 200 - used_tokens - reserved - hold)
         assert report["cost_usd"]["left"] == pytest.approx(report["tokens"]["left"] / 100, abs=1e-9)
         assert report["sub_calls"]["used"] == used_calls
 
 
 def test_what_a_share_spends_counts_above_and_must_have_room_in_both() -> None:
-    """A research's questions: each within its share, all within the limits of the whole."""
+    """Each question of a research stays within its share, and all within the limits of the whole."""
     whole = Budget(Limits(sub_calls=10, tokens=1_000, cost_usd=1.0))
     one = whole.share(Limits(sub_calls=4, tokens=600, cost_usd=0.5))
     other = whole.share(Limits(sub_calls=4, tokens=600, cost_usd=0.5))
-    held = one.reserve(tokens=500, cost_usd=0.4)
+    reservation = one.reserve(tokens=500, cost_usd=0.4)
     assert whole.remaining()["tokens"] == 500
-    assert exhausted(one, tokens=200) == "tokens"
-    assert exhausted(other, tokens=550) == "tokens"
-    one.settle(held, tokens=100, cost_usd=0.1)
+    assert refusal_of(one, tokens=200) == "tokens"
+    assert refusal_of(other, tokens=550) == "tokens"
+    one.settle(reservation, tokens=100, cost_usd=0.1)
     assert (whole.used()["tokens"]["used"], one.used()["tokens"]["used"]) == (100, 100)
     assert other.used()["tokens"]["used"] == 0
     assert whole.used()["sub_calls"]["used"] == 1
@@ -371,11 +370,11 @@ def test_a_shares_time_ends_with_that_of_the_whole() -> None:
     share = whole.share(Limits(seconds=70))
     assert share.remaining()["seconds"] == 40
     clock.now += 41
-    assert exhausted(share) == "seconds"
+    assert refusal_of(share) == "seconds"
 
 
 def test_a_share_that_is_restored_is_not_charged_twice() -> None:
-    """What an earlier process spent is in the whole's account already."""
+    """The whole's account already holds what an earlier process spent."""
     whole = Budget(Limits(tokens=1_000))
     whole.restore(calls=2, tokens=300, cost_usd=0.0, cost_known=True)
     share = whole.share(Limits(tokens=400))
@@ -386,7 +385,7 @@ def test_a_share_that_is_restored_is_not_charged_twice() -> None:
 
 @given(data=st.data())
 def test_no_shares_overspend_the_whole(data: st.DataObject) -> None:
-    """Whatever is reserved, settled within what was reserved, and released in whatever order."""
+    """Shares reserve, settle within the reserve, and release in any order."""
     whole = Budget(Limits(sub_calls=20, tokens=1_000, cost_usd=1.0))
     shares = [whole.share(Limits(sub_calls=9, tokens=500, cost_usd=0.5)) for _ in range(3)]
     shares += [shares[0].branch()]
@@ -394,13 +393,13 @@ def test_no_shares_overspend_the_whole(data: st.DataObject) -> None:
     spent = 0
     for _ in range(data.draw(st.integers(1, 30))):
         if open_ and data.draw(st.booleans()):
-            budget, held = open_.pop(data.draw(st.integers(0, len(open_) - 1)))
+            budget, reservation = open_.pop(data.draw(st.integers(0, len(open_) - 1)))
             if data.draw(st.booleans()):
-                took = data.draw(st.integers(0, held.tokens))
-                budget.settle(held, tokens=took, cost_usd=0.0)
+                took = data.draw(st.integers(0, reservation.tokens))
+                budget.settle(reservation, tokens=took, cost_usd=0.0)
                 spent += took
             else:
-                budget.release(held)
+                budget.release(reservation)
             continue
         budget = data.draw(st.sampled_from(shares))
         try:
@@ -409,5 +408,5 @@ def test_no_shares_overspend_the_whole(data: st.DataObject) -> None:
             assert budget.remaining()["tokens"] < 400 or budget.remaining()["sub_calls"] < 1
     assert whole.used()["tokens"]["used"] == spent <= 1_000
     assert all(share.used()["tokens"]["used"] <= 500 for share in shares)
-    in_flight = sum(held.tokens for _, held in open_)
+    in_flight = sum(reservation.tokens for _, reservation in open_)
     assert whole.remaining()["tokens"] == 1_000 - spent - in_flight

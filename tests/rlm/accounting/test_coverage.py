@@ -1,4 +1,4 @@
-"""Sets of spans, and the coverage of a run."""
+"""Test sets of spans, and the coverage of a run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def positions(some: list[Span]) -> set[int]:
 
 
 def runs_of(some: set[int]) -> list[Span]:
-    """Maximal runs of consecutive integers: the plain model of an interval set."""
+    """Return the maximal runs of consecutive integers: the plain model of an interval set."""
     starts = sorted(position for position in some if position - 1 not in some)
     ends = sorted(position + 1 for position in some if position + 1 not in some)
     return [Span(*pair) for pair in zip(starts, ends, strict=True)]
@@ -33,41 +33,42 @@ def runs_of(some: set[int]) -> list[Span]:
 @pytest.mark.parametrize("block", [1, 2, 512])
 @given(spans, st.tuples(st.integers(-9, 70), st.integers(-9, 70)))
 def test_an_interval_set_is_a_set_of_integers(block: int, some: list[Span], within: tuple[int, int]) -> None:
-    """Spans are disjoint, sorted and apart; total, gaps, contains as for sets, however many
-    blocks they stand in."""
+    """Spans are disjoint, sorted and apart. Total, gaps and contains equal those of a set, in any number of
+    blocks.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(intervals, "_BLOCK", block)
-        held = IntervalSet(some)
-    assert list(held) == runs_of(positions(some))
-    assert (len(held), held.total()) == (len(list(held)), len(positions(some)))
-    wanted = Span(*within)
-    assert list(held.gaps(wanted)) == runs_of(positions([wanted]) - positions(some))
-    assert held.contains(wanted) == (positions([wanted]) <= positions(some))
+        interval_set = IntervalSet(some)
+    assert list(interval_set) == runs_of(positions(some))
+    assert (len(interval_set), interval_set.total()) == (len(list(interval_set)), len(positions(some)))
+    within_span = Span(*within)
+    assert list(interval_set.gaps(within_span)) == runs_of(positions([within_span]) - positions(some))
+    assert interval_set.contains(within_span) == (positions([within_span]) <= positions(some))
 
 
 def test_thousands_of_spans_in_any_order_are_a_set_of_integers() -> None:
-    """Blocks are split, emptied and joined as spans of all sizes come."""
+    """Spans of all sizes split, empty and join blocks."""
     chooser = random.Random(5)
-    held, plain = IntervalSet(), set[int]()
+    interval_set, plain = IntervalSet(), set[int]()
     for _ in range(6_000):
         start = chooser.randrange(100_000)
         end = start + chooser.choice([1, 2, 5, 9, chooser.randrange(400) if chooser.random() < 0.02 else 3])
-        held.add(start, end)
+        interval_set.add(start, end)
         plain.update(range(start, end))
-    assert list(held) == runs_of(plain)
-    assert (len(held), held.total()) == (len(runs_of(plain)), len(plain))
-    assert list(held.gaps(Span(0, 110_000))) == runs_of(set(range(110_000)) - plain)
-    held.add(10, 99_990)
-    assert len(held) < 10
+    assert list(interval_set) == runs_of(plain)
+    assert (len(interval_set), interval_set.total()) == (len(runs_of(plain)), len(plain))
+    assert list(interval_set.gaps(Span(0, 110_000))) == runs_of(set(range(110_000)) - plain)
+    interval_set.add(10, 99_990)
+    assert len(interval_set) < 10
 
 
 @given(spans, st.integers(1, 5))
 def test_a_full_set_holds_less_and_never_more(some: list[Span], limit: int) -> None:
-    """Fragments beyond the limit are forgotten, the shortest first; nothing is invented."""
-    held = IntervalSet(some, limit=limit)
-    assert len(held) <= limit
-    assert positions(list(held)) <= positions(some)
-    assert held.total() == len(positions(list(held)))
+    """Beyond the limit the shortest fragments are dropped. None is invented."""
+    interval_set = IntervalSet(some, limit=limit)
+    assert len(interval_set) <= limit
+    assert positions(list(interval_set)) <= positions(some)
+    assert interval_set.total() == len(positions(list(interval_set)))
 
 
 def test_a_flood_of_fragments_is_bounded_and_claims_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,7 +92,7 @@ def test_a_flood_of_fragments_is_bounded_and_claims_nothing(monkeypatch: pytest.
 def test_the_report_agrees_with_plain_sets(
     read: list[Span], scanned: list[Span], sent: list[Span], answered: list[Span], failed: list[Span]
 ) -> None:
-    """Complete ⇔ answered ∪ read = body; spans outside the body count for nothing."""
+    """Complete ⇔ answered ∪ read = body. Spans outside the body count for nothing."""
     ledger = CoverageLedger(SIZE)
     ledger.note_read(read)
     ledger.note_scanned(scanned)
@@ -114,7 +115,7 @@ def test_the_report_agrees_with_plain_sets(
 
 
 def test_scanning_and_sending_alone_cover_nothing() -> None:
-    """Coverage is kept whatever the answer claims."""
+    """Coverage does not depend on the answer's claims."""
     ledger = CoverageLedger(10)
     ledger.note_scanned([Span(0, 10)])
     ledger.note_sent([Span(0, 10)])
@@ -127,14 +128,12 @@ def test_scanning_and_sending_alone_cover_nothing() -> None:
 
 
 def test_an_empty_body_is_complete() -> None:
-    """There is nothing to see in it, whatever a kernel says it read."""
     ledger = CoverageLedger(0)
     ledger.note_read([Span(0, 100)])
     assert ledger.report() == Coverage(input_chars=0, complete=True)
 
 
 def test_only_the_first_gaps_are_listed() -> None:
-    """A report stays small."""
     ledger = CoverageLedger(1_000)
     ledger.note_answered(Span(start, start + 1) for start in range(1, 1_000, 2))
     gaps = ledger.report().gaps
@@ -144,8 +143,7 @@ def test_only_the_first_gaps_are_listed() -> None:
 
 
 def test_chunks_are_counted_once_however_often_they_are_asked() -> None:
-    """Chunks_processed of chunks_total for a batch over chunk(); asking the failed ones
-    again adds nothing to the total."""
+    """A second try of the failed chunks adds nothing to the total."""
     ledger = CoverageLedger(100)
     chunks = [Span(start, start + 10) for start in range(0, 100, 10)]
     ledger.note_chunks(chunks)
@@ -167,7 +165,6 @@ def test_a_body_of_negative_size_is_a_mistake() -> None:
 
 
 def test_a_hundred_thousand_spans_in_any_order_are_kept() -> None:
-    """Without notice: none is forgotten."""
     order = list(range(100_000))
     random.Random(3).shuffle(order)
     ledger = CoverageLedger(1_000_000)

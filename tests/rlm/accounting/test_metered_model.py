@@ -1,4 +1,4 @@
-"""What a call reserves follows what the provider counted of the calls before it."""
+"""Test that a call's reserve follows the provider's counts of earlier calls."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ REQUEST = Request("child", (Message("user", "?"),), max_output_tokens=0, task="?
 
 
 async def test_reserves_are_calibrated_with_the_providers_usage(tmp_path: Path) -> None:
-    """A prompt that took half again as much as was estimated makes the next reserve larger, of that model
-    alone: what would overrun the limit is not sent."""
+    """If a prompt took 1.5 times its estimate, the next reserve for that model is larger, and a call that
+    would exceed the limit is not sent.
+    """
     model = ScriptedModel.of(child=Reply("!", usage=TokenUsage(input_tokens=1_500)))
     async with Journal.open(tmp_path / "rlm.db") as journal, journal.run("r", "?", {}) as log:
         metered = MeteredModel(Budget(Limits(tokens=2_900)), log, ReplayCursor(), lambda _: None, Prices())
@@ -30,14 +31,14 @@ async def test_reserves_are_calibrated_with_the_providers_usage(tmp_path: Path) 
         await metered.ask(model, REQUEST, prompt_tokens=1_000, facts={})
         assert 1_575 <= metered.calibrated(model, 1_000) <= 1_576
         assert metered.calibrated(ScriptedModel([], name="scripted:other"), 1_000) == 1_000
-        # 1,400 tokens are left, the estimate says 1,000: the model would take 1,500.
+        # 1,400 tokens are left. The estimate is 1,000, and the model would take 1,500.
         with pytest.raises(BudgetExhausted, match="tokens"):
             await metered.ask(model, REQUEST, prompt_tokens=1_000, facts={})
     assert len(model.requests) == 1
 
 
 class _SlowLog(StoredLog):
-    """A log that writes nothing until it may."""
+    """A log whose writes wait for permission."""
 
     may: asyncio.Event
 
@@ -47,7 +48,7 @@ class _SlowLog(StoredLog):
 
 
 async def test_a_place_is_free_again_while_the_reply_is_written_down(tmp_path: Path) -> None:
-    """The next call goes out meanwhile; no reply is given before it is journalled."""
+    """The next call is sent meanwhile. No reply is returned before it is journalled."""
     model, room = ScriptedModel.of(child="!"), asyncio.Semaphore(1)
     async with Journal.open(tmp_path / "rlm.db") as journal, journal.run("r", "?", {}) as log:
         slow = _SlowLog(
@@ -69,7 +70,7 @@ async def test_a_place_is_free_again_while_the_reply_is_written_down(tmp_path: P
 
 
 async def test_who_waits_for_a_place_has_reserved_nothing(tmp_path: Path) -> None:
-    """Calls that can't go out yet take no room in the ledger from those that can."""
+    """A waiting call takes no room in the ledger from calls that can be sent."""
     model, room, budget = ScriptedModel.of(child="!"), asyncio.Semaphore(0), Budget(Limits())
     async with Journal.open(tmp_path / "rlm.db") as journal, journal.run("r", "?", {}) as log:
         metered = MeteredModel(budget, log, ReplayCursor(), lambda _: None, Prices())
@@ -83,7 +84,7 @@ async def test_who_waits_for_a_place_has_reserved_nothing(tmp_path: Path) -> Non
 
 
 async def test_who_lost_a_run_pays_for_nothing_more(tmp_path: Path, monkeypatch) -> None:
-    """docs/architecture.md: a worker that was only cut off looks before it begins a call."""
+    """A worker that was only cut off checks its ownership before it begins a call."""
     monkeypatch.setattr(stored_log, "_CONFIRMED_SECONDS", 0.0)
     model, budget = ScriptedModel.of(child="!"), Budget(Limits())
     async with Journal.open(tmp_path / "rlm.db") as journal, journal.run("r", "?", {}) as log:

@@ -1,4 +1,4 @@
-"""What a run would take, told without spending."""
+"""Test the estimate of a run's cost, which spends nothing."""
 
 from __future__ import annotations
 

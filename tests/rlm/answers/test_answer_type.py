@@ -1,4 +1,4 @@
-"""Answers of a given type."""
+"""Test answers of a given type."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ GOOD = {"title": "Lease", "parties": [{"name": "A", "share": 0.5}]}
     ids=["JSON Schema", "pydantic model", "dataclass", "list", "names and types"],
 )
 def test_a_value_is_checked_and_the_place_of_a_fault_named(given, good, bad, place) -> None:
-    """The value must match the run's schema if it has one."""
+    """A value must match the run's schema if it has one."""
     answer_type = AnswerType(given)
     answer_type.check(good)
     with pytest.raises(SchemaError) as fault:
@@ -69,30 +69,29 @@ def test_what_is_no_schema_is_refused_before_anything_is_spent(given) -> None:
 
 
 def test_a_schema_fetches_nothing(provider_server) -> None:
-    """A `$ref` to elsewhere is never followed."""
+    """A `$ref` to another document is never followed."""
     answer_type = AnswerType({"$ref": f"{provider_server.url}/schema.json"})
     with pytest.raises(SchemaError, match="nothing is fetched"):
         answer_type.check(1)
     assert provider_server.connections == 0
 
 
-async def test_a_wrong_value_is_refused_and_the_run_goes_on(run, block) -> None:
-    """Else ValueError, and the run goes on."""
+async def test_a_wrong_value_is_refused_and_the_run_continues(run, block) -> None:
     model = ScriptedModel.of(
         root=[block("peek(0, 3)\nfinalize({'n': 'three'})"), block("finalize({'n': 3})")]
     )
     result = await run(model, schema=SCHEMA)
     assert (result.answer, result.parsed, result.rounds) == ({"n": 3}, {"n": 3}, 2)
-    told = model.requests[-1].messages[-1].content
-    assert "ValueError" in told
-    assert "'n'" in told
+    feedback = model.requests[-1].messages[-1].content
+    assert "ValueError" in feedback
+    assert "'n'" in feedback
 
 
-async def test_the_root_is_told_the_schema(run, block) -> None:
+async def test_the_root_gets_the_schema(run, block) -> None:
     model = ScriptedModel.of(root=[block(f"peek(0, 3)\nfinalize({GOOD!r})")])
     result = await run(model, schema=Contract)
-    told = model.requests[0].messages[1].content
-    assert json.dumps(Contract.model_json_schema(), ensure_ascii=False) in told
+    prompt = model.requests[0].messages[1].content
+    assert json.dumps(Contract.model_json_schema(), ensure_ascii=False) in prompt
     assert result.parsed == Contract.model_validate(GOOD)
     assert result.answer == GOOD
 
@@ -114,13 +113,13 @@ async def test_a_wrong_value_is_no_answer_in_the_last_round_either(run, block) -
 
 
 async def test_a_direct_answer_has_the_type_too(run, block) -> None:
-    """A short context is answered by one call, in the form that was asked for."""
+    """A short context is answered by one call in the requested form."""
     model = ScriptedModel.of(direct='{"n": 3}\nEvidence:\n"one two three"')
     result = await run(model, schema=SCHEMA, settings=Settings(strategy="direct"))
     assert (result.answer, result.strategy) == ({"n": 3}, "direct")
 
 
-async def test_a_direct_answer_of_the_wrong_type_goes_on_as_an_rlm(run, block) -> None:
+async def test_a_direct_answer_of_the_wrong_type_falls_back_to_an_rlm(run, block) -> None:
     model = ScriptedModel.of(
         direct='three\nEvidence:\n"one two three"', root=[block("peek(0, 3)\nfinalize({'n': 3})")]
     )

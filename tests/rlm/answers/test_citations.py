@@ -1,4 +1,4 @@
-"""Quotes and citations against a real context file."""
+"""Test quotes and citations against a real context file."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ def make_body(tmp_path: Path) -> Iterator[MakeBody]:
 
 
 def test_a_citation_says_where_its_quote_stands(make_body: MakeBody) -> None:
-    """Quote, span, document, line within it (from 1), verified."""
+    """A citation holds quote, span, document and its line (from 1), and is verified."""
     body = make_body(FIRST, SECOND)
     start = len(FIRST) + SECOND.index("The kettle")
     end = len(FIRST + SECOND) - 1
-    wanted = Citation("[¹]", "The kettle was cold by eight o'clock.", start, end, "d1.txt", None, 2, True)
-    assert cite([Span(start, end)], "", body) == (wanted,)
-    assert cite(["The kettle was cold by eight o'clock."], "", body) == (wanted,)
+    expected = Citation("[¹]", "The kettle was cold by eight o'clock.", start, end, "d1.txt", None, 2, True)
+    assert cite([Span(start, end)], "", body) == (expected,)
+    assert cite(["The kettle was cold by eight o'clock."], "", body) == (expected,)
 
 
 def test_white_space_is_folded(make_body: MakeBody) -> None:
-    """A quote over a line break, written by a model with blanks, is verified at its place."""
+    """A quote across a line break, written with blanks, is verified at its place."""
     body = make_body(FIRST, SECOND)
     quote = "the kettle whistled\nat seven."
     (citation,) = cite([quote], "", body)
@@ -57,7 +57,7 @@ def test_white_space_is_folded(make_body: MakeBody) -> None:
 
 
 def test_a_quote_that_is_not_there_is_not_verified(make_body: MakeBody) -> None:
-    """Shown as such, and without a place."""
+    """It is shown as unverified, without a place."""
     body = make_body(FIRST, SECOND)
     assert cite(["the kettle sang at seven", " \n"], "", body) == (
         Citation("[¹]", "the kettle sang at seven", None, None, None, None, None, False),
@@ -86,7 +86,7 @@ def test_an_empty_body_verifies_nothing(make_body: MakeBody) -> None:
 
 
 def test_markers_count_up_and_equal_pieces_are_cited_once(make_body: MakeBody) -> None:
-    """`[¹]` to `[¹⁰]` and on, in the order given."""
+    """The markers are `[¹]` to `[¹⁰]` and on, in the given order."""
     body = make_body("abcdefghijklmnopqrstuvwxyz")
     pieces = [Span(number, number + 1) for number in range(11)]
     cited = cite([*pieces, pieces[0]], "", body)
@@ -96,7 +96,7 @@ def test_markers_count_up_and_equal_pieces_are_cited_once(make_body: MakeBody) -
 
 
 def test_a_long_quote_is_shown_by_its_head(make_body: MakeBody) -> None:
-    """At most 600 characters of it, while the span stays whole."""
+    """The quote is cut at 600 characters; the span stays whole."""
     body = make_body("x" * 5_000)
     by_span, by_text = cite([Span(10, 4_000), "x" * 4_000], "", body)
     assert (by_span.quote, by_span.start, by_span.end) == ("x" * 600, 10, 4_000)
@@ -104,7 +104,7 @@ def test_a_long_quote_is_shown_by_its_head(make_body: MakeBody) -> None:
 
 
 def test_quotes_of_the_answer_are_checked_too(make_body: MakeBody) -> None:
-    """After the evidence, unless a piece of it holds them already."""
+    """They come after the evidence, unless a piece of it holds them already."""
     body = make_body(FIRST, SECOND)
     answer = (
         'It says "A second document begins," then “The kettle was cold by eight o\'clock.” '
@@ -137,12 +137,12 @@ def test_quotes_of_the_answer_are_checked_too(make_body: MakeBody) -> None:
     ],
 )  # fmt: skip
 def test_which_passages_of_an_answer_are_quotes(answer: str, quotes: list[str]) -> None:
-    """Double-quoted, at least 20 characters, within a paragraph."""
+    """They are double-quoted, have at least 20 characters, and stay within a paragraph."""
     assert quotes_in(answer) == quotes
 
 
 def test_a_citation_says_page_message_and_heading(tmp_path: Path) -> None:
-    """Page/line/message, of its document, and who said it when."""
+    """The place holds the page, line and message of its document, with author and time."""
     with ContextFileWriter(tmp_path / "c") as writer:
         writer.begin_document("a.pdf", "pdf")
         writer.begin_page()
@@ -164,8 +164,9 @@ def test_a_citation_says_page_message_and_heading(tmp_path: Path) -> None:
 
 
 def test_an_answer_that_numbers_its_evidence_keeps_its_numbers(make_body: MakeBody) -> None:
-    """The third piece is `[³]` even where the second was the first once more; quotes of the
-    answer come after."""
+    """The third piece is `[³]` even if the second repeats the first. Quotes of the answer come after the
+    evidence.
+    """
     body = make_body(FIRST, SECOND)
     pieces = [Span(0, 15), Span(0, 15), "Nobody heard it."]
     answer = 'It is so [1], and so [3]: "The kettle was cold by eight o\'clock."'
@@ -179,7 +180,7 @@ def test_an_answer_that_numbers_its_evidence_keeps_its_numbers(make_body: MakeBo
 
 
 def test_a_quote_that_stands_twice_is_cited_where_the_evidence_is(make_body: MakeBody) -> None:
-    """Near the span that was given with it."""
+    """The place near the given span wins."""
     text = "the fee is due at noon. " + "x " * 2_000 + "Here the fee is due at noon. "
     body = make_body(text)
     second = text.rindex("the fee")
@@ -189,7 +190,7 @@ def test_a_quote_that_stands_twice_is_cited_where_the_evidence_is(make_body: Mak
 
 
 def test_a_quote_made_to_be_searched_for_long_is_not(make_body) -> None:
-    """The search is linear in the body, whatever the quote: a document's author may choose both."""
+    """The search is linear in the body for any quote: a document's author may choose both."""
     body = make_body("a " * 300_000)
     (citation,) = cite(["a " * 2_000 + "b"], "", body)
     assert not citation.verified

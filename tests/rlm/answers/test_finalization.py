@@ -1,4 +1,4 @@
-"""Tests which answers a `finalize` is refused for, and what warnings an accepted one carries."""
+"""Test which answers `finalize` refuses, and which warnings an accepted answer carries."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def finalizer(tmp_path: Path) -> Iterator[Finalizer]:
 
 
 async def test_marks_that_point_at_nothing_are_refused_once_and_then_reported(finalizer: Finalizer) -> None:
-    """The first refusal warns; after it the warning goes with the answer."""
+    """The first refusal warns. After it, the warning goes with the answer."""
     final = Finalization("It ends in 2031 [1], says [4].", None, (Span(0, 23),))
     first = await finalizer.judge(final, FIRST)
     assert (first.verdict.accepted, first.warns) == (False, True)
@@ -47,7 +47,7 @@ async def test_marks_that_point_at_nothing_are_refused_once_and_then_reported(fi
 
 
 async def test_marks_that_point_at_evidence_are_accepted_at_once(finalizer: Finalizer) -> None:
-    """[1], [¹] and lists of them."""
+    """The forms are [1], [¹] and lists of them."""
     final = Finalization("It ends [1], for 900 [¹, ²].", None, (Span(0, 23), "The rent is 900 a month."))
     assert (await finalizer.judge(final, FIRST)).verdict.accepted
     assert finalizer.answer is not None
@@ -80,7 +80,7 @@ async def test_an_input_that_was_not_looked_at_is_refused_unless_an_earlier_ques
 
 @pytest.mark.parametrize("value", [None, "", " \n"])
 async def test_nothing_is_no_answer(finalizer: Finalizer, value: str | None) -> None:
-    """A run without an answer says so; an empty value is not passed off as one."""
+    """A run without an answer says so; an empty value does not count as one."""
     verdict = (await finalizer.judge(Finalization(value), FIRST)).verdict
     assert not verdict.accepted
     assert "begins with `Not in the documents:`" in verdict.reason

@@ -1,4 +1,4 @@
-"""Schemas that a cell hands to the driver."""
+"""Test schemas that a cell passes to the driver."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ for _ in range(500):
     ],
 )
 def test_what_could_load_or_never_end_is_refused(schema) -> None:
-    """Whatever a cell does, it must not reach a network or hang the driver."""
+    """No cell can make the driver reach a network or hang."""
     with pytest.raises(SchemaError):
         AnswerSchema.of(schema)
 

@@ -1,4 +1,4 @@
-"""Quotes looked for in a real context file."""
+"""Test the search for quotes in a real context file."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def make_body(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MakeBody]:
     ],
 )
 def test_a_quote_is_found_as_a_reader_would(make_body: MakeBody, stands: str, quote: str) -> None:
-    """Line wraps, hyphens at line ends, curly and straight marks, dashes, ligatures."""
+    """Line wraps, hyphens at line ends, quotation marks, dashes and ligatures are folded."""
     before, after = "First \u4e16 line.\n- ", "\nThe last line. 🙂"
     body = make_body(before + stands + after)
     assert locate(quote, body) == Span(len(before), len(before + stands))
@@ -81,12 +81,12 @@ def test_a_quote_is_found_as_a_reader_would(make_body: MakeBody, stands: str, qu
     ],
 )
 def test_other_words_are_not_found(make_body: MakeBody, stands: str, quote: str) -> None:
-    """Folding never makes one word of another."""
+    """Folding never turns one word into another."""
     assert locate(quote, make_body(f"x {stands} y")) is None
 
 
 def test_the_place_nearest_to_the_claim_wins(make_body: MakeBody) -> None:
-    """At the span first, then around it (folded), then anywhere."""
+    """The order is: at the span, around it (folded), anywhere."""
     filler = "lorem ipsum " * 500
     text = f"the red\nfox {filler}the red fox {filler}the red  fox {filler}the blue fox"
     body = make_body(text)
@@ -120,12 +120,12 @@ BLANKS = [" ", "  ", "\n", "\t \n"]
 def test_a_place_is_found_exactly_when_the_folded_body_holds_the_quote(
     make_body: MakeBody, pieces: list[tuple[str, str]], quotes: list[list[str]], window: int
 ) -> None:
-    """What is found reads as the quote, and what is not found is not there."""
+    """A found place reads as the quote, and a quote that is not found is not there."""
     text = "".join(word + blank for word, blank in pieces)
-    wanted = [" ".join(quote) for quote in quotes]
+    texts = [" ".join(quote) for quote in quotes]
     with make_body(text) as body:
-        found = locate_all(wanted, body, window=window)
-    for quote, span in zip(wanted, found, strict=True):
+        found = locate_all(texts, body, window=window)
+    for quote, span in zip(texts, found, strict=True):
         sought = quote.strip(" …")
         assert (span is not None) == (sought in " ".join(text.split())), quote
         if span is not None:
@@ -133,7 +133,7 @@ def test_a_place_is_found_exactly_when_the_folded_body_holds_the_quote(
 
 
 def test_quotes_made_to_be_searched_for_long_are_not(make_body: MakeBody) -> None:
-    """The work is bounded whatever the quotes: a document's author may choose both."""
+    """The work is bounded for any quotes: a document's author may choose both."""
     body = make_body("a " * 300_000)
     assert locate("a " * 2_000 + "b", body) is None
     assert locate("a  " * 1_000 + "a", body) == Span(0, 2_001)
@@ -143,17 +143,17 @@ def test_quotes_made_to_be_searched_for_long_are_not(make_body: MakeBody) -> Non
 
 
 def test_a_body_is_never_read_whole(make_body: MakeBody, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Quotes are looked for in the mapped bytes; nothing of the body is decoded."""
+    """The search reads the mapped bytes and decodes nothing of the body."""
     body = make_body("some words and\nothers 世 " * 300_000 + "the needle\nis here")
     monkeypatch.setattr(Body, "text", None)
-    wanted = [*(f"quote number {number} is not here" for number in range(50)), "the needle is here"]
-    found = locate_all(wanted, body)
+    texts = [*(f"quote number {number} is not here" for number in range(50)), "the needle is here"]
+    found = locate_all(texts, body)
     assert found[:50] == [None] * 50
     assert found[50] == Span(body.chars - 18, body.chars)
 
 
 def test_folding_is_what_it_says(make_body: MakeBody) -> None:
-    """A quote is verified through every white space that Python knows."""
+    """A quote is verified through every white space of Python."""
     spaces = [char for char in map(chr, range(0x110000)) if re.match(r"\s", char)]
     for char in spaces:
         assert locate("one two", make_body(f"one{char}two")) == Span(0, 7), hex(ord(char))

@@ -1,4 +1,4 @@
-"""Children of a run: what they are sent, what they cost, what becomes of their answers."""
+"""Test the children of a run: their prompts, their cost and their answers."""
 
 from __future__ import annotations
 
@@ -25,13 +25,12 @@ def children(model: ScriptedModel) -> list:
 
 
 def numbers(request) -> str:
-    """A child that reads: the first record of its slice."""
+    """Answer like a child that reads the first record of its slice."""
     found = re.search(r"Record (\d+)", request.slices[0].text)
     return f"record {found[1]}" if found else NOT_FOUND
 
 
 async def test_a_batch_over_chunks_covers_the_whole_input(run, block) -> None:
-    """Complete when answered or read is the whole body; chunks processed of chunks total."""
     model = ScriptedModel.of(
         root=[
             block(
@@ -52,7 +51,7 @@ async def test_a_batch_over_chunks_covers_the_whole_input(run, block) -> None:
 
 
 async def test_a_childs_prompt_holds_its_slice_and_is_bounded(run, block) -> None:
-    """Built by the child recipe, within child_tokens, the slice with its provenance."""
+    """The child recipe keeps it within child_tokens. The slice comes with its provenance."""
     model = ScriptedModel.of(
         root=[
             block("finalize(sub_query('What is the value of record 5?', search('Record 5:', context=0)[0]))")
@@ -70,7 +69,7 @@ async def test_a_childs_prompt_holds_its_slice_and_is_bounded(run, block) -> Non
 
 
 async def test_a_slice_that_does_not_fit_is_refused_before_any_spend(run, block) -> None:
-    """SliceTooLarge with the sizes and the advice, never a silent cut."""
+    """SliceTooLarge holds the sizes and the advice. The slice is never cut."""
     model = ScriptedModel.of(
         root=[block("sub_query('q', (0, 40_000))"), block("peek(0, 1)\nfinalize('no')")], child="never asked"
     )
@@ -78,9 +77,9 @@ async def test_a_slice_that_does_not_fit_is_refused_before_any_spend(run, block)
         model, BODY, settings=Settings(strategy="rlm", child=ChildSettings(prompt_tokens=3_000))
     )
     assert (result.answer, children(model), result.sub_calls) == ("no", [], 0)
-    told = model.requests[-1].messages[-1].content
-    assert "SliceTooLarge" in told
-    advised = int(re.search(r"max_chars=([\d_,]+)", told)[1].replace(",", ""))
+    feedback_text = model.requests[-1].messages[-1].content
+    assert "SliceTooLarge" in feedback_text
+    advised = int(re.search(r"max_chars=([\d_,]+)", feedback_text)[1].replace(",", ""))
     model = ScriptedModel.of(root=[block(f"finalize(sub_query('q', (0, {advised})))")], child="fits")
     assert (
         await run(model, BODY, settings=Settings(child=ChildSettings(prompt_tokens=3_000)))
@@ -88,20 +87,20 @@ async def test_a_slice_that_does_not_fit_is_refused_before_any_spend(run, block)
 
 
 async def test_a_batch_the_limits_cannot_carry_is_refused_before_any_spend(run, block) -> None:
-    """ValueError naming the max_chars that would fit."""
+    """ValueError names the max_chars that would fit."""
     model = ScriptedModel.of(
         root=[block("sub_query_batch('q', chunk(1_000))"), block("peek(0, 1)\nfinalize('no')")], child="x"
     )
     result = await run(model, BODY, limits=Limits(sub_calls=10))
     assert (result.answer, children(model)) == ("no", [])
-    told = model.requests[-1].messages[-1].content
-    assert "only 10 child calls are left" in told
-    advised = int(re.search(r"max_chars=([\d,]+)", told)[1].replace(",", ""))
+    feedback_text = model.requests[-1].messages[-1].content
+    assert "only 10 child calls are left" in feedback_text
+    advised = int(re.search(r"max_chars=([\d,]+)", feedback_text)[1].replace(",", ""))
     assert -(-len(BODY) // advised) <= 10
 
 
 async def test_identical_calls_are_answered_once(run, block) -> None:
-    """The memo of a run; sample=n asks again."""
+    """Identical calls are cached for the run; sample=n asks again."""
     code = (
         "a = sub_query_batch('q', [(0, 9)] * 5)\n"
         "b = sub_query('q', (0, 9))\n"
@@ -117,7 +116,6 @@ async def test_identical_calls_are_answered_once(run, block) -> None:
 
 
 async def test_a_failed_child_can_be_asked_again_without_paying_the_others(run, block) -> None:
-    """The same call again asks only those that failed."""
     failures = iter([True])
 
     def sometimes(request):
@@ -162,7 +160,6 @@ async def test_what_is_no_answer_is_a_failure(run, block, reply, error) -> None:
 
 
 async def test_a_child_that_finds_nothing_says_so(run, block) -> None:
-    """.found is false."""
     model = ScriptedModel.of(
         root=[block("r = sub_query('q', (0, 9))\nfinalize([r.ok, r.found])")], child=NOT_FOUND
     )
@@ -184,7 +181,7 @@ async def test_a_childs_reasoning_is_no_part_of_its_answer(run, block) -> None:
 
 
 async def test_answers_of_a_schema_are_checked_and_asked_once_more(run, block) -> None:
-    """Schema= makes children answer JSON, checked and re-asked once, parsed in .value."""
+    """The answer is validated, requested once more on a fault, and parsed into .value."""
     model = ScriptedModel.of(
         root=[
             block(
@@ -222,7 +219,7 @@ async def test_answers_of_a_schema_are_checked_and_asked_once_more(run, block) -
 async def test_a_schema_fetches_nothing_and_searches_with_no_pattern(
     run, block, provider_server, schema
 ) -> None:
-    """A schema is applied in the driver; it must not be a way out of the sandbox."""
+    """The driver applies the schema, so it must not be a way out of the sandbox."""
     given = json.loads(json.dumps(schema).replace("URL", provider_server.url))
     code = f"a = sub_query_batch('q', [(0, 9)], schema={given!r})"
     model = ScriptedModel.of(
@@ -230,8 +227,8 @@ async def test_a_schema_fetches_nothing_and_searches_with_no_pattern(
     )
     result = await run(model, BODY)
     assert (result.answer, provider_server.requests) == ("end", [])
-    told = model.requests[-1].messages[-1].content
-    assert ("is not supported" in told) != ("$schema" in schema)
+    feedback_text = model.requests[-1].messages[-1].content
+    assert ("is not supported" in feedback_text) != ("$schema" in schema)
     assert result.seconds < 10
 
 
@@ -254,7 +251,7 @@ async def test_a_schema_that_is_none_is_a_value_error(run, block) -> None:
 
 
 async def test_children_run_concurrently_up_to_the_limit(run, block) -> None:
-    """One limiter, `concurrency` at a time."""
+    """One limiter allows `concurrency` calls at a time."""
     running, most = 0, 0
 
     async def slow(_request):
@@ -274,7 +271,7 @@ async def test_children_run_concurrently_up_to_the_limit(run, block) -> None:
 
 
 async def test_the_ledger_holds_for_children(run, block) -> None:
-    """Tokens are reserved before and settled after; a batch stops at the limit."""
+    """Tokens are reserved before a call and settled after it. A batch stops at the limit."""
     usage = TokenUsage(input_tokens=3_000, output_tokens=100)
     model = ScriptedModel.of(
         root=lambda request: (
@@ -292,20 +289,21 @@ async def test_the_ledger_holds_for_children(run, block) -> None:
 
 
 async def test_feedback_accounts_for_children(run, block) -> None:
-    """Children made, failed, cached with tokens and cost, and coverage."""
+    """The feedback counts children, failures and cached answers, with tokens, cost and coverage."""
     model = ScriptedModel.of(
         root=[block("b = sub_query_batch('q', [(0, 9), (0, 9), (20, 29)])"), block("finalize(1)")],
         child=lambda request: Reply("x", usage=TokenUsage(10, 2)),
     )
     await run(model, BODY)
-    told = model.requests[-1].messages[-1].content
-    assert "Children: 3 asked, 0 failed, 1 from memory;" in told
-    assert "24 tokens, $0.0000" in told
-    assert f"18 of {len(BODY):,} characters" in told
+    feedback_text = model.requests[-1].messages[-1].content
+    for count in ("3 asked", "0 failed", "1 from memory"):
+        assert count in feedback_text
+    assert "24 tokens, $0.0000" in feedback_text
+    assert f"18 of {len(BODY):,} characters" in feedback_text
 
 
 async def test_the_plan_names_a_chunk_size_that_fits(run, block) -> None:
-    """Recommended_chunk is the max_chars at which the whole body fits the calls left."""
+    """recommended_chunk is the max_chars at which the whole body fits the remaining calls."""
     model = ScriptedModel.of(
         root=[
             block(
@@ -323,7 +321,7 @@ async def test_the_plan_names_a_chunk_size_that_fits(run, block) -> None:
 
 
 async def test_feedback_tells_what_children_cost(run, block) -> None:
-    """Children with seconds and cost, at the price of their model."""
+    """Children are listed with seconds and with the cost at their model's price."""
     root = ScriptedModel.of(
         root=[block("b = sub_query_batch('q', [(0, 9), (20, 29)])"), block("finalize(1)")]
     )
@@ -335,15 +333,15 @@ async def test_feedback_tells_what_children_cost(run, block) -> None:
     child = ScriptedModel.of(child=slow)
     child._name = "openai:gpt-4o"
     result = await run(root, BODY, sub_model=child)
-    told = root.requests[-1].messages[-1].content
+    feedback_text = root.requests[-1].messages[-1].content
     paid = sum(one.cost_usd for one in result.usage)
     assert paid > 0.1
-    assert f"${paid:.4f}" in told
-    assert float(re.search(r"([\d.]+) s, 200,000 tokens", told)[1]) >= 0.2
+    assert f"${paid:.4f}" in feedback_text
+    assert float(re.search(r"([\d.]+) s, 200,000 tokens", feedback_text)[1]) >= 0.2
 
 
 async def test_identical_children_that_fail_do_not_harm_the_kernel(run, block) -> None:
-    """Failed slots are data, however many of them asked the same."""
+    """Failed slots are data, however many of them are identical."""
     model = ScriptedModel.of(
         root=[block("b = sub_query_batch('q', ['same row'] * 4)\npeek(0, 1)\nfinalize(b.failed)")],
         child=lambda request: ModelUnavailable("away"),
@@ -352,7 +350,7 @@ async def test_identical_children_that_fail_do_not_harm_the_kernel(run, block) -
 
 
 async def test_cancelled_calls_are_charged(run, block) -> None:
-    """An interrupted batch does not escape its accounts."""
+    """An interrupted batch is charged."""
     started = asyncio.Event()
 
     async def never(_request):
@@ -368,7 +366,7 @@ async def test_cancelled_calls_are_charged(run, block) -> None:
 
 
 async def test_a_slice_is_refused_without_being_read(run, block) -> None:
-    """Nobody reads a hundred copies of the body to know that they are too much."""
+    """A hundred copies of the body are refused without reading them."""
     model = ScriptedModel.of(
         root=[
             block(f"n = {len(BODY)}\nsub_query('q', [(0, n)] * 5_000)"),
@@ -381,7 +379,7 @@ async def test_a_slice_is_refused_without_being_read(run, block) -> None:
 
 
 async def test_every_slice_of_a_batch_is_looked_at_before_any_is_sent(run, block) -> None:
-    """Also a shorter slice may be the larger one, in tokens."""
+    """A shorter slice may be larger in tokens."""
     body = "a" * 30_000 + "語" * 25_000
     model = ScriptedModel.of(
         root=[
@@ -408,26 +406,26 @@ class _Priced(ScriptedModel):
 
 
 @pytest.mark.parametrize(
-    ("limits", "said"),
+    ("limits", "reason"),
     [(Limits(tokens=100_000), "tokens, but only"), (Limits(cost_usd=0.10), "is left")],
     ids=["tokens", "dollars"],
 )
 async def test_a_batch_that_money_or_tokens_cannot_carry_is_refused_before_any_spend(
-    run, block, limits, said
+    run, block, limits, reason
 ) -> None:
-    """Refused before any spend, with how much of it would fit."""
+    """The error says how much of the batch would fit."""
     root = [block("sub_query_batch('q', chunk(10_000))"), block("peek(0, 1)\nfinalize('no')")]
     child = _Priced.of(child="never")
     model = ScriptedModel.of(root=root)
     result = await run(model, BODY * 20, sub_model=child, limits=limits)
     assert (result.answer, child.requests) == ("no", [])
-    told = model.requests[-1].messages[-1].content
-    assert said in told
-    assert re.search(r"(?i)about [\d,]+ of them fit", told)
+    feedback_text = model.requests[-1].messages[-1].content
+    assert reason in feedback_text
+    assert re.search(r"(?i)about [\d,]+ of them fit", feedback_text)
 
 
 async def test_a_batch_that_was_answered_before_is_never_too_dear(run, block) -> None:
-    """The same call again asks only those that failed, also with no call left."""
+    """The same call again asks only the failed slots, even without calls left."""
     model = ScriptedModel.of(
         root=[
             block("s = list(chunk(6_000))\na = sub_query_batch('q', s)\nfinalize(sub_query_batch('q', s))")
@@ -440,7 +438,7 @@ async def test_a_batch_that_was_answered_before_is_never_too_dear(run, block) ->
 
 
 async def test_a_batch_is_previewed_with_its_cost(run, block) -> None:
-    """What a batch will cost is told before it starts."""
+    """The cost is shown before the batch starts."""
     child = _Priced.of(child="x")
     model = ScriptedModel.of(root=[block("finalize(len(sub_query_batch('q', chunk(6_000))))")])
     await run(model, BODY, sub_model=child)

@@ -1,4 +1,4 @@
-"""Children of whole runs against a failing provider: nothing lost or asked twice."""
+"""Test children of whole runs against a failing provider: nothing is lost or asked twice."""
 
 from __future__ import annotations
 
@@ -29,8 +29,9 @@ def _body(parts: int) -> str:
 
 
 class Faults:
-    """A provider's behaviour: each part of the body fails in one way before it is answered, and every
-    answer is counted."""
+    """A provider's behaviour: each part of the body fails in one way before it is answered. Counts every
+    answer.
+    """
 
     def __init__(self, providers, *ways) -> None:
         self._providers = providers
@@ -71,7 +72,9 @@ def faults(providers):
 
 
 async def test_faults_lose_nothing_and_ask_nothing_twice(run, block, make_model, provider_server, faults):
-    """429, 500, dropped, overloaded in mid-stream, silence: all answered, once, in order."""
+    """After 429, 500, a dropped connection, an overload in mid-stream or silence, all are answered once, in
+    order.
+    """
     provider_server.always = faults
     model: AnthropicModel | OpenAIModel = make_model(provider_server.url, idle_seconds=0.5)
     result = await _run(run, block, model, 40)
@@ -81,22 +84,22 @@ async def test_faults_lose_nothing_and_ask_nothing_twice(run, block, make_model,
     assert max(faults.asked.values()) == 2
 
 
-async def test_a_price_that_is_not_known_is_said_with_what_to_do(
+async def test_an_unknown_price_is_reported_with_its_remedy(
     run, block, make_model, provider_server, providers
 ):
-    """The run says so, names the model, and the token cap holds."""
+    """The warning names the model, and the token cap holds."""
     provider_server.always = providers.Answer("part 0")
     model = make_model(provider_server.url)
     result = await _run(run, block, model, 1)
-    (said,) = result.warnings
-    assert said.startswith(f"the price of {model.name} is not known: the cost limit was not held, the token ")
-    assert "rlm.toml takes prices" in said
+    (note,) = result.warnings
+    assert note.startswith(f"the price of {model.name} is not known: the cost limit was not held, the token ")
+    assert "rlm.toml takes prices" in note
 
 
 async def test_a_provider_that_says_slower_is_sent_less_at_a_time(
     run, block, make_model, provider_server, providers
 ):
-    """Multiplicative decrease on 429, and all calls wait for its Retry-After."""
+    """A 429 halves the concurrency, and all calls wait for its Retry-After."""
     times: list[float] = []
 
     def refuse_the_first(received):
@@ -108,7 +111,7 @@ async def test_a_provider_that_says_slower_is_sent_less_at_a_time(
     provider_server.always = refuse_the_first
     result = await _run(run, block, make_model(provider_server.url), 24)
     assert result.answer == ["ok"] * 24
-    # Sixteen were under way; whoever comes after the first refusal waits for half a second.
+    # Sixteen calls were in flight. Every call after the first refusal waits for half a second.
     assert times[16] - times[0] >= 0.49
     assert len(times) == 16 + 24
 
@@ -116,7 +119,7 @@ async def test_a_provider_that_says_slower_is_sent_less_at_a_time(
 async def test_the_same_call_again_asks_only_those_that_failed(
     run, block, make_model, provider_server, providers
 ):
-    """After partial success the same call pays for the failed slots alone."""
+    """After a partial success the same call pays only for the failed slots."""
     asked: Counter[int] = Counter()
 
     def refuse_some(received):
@@ -140,7 +143,6 @@ finalize([first.failed, again.failed, sum(answer.cached for answer in again)])
 
 
 async def test_waiting_for_children_is_not_the_cells_time(run, block, make_model, provider_server, providers):
-    """Waiting for children is not counted against the cell's compute time."""
     provider_server.always = lambda received: providers.Answer("late", delay=1.5)
     result = await _run(run, block, make_model(provider_server.url), 2, cell_seconds=1.0)
     assert result.answer == ["late", "late"]

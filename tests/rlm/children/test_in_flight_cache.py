@@ -1,4 +1,4 @@
-"""Answers that are paid for once: within a run, and with `cache` across runs."""
+"""Test answers that are paid for once: within a run, and across runs with `cache`."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ def asker(block, *calls: str) -> list[str]:
     return [block(f"said = [{', '.join(calls)}]\nfinalize([[str(one), one.cached] for one in said])")]
 
 
-def asked(model: ScriptedModel) -> int:
+def child_requests(model: ScriptedModel) -> int:
     return sum(request.role == "child" for request in model.requests)
 
 
 async def test_identical_calls_of_a_run_are_answered_once(run, block) -> None:
-    """By model, parameters and prompt; a sample is another call."""
+    """The key is model, parameters and prompt. A sample is another call."""
     calls = ["sub_query('q', (0, 3))"] * 2 + ["sub_query('q', (0, 3), sample=1)", "sub_query('q', (0, 7))"]
     answers = iter("abc")
     model = ScriptedModel.of(root=asker(block, *calls), child=lambda _: next(answers))
     result = await run(model)
     assert result.answer == [["a", False], ["a", True], ["b", False], ["c", False]]
-    assert asked(model) == 3
+    assert child_requests(model) == 3
 
 
 async def test_the_cache_keeps_answers_across_runs(run, block) -> None:
-    """--cache; without it every run asks anew."""
+    """The option is --cache. Without it every run asks anew."""
     calls = ["sub_query('q', (0, 3))", "sub_query('r', (0, 3))"]
     first = await run(ScriptedModel.of(root=asker(block, calls[0]), child="first"))
     anew = ScriptedModel.of(root=asker(block, *calls), child="second")
@@ -41,13 +41,12 @@ async def test_the_cache_keeps_answers_across_runs(run, block) -> None:
     cached = ScriptedModel.of(root=asker(block, calls[0]), child="third")
     result = await run(cached, settings=CACHING)
     assert result.answer == [["second", True]]
-    assert (asked(cached), result.sub_calls) == (0, 0)
+    assert (child_requests(cached), result.sub_calls) == (0, 0)
     assert result.coverage.answered_chars == 3
     assert first.answer == [["first", False]]
 
 
 async def test_the_cache_knows_the_model_and_forgets_removed_runs(run, block) -> None:
-    """Another model's answer is no answer; what is removed is gone."""
     call = "sub_query('q', (0, 3))"
     first = await run(ScriptedModel.of(root=asker(block, call), child="first"))
     other = ScriptedModel.of(root=asker(block, call), child="other")
@@ -60,7 +59,7 @@ async def test_the_cache_knows_the_model_and_forgets_removed_runs(run, block) ->
 
 
 async def test_a_failure_is_not_cached(run, block) -> None:
-    """A cut answer is asked again, in a run and across runs."""
+    """A truncated answer is asked again, in a run and across runs."""
     from rlm.models.base import Reply
 
     cut = ScriptedModel.of(
@@ -68,13 +67,12 @@ async def test_a_failure_is_not_cached(run, block) -> None:
         child=lambda _: Reply("cut", finish_reason="length"),
     )
     assert (await run(cut)).answer == ["the reply was cut by the output limit"] * 2
-    assert asked(cut) == 2
+    assert child_requests(cut) == 2
     whole = ScriptedModel.of(root=asker(block, "sub_query('q', (0, 3))"), child="whole")
     assert (await run(whole, settings=CACHING)).answer == [["whole", False]]
 
 
 async def test_a_cached_answer_is_journalled_with_the_run_that_took_it(run, block) -> None:
-    """Its replay needs no other run."""
     from rlm.replay import replay
 
     call = "sub_query('q', (0, 3))"
@@ -93,12 +91,12 @@ class Asked:
     def __init__(self, *ends: ChildAnswer | Exception) -> None:
         self.times = self.stopped = 0
         self._ends = list(ends)
-        self.told = asyncio.Event()
+        self.may_end = asyncio.Event()
 
     async def __call__(self) -> ChildAnswer:
         self.times += 1
         try:
-            await self.told.wait()
+            await self.may_end.wait()
         except asyncio.CancelledError:
             self.stopped += 1
             raise
@@ -114,42 +112,42 @@ async def begun(in_flight: InFlightCache, ask: Asked, count: int) -> list[asynci
     return tasks
 
 
-async def test_a_call_goes_on_while_anybody_waits_for_it() -> None:
-    """Its reply is paid for, whoever asked first and has gone."""
+async def test_a_call_continues_while_anybody_waits_for_it() -> None:
+    """The reply is used even if the first caller was cancelled."""
     in_flight, ask = InFlightCache(), Asked(ChildAnswer("yes", input_tokens=9))
     first, second = await begun(in_flight, ask, 2)
     first.cancel()
     await asyncio.wait([first])
-    ask.told.set()
+    ask.may_end.set()
     assert await second == ChildAnswer("yes", cached=True)
     assert await in_flight.answer("key", ask) == ChildAnswer("yes", cached=True)
     assert (ask.times, ask.stopped) == (1, 0)
 
 
 async def test_a_call_ends_with_the_last_that_waits_for_it() -> None:
-    """Nothing is orphaned, and who comes afterwards asks anew."""
+    """Nothing is orphaned, and a later caller asks anew."""
     in_flight, ask = InFlightCache(), Asked(ChildAnswer("yes"))
     for task in await begun(in_flight, ask, 2):
         assert not ask.stopped
         task.cancel()
         await asyncio.wait([task])
     assert (ask.times, ask.stopped) == (1, 1)
-    ask.told.set()
+    ask.may_end.set()
     assert await in_flight.answer("key", ask) == ChildAnswer("yes")
 
 
 async def test_a_call_that_failed_for_another_is_asked_again() -> None:
-    """One at a time, until one succeeds; what was raised goes to all."""
+    """One caller at a time tries until one succeeds. The same exception goes to all."""
     failed = ChildAnswer("", error="away", error_type="model", found=False)
     in_flight, ask = InFlightCache(), Asked(failed, ChildAnswer("yes"))
     tasks = await begun(in_flight, ask, 3)
-    ask.told.set()
+    ask.may_end.set()
     answers = await asyncio.gather(*tasks)
     assert sorted((one.text, one.cached) for one in answers) == [("", False), ("yes", False), ("yes", True)]
     assert ask.times == 2
     in_flight, broken = InFlightCache(), Asked(JournalError("full"))
     tasks = await begun(in_flight, broken, 2)
-    broken.told.set()
+    broken.may_end.set()
     raised = await asyncio.gather(*tasks, return_exceptions=True)
     assert [str(one) for one in raised] == ["full", "full"]
     assert "key" not in in_flight

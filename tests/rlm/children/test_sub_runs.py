@@ -1,4 +1,4 @@
-"""Sub-RLMs: whole runs one depth down."""
+"""Test sub-RLMs: whole runs one depth down."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ BODY = "".join(f"Line {n}: the value is {n * 7}.\n" for n in range(2_000))
 
 
 def by_task(block, **codes: str):
-    """A root that answers by the task it is given: each RLM of a tree has its own script, a cell a round."""
+    """Make a root that answers by its task: each RLM of a tree has its own script, one cell a round."""
     scripts = {task: code.split("---") for task, code in codes.items()}
 
     def reply(request: Request) -> str:
@@ -39,7 +39,7 @@ def by_task(block, **codes: str):
 
 
 async def test_a_sub_rlm_has_a_kernel_and_a_handle_of_its_own(run, block) -> None:
-    """Own kernel, own handle over the source, offsets counted from its start."""
+    """Offsets count from the start of its source."""
     model = ScriptedModel.of(
         root=by_task(
             block,
@@ -54,8 +54,7 @@ async def test_a_sub_rlm_has_a_kernel_and_a_handle_of_its_own(run, block) -> Non
     assert len(run.seen(RoundStarted)) == 1
 
 
-async def test_the_root_is_told_how_long_a_sub_rlm_took(run, block) -> None:
-    """Children made, failed, cached, with seconds, tokens and cost."""
+async def test_the_root_sees_how_long_a_sub_rlm_took(run, block) -> None:
     model = ScriptedModel.of(
         root=by_task(
             block,
@@ -64,13 +63,13 @@ async def test_the_root_is_told_how_long_a_sub_rlm_took(run, block) -> None:
         )
     )
     await run(model, BODY, task="top")
-    told = re.search(r"Children: 1 asked, .*; (\d+\.\d) s, ", model.requests[-1].messages[-1].content)
-    assert told is not None
-    assert float(told[1]) >= 0.3
+    match = re.search(r"Children: 1 asked, .*; (\d+\.\d) s, ", model.requests[-1].messages[-1].content)
+    assert match is not None
+    assert float(match[1]) >= 0.3
 
 
-async def test_a_sub_rlm_is_told_the_task_in_full(run, block) -> None:
-    """The child is told the task in full; it never sees the text."""
+async def test_a_sub_rlm_gets_the_whole_task(run, block) -> None:
+    """It sees the whole task and never the text."""
     long = "inner " + "very " * 500 + "long"
     model = ScriptedModel.of(
         root=lambda request: block(
@@ -78,13 +77,12 @@ async def test_a_sub_rlm_is_told_the_task_in_full(run, block) -> None:
         )
     )
     await run(model, BODY, task="top")
-    told = model.requests[1].messages
-    assert long in told[1].content
-    assert BODY[200:400] not in "".join(message.content for message in told)
+    messages = model.requests[1].messages
+    assert long in messages[1].content
+    assert BODY[200:400] not in "".join(message.content for message in messages)
 
 
 async def test_without_a_source_the_handle_is_empty(run, block) -> None:
-    """Source=None is an empty handle."""
     model = ScriptedModel.of(
         root=by_task(
             block,
@@ -96,7 +94,7 @@ async def test_without_a_source_the_handle_is_empty(run, block) -> None:
 
 
 async def test_a_source_may_be_text_or_several_pieces(run, block) -> None:
-    """A str, a list of these; what came from the body is known as such."""
+    """The source is a str or a list. Pieces of the body keep their places."""
     model = ScriptedModel.of(
         root=by_task(
             block,
@@ -113,7 +111,7 @@ async def test_a_source_may_be_text_or_several_pieces(run, block) -> None:
 
 
 async def test_a_result_that_is_no_text_is_a_value(run, block) -> None:
-    """`analysis[:800]` works, also when the child finalised JSON: `.value`."""
+    """`analysis[:800]` works even if the child finalized JSON, which is in `.value`."""
     model = ScriptedModel.of(
         root=by_task(
             block,
@@ -140,7 +138,7 @@ async def test_evidence_comes_back_in_the_parents_coordinates(run, block) -> Non
 
 
 async def test_what_a_sub_rlm_saw_counts_for_the_whole_input(run, block) -> None:
-    """Coverage is kept for the tree, in the root's offsets."""
+    """Coverage counts for the tree, in the root's offsets."""
     model = ScriptedModel.of(
         root=by_task(
             block,
@@ -157,7 +155,7 @@ async def test_what_a_sub_rlm_saw_counts_for_the_whole_input(run, block) -> None
 
 @pytest.mark.parametrize(("depth", "how"), [(1, ["rlm", "child"]), (2, ["rlm", "rlm"]), (0, ["child"])])
 async def test_depth_is_bounded_and_the_deepest_level_is_a_child(run, block, depth, how) -> None:
-    """The root is 0; max_depth=1 gives its sub-RLMs a kernel, theirs degrade to a child."""
+    """The root has depth 0. max_depth=1 gives its sub-RLMs a kernel; theirs become children."""
     inner = "b = sub_rlm('innermost', (0, 20))\nfinalize([b.how, str(b)])"
     model = ScriptedModel.of(
         root=by_task(
@@ -178,7 +176,6 @@ async def test_depth_is_bounded_and_the_deepest_level_is_a_child(run, block, dep
 
 
 async def test_too_deep_and_too_large_is_a_depth_limit(run, block) -> None:
-    """DepthLimit when the source does not fit a child."""
     code = """
 try:
     sub_rlm('q', (0, 300_000))
@@ -187,14 +184,13 @@ except Exception as e:
 """
     model = ScriptedModel.of(root=[block("peek(0, 1)\n" + code)])
     result = await run(model, "word " * 100_000, limits=Limits(depth=0))
-    name, said = result.answer
+    name, message = result.answer
     assert name == "DepthLimit"
-    assert "sub_query_batch" in said
+    assert "sub_query_batch" in message
     assert result.sub_calls == 0
 
 
 async def test_a_batch_of_sub_rlms_keeps_the_order(run, block) -> None:
-    """Sub_rlm_batch."""
     prompts = [f"inner{n}" for n in range(6)]
     codes = {prompt: f"finalize(peek({n}, {n + 6}))" for n, prompt in enumerate(prompts)}
     spans = [(20 * n, 20 * n + 20) for n in range(6)]
@@ -209,7 +205,6 @@ async def test_a_batch_of_sub_rlms_keeps_the_order(run, block) -> None:
 
 
 async def test_lengths_must_match_before_any_spend(run, block) -> None:
-    """Length mismatch is a ValueError."""
     code = "try:\n    sub_rlm_batch(['a', 'b'], [(0, 1)])\nexcept ValueError as e:\n    finalize(str(e))"
     result = await run(ScriptedModel.of(root=[block("peek(0, 1)\n" + code)]), BODY)
     assert "2 prompts but 1 sources" in result.answer
@@ -217,7 +212,7 @@ async def test_lengths_must_match_before_any_spend(run, block) -> None:
 
 
 async def test_a_sub_rlm_that_ends_without_an_answer_is_a_failure(run, block) -> None:
-    """Failure raises SubQueryError, a batch keeps going."""
+    """A single failure raises SubQueryError; a batch continues."""
     code = (
         "try:\n    sub_rlm('inner', (0, 50))\nexcept Exception as e:\n    said = type(e).__name__ + str(e)\n"
         "r = sub_rlm_batch(['inner'], [(0, 50)])\nfinalize([said, r.failed])"
@@ -226,13 +221,12 @@ async def test_a_sub_rlm_that_ends_without_an_answer_is_a_failure(run, block) ->
         root=lambda request: block("x = 1" if request.task == "inner" else f"peek(0, 1)\n{code}")
     )
     result = await run(model, BODY, task="top", limits=Limits(rounds=3))
-    said, failed = result.answer
-    assert said.startswith("SubQueryErrorthe sub-RLM ended without an answer (rounds)")
+    error, failed = result.answer
+    assert error.startswith("SubQueryErrorthe sub-RLM ended without an answer (rounds)")
     assert failed == [0]
 
 
 async def test_one_ledger_holds_for_the_tree(run, block) -> None:
-    """A sub-RLM can't outspend what is left."""
     usage = TokenUsage(input_tokens=5_000, output_tokens=100)
     inner = "r = sub_query_batch('q', chunk(1000))\nfinalize(len(r.failed))"
     model = ScriptedModel.of(
@@ -246,7 +240,6 @@ async def test_one_ledger_holds_for_the_tree(run, block) -> None:
 
 
 async def test_identical_sub_rlms_run_once(run, block) -> None:
-    """Identical calls of a run are answered once."""
     model = ScriptedModel.of(
         root=by_task(
             block,
@@ -293,7 +286,6 @@ async def test_cancelling_reaches_every_leaf(run, block, tmp_path: Path) -> None
 
 
 async def test_a_sequence_feeds_each_step_the_last_result(run, block) -> None:
-    """Dependent steps, each fed the last result."""
     code = """
 r = sub_query_sequence('count', [(0, 7), (7, 14), (14, 21)], carry_prompt='go on')
 finalize(list(r))
@@ -319,11 +311,11 @@ async def test_the_journal_is_not_read_for_every_sub_rlm(run, block, monkeypatch
     read: list[str] = []
     events = Journal.events
 
-    async def counted(journal: Journal, run_id: str):
+    async def count_reads(journal: Journal, run_id: str):
         read.append(run_id)
         return await events(journal, run_id)
 
-    monkeypatch.setattr(Journal, "events", counted)
+    monkeypatch.setattr(Journal, "events", count_reads)
     model = ScriptedModel.of(
         root=by_task(
             block,
@@ -336,7 +328,7 @@ async def test_the_journal_is_not_read_for_every_sub_rlm(run, block, monkeypatch
 
 
 async def test_a_warning_is_given_once_and_says_whence(run, block) -> None:
-    """A tree says of a thing once what it has to say of it; what is a sub-RLM's is said to be so."""
+    """A tree reports each warning once, and marks the warnings of sub-RLMs."""
     model = ScriptedModel.of(
         root=lambda request: (
             "I will not."
@@ -346,13 +338,13 @@ async def test_a_warning_is_given_once_and_says_whence(run, block) -> None:
     )
     result = await run(model, BODY, task="top")
     assert result.answer == [0, 1]
-    said = [warning for warning in result.warnings if "isolated" not in warning]
-    assert len(said) == 1
-    assert said[0].startswith("in a sub-RLM: 3 replies in a row")
+    shown_warnings = [warning for warning in result.warnings if "isolated" not in warning]
+    assert len(shown_warnings) == 1
+    assert shown_warnings[0].startswith("in a sub-RLM: 3 replies in a row")
 
 
 async def test_many_sub_rlms_do_not_flood_the_warnings(run, block) -> None:
-    """Of a thousand that fail, each in its own words, a few are enough; `rlm show` has all."""
+    """Of a thousand different failures only a few are listed. `rlm show` has all."""
     model = ScriptedModel.of(
         root=lambda request: (
             ModelUnavailable(f"away for {request.task}")
@@ -362,27 +354,27 @@ async def test_many_sub_rlms_do_not_flood_the_warnings(run, block) -> None:
     )
     result = await run(model, BODY, task="top")
     assert result.answer == list(range(9))
-    said = [warning for warning in result.warnings if "isolated" not in warning]
-    assert len(said) == 6
-    assert all(warning.startswith("in a sub-RLM: away for in ") for warning in said[:5])
-    assert said[5] == f"4 more warnings of sub-RLMs: rlm show {result.run_id}"
+    shown_warnings = [warning for warning in result.warnings if "isolated" not in warning]
+    assert len(shown_warnings) == 6
+    assert all(warning.startswith("in a sub-RLM: away for in ") for warning in shown_warnings[:5])
+    assert shown_warnings[5] == f"4 more warnings of sub-RLMs: rlm show {result.run_id}"
     assert len(run.seen(Warned)) == 6
 
 
 class Waiters:
-    """Those that ask for the same sub-RLM, which ends when it is told to."""
+    """Callers of one sub-RLM, which ends on command."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
-        self.told = asyncio.Event()
+        self.may_end = asyncio.Event()
         self.stopped = 0
 
     async def descend(self, prompt: str, source: object, name: str) -> SubRunResult:
         self.names.append(name)
         try:
-            await self.told.wait()
+            await self.may_end.wait()
         except asyncio.CancelledError:
-            await asyncio.sleep(0.01)  # as a kernel takes to close
+            await asyncio.sleep(0.01)  # as long as a kernel takes to close
             self.stopped += 1
             raise
         coverage = CoverageLedger(0).report()
@@ -391,7 +383,7 @@ class Waiters:
 
 
 class Counted:
-    """Counts nothing."""
+    """Coverage that counts nothing."""
 
     def expect(self, count: int) -> None: ...
 
@@ -400,13 +392,14 @@ class Counted:
     def took(self, seconds: float) -> None: ...
 
 
-async def test_a_shared_sub_rlm_goes_on_while_anybody_waits_for_it(tmp_path: Path) -> None:
-    """Who asked first may be cancelled, the others get the one that runs; it ends with
-    the last of them, who returns after it."""
+async def test_a_shared_sub_rlm_continues_while_anybody_waits_for_it(tmp_path: Path) -> None:
+    """The first caller may be cancelled; the others keep the running one. It ends with the last of them, who
+    returns after it.
+    """
     waiters = Waiters()
     answers: list[ChildAnswer] = []
 
-    async def answered(_position: int, answer: ChildAnswer) -> None:
+    async def keep_answer(_position: int, answer: ChildAnswer) -> None:
         answers.append(answer)
 
     async with Journal.open(tmp_path / "rlm.db") as journal, journal.run("r", "task", {}) as log:
@@ -419,7 +412,7 @@ async def test_a_shared_sub_rlm_goes_on_while_anybody_waits_for_it(tmp_path: Pat
         batch = SubRLMBatch(("same",), (None,))
 
         async def waiting() -> list[asyncio.Future[None]]:
-            asked = [asyncio.ensure_future(sub_runs.serve(batch, answered)) for _ in range(3)]
+            asked = [asyncio.ensure_future(sub_runs.serve(batch, keep_answer)) for _ in range(3)]
             await asyncio.sleep(0.01)
             return asked
 
@@ -434,7 +427,7 @@ async def test_a_shared_sub_rlm_goes_on_while_anybody_waits_for_it(tmp_path: Pat
         assert waiters.stopped == len(waiters.names) == 1
         first, *others = await waiting()
         first.cancel()
-        waiters.told.set()
+        waiters.may_end.set()
         await asyncio.wait_for(asyncio.gather(*others), 5)
     assert [(answer.text, answer.cached) for answer in answers] == [("yes", True), ("yes", True)]
     assert (len(waiters.names), waiters.stopped) == (2, 1)
@@ -442,11 +435,11 @@ async def test_a_shared_sub_rlm_goes_on_while_anybody_waits_for_it(tmp_path: Pat
 
 @pytest.mark.parametrize("dollars", [0.1, 0.02])
 async def test_a_tree_does_not_overspend_by_more_than_one_call(run, block, dollars) -> None:
-    """Two levels of sub-RLMs that never finalize, and all their children."""
+    """Two levels of sub-RLMs never finalize, and neither do their children."""
     prices = ModelFacts(input_price=1.0, output_price=4.0)
     paid: list[float] = []
 
-    def told(request: Request) -> Reply:
+    def reply_to(request: Request) -> Reply:
         text = "word " * 40 if request.role == "child" else block(codes[request.task.split()[0]])
         text = text.replace("{round}", str(request.round))
         usage = TokenUsage(sum(len(message.content) for message in request.messages) // 4, len(text) // 4)
@@ -461,7 +454,7 @@ async def test_a_tree_does_not_overspend_by_more_than_one_call(run, block, dolla
         "b = sub_query_batch('q {round}', chunk(200))\nprint('y' * 7_900)",
         "right": "b = sub_query_batch('r {round}', chunk(100))\nprint('y' * 7_900)",
     }
-    model = ScriptedModel.of(root=told, child=told)
+    model = ScriptedModel.of(root=reply_to, child=reply_to)
     settings = Settings(strategy="rlm", facts={model.name: prices})
     limits = Limits(depth=2, cost_usd=dollars, rounds=8)
     result = await run(model, BODY, task="top 0", limits=limits, settings=settings)
@@ -472,7 +465,7 @@ async def test_a_tree_does_not_overspend_by_more_than_one_call(run, block, dolla
 
 
 async def test_a_batch_of_sub_rlms_the_limits_cannot_carry_is_refused_before_any_begins(run, block) -> None:
-    """Refused before any spend, naming what is left."""
+    """The error names what is left."""
     code = """
 peek(0, 1)
 try:

@@ -1,4 +1,4 @@
-"""What can be a tool, what crosses to it and back, and what stays in its call."""
+"""Test which functions can be tools, which values cross, and that faults stay in their call."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rlm.sandbox.types import ToolCall
 
 
 def test_a_default_that_is_long_or_no_plain_value_is_not_shown() -> None:
-    """A signature is for a prompt, which no object's address belongs in."""
+    """A signature goes into a prompt, where no object's address belongs."""
 
     def look(
         where: Path = Path("/somewhere"), what: str = "x" * 50, times: int = 2, why: str | None = None
@@ -37,7 +37,7 @@ def test_a_default_that_is_long_or_no_plain_value_is_not_shown() -> None:
     )
 
 
-def _unnamed() -> Callable[..., Any]:
+def _nameless() -> Callable[..., Any]:
     return lambda: 1
 
 
@@ -58,22 +58,22 @@ def _odd(what: threading.Lock) -> None:
 
 
 @pytest.mark.parametrize(
-    ("tools", "said"),
+    ("tools", "message"),
     [
         ([_named("search")], r"can't be named search"),
         ([_named("helpers")], r"can't be named helpers"),
         ([_named("print")], r"can't be named print"),
         ([_named("_own")], r"can't be named _own"),
-        ([_unnamed()], r"give a function that has a name"),
+        ([_nameless()], r"give a function that has a name"),
         ([int], r"give a function that has a name"),
         ([3], r"give a function that has a name"),
         ([_named("one"), _named("one")], r"two tools are named one: rename one"),
         ([_named(f"f{n}") for n in range(101)], r"100 is the limit"),
     ],
 )
-def test_what_cant_be_a_tool_is_refused_at_construction(tools, said) -> None:
-    """A tool never shadows a helper; every refusal names the thing and the remedy."""
-    with pytest.raises(ConfigurationError, match=said):
+def test_what_cant_be_a_tool_is_refused_at_construction(tools, message) -> None:
+    """A tool never shadows a helper. Every refusal names the tool and the remedy."""
+    with pytest.raises(ConfigurationError, match=message):
         RLM("extractive", tools=tools)
 
 
@@ -82,10 +82,10 @@ def test_tools_need_time() -> None:
         RLM("extractive", tools=[_named("price")], settings=Settings(tool_seconds=0))
 
 
-@pytest.mark.parametrize(("function", "said"), [(_untyped, r"what has no type"), (_odd, r"can't be used")])
-def test_a_tool_has_types_that_can_be_checked(function, said) -> None:
+@pytest.mark.parametrize(("function", "message"), [(_untyped, r"what has no type"), (_odd, r"can't be used")])
+def test_a_tool_has_types_that_can_be_checked(function, message) -> None:
     function.__name__ = "tool"
-    with pytest.raises(ConfigurationError, match=said):
+    with pytest.raises(ConfigurationError, match=message):
         Toolbox([function])
 
 
@@ -110,7 +110,6 @@ def _endless():
     ],
 )
 async def test_a_result_crosses_as_json(value, given) -> None:
-    """Results JSON-safe."""
 
     def give() -> Any:
         """Gives it."""
@@ -120,7 +119,7 @@ async def test_a_result_crosses_as_json(value, given) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "message"),
     [
         (object(), r"what JSON can't hold"),
         (float("nan"), r"what JSON can't hold"),
@@ -130,14 +129,14 @@ async def test_a_result_crosses_as_json(value, given) -> None:
         (_endless(), r"has no end that is known"),
     ],
 )
-async def test_a_result_that_cant_cross_is_a_tool_error(value, said) -> None:
-    """Bounded (1 MB), and what is no JSON is said so."""
+async def test_a_result_that_cant_cross_is_a_tool_error(value, message) -> None:
+    """The result is limited to 1 MB and must be JSON."""
 
     def give() -> Any:
         """Gives it."""
         return value
 
-    with pytest.raises(BadCall, match=said) as raised:
+    with pytest.raises(BadCall, match=message) as raised:
         await Toolbox([give]).run(ToolCall("give"))
     assert raised.value.type == "tool"
 
@@ -174,8 +173,10 @@ async def test_threads_that_never_end_are_bounded() -> None:
 
     box = Toolbox([wait], seconds=0.05)
     try:
-        said = await asyncio.gather(*(box.run(ToolCall("wait")) for _ in range(70)), return_exceptions=True)
-        assert sum("have not ended yet" in str(one) for one in said) == 6
+        message = await asyncio.gather(
+            *(box.run(ToolCall("wait")) for _ in range(70)), return_exceptions=True
+        )
+        assert sum("have not ended yet" in str(one) for one in message) == 6
     finally:
         release.set()
     await asyncio.sleep(0.1)
@@ -184,8 +185,8 @@ async def test_threads_that_never_end_are_bounded() -> None:
 
 def test_a_thread_that_outlives_its_event_loop_ends_without_a_word(monkeypatch) -> None:
     """Nobody waits for it any more."""
-    said: list[object] = []
-    monkeypatch.setattr(threading, "excepthook", said.append)
+    message: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", message.append)
     release = threading.Event()
 
     def wait() -> None:
@@ -198,7 +199,7 @@ def test_a_thread_that_outlives_its_event_loop_ends_without_a_word(monkeypatch) 
     release.set()
     thread.join(10)
     assert not thread.is_alive()
-    assert said == []
+    assert message == []
 
 
 JSON = st.recursive(
@@ -210,7 +211,7 @@ JSON = st.recursive(
 
 @given(JSON, st.dictionaries(st.text(max_size=5), JSON, max_size=3))
 def test_any_json_goes_through_a_tool_or_is_refused_as_one_line(value, kwargs) -> None:
-    """Total: a value comes back as it went, or BadCall says what is wrong."""
+    """A value comes back unchanged, or BadCall names the fault."""
 
     def echo(value: Any, size: int = 0) -> Any:
         """Gives it back."""
@@ -225,5 +226,5 @@ def test_any_json_goes_through_a_tool_or_is_refused_as_one_line(value, kwargs) -
         came = asyncio.run(given)
     except BadCall as error:
         refused = str(error)
-    # pydantic takes "7", 7.0 and True for whole numbers
+    # pydantic accepts "7", 7.0 and True as whole numbers
     assert refused.startswith("echo()") if refused else came == value

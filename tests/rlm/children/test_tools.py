@@ -1,4 +1,4 @@
-"""Functions of the host, called from cells."""
+"""Test functions of the host that cells call."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ async def days(start: date, end: date) -> int:
 
 
 async def ask(run, block, tools, *codes: str, **options: Any):
-    """The answer to a run of these cells, each a round."""
+    """Return the answer of a run of these cells, one a round."""
     model = ScriptedModel.of(root=[block(code) for code in codes])
     return (await run(model, tools=tools, **options)).answer, model
 
 
 async def test_sync_and_async_functions_are_called_from_cells(run, block) -> None:
-    """Typed Python functions callable from cells, run by the driver."""
+    """The driver runs the functions."""
     code = """
 peek(0, 1)
 finalize([price('nut', count=3), days('2026-01-01', '2026-03-01'), helpers.price('bolt')])"""
@@ -47,8 +47,7 @@ finalize([price('nut', count=3), days('2026-01-01', '2026-03-01'), helpers.price
     assert [event.name for event in run.seen(ToolEnded)] == ["price", "days", "price"]
 
 
-async def test_the_root_is_told_name_signature_and_first_line(run, block) -> None:
-    """Told to the root as plain data."""
+async def test_the_root_sees_name_signature_and_first_line(run, block) -> None:
     _, model = await ask(run, block, [price, days], "peek(0, 1)\nfinalize(price.__doc__)")
     system = model.requests[0].messages[0].content
     assert "- `price(item: str, count: int = 1) -> float`: What so many of an item cost.\n" in system
@@ -59,7 +58,7 @@ async def test_the_root_is_told_name_signature_and_first_line(run, block) -> Non
 
 
 async def test_arguments_are_validated_against_the_annotations(run, block) -> None:
-    """Arguments validated; what does not match is told with the signature."""
+    """The error for a mismatch holds the signature."""
     code = """
 peek(0, 1)
 said = []
@@ -79,7 +78,7 @@ finalize(said)"""
 
 
 async def test_a_failing_tool_is_a_tool_error_in_the_cell(run, block, monkeypatch) -> None:
-    """Bounded text, secrets redacted, in error and value; the cell goes on."""
+    """The text is bounded and redacted, in the error and in the value. The cell continues."""
     monkeypatch.setenv("SOME_API_KEY", "sk-planted-0123456789")
 
     def leak() -> str:
@@ -97,23 +96,22 @@ try:
 except ToolError as error:
     said = str(error)
 finalize([said, leak()])"""
-    (said, leaked), _ = await ask(run, block, [fail, leak], code)
-    assert said.startswith("fail() failed: RuntimeError: xxx")
-    assert len(said) <= 2_001
-    assert "sk-pl" not in said
+    (message, leaked), _ = await ask(run, block, [fail, leak], code)
+    assert message.startswith("fail() failed: RuntimeError: xxx")
+    assert len(message) <= 2_001
+    assert "sk-pl" not in message
     assert leaked == "the key is [redacted]"
     assert b"sk-planted" not in run.store.read_bytes()
 
 
 async def test_an_uncaught_tool_error_fails_the_cell_only(run, block) -> None:
-    """What the cell had assigned stays."""
     answer, model = await ask(run, block, [price], "x = 1\nprice('gold')", "peek(0, 1)\nfinalize(x)")
     assert answer == 1
     assert "ToolError: price() failed: KeyError: 'gold'" in model.requests[1].messages[-1].content
 
 
-async def test_a_tool_that_takes_too_long_is_ended_and_its_cell_goes_on(run, block) -> None:
-    """A timeout, of sync and async functions."""
+async def test_a_tool_that_takes_too_long_is_ended_and_its_cell_continues(run, block) -> None:
+    """The timeout holds for sync and async functions."""
     ended = threading.Event()
 
     def sleep() -> None:
@@ -142,7 +140,6 @@ finalize(said)"""
 
 
 async def test_the_cells_clock_stands_still_while_a_tool_runs(run, block) -> None:
-    """Waiting for a tool is not the cell's own computing."""
 
     async def slow() -> int:
         """Takes longer than a cell may compute."""
@@ -185,7 +182,7 @@ async def test_tools_are_there_for_sub_rlms(run, block) -> None:
 
 
 async def test_what_a_tool_gave_is_in_the_journal_and_a_replay_does_not_run_it(run, block) -> None:
-    """Impure results keyed by cell and order; replayed offline, without the function."""
+    """Results are keyed by cell and order. The replay is offline and needs no function."""
     counts = iter(range(100))
 
     def tick() -> int:
@@ -213,7 +210,7 @@ async def test_what_a_tool_gave_is_in_the_journal_and_a_replay_does_not_run_it(r
 
 
 async def test_a_tool_is_not_run_again_when_its_kernel_dies(run, block) -> None:
-    """What was done is done once, also in the cell that ended its kernel."""
+    """A tool is run once, even in the cell that ended its kernel."""
     calls = []
 
     def send(text: str) -> int:
@@ -228,7 +225,7 @@ async def test_a_tool_is_not_run_again_when_its_kernel_dies(run, block) -> None:
 
 
 async def test_a_resumed_run_needs_its_tools_and_does_not_repeat_them(run, block) -> None:
-    """What was journalled is not run again; without the functions it is refused."""
+    """Journalled calls are not run again. Without the functions the run is refused."""
     calls = []
     reached = asyncio.Event()
 
@@ -281,7 +278,7 @@ calls = [attempt(1) for _ in range(4)]"""
 
 
 async def test_a_tool_ends_with_the_time_of_its_run(run, block) -> None:
-    """Also where it may take longer itself."""
+    """Even if the tool's own timeout is longer."""
 
     async def never() -> None:
         """Never ends."""

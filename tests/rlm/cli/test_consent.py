@@ -1,4 +1,4 @@
-"""Level 1 by consent: asked once in a terminal and remembered, never asked elsewhere."""
+"""Test the consent to level 1: the terminal asks once, and the answer is stored."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from rlm.sandbox.isolation.probe import Candidate, Probed
 
 @pytest.fixture
 def only_level(monkeypatch):
-    """`only_level(1)`: a machine on which nothing stronger holds."""
+    """Make a machine on which no stronger level holds."""
 
     def set_(level: int) -> None:
-        def found(candidate: Candidate) -> Probed:
+        def fake_probe(candidate: Candidate) -> Probed:
             return Probed(candidate, failed={} if candidate.level == level else {"namespaces": "not here"})
 
         monkeypatch.setattr(probe, "_found", {})
-        monkeypatch.setattr(probe, "_probe", found)
+        monkeypatch.setattr(probe, "_probe", fake_probe)
 
     return set_
 
 
 @pytest.fixture
 def terminal(monkeypatch):
-    """`terminal("y")`: somebody sits there, and types that when asked."""
+    """Make a terminal whose user types this text when asked."""
 
     def set_(*answers: str) -> None:
         monkeypatch.setattr(consent, "_on_terminal", lambda: True)
@@ -39,7 +39,6 @@ def terminal(monkeypatch):
 
 
 def test_a_yes_is_stored(only_level, terminal, capsys) -> None:
-    """Asked for once in a terminal and remembered."""
     only_level(1)
     terminal("y")
     assert allowed_level("auto") == 1
@@ -59,7 +58,6 @@ def test_a_no_is_not_a_yes(only_level, terminal) -> None:
 
 
 def test_without_a_terminal_nothing_is_asked_or_probed(monkeypatch) -> None:
-    """Never asked without a terminal."""
     monkeypatch.setattr(probe, "_probe", lambda _: pytest.fail("probed"))
     monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
     assert allowed_level("auto") == "auto"
@@ -91,17 +89,17 @@ def test_a_named_level_and_our_own_cells_need_no_consent(monkeypatch, terminal) 
 
 
 def test_the_reported_reason_is_not_a_missing_bubblewrap(monkeypatch, terminal, capsys) -> None:
-    """What refuses our own namespaces comes first, whatever was tried after it."""
+    """The reason for our own namespaces comes first, whatever was tried after them."""
     failures = {
         "own": {"namespaces": "the real reason"},
         "bubblewrap": {"bubblewrap": "not installed", "namespaces": "another"},
     }
 
-    def found(candidate: Candidate) -> Probed:
+    def fake_probe(candidate: Candidate) -> Probed:
         return Probed(candidate, failed=failures[candidate.launcher] if candidate.level > 1 else {})
 
     monkeypatch.setattr(probe, "_found", {})
-    monkeypatch.setattr(probe, "_probe", found)
+    monkeypatch.setattr(probe, "_probe", fake_probe)
     terminal("n")
     allowed_level("auto")
     shown = capsys.readouterr().err

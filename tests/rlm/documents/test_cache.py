@@ -1,4 +1,4 @@
-"""The cache of contexts."""
+"""Test the cache of contexts."""
 
 from __future__ import annotations
 
@@ -122,11 +122,11 @@ def test_a_file_that_changed_is_read_again(cache: ContextCache, source: Path, ch
         case "inode":
             status = source.stat()
             data = source.read_bytes()
-            held = source.open("rb")  # so that the number is not given out again
+            opened = source.open("rb")  # so that the number is not reused
             source.unlink()
             source.write_bytes(data)
             os.utime(source, ns=(status.st_atime_ns, status.st_mtime_ns))
-            held.close()
+            opened.close()
         case _:
             source = source.rename(source.with_name("other.txt"))
     with loaded_by(cache, source) as (loaded, found):
@@ -140,7 +140,7 @@ def test_a_folder_with_another_file_in_it_is_read_again(
     with loaded_by(cache, tmp_path):
         pass
     with loaded_by(cache, tmp_path) as (_, found):
-        assert not found  # the cache itself stands in it, in this test
+        assert not found  # in this test the cache itself is in this folder
     folder = tmp_path / "only"
     folder.mkdir()
     source.rename(folder / "a.txt")
@@ -297,7 +297,7 @@ def test_what_a_killed_process_left_half_made_is_removed(
         assert part.name.startswith("part-")
         with loaded_by(cache, source) as (_, found):
             assert not found
-        assert part.exists()  # its maker lives
+        assert part.exists()  # its process is alive
         process.send_signal(signal.SIGKILL)
     other = source.with_name("other.txt")
     other.write_text("x" * 1_000)

@@ -1,4 +1,4 @@
-"""Chats and cards in JSON become readable text, each message with its span, author and time."""
+"""Test that chats and cards in JSON become readable text, each message with its span, author and time."""
 
 from __future__ import annotations
 
@@ -212,8 +212,8 @@ def test_a_card_has_its_messages_and_sections(tmp_path: Path) -> None:
         place = body.place(text.index("shed"))
         assert place is not None
         assert place.message is None
-    for said in ("id: C-7\n", "state: open\n", "built in 3 s\nok\n", "test_results: 2 passed\n"):
-        assert said in text
+    for expected_line in ("id: C-7\n", "state: open\n", "built in 3 s\nok\n", "test_results: 2 passed\n"):
+        assert expected_line in text
 
 
 @pytest.mark.parametrize(

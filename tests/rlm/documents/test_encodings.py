@@ -22,7 +22,7 @@ JAPANESE = "吾輩は猫である。名前はまだ無い。どこで生れた�
         ((RUSSIAN * 3).encode("cp1251"), RUSSIAN * 3),
         ((JAPANESE * 3).encode("shift_jis"), JAPANESE * 3),
         ("It’s – “quoted”.\n".encode("cp1252"), "It’s – “quoted”.\n"),
-        # The first accent far behind the head by which the file was judged.
+        # The first accent comes far after the head from which the encoding was detected.
         (b"plain words\n" * 90_000 + FRENCH.encode("latin-1"), "plain words\n" * 90_000 + FRENCH),
         (b"colour \x1b[31mred\x1b[0m\n", "colour \x1b[31mred\x1b[0m\n"),
     ],

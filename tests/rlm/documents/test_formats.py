@@ -1,4 +1,4 @@
-"""PDF, DOCX, EPUB and HTML: files of real programs, and malicious files."""
+"""Test PDF, DOCX, EPUB and HTML: files of real programs, and malicious files."""
 
 from __future__ import annotations
 

@@ -236,20 +236,20 @@ def test_a_file_that_fails_in_reading_is_one_clear_line(tmp_path: Path) -> None:
     assert "can't be read to its end: " in failure([Path("/proc/self/mem")], tmp_path / "c")
 
 
-def rewritten(path: Path) -> None:
+def rewrite(path: Path) -> None:
     path.write_bytes(path.read_bytes())
 
 
-def shortened(path: Path) -> None:
+def shorten(path: Path) -> None:
     os.truncate(path, 100)
 
 
-def grown(path: Path) -> None:
+def grow(path: Path) -> None:
     with path.open("a") as more:
         more.write("more")
 
 
-@pytest.mark.parametrize("change", [rewritten, shortened, grown])
+@pytest.mark.parametrize("change", [rewrite, shorten, grow])
 def test_a_file_that_changes_while_it_is_read_is_an_error(tmp_path: Path, tree: Path, change) -> None:
     put(tree, log="line\n" * 300_000)
     os.utime(tree / "log", (1, 1))

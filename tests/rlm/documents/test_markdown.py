@@ -96,7 +96,7 @@ def test_how_the_text_is_cut_does_not_show(
     tmp_path_factory: pytest.TempPathFactory, lines: list[str], cuts: list[int]
 ) -> None:
     """Property: body and `#` headings do not depend on the blocks; there are none in a fence."""
-    # Named, not drawn: a line longer than what is looked at in one piece makes no readable example.
+    # This example is fixed: a line longer than one piece of the search makes no readable drawn example.
     lines = ["x" * 70_000 if line == "LONG" else line for line in lines]
     data = "\n".join(lines).encode()
     edges = sorted({min(cut, len(data)) for cut in cuts} | {0, len(data)})
@@ -129,7 +129,7 @@ def _by_lines(text: str) -> list[tuple[int, int]]:
     return found
 
 
-def test_a_huge_line_is_not_held(tmp_path: Path) -> None:
+def test_a_huge_line_is_not_kept_in_memory(tmp_path: Path) -> None:
     """An endless line costs no memory."""
     with ContextFileWriter(tmp_path / "c") as writer:
         writer.begin_document("a.md", "markdown")

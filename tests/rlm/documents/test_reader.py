@@ -1,4 +1,4 @@
-"""The worker process that reads documents: confined, limited, and restarted after a crash."""
+"""Test the worker process that reads documents: confined, limited, and restarted after a crash."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A document format is one row of the table and one reader module."""
+"""Test that a document format is one row of the table and one reader module."""
 
 from __future__ import annotations
 

@@ -27,12 +27,12 @@ def test_a_named_pipe_given_by_name_is_streamed(tmp_path: Path, tree: Path) -> N
 
 def test_progress_is_reported_within_a_document_too(tmp_path: Path, tree: Path) -> None:
     put(tree, a=b"12345", b=b"x" * (3 << 20), c=b"678")
-    told: list[tuple[str, int]] = []
-    load([tree], tmp_path / "c", progress=lambda name, size: told.append((name, size)))
-    assert [size for _, size in told] == sorted(size for _, size in told)
+    reports: list[tuple[str, int]] = []
+    load([tree], tmp_path / "c", progress=lambda name, size: reports.append((name, size)))
+    assert [size for _, size in reports] == sorted(size for _, size in reports)
     block = 1 << 20
-    assert {("a", 5), ("b", 5 + block), ("b", 5 + 2 * block), ("b", 5 + 3 * block)} <= set(told)
-    assert told[-1] == ("c", 8 + 3 * block)
+    assert {("a", 5), ("b", 5 + block), ("b", 5 + 2 * block), ("b", 5 + 3 * block)} <= set(reports)
+    assert reports[-1] == ("c", 8 + 3 * block)
 
 
 class Stopped(Exception):

@@ -1,4 +1,4 @@
-"""The folder of a run's documents, and the cancellation of loading."""
+"""Test the folder of a run's documents, and the cancellation of loading."""
 
 from __future__ import annotations
 
@@ -155,13 +155,13 @@ def test_a_temp_folder_that_fills_up_is_one_clear_line(temp: Path) -> None:
 
 
 async def test_loading_gives_what_load_gives(temp: Path) -> None:
-    told = []
+    reports = []
     with Workspace() as workspace:
         with pytest.raises(DocumentError, match="does not exist"):
             await workspace.load([temp / "nowhere"])
-        loaded = await workspace.load(["some text"], lambda name, size: told.append((name, size)))
+        loaded = await workspace.load(["some text"], lambda name, size: reports.append((name, size)))
         assert loaded.context.chars == 9
-        assert told[-1] == ("text", 9)
+        assert reports[-1] == ("text", 9)
 
 
 class Endless(io.FileIO):
@@ -176,7 +176,7 @@ class Endless(io.FileIO):
         return super().read(size).replace(b"\0", b"x")
 
 
-async def cancelled(loading: asyncio.Task) -> float:
+async def seconds_to_cancel(loading: asyncio.Task) -> float:
     """Return the seconds that a cancelled task took to end."""
     began = time.monotonic()
     loading.cancel()
@@ -190,7 +190,7 @@ async def test_cancelling_ends_the_reading_of_an_endless_file(temp: Path, capfd)
     with Endless() as stream, Workspace() as workspace:
         loading = asyncio.create_task(workspace.load([StreamSource("endless", stream)]))
         await asyncio.to_thread(stream.begun.wait)
-        assert await cancelled(loading) < PROMPT_SECONDS
+        assert await seconds_to_cancel(loading) < PROMPT_SECONDS
         assert "rlm-load" not in {thread.name for thread in threading.enumerate()}
     assert list(temp.iterdir()) == []
     assert capfd.readouterr() == ("", "")
@@ -212,7 +212,7 @@ async def test_cancelling_ends_the_waiting_for_a_stream(temp: Path, tmp_path: Pa
             workspace.load([source], lambda _name, _size: loop.call_soon_threadsafe(waiting.set))
         )
         await waiting.wait()
-        assert await cancelled(loading) < PROMPT_SECONDS
+        assert await seconds_to_cancel(loading) < PROMPT_SECONDS
         assert "rlm-load" not in {thread.name for thread in threading.enumerate()}
     assert list(temp.iterdir()) == []
     assert capfd.readouterr() == ("", "")

@@ -1,4 +1,4 @@
-"""Older rounds are folded when the root's messages near its window."""
+"""Test that older rounds are folded when the root's messages near its window."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NOTES = "## Task Summary\n- count the words [r1]\n\n## Key Decisions\n- none"
 
 
 def blocks(block, rounds: int = ROUNDS) -> list[str]:
-    """Each round assigns, prints about 600 tokens, and says one thing worth keeping."""
+    """Write rounds that each assign, print about 600 tokens, and contain one finding."""
     cells = [
         f"v{n} = {n}\nprint('The supplier in section {n} is Vendor{n}x{n}; it must be paid {n}00 euros.')\n"
         f"print('filler words ' * 150)"
@@ -36,7 +36,7 @@ def blocks(block, rounds: int = ROUNDS) -> list[str]:
     ]
 
 
-def scripted(block, summary: object = NOTES, **options: object) -> ScriptedModel:
+def script(block, summary: object = NOTES, **options: object) -> ScriptedModel:
     return ScriptedModel.of(root=blocks(block), summary=summary, window=WINDOW, **options)
 
 
@@ -55,17 +55,17 @@ async def events(run, kind: str) -> list[dict]:
 
 
 async def test_older_rounds_are_folded_near_the_window_and_the_last_four_stay_verbatim(run, block) -> None:
-    """The system prompt, the task and the last 4 rounds verbatim; 80 % of the root's window."""
-    model = scripted(block)
+    """The system prompt, the task and the last 4 rounds stay. The threshold is 80 % of the root's window."""
+    model = script(block)
     result = await run(model, "one two three four\n" * 50, settings=SETTINGS)
-    assert result.answer == sum(range(1, ROUNDS))  # every variable of every round is still there
+    assert result.answer == sum(range(1, ROUNDS))  # every variable of every round is there
     asked = roots(model)
     first = next(
         at for at, messages in enumerate(asked) if "were replaced by these notes" in str(messages[2:3])
     )
     before, after = asked[first - 1], asked[first]
     assert after[:2] == before[:2]
-    assert after[3:-2] == before[-6:]  # three rounds of before, and the one that came since
+    assert after[3:-2] == before[-6:]  # the three earlier rounds and the new one
     assert len(after) == 3 + 8
     assert "output of your block, round" in after[-1].lower()
     assert after[2].startswith(f"Rounds 1 to {first - 4} were replaced by these notes")
@@ -74,8 +74,9 @@ async def test_older_rounds_are_folded_near_the_window_and_the_last_four_stay_ve
 
 
 async def test_where_four_rounds_do_not_fit_fewer_stay(run, block) -> None:
-    """Long outputs in a small window. Notes are never asked for in no tokens, and no request is larger
-    than the window."""
+    """Outputs are long and the window is small. Notes always get some tokens, and no request is larger
+    than the window.
+    """
     model = ScriptedModel.of(
         root=[
             *(block(f"v{n} = {n}\nprint('filler words ' * 600)") for n in range(8)),
@@ -104,7 +105,6 @@ async def test_nothing_is_folded_while_there_is_room(run, block) -> None:
 
 
 async def test_the_requests_stay_within_the_window(run, block) -> None:
-    """The threshold is a share of the root's own window."""
     model = ScriptedModel.of(root=blocks(block, 25), summary=NOTES, window=WINDOW)
     result = await run(model, settings=SETTINGS)
     assert result.answer == sum(range(1, 25))
@@ -131,8 +131,8 @@ async def test_the_summary_is_asked_of_its_own_model_and_folds_new_rounds_into_t
 
 
 async def test_it_is_journalled_and_shown(run, block) -> None:
-    """What was folded, what stands for it, and what the summary cost."""
-    model = scripted(block)
+    """The event holds the folded rounds, their replacement, and the cost of the summary."""
+    model = script(block)
     await run(model, settings=SETTINGS)
     first, *_ = await events(run, "compaction")
     assert first["tokens_after"] < first["tokens_before"]
@@ -144,8 +144,8 @@ async def test_it_is_journalled_and_shown(run, block) -> None:
 
 
 async def test_a_summary_is_no_child_of_the_run(run, block) -> None:
-    """It takes tokens and money, but none of the child calls a root may make."""
-    model = scripted(block)
+    """It costs tokens and money, but none of the root's child calls."""
+    model = script(block)
     result = await run(model, settings=SETTINGS, limits=Limits(sub_calls=0))
     assert (result.answer, result.sub_calls) == (sum(range(1, ROUNDS)), 0)
     assert all(event.fault == "" for event in run.events if isinstance(event, RoundsFolded))
@@ -162,7 +162,7 @@ async def test_a_summary_is_no_child_of_the_run(run, block) -> None:
 )
 async def test_a_summary_that_fails_gives_way_to_the_telling_lines(run, block, answer, fault) -> None:
     """The notes are never empty. The run continues, and the journal holds the reason."""
-    model = scripted(block, answer)
+    model = script(block, answer)
     result = await run(model, settings=SETTINGS)
     assert result.answer == sum(range(1, ROUNDS))
     first, *_ = await events(run, "compaction")
@@ -171,7 +171,7 @@ async def test_a_summary_that_fails_gives_way_to_the_telling_lines(run, block, a
 
 
 async def test_without_a_model_the_telling_lines_are_picked(run, block) -> None:
-    """`extractive` is not called, and keeps the lines of earlier compactions."""
+    """`extractive` is not called, and the lines of earlier compactions stay."""
     model = ScriptedModel.of(root=blocks(block, 25), window=WINDOW)
     result = await run(model, settings=SETTINGS, summary_model="extractive")
     assert result.answer == sum(range(1, 25))
@@ -183,8 +183,9 @@ async def test_without_a_model_the_telling_lines_are_picked(run, block) -> None:
 
 @pytest.mark.parametrize("counted", [0.5, 1.6])
 async def test_the_room_for_notes_is_in_the_providers_tokens(run, block, counted) -> None:
-    """Where a provider counts fewer tokens than were estimated there is room for notes
-    all the same, and where it counts more the folded messages fit."""
+    """If a provider counts fewer tokens than the estimate, there is still room for notes. If it counts
+    more, the folded messages still fit.
+    """
     written = blocks(block, 30)
 
     def root(request) -> Reply:
@@ -198,7 +199,7 @@ async def test_the_room_for_notes_is_in_the_providers_tokens(run, block, counted
     model = ScriptedModel.of(root=root, summary=NOTES * 4, window=window)
     result = await run(model, settings=SETTINGS)
     assert result.answer == sum(range(1, 30))
-    # The first ones come before it is known how the provider counts.
+    # The first requests come before the provider's counts are known.
     folded = [event for event in run.events if isinstance(event, RoundsFolded) and event.last > 8]
     assert len(folded) >= 2
     assert [event.fault for event in folded] == [""] * len(folded)

@@ -1,4 +1,4 @@
-"""Tests that a run with a compaction is resumed from any event of its journal."""
+"""Test that a run with a compaction is resumed from any event of its journal."""
 
 from __future__ import annotations
 
@@ -23,27 +23,28 @@ ROUNDS = 12
 
 
 def usage(request: Request) -> TokenUsage:
-    """A provider whose tokens are smaller than was estimated."""
-    asked = sum(estimate(message.content) for message in request.messages)
-    return TokenUsage(input_tokens=int(asked * 1.25), output_tokens=20)
+    """Count like a provider whose tokens are smaller than estimated."""
+    tokens = sum(estimate(message.content) for message in request.messages)
+    return TokenUsage(input_tokens=int(tokens * 1.25), output_tokens=20)
 
 
 class Provider:
-    """A root whose blocks say how much it was told, and a summary that says what it was made of; both by
-    what they are asked alone."""
+    """Plays a root whose blocks contain the length of their prompt, and a summary that contains the length
+    of its own. Both replies depend only on the prompt.
+    """
 
     def __init__(self, block: Any) -> None:
         self._block = block
         self.model = ScriptedModel.of(root=self._root, summary=self._summary, window=WINDOW)
 
     def _root(self, request: Request) -> Reply:
-        told = sum(len(message.content) for message in request.messages)
+        size = sum(len(message.content) for message in request.messages)
         number = request.round
         if number < ROUNDS:
-            code = f"v{number} = {told}\nprint('Vendor{number} is owed {number}00 euros.', 'fill in ' * 330)"
+            code = f"v{number} = {size}\nprint('Vendor{number} is owed {number}00 euros.', 'fill in ' * 330)"
         else:
-            said = ", ".join(f"v{n}" for n in range(1, ROUNDS))
-            code = f"count('one')\nfinalize([{said}, {told}])"
+            names = ", ".join(f"v{n}" for n in range(1, ROUNDS))
+            code = f"count('one')\nfinalize([{names}, {size}])"
         return Reply(self._block(code), usage=usage(request))
 
     def _summary(self, request: Request) -> Reply:
@@ -52,7 +53,7 @@ class Provider:
         return Reply(notes, usage=usage(request))
 
 
-def journalled(store: Path) -> list[tuple[str, dict[str, Any]]]:
+def journal_rows(store: Path) -> list[tuple[str, dict[str, Any]]]:
     database = sqlite3.connect(store)
     try:
         rows = database.execute("SELECT kind, data FROM events ORDER BY seq").fetchall()
@@ -62,7 +63,7 @@ def journalled(store: Path) -> list[tuple[str, dict[str, Any]]]:
 
 
 def left_after(count: int, store: Path, left: Path) -> None:
-    """A copy of a store of one run, as a kill after so many events would have left it."""
+    """Copy a store of one run as a kill after so many events would leave it."""
     shutil.copy(store, left)
     database = sqlite3.connect(left)
     with database:
@@ -71,11 +72,11 @@ def left_after(count: int, store: Path, left: Path) -> None:
     database.close()
 
 
-def asked(model: ScriptedModel) -> list[tuple[str, ...]]:
+def prompts_of(model: ScriptedModel) -> list[tuple[str, ...]]:
     return [(one.role, *(message.content for message in one.messages)) for one in model.requests]
 
 
-async def undisturbed(run, block) -> tuple[RunResult, Provider]:
+async def run_undisturbed(run, block) -> tuple[RunResult, Provider]:
     provider = Provider(block)
     result = await run(provider.model, "one two three\n" * 9, settings=SETTINGS)
     assert (result.stop_reason, result.rounds) == ("finalized", ROUNDS)
@@ -89,7 +90,9 @@ async def undisturbed(run, block) -> tuple[RunResult, Provider]:
 
 
 def telling(events: list[tuple[str, dict[str, Any]]]) -> list[int]:
-    """After how many events to leave: around every summary and folding, and now and then between them."""
+    """Return the numbers of events after which to leave: around every summary and folding, and some
+    between.
+    """
     folding = {
         at
         for at, (kind, data) in enumerate(events, 1)
@@ -100,10 +103,11 @@ def telling(events: list[tuple[str, dict[str, Any]]]) -> list[int]:
 
 
 async def test_a_run_that_folds_its_rounds_is_resumed_from_any_event(run, block, tmp_path) -> None:
-    """What is asked after a kill is word for word what would have been asked without it, no reply
-    that was journalled (a summary's neither) is asked again, and nothing is folded twice."""
-    result, provider = await undisturbed(run, block)
-    events = journalled(run.store)
+    """After a kill the prompts equal those of an undisturbed run, no journalled reply (or summary) is
+    requested again, and nothing is folded twice.
+    """
+    result, provider = await run_undisturbed(run, block)
+    events = journal_rows(run.store)
     for count in telling(events):
         left = tmp_path / f"left-{count}.db"
         left_after(count, run.store, left)
@@ -113,15 +117,15 @@ async def test_a_run_that_folds_its_rounds_is_resumed_from_any_event(run, block,
         await rlm.aclose()
         assert resumed.answer == result.answer, f"left after event {count}"
         known = sum("reply" in data for _, data in events[:count])
-        assert asked(again.model) == asked(provider.model)[known:], f"left after event {count}"
-        kinds = Counter(kind for kind, _ in journalled(left))
+        assert prompts_of(again.model) == prompts_of(provider.model)[known:], f"left after event {count}"
+        kinds = Counter(kind for kind, _ in journal_rows(left))
         assert kinds["compaction"] == sum(kind == "compaction" for kind, _ in events)
         assert (resumed.usage, resumed.sub_calls) == (result.usage, 0)
 
 
 async def test_a_run_that_folds_its_rounds_is_replayed(run, block) -> None:
-    """Byte by byte, and nobody asked."""
-    result, provider = await undisturbed(run, block)
+    """The result is byte-equal, and no model is called."""
+    result, provider = await run_undisturbed(run, block)
     before = len(provider.model.requests)
     again = await replay(result.run_id, store=run.store, settings=Settings(sandbox=run.level))
     assert again.equal

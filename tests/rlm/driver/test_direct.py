@@ -1,4 +1,4 @@
-"""The direct strategy: one cited call for a short context, and the way on when it does not stand."""
+"""Test the direct strategy: one cited call for a short context, and its fallback."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ GOOD = 'Ninety days.\n\nEvidence:\n- "Either party may end it with ninety days\'
 
 
 async def test_a_short_context_is_answered_by_one_call(run) -> None:
-    """Under direct_below_tokens, one direct, cited call without a kernel."""
+    """A context under direct_below_tokens takes one cited call without a kernel."""
     model = ScriptedModel.of(direct=[GOOD])
     result = await run(model, BODY, settings=Settings())
     assert (result.answer, result.strategy, result.rounds) == ("Ninety days.", "direct", 0)
@@ -24,7 +24,7 @@ async def test_a_short_context_is_answered_by_one_call(run) -> None:
 
 
 async def test_a_small_model_is_asked_directly_with_the_room_that_its_own_replies_leave(run) -> None:
-    """Its window is smaller than the longest reply that a direct call asks of larger ones."""
+    """Its window is smaller than the longest reply that a direct call allows larger models."""
     model = ScriptedModel.of(direct=[GOOD], window=ModelWindow(8_000, 2_000))
     result = await run(model, BODY, settings=Settings())
     assert (result.answer, result.strategy) == ("Ninety days.", "direct")
@@ -32,7 +32,7 @@ async def test_a_small_model_is_asked_directly_with_the_room_that_its_own_replie
 
 
 async def test_a_small_model_may_be_the_root(run, block) -> None:
-    """Its prompt has what its own longest reply leaves of the window."""
+    """Its prompt gets what its own longest reply leaves of the window."""
     cell = block("peek(0, 9)\nfinalize('from the rlm')")
     model = ScriptedModel.of(root=[cell], window=ModelWindow(8_000, 2_000))
     result = await run(model, BODY, settings=Settings(strategy="rlm"))
@@ -40,7 +40,7 @@ async def test_a_small_model_may_be_the_root(run, block) -> None:
 
 
 async def test_the_quotes_do_not_count_against_the_form_that_the_task_fixes(run) -> None:
-    """A task that wants the letter alone gets it, and the quotes prove it all the same."""
+    """A task that wants only the letter gets it, and the quotes are checked all the same."""
     model = ScriptedModel.of(direct=['B\n\nEvidence:\n"with ninety days\' notice"'])
     result = await run(model, BODY, settings=Settings(), task="A: 60, B: 90? Answer with the letter only.")
     assert (result.answer, result.strategy) == ("B", "direct")
@@ -53,16 +53,16 @@ async def test_the_quotes_do_not_count_against_the_form_that_the_task_fixes(run)
     "reply",
     ["NOT_FOUND", "Ninety days.", 'Sixty.\n\nEvidence:\n"Either party may end it with sixty days\' notice."'],
 )
-async def test_an_answer_whose_quotes_do_not_stand_goes_on_as_an_rlm(run, block, reply) -> None:
-    """When it abstains or its citations don't verify, the run goes on as an RLM."""
+async def test_an_answer_with_unverified_quotes_falls_back_to_an_rlm(run, block, reply) -> None:
+    """The fallback applies if the model abstains or its citations are unverified."""
     model = ScriptedModel.of(direct=[reply], root=[block("peek(0, 9)\nfinalize('from the rlm')")])
     result = await run(model, BODY, settings=Settings())
     assert (result.answer, result.strategy) == ("from the rlm", "rlm")
     assert any("continued as an RLM" in warning for warning in result.warnings)
 
 
-async def test_direct_can_be_forced_and_then_does_not_go_on(run) -> None:
-    """`rlm` and `direct` force either."""
+async def test_direct_can_be_forced_and_then_has_no_fallback(run) -> None:
+    """`rlm` and `direct` force either strategy."""
     result = await run(ScriptedModel.of(direct=["NOT_FOUND"]), BODY, settings=Settings(strategy="direct"))
     assert (result.answer, result.strategy) == (None, "direct")
     assert "--strategy rlm" in result.warnings[-1]

@@ -1,4 +1,4 @@
-"""Roots that would go on for ever: each ends within its limits, and says why."""
+"""Test roots that would never end: each run ends within its limits, and names the reason."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LIMITS = Limits(rounds=3, violations=3, seconds=60, cell_seconds=0.5, sub_calls=
 
 
 @pytest.mark.parametrize(
-    ("code", "said"),
+    ("code", "remedy"),
     [
         ("while True: pass", "interrupted"),
         ("x = 1", "x: int"),
@@ -22,17 +22,17 @@ LIMITS = Limits(rounds=3, violations=3, seconds=60, cell_seconds=0.5, sub_calls=
     ],
     ids=["loops", "never finalises", "finalises an object", "finalises a NaN", "prints 100 MB", "exits"],
 )
-async def test_a_root_that_never_answers_ends_with_its_rounds(run, block, code, said) -> None:
-    """Stop_reason `rounds`, no answer, and the user can tell why."""
+async def test_a_root_that_never_answers_ends_with_its_rounds(run, block, code, remedy) -> None:
+    """The stop reason is `rounds`, there is no answer, and a warning explains it."""
     model = ScriptedModel.of(root=[block(f"peek(0, 3)\n{code}")] * 5)
     result = await run(model, limits=LIMITS)
     assert (result.answer, result.stop_reason, result.rounds) == (None, "rounds", 3)
     assert any("rounds" in warning for warning in result.warnings)
-    assert said in model.requests[1].messages[-1].content
+    assert remedy in model.requests[1].messages[-1].content
 
 
 async def test_two_blocks_for_ever_end_as_a_contract_violation(run, block) -> None:
-    """Three violations in a row end the run; none of the blocks ran."""
+    """Three violations in a row end the run. None of the blocks ran."""
     twice = block("print('one')") + "\n" + block("print('two')")
     result = await run(ScriptedModel.of(root=[twice] * 5), limits=LIMITS)
     assert (result.answer, result.stop_reason, result.rounds) == (None, "contract_violation", 3)
@@ -40,7 +40,7 @@ async def test_two_blocks_for_ever_end_as_a_contract_violation(run, block) -> No
 
 
 async def test_ten_thousand_children_are_refused_where_fifty_are_allowed(run, block) -> None:
-    """A batch that the limits left can't carry through: ValueError before any spend."""
+    """A batch beyond the remaining limits is a ValueError, and nothing is spent."""
     asks = block("sub_query_batch('Which?', [(n, n + 1) for n in range(10_000)])")
     model = ScriptedModel.of(root=[asks] * 3, child="never")
     result = await run(model, "x" * 20_000, limits=LIMITS)

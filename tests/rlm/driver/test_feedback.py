@@ -1,6 +1,8 @@
-"""Tests the message that tells the root what its block did."""
+"""Test the message that shows the root the effects of its block."""
 
 from __future__ import annotations
+
+import re
 
 from rlm.children.tally import ChildTally
 from rlm.driver.feedback import Feedback, coverage_line, render
@@ -9,48 +11,50 @@ from rlm.results import Coverage, Span
 from rlm.sandbox.types import CellResult
 
 
-def test_coverage_after_children_is_told_in_full_and_bounded() -> None:
-    """Answered, sent, failed, read, searched, chunks, and the first gaps."""
+def test_coverage_after_children_is_shown_in_full_and_bounded() -> None:
+    """It shows answered, sent, failed, read, searched and chunks, with the first gaps."""
     coverage = Coverage(
         1_000, read_chars=10, scanned_chars=1_000, sent_chars=600, answered_chars=500, failed_chars=100,
         chunks_processed=5, chunks_total=6, gaps=tuple(Span(at, at + 5) for at in range(500, 700, 10)),
         uncovered_chars=490,
     )  # fmt: skip
-    assert coverage_line(coverage) == (
-        "Answered for so far: 500 of 1,000 characters (50.0 %); 60.0 % sent, 10.0 % failed, "
-        "1.0 % handed to your code, 100 % searched; 5 of 6 chunks processed; complete=False. "
-        "Neither answered for nor read: 490 characters (500-505, 510-515, 520-525, 530-535, 540-545, …)."
-    )
+    line = coverage_line(coverage)
+    for fact in ("500 of 1,000", "50.0 %", "60.0 % sent", "10.0 % failed", "1.0 %", "100 % searched"):
+        assert fact in line
+    for fact in ("5 of 6 chunks", "complete=False", "490 characters", "500-505", "540-545"):
+        assert fact in line
+    assert "550-555" not in line
     cell = CellResult(status="ok")
-    assert coverage_line(coverage) in render(Feedback(1, 30, cell, ChildTally(made=6, failed=1), coverage))
-    assert "Answered for" not in render(Feedback(1, 30, cell, ChildTally(), coverage))
+    assert line in render(Feedback(1, 30, cell, ChildTally(made=6, failed=1), coverage))
+    assert "complete=" not in render(Feedback(1, 30, cell, ChildTally(), coverage))
 
 
 def test_complete_coverage_is_short() -> None:
-    """No gaps, nothing that is zero; nearly all is not all."""
+    """It shows no gaps and no zeros. Nearly complete is not complete."""
     whole = Coverage(10, answered_chars=10, sent_chars=10, complete=True)
-    assert coverage_line(whole) == (
-        "Answered for so far: 10 of 10 characters (100 %); 100 % sent; complete=True."
-    )
+    line = coverage_line(whole)
+    for fact in ("10 of 10", "(100 %)", "100 % sent", "complete=True"):
+        assert fact in line
+    assert not re.search(r"\b0 |0\.0 %|failed|searched|chunks", line)
     nearly = Coverage(10**6, answered_chars=10**6 - 1, gaps=(Span(0, 1),), uncovered_chars=1)
     assert "(99.9 %)" in coverage_line(nearly)
     assert "(< 0.1 %)" in coverage_line(Coverage(10**6, answered_chars=1))
 
 
 def test_children_that_found_nothing_are_counted() -> None:
-    """The counts of a cell's children are in the feedback."""
     tally = ChildTally(made=5, failed=1, empty=3, cached=1)
-    told = render(Feedback(1, 30, CellResult(status="ok"), tally, Coverage(10)))
-    assert "Children: 5 asked, 1 failed, 3 found nothing, 1 from memory; " in told
+    text = render(Feedback(1, 30, CellResult(status="ok"), tally, Coverage(10)))
+    for count in ("5 asked", "1 failed", "3 found nothing", "1 from memory"):
+        assert count in text
 
 
 def test_an_error_over_a_missing_name_comes_with_what_to_use() -> None:
-    """An error that says what to do instead saves a round."""
+    """An error with a remedy saves a round."""
     cell = CellResult(
         status="error",
         ename="NameError",
         evalue="name 'context' is not defined",
         traceback="  line 1, in <module>\nNameError: name 'context' is not defined",
     )
-    told = render(Feedback(1, 30, cell, ChildTally(), Coverage(10)))
-    assert told.endswith("is not defined\n" + advice_on("NameError", "name 'context' is not defined"))
+    text = render(Feedback(1, 30, cell, ChildTally(), Coverage(10)))
+    assert text.endswith("is not defined\n" + advice_on("NameError", "name 'context' is not defined"))

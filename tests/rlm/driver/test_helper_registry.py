@@ -1,4 +1,4 @@
-"""One list of helpers feeds the kernel, the root's prompt and the documents: here they are held equal."""
+"""Test that the kernel, the root's prompt and the documents have the helpers of one list."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ROOT = RootPrompt().assemble(
 
 
 def bare(function) -> str:
-    """The signature as a cell's author writes it: no self, no annotations."""
+    """Return the signature that a cell sees: no self, no annotations."""
     signature = inspect.signature(function)
     parameters = [
         parameter.replace(annotation=inspect.Parameter.empty)
@@ -35,13 +35,13 @@ def bare(function) -> str:
 
 @pytest.mark.parametrize("helper", HELPERS, ids=NAMES)
 def test_a_helper_has_the_signature_it_is_listed_with(helper) -> None:
-    """Every helper in the text exists in the kernel with that signature and default."""
+    """Every listed helper is in the kernel, with the listed signature and defaults."""
     function = getattr(Helpers, helper.name, None) or getattr(Handle, helper.name)
     assert bare(function) == helper.signature
 
 
 def test_every_guess_is_of_a_parameter_that_there_is() -> None:
-    """A guessed name stands for a parameter of a helper, and is no parameter of its own of that helper's."""
+    """A guessed name stands for a parameter of the helper, and is not one itself."""
     taken = {
         name: set(inspect.signature(getattr(Helpers, name, None) or getattr(Handle, name)).parameters)
         for name in NAMES
@@ -60,7 +60,6 @@ def test_a_helper_is_in_the_roots_prompt(helper) -> None:
 
 
 async def test_the_kernel_holds_exactly_the_listed_helpers(run, block) -> None:
-    """And the other way round."""
     from rlm.testing import ScriptedModel
 
     code = (
@@ -80,7 +79,7 @@ def test_the_prompt_calls_nothing_else() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "wanted"),
+    ("name", "example"),
     [
         ("context_meta", None),
         ("search", "search('o')[0]"),
@@ -93,11 +92,11 @@ def test_the_prompt_calls_nothing_else() -> None:
         ("evaluate_progress", "evaluate_progress()"),
     ],
 )
-async def test_a_record_has_the_fields_it_is_listed_with(run, block, name, wanted) -> None:
-    """Shape facts of every returned record are printed, and true."""
+async def test_a_record_has_the_fields_it_is_listed_with(run, block, name, example) -> None:
+    """The prompt lists the fields of every returned record."""
     from rlm.testing import ScriptedModel
 
-    code = f"peek(0, 1)\nfinalize(list(({wanted or name + '()'}).keys()))"
+    code = f"peek(0, 1)\nfinalize(list(({example or name + '()'}).keys()))"
     result = await run(ScriptedModel.of(root=[block(code)]))
     (helper,) = [helper for helper in HELPERS if helper.name == name]
     assert tuple(result.answer) == helper.fields

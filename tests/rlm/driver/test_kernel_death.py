@@ -1,4 +1,4 @@
-"""Kernels that die in mid-run: the run goes on where it was, and pays for nothing twice."""
+"""Test kernels that die in mid-run: the run continues, and pays for nothing twice."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from rlm.testing import ScriptedModel
 DIE = "import os; os._exit(1)"
 
 
-def told(model: ScriptedModel, position: int = -1) -> str:
-    """The last user message of a request."""
+def feedback(model: ScriptedModel, position: int = -1) -> str:
+    """Return the last user message of a request."""
     return model.requests[position].messages[-1].content
 
 
@@ -29,7 +29,7 @@ async def kinds(run, run_id: str) -> list[str]:
 
 
 async def test_a_new_kernel_has_the_variables_of_the_old_one(run, block) -> None:
-    """Cells replayed; one that kills twice is skipped and told to the root."""
+    """Cells are replayed. One that kills twice is skipped and reported to the root."""
     model = ScriptedModel.of(
         root=[
             block("import random\nx = random.random()\nprint(x)"),
@@ -39,15 +39,15 @@ async def test_a_new_kernel_has_the_variables_of_the_old_one(run, block) -> None
         ]
     )
     result = await run(model)
-    assert result.answer == [float(told(model, 1).split("\n\n")[1]), False]
+    assert result.answer == [float(feedback(model, 1).split("\n\n")[1]), False]
     assert result.rounds == 4
-    assert "killed its kernel twice and was skipped" in told(model)
-    assert "their variables are back" in told(model)
+    assert "killed its kernel twice and was skipped" in feedback(model)
+    assert "their variables are back" in feedback(model)
     assert (await kinds(run, result.run_id)).count("kernel_died") == 2
 
 
 async def test_children_of_replayed_cells_are_served_from_the_journal(run, block) -> None:
-    """No money; failures and repeated samples come out as they did."""
+    """Nothing is paid. Failures and repeated samples are the same as before."""
     answers = iter(["one", "two", RuntimeError])
 
     def child(request):
@@ -68,7 +68,7 @@ async def test_children_of_replayed_cells_are_served_from_the_journal(run, block
 
 
 async def test_a_failed_child_fails_again_in_the_replayed_cell(run, block) -> None:
-    """Errors are journalled; the next block asks anew and gets its answer."""
+    """Errors are journalled. The next block asks anew and gets its answer."""
     from rlm.errors import ModelUnavailable
 
     answers = iter([ModelUnavailable("no answer"), "fine"])
@@ -85,8 +85,8 @@ async def test_a_failed_child_fails_again_in_the_replayed_cell(run, block) -> No
     assert result.answer == ["no answer", "fine"]
 
 
-async def test_what_a_cell_was_told_of_the_run_it_is_told_again(run, block) -> None:
-    """Progress and refusals, keyed by cell and order."""
+async def test_a_replayed_cell_gets_the_same_facts_of_the_run(run, block) -> None:
+    """Progress and refusals are keyed by cell and order."""
     code = (
         "before = evaluate_progress()['limits']['seconds']['used']\n"
         "after = evaluate_progress()['limits']['seconds']['used']\n"
@@ -103,20 +103,20 @@ async def test_what_a_cell_was_told_of_the_run_it_is_told_again(run, block) -> N
         ]
     )
     result = await run(model)
-    assert " ".join(map(str, result.answer)) == told(model, 1).split("\n\n")[1]
+    assert " ".join(map(str, result.answer)) == feedback(model, 1).split("\n\n")[1]
     assert "nothing of the input was read" in result.answer[2]
-    assert "its output changed" not in told(model)
+    assert "its output changed" not in feedback(model)
 
 
 async def test_a_cell_that_asks_in_a_loop_does_not_fill_the_journal(run, block) -> None:
-    """Helper results are kept by cell and order, a thousand of each at most."""
+    """At most a thousand helper results of a cell are journalled."""
     code = "for n in range(1_500): last = evaluate_progress()['limits']['seconds']['used']"
     result = await run(ScriptedModel.of(root=[block(code), block("peek(0, 1)\nfinalize(1)")]))
     assert (await kinds(run, result.run_id)).count("helper") == 1_000
 
 
 async def test_a_kernel_that_ends_while_it_starts_is_followed_by_another(run, block, monkeypatch) -> None:
-    """At that moment, too; one that never starts is told after the second."""
+    """A kernel that never starts is reported after the second try."""
     attach = KernelProcess.attach
     killed: list[str] = []
 
@@ -132,7 +132,7 @@ async def test_a_kernel_that_ends_while_it_starts_is_followed_by_another(run, bl
 
 
 async def test_three_deaths_end_the_run(run, block) -> None:
-    """Three deaths end the run (`kernel`); what was had stays."""
+    """The stop reason is `kernel`. The results so far stay."""
     result = await run(ScriptedModel.of(root=[block("x = 1"), *[block(DIE)] * 5]))
     assert (result.answer, result.stop_reason, result.rounds) == (None, "kernel", 3)
     assert "died 3 times" in result.warnings[-1]
@@ -144,19 +144,19 @@ async def test_a_cell_that_will_not_stop_is_not_tried_again(run, block) -> None:
     model = ScriptedModel.of(root=[block("x = 1"), block(stubborn), block("peek(0, 1)\nfinalize(x)")])
     result = await run(model, limits=Limits(cell_seconds=0.3))
     assert result.answer == 1
-    assert "did not stop when it was interrupted and was skipped" in told(model)
+    assert "did not stop when it was interrupted and was skipped" in feedback(model)
     assert (await kinds(run, result.run_id)).count("kernel_died") == 1
 
 
 @pytest.mark.parametrize("victim", ["kernel", "broker"])
 async def test_a_kill_from_outside_ends_well(run, block, victim) -> None:
-    """`kill -9` of the kernel, or the broker, in mid-cell: that cell is run again."""
+    """After `kill -9` of the kernel or the broker in mid-cell, that cell is run again."""
     done = []
 
     async def child(request):
         if request.task == "now" and not done:
             done.append(True)
-            for broker in forked():
+            for broker in forked_brokers():
                 os.kill(broker if victim == "broker" else leaf(broker), signal.SIGKILL)
             await asyncio.sleep(0.2)
         return f"to {request.task}"
@@ -168,12 +168,12 @@ async def test_a_kill_from_outside_ends_well(run, block, victim) -> None:
     )  # fmt: skip
     result = await run(model)
     assert result.answer == ["to then", "to now"]
-    assert "this block was re-run in a new one" in told(model)
+    assert "this block was re-run in a new one" in feedback(model)
     assert len([request for request in model.requests if request.task == "then"]) == 1
 
 
 async def test_a_kill_of_the_forkserver_ends_well(run, block) -> None:
-    """What had begun goes on or is begun again, and the next kernel comes from a new one."""
+    """Running cells continue or are run again, and the next kernel comes from a new forkserver."""
     gone: list[int] = []
 
     def child(request):
@@ -194,7 +194,7 @@ async def test_a_kill_of_the_forkserver_ends_well(run, block) -> None:
 
 
 def parent_of(pid: int, _what: str) -> int:
-    """The nearest ancestor of a kernel that outlives it: its broker."""
+    """Return the nearest ancestor of a kernel that outlives it: its broker."""
     stat = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     above = int(stat[1])
     while above not in (1, os.getpid()):
@@ -212,14 +212,14 @@ def direct_children() -> list[int]:
     ]
 
 
-def forked() -> list[int]:
-    """The brokers that this process's forkserver has made and that still run."""
+def forked_brokers() -> list[int]:
+    """Return the running brokers of this process's forkserver."""
     (server,) = [pid for pid in children(os.getpid()) if b"rlm.sandbox.forkserver" in command(pid)]
     return children(server)
 
 
 def leaf(pid: int) -> int:
-    """The last of the line of processes that begins with a broker: its kernel."""
+    """Return the last of the line of processes that begins with a broker: its kernel."""
     below = children(pid)
     return leaf(below[0]) if below else pid
 

@@ -1,4 +1,4 @@
-"""Rounds of a root over a real kernel, its replies scripted."""
+"""Test rounds of a scripted root over a real kernel."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from rlm.settings import RootSettings
 from rlm.testing import ScriptedModel
 
 
-def fed_back(model: ScriptedModel, position: int = -1) -> str:
-    """The last user message of a request."""
+def feedback_of(model: ScriptedModel, position: int = -1) -> str:
+    """Return the last user message of a request."""
     return model.requests[position].messages[-1].content
 
 
 async def test_an_answer_in_one_round(run, block) -> None:
-    """Finalized; 5.1: the result says what it took."""
+    """The result holds what the run took."""
     model = ScriptedModel.of(root=[block("finalize(count('two'), confidence='high', evidence=['two'])")])
     result = await run(model, "one two three\n")
     assert (result.answer, result.confidence, result.stop_reason, result.forced) == (
@@ -42,7 +42,7 @@ async def test_an_answer_in_one_round(run, block) -> None:
 
 
 async def test_the_body_never_enters_the_roots_messages(run, block) -> None:
-    """Append-only messages, the task and bounded metadata; never the body."""
+    """Messages are append-only, with the task and bounded metadata."""
     body = "".join(f"line {n} of a long text\n" for n in range(20_000))
     model = ScriptedModel.of(
         root=[block("text = read_all()\nx = len(text)"), block("text"), block("finalize(x)")]
@@ -58,17 +58,17 @@ async def test_the_body_never_enters_the_roots_messages(run, block) -> None:
 
 
 async def test_feedback_says_what_came_of_the_block(run, block) -> None:
-    """The round, stdout, the result, new variables."""
+    """The feedback holds the round, stdout, the result and new variables."""
     model = ScriptedModel.of(root=[block("x = [1, 2]\nprint('seen')\nx"), block("peek(0, 1)\nfinalize(1)")])
     await run(model)
-    assert fed_back(model) == (
+    assert feedback_of(model) == (
         "Output of your block, round 1 of 30\n\nseen\n\nResult: [1, 2]\n\n"
         "New or changed variables:\nx: list, 2 items"
     )
 
 
-async def test_long_output_is_cut_in_the_middle_and_can_be_had_whole(run, block) -> None:
-    """Head and tail, the gap named in characters, output_of has all."""
+async def test_long_output_is_cut_in_the_middle_and_available_whole(run, block) -> None:
+    """Head and tail are shown, the gap is counted in characters, and output_of returns all."""
     model = ScriptedModel.of(
         root=[
             block("print('a' + 'x' * 50_000 + 'z')"),
@@ -79,21 +79,21 @@ async def test_long_output_is_cut_in_the_middle_and_can_be_had_whole(run, block)
         ]
     )
     await run(model, settings=Settings(strategy="rlm", root=RootSettings(output_limit=1_000)))
-    text = fed_back(model, 1)
+    text = feedback_of(model, 1)
     assert len(text) < 1_300
     head, gap, tail = re.split(r"\n(\[… .* …\])\n", text)
     assert gap == "[… 49,002 characters not shown; they are output_of(1)[666:49668] …]"
     assert (head.endswith("a" + "x" * 665), tail.startswith("x" * 333 + "z")) == (True, True)
-    assert "50003 {'x'} xz" in fed_back(model, 2)
+    assert "50003 {'x'} xz" in feedback_of(model, 2)
 
 
 async def test_an_error_keeps_the_run_going(run, block) -> None:
-    """A failing cell is feedback; what it had assigned is kept."""
+    """A failing cell is feedback. Its assignments are kept."""
     model = ScriptedModel.of(root=[block("kept = 5\n1 / 0"), block("peek(0, 1)\nfinalize(kept)")])
     result = await run(model)
     assert result.answer == 5
-    assert "ZeroDivisionError: division by zero" in fed_back(model)
-    assert "kept: int" in fed_back(model)
+    assert "ZeroDivisionError: division by zero" in feedback_of(model)
+    assert "kept: int" in feedback_of(model)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ async def test_an_error_keeps_the_run_going(run, block) -> None:
     ],
 )
 async def test_a_violation_runs_nothing_and_does_not_stay(run, block, reply, kind) -> None:
-    """The correction stands in the reply's place, costs a round, and is counted."""
+    """A correction replaces the reply, costs a round, and is counted."""
     model = ScriptedModel.of(root=[reply, block("peek(0, 1)\nfinalize(7)")])
     result = await run(model)
     assert (result.answer, result.rounds) == (7, 2)
@@ -120,7 +120,7 @@ async def test_a_violation_runs_nothing_and_does_not_stay(run, block, reply, kin
 
 
 async def test_prose_around_one_block_is_stripped_and_reminded(run, block) -> None:
-    """The block runs, the prose leaves the history, one line reminds."""
+    """The block runs, the prose leaves the history, and one line warns."""
     model = ScriptedModel.of(
         root=["Let me look.\n\n" + block("x = peek(0, 3)") + "\nDone.", block("finalize(x)")]
     )
@@ -132,7 +132,7 @@ async def test_prose_around_one_block_is_stripped_and_reminded(run, block) -> No
 
 
 async def test_what_stays_in_the_history_obeys_the_contract(run, block) -> None:
-    """Reasoning and prose leave it; code that holds fences keeps a longer fence."""
+    """Reasoning and prose leave it. Code that holds fences gets a longer fence."""
     code = "text = '''\n```\n'''"
     reply = f"<think>Hm.</think>\nLook:\n````repl\n{code}\n````"
     model = ScriptedModel.of(root=[reply, block("peek(0, 1)\nfinalize(text)")])
@@ -141,7 +141,6 @@ async def test_what_stays_in_the_history_obeys_the_contract(run, block) -> None:
 
 
 async def test_strict_refuses_prose(run, block) -> None:
-    """Contract="strict"."""
     model = ScriptedModel.of(root=["Well:\n" + block("finalize(1)"), block("peek(0, 1)\nfinalize(2)")])
     result = await run(model, settings=Settings(strategy="rlm", root=RootSettings(contract="strict")))
     assert result.answer == 2
@@ -149,7 +148,7 @@ async def test_strict_refuses_prose(run, block) -> None:
 
 
 async def test_too_many_violations_end_the_run_without_an_answer(run) -> None:
-    """Max_violations in a row, no invented answer."""
+    """The limit is max_violations in a row."""
     result = await run(ScriptedModel.of(root="no code at all"))
     assert (result.answer, result.stop_reason, result.rounds) == (None, "contract_violation", 3)
     assert "no repl block" in result.warnings[-1]
@@ -161,25 +160,24 @@ async def test_a_good_reply_in_between_starts_the_count_anew(run, block) -> None
 
 
 async def test_the_last_round_is_reserved(run, block) -> None:
-    """Whatever limit is reached, the root is asked once more; the result is forced."""
+    """Whatever limit is reached, the root is asked once more, and must answer."""
     model = ScriptedModel.of(root=[block("x = 1"), block("x += 1"), block("peek(0, 1)\nfinalize(x)")])
     result = await run(model, limits=Limits(rounds=3))
     assert (result.answer, result.forced, result.stop_reason, result.rounds) == (2, True, "finalized", 3)
     assert [event.final for event in run.seen(RoundStarted)] == [False, False, True]
-    assert "last round" in fed_back(model)
-    assert "raise" not in fed_back(model)  # the remedy is the user's, not the root's
+    assert "last round" in feedback_of(model)
+    assert "raise" not in feedback_of(model)  # the remedy is for the user, not for the root
     assert model.requests[-1].final
 
 
 async def test_a_root_that_never_finalises_ends_without_an_answer(run, block) -> None:
-    """Answer=None and the reason, never a guess."""
+    """The reason is given, and never a guess."""
     result = await run(ScriptedModel.of(root=block("found = ['a', 'b']")), limits=Limits(rounds=4))
     assert result.variables == ("found: list, 2 items",)
     assert (result.answer, result.stop_reason, result.forced, result.rounds) == (None, "rounds", False, 4)
 
 
 async def test_tokens_end_a_run_with_a_last_round(run, block) -> None:
-    """A token limit too leaves the last round."""
     usage_heavy = block("print('x' * 3_000)")
     model = ScriptedModel.of(
         root=lambda request: Reply(
@@ -189,22 +187,22 @@ async def test_tokens_end_a_run_with_a_last_round(run, block) -> None:
     )
     result = await run(model, limits=Limits(tokens=60_000))
     assert (result.answer, result.forced, result.stop_reason) == ("enough", True, "finalized")
-    assert "tokens" in fed_back(model)
+    assert "tokens" in feedback_of(model)
     (usage,) = result.usage
     assert usage.input_tokens + usage.output_tokens <= 60_000
 
 
 async def test_finalising_unread_is_refused_with_a_reason(run, block) -> None:
-    """Refused when the handle is not empty and nothing of it was looked at."""
+    """The refusal holds while the input is not empty and nothing of it was read."""
     model = ScriptedModel.of(root=[block("finalize('a guess')"), block("peek(0, 3)\nfinalize('seen')")])
     result = await run(model)
     assert result.answer == "seen"
-    assert "nothing of the input was read" in fed_back(model)
+    assert "nothing of the input was read" in feedback_of(model)
     assert (await run(ScriptedModel.of(root=[block("finalize('empty')")]), [])).answer == "empty"
 
 
 async def test_a_guess_is_refused_to_the_end(run, block) -> None:
-    """The last round too takes no answer when nothing was looked at."""
+    """The last round too accepts no answer if nothing was read."""
     result = await run(ScriptedModel.of(root=block("finalize('a guess')")), limits=Limits(rounds=3))
     assert (result.answer, result.stop_reason) == (None, "rounds")
 
@@ -218,7 +216,7 @@ async def test_a_reply_far_over_its_limit_does_not_fill_the_window(run, block) -
 
 
 async def test_a_silent_model_does_not_outlast_the_run(run, block) -> None:
-    """Seconds bound whatever is being waited for; the last round has its own allowance."""
+    """`seconds` bounds every wait. The last round has its own allowance."""
 
     async def silent(request):
         if not request.final:
@@ -230,24 +228,24 @@ async def test_a_silent_model_does_not_outlast_the_run(run, block) -> None:
     assert result.seconds < 20
 
 
-async def test_bad_evidence_is_told_once_then_marked(run, block) -> None:
-    """What could not be verified is told the first time, else marked."""
+async def test_bad_evidence_is_refused_once_then_marked(run, block) -> None:
+    """Unverified evidence is refused the first time, and marked after it."""
     finalize = block("peek(0, 3)\nfinalize('x', evidence=['never said in there at all'])")
     model = ScriptedModel.of(root=[finalize, finalize])
     result = await run(model)
-    assert "never said" in fed_back(model)
+    assert "never said" in feedback_of(model)
     assert [citation.verified for citation in result.citations] == [False]
 
 
 async def test_a_model_that_fails_ends_the_run(run) -> None:
-    """Stop_reason model; the reason is a warning."""
+    """The stop reason is `model`, and a warning holds the cause."""
     result = await run(ScriptedModel.of(root=ModelUnavailable("nothing listens at 127.0.0.1:1")))
     assert (result.answer, result.stop_reason) == (None, "model")
     assert result.warnings[-1] == "nothing listens at 127.0.0.1:1"
 
 
 async def test_cancelling_leaves_a_whole_journal_and_no_kernel(run, block) -> None:
-    """Cancelling stops children, kills the kernel, flushes the journal."""
+    """Cancelling stops children, kills the kernel and flushes the journal."""
     started = asyncio.Event()
 
     async def never(_request):
@@ -267,24 +265,24 @@ async def test_cancelling_leaves_a_whole_journal_and_no_kernel(run, block) -> No
     assert server is not None
     brokers = Path(f"/proc/{server}/task/{server}/children")
     async with asyncio.timeout(10):
-        # An ended broker is a child until the forkserver has reaped it.
+        # An ended broker is a child process until the forkserver has reaped it.
         while brokers.read_text():
             await asyncio.sleep(0.01)
 
 
-async def test_a_cell_over_its_time_is_told_so(run, block) -> None:
+async def test_a_cell_over_its_time_is_reported(run, block) -> None:
     model = ScriptedModel.of(root=[block("while True: pass"), block("peek(0, 1)\nfinalize(1)")])
     result = await run(model, limits=Limits(cell_seconds=0.3))
     assert result.answer == 1
-    assert "ran over its time" in fed_back(model)
+    assert "ran over its time" in feedback_of(model)
 
 
 async def test_limits_are_mentioned_only_when_they_run_out(run, block) -> None:
-    """What is left of a limit only once under a quarter of it is left."""
+    """A limit is mentioned once under a quarter of it is left."""
     model = ScriptedModel.of(root=[*[block("1")] * 7, block("peek(0, 1)\nfinalize(1)")])
     await run(model, limits=Limits(rounds=8))
-    told = [message.content for message in model.requests[-1].messages if message.role == "user"]
-    fed = [text for text in told if text.startswith("Output of your block")]
+    user_messages = [message.content for message in model.requests[-1].messages if message.role == "user"]
+    fed = [text for text in user_messages if text.startswith("Output of your block")]
     assert ["Left of rounds: 1 of 8." in text for text in fed] == [False] * 6 + [True]
     assert "Left of" not in "".join(fed[:6])
 
@@ -295,7 +293,7 @@ async def test_an_empty_question_is_refused_before_anything(run) -> None:
 
 
 async def test_everything_is_in_the_journal(run, block) -> None:
-    """Settings, model calls, cells, children, the end."""
+    """Settings, model calls, cells, children and the end are journalled."""
     model = ScriptedModel.of(
         root=["words", block("a = sub_query('q', (0, 3))\nfinalize(str(a))")], child=["yes"]
     )

@@ -1,4 +1,4 @@
-"""The one-block contract, on the shapes of replies that models really write."""
+"""Test the one-block contract on replies as models write them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def block(code: str, mark: str = "```", info: str = "repl") -> str:
     ],
 )
 def test_a_reply_that_is_exactly_one_closed_block_is_run(reply: str) -> None:
-    """Any case, either fence, any length, after white space and leading reasoning."""
+    """Any case, fence and length are accepted, after white space and leading reasoning."""
     assert parse(reply) == Cell("print(1)")
 
 
@@ -62,7 +62,7 @@ def test_a_reply_that_is_exactly_one_closed_block_is_run(reply: str) -> None:
     ],
 )
 def test_fences_inside_strings_belong_to_the_code(code: str) -> None:
-    """The first of the candidate closings that makes the code parse."""
+    """The first candidate fence that makes the code parse closes the block."""
     assert parse(block(code)) == Cell(code)
     assert parse("First:\n" + block(code) + "\nThen more.\n") == Cell(code, "First:\nThen more.")
 
@@ -82,12 +82,12 @@ def test_fences_inside_strings_belong_to_the_code(code: str) -> None:
     ],
 )
 def test_code_that_does_not_parse_is_a_cell_all_the_same(code: str) -> None:
-    """A syntax error is a failed cell, not a violation; any exception is not parsing."""
+    """A syntax error is a failed cell, not a violation."""
     assert parse(block(code)) == Cell(code)
 
 
 def test_of_unparsable_candidates_the_last_one_counts() -> None:
-    """If no candidate parses, the last one; at most 32 are looked at."""
+    """At most 32 candidates are tried."""
     assert parse('```repl\nx = (\n```\ny\n```\nz"\n```') == Cell('x = (\n```\ny\n```\nz"')
     code = 'x = """\n' + "```\n" * 40 + '"""'
     outcome = parse(block(code))
@@ -96,7 +96,7 @@ def test_of_unparsable_candidates_the_last_one_counts() -> None:
 
 
 def test_ipython_magic_does_not_swallow_what_follows_its_block() -> None:
-    """Lines that only IPython understands are no reason to look further."""
+    """Lines that only IPython understands do not extend the search."""
     reply = "```repl\n%time x = 1\n!ls\n```\nFor example:\n```python\nx\n```"
     assert parse(reply) == Cell("%time x = 1\n!ls", "For example:\n```python\nx\n```")
 
@@ -131,12 +131,12 @@ def test_ipython_magic_does_not_swallow_what_follows_its_block() -> None:
     ],
 )
 def test_violations_are_typed(reply: str, expected: str) -> None:
-    """Every reply that is not one closed repl block has one named fault and runs nothing."""
+    """Every reply without exactly one closed repl block has one named fault, and nothing runs."""
     assert kind(reply) == expected
 
 
 def test_a_mangled_reply_with_two_blocks_is_refused() -> None:
-    """Closing fences with text behind them, special tokens, two attempts in one reply."""
+    """Closing fences with text after them, special tokens, and two attempts in one reply are refused."""
     reply = (
         "Let's look first.\n\n```repl\nSHOW-vars()\n```ical output of it.\n```\n<|im_start|>\n"
         "Then print it.\n```repl\nprint(text)\n```ical output of it.\n```\n<|im_start|>"
@@ -145,7 +145,7 @@ def test_a_mangled_reply_with_two_blocks_is_refused() -> None:
 
 
 def test_a_reply_cut_by_the_output_limit_is_not_run() -> None:
-    """Truncated_reply, even where a closed block stands in it."""
+    """The fault is truncated_reply, even if the reply holds a closed block."""
     assert kind(block("print(1)"), finish_reason="length") == "truncated_reply"
     assert parse(block("print(1)"), finish_reason="other") == Cell("print(1)")
 
@@ -163,7 +163,7 @@ def test_a_reply_cut_by_the_output_limit_is_not_run() -> None:
     ],
 )
 def test_prose_around_one_block_is_a_soft_breach(reply: str, prose: str) -> None:
-    """The block runs and the prose is kept apart; `strict` refuses it."""
+    """The block runs and the prose is kept apart. `strict` refuses it."""
     assert parse(reply) == Cell("print(1)", prose)
     assert kind(reply, contract="strict") == "prose_around"
     assert parse(block("print(1)"), contract="strict") == Cell("print(1)")
@@ -190,14 +190,14 @@ def test_a_fence_indented_in_a_list_gives_code_without_the_indent() -> None:
     ],
 )
 def test_a_violation_says_what_was_received(reply: str, received: str) -> None:
-    """On one line, in at most 200 characters: the part that is at fault."""
+    """The received part at fault is quoted on one line, in at most 200 characters."""
     outcome = parse(reply)
     assert isinstance(outcome, Violation)
     assert outcome.received == received
 
 
 def test_no_warning_of_the_reply_s_code_comes_out() -> None:
-    """Replies are only looked at; `1 is 1` in one warns nobody here."""
+    """Replies are only parsed; `1 is 1` in one must not warn here."""
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         assert parse(block("'\\d' is 1")) == Cell("'\\d' is 1")
@@ -223,7 +223,7 @@ MEAN = {
 
 @pytest.mark.parametrize("name", MEAN)
 def test_the_time_taken_stays_near_linear(name: str) -> None:
-    """Parse a megabyte of the worst in seconds, on a busy machine too: quadratic work would take hours."""
+    """A megabyte of the worst reply takes seconds even on a busy machine. Quadratic work would take hours."""
     started = time.process_time()
     parse(MEAN[name])
     assert time.process_time() - started < 10.0
@@ -254,7 +254,7 @@ pieces = st.sampled_from(
 )
 @example("```repl\n\x00\n```", "strict")
 def test_any_text_has_an_outcome(reply: str, contract: str) -> None:
-    """Total on any string; and only code of the reply itself is ever run."""
+    """The parser accepts any string, and returns only code of the reply itself."""
     outcome = parse(reply, contract=contract)
     if isinstance(outcome, Cell):
         assert outcome.code.strip()
@@ -275,7 +275,7 @@ lines_of_code = st.lists(
 
 @given(lines_of_code.map("\n".join).filter(str.strip), st.sampled_from(["```", "~~~", "`````"]))
 def test_code_without_fence_lines_comes_back_as_it_was(code: str, mark: str) -> None:
-    """What is put in a fence is what is run, to the character."""
+    """Code in a fence is run unchanged, to the character."""
     assert parse(block(code, mark)) == Cell(code)
 
 

@@ -1,4 +1,4 @@
-"""The journal on SQLite and PostgreSQL gives the same results, with several processes at once."""
+"""Test that the journal gives the same results on SQLite and PostgreSQL, with several processes at once."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ async def test_a_store_over_its_cap_loses_its_oldest_finished_runs(store: str) -
     """Prune removes runs until the store fits, and interrupted runs last: they can be resumed."""
     async with Journal.open(store) as journal:
         await write_run(journal, "a", stop=None)
-        chance = random.Random(0)  # what a database can't compress
+        chance = random.Random(0)  # random bytes, which a database can't compress
         for name in "bcd":
             async with journal.run(name, "t", {}) as log:
                 for _ in range(30):

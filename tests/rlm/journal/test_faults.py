@@ -1,4 +1,4 @@
-"""The journal while its server goes away, and while a run is taken over."""
+"""Test the journal while its server goes away, and while a run is taken over."""
 
 from __future__ import annotations
 
@@ -69,10 +69,10 @@ async def test_leaving_a_run_that_was_lost_does_not_mark_it_as_left(store: str) 
     """Otherwise it could be pruned, or taken over again, while its new owner works."""
     async with Journal.open(store) as old, Journal.open(store) as new:
         async with old.run("r", "task", {}):
-            held = new.resume("r", take_over=True)
-            await held.__aenter__()
+            resumed = new.resume("r", take_over=True)
+            await resumed.__aenter__()
         assert (await new.get("r")).state == "running"
-        await held.__aexit__(None, None, None)
+        await resumed.__aexit__(None, None, None)
         assert (await new.get("r")).state == "interrupted"
 
 
@@ -111,7 +111,7 @@ async def cut_after_commit(url: str, folder: Path) -> AsyncIterator[tuple[str, l
     commits = [0]
     cuts: list[int] = []
 
-    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def serve_client(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         inner_reader, inner_writer = await asyncio.open_unix_connection(str(server))
         cutting = False
 
@@ -135,7 +135,7 @@ async def cut_after_commit(url: str, folder: Path) -> AsyncIterator[tuple[str, l
         inner_writer.close()
         await asyncio.gather(answers, return_exceptions=True)
 
-    proxy = await asyncio.start_unix_server(connected, str(folder / ".s.PGSQL.5432"))
+    proxy = await asyncio.start_unix_server(serve_client, str(folder / ".s.PGSQL.5432"))
     async with proxy:
         through = make_url(url).update_query_dict({"host": str(folder), "port": "5432"})
         yield through.render_as_string(hide_password=False), cuts
@@ -197,7 +197,7 @@ async def test_a_fresh_check_of_the_owner_is_not_repeated_yet_the_next_write_is_
         asked: list[str] = []
         engine = old._database._engine
         assert engine is not None
-        listen(engine.sync_engine, "before_cursor_execute", lambda *told: asked.append(told[2]))
+        listen(engine.sync_engine, "before_cursor_execute", lambda *arguments: asked.append(arguments[2]))
         await asyncio.gather(*(lost.check_ownership() for _ in range(50)))
         assert asked == []
         async with new.resume("r", take_over=True):

@@ -1,4 +1,4 @@
-"""The journal on real stores, with killed processes."""
+"""Test the journal on real stores, with killed processes."""
 
 from __future__ import annotations
 
@@ -392,14 +392,14 @@ async def test_a_crowd_of_writers_costs_few_transactions(store) -> None:
 
 async def test_what_comes_with_the_last_event_is_refused_alone(store) -> None:
     async with Journal.open(store) as journal, journal.run("r1", "task", {}) as log:
-        told = await asyncio.gather(
+        outcomes = await asyncio.gather(
             log.append("warning", {}),
             log.append("finished", {"stop_reason": "finalized"}),
             log.append("warning", {"late": True}),
             return_exceptions=True,
         )
-        assert told[:2] == [2, 3]
-        assert isinstance(told[2], JournalError)
+        assert outcomes[:2] == [2, 3]
+        assert isinstance(outcomes[2], JournalError)
         assert [event.kind for event in await journal.events("r1")] == ["run_started", "warning", "finished"]
 
 

@@ -1,4 +1,4 @@
-"""The journal's store: its permissions, its redaction, and its errors."""
+"""Test the journal's store: its permissions, its redaction, and its errors."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def garbage(path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("make", "told"),
+    ("make", "expected"),
     [
         (a_folder, "check that its folder exists and is yours to write"),
         (below_a_file, "check that its folder exists and is yours to write"),
@@ -130,7 +130,7 @@ def garbage(path: Path) -> Path:
     ],
 )
 async def test_a_store_that_cannot_be_opened_says_what_to_do(
-    tmp_path: Path, make: Callable[[Path], Path], told: str
+    tmp_path: Path, make: Callable[[Path], Path], expected: str
 ) -> None:
     """The error is one line with the store and the remedy; a file that is not a store stays unchanged."""
     path = make(tmp_path / "x")
@@ -138,7 +138,7 @@ async def test_a_store_that_cannot_be_opened_says_what_to_do(
     with pytest.raises(JournalError) as caught:
         async with Journal.open(path):
             pass
-    assert told in one_line(caught)
+    assert expected in one_line(caught)
     assert str(path) in one_line(caught)
     assert before == ((path.read_bytes(), path.stat().st_mode) if path.is_file() else None)
 
@@ -159,7 +159,7 @@ async def test_a_folder_without_permission_says_what_to_do(
 ) -> None:
     """The folder cannot be written, or not even searched."""
     async with Journal.open(store):
-        pass  # whatever is imported late is imported now, before stepping down
+        pass  # late imports are done now, before the process drops its privileges
     folder = store.parent
     folder.chmod(mode)
     request.getfixturevalue("nobody")

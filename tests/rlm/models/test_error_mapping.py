@@ -1,4 +1,4 @@
-"""Messages of failures: they name the remedy and never the key."""
+"""Test the messages of failures: they name the remedy and never the key."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ QUICK = RetryPolicy(attempts=2, base=0.001, cap=0.001)
 
 
 @pytest.mark.parametrize(
-    ("code", "message", "kind", "said"),
+    ("code", "message", "kind", "advice"),
     [
         (401, "", "", "is refused by 127.0.0.1:{port} (401); set {variable} to a valid key"),
         (402, "pay", "", "the account has no credit left (402): pay; add credit"),
@@ -47,7 +47,7 @@ QUICK = RetryPolicy(attempts=2, base=0.001, cap=0.001)
     ],
 )
 async def test_a_rejection_is_one_line_with_its_remedy(
-    *, make_model, provider_server, providers, code, message, kind, said
+    *, make_model, provider_server, providers, code, message, kind, advice
 ):
     """A rejection is one line that says what to change."""
     provider_server.play(providers.Status(code, message, kind or "invalid_request_error"))
@@ -55,7 +55,7 @@ async def test_a_rejection_is_one_line_with_its_remedy(
         await make_model(provider_server.url).generate(REQUEST)
     variable = f"{make_model.protocol.upper()}_API_KEY"
     text = str(caught.value)
-    assert said.format(port=provider_server.port, variable=variable) in text
+    assert advice.format(port=provider_server.port, variable=variable) in text
     assert text.startswith(f"{make_model.protocol}:m: ")
     assert "\n" not in text
 
@@ -137,7 +137,7 @@ async def test_the_key_is_in_no_error_no_log_and_no_repr(make_model, provider_se
         error = caught.value
         assert KEY not in _render(error)
         assert "PLANTED" not in str(error)
-        # Nothing of the SDK hangs on it: its exceptions hold the request, and that the key.
+        # Nothing of the SDK is attached: its exceptions hold the request, and so the key.
         assert error.__cause__ is None
         assert error.__context__ is None
         assert str(pickle.loads(pickle.dumps(error))) == str(error)
@@ -150,9 +150,9 @@ async def test_the_key_is_in_no_error_no_log_and_no_repr(make_model, provider_se
 
 async def test_the_key_is_in_no_connection_error(make_model, caplog):
     caplog.set_level(logging.DEBUG)
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{held.getsockname()[1]}"
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{bound.getsockname()[1]}"
         with pytest.raises(ModelError) as caught:
             await make_model(url, key=KEY, retry=QUICK).generate(REQUEST)
     assert KEY not in _render(caught.value) + caplog.text
@@ -213,7 +213,7 @@ ODD_ERRORS = [
 
 @pytest.mark.parametrize("code", [400, 500])
 async def test_an_error_s_body_may_be_anything(make_model, provider_server, providers, code):
-    """base.py: generate raises ModelError, and nothing else of a provider's."""
+    """`generate` raises ModelError and no exception of a provider's library."""
     model = make_model(provider_server.url, retry=QUICK)
     for body in ODD_ERRORS:
         provider_server.always = providers.Raw(body, "application/json", code)

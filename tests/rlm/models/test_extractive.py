@@ -1,4 +1,4 @@
-"""Without a model the runtime answers with verbatim extracts of the text."""
+"""Test the runtime without a model, which answers with verbatim extracts of the text."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ async def test_a_chinese_question_is_answered(run) -> None:
     assert "二〇二七年三月" in result.answer
 
 
-async def test_what_is_not_there_is_said(run) -> None:
+async def test_a_missing_answer_is_reported(run) -> None:
     result = await run("extractive", haystack([], 300_000), task="Which zeppelin landed in Reykjavik?")
     assert result.answer.startswith("No passage of the input")
     assert result.citations == ()
@@ -93,7 +93,7 @@ async def test_without_children_the_lines_themselves_are_the_extracts(run) -> No
     assert [citation.verified for citation in result.citations] == [True]
 
 
-async def test_a_question_without_words_is_said(run) -> None:
+async def test_a_question_without_words_is_reported(run) -> None:
     result = await run("extractive", haystack([], 300_000), task="What is it?")
     assert "holds no word" in result.answer
 
@@ -118,7 +118,7 @@ async def test_the_same_question_gives_the_same_answer(run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("question", "wanted"),
+    ("question", "expected"),
     [
         ("What does heapq.merge do?", ["heapq.merge", "heapq", "merge"]),
         ('Who said "to be or not"?', ["to be or not"]),
@@ -126,9 +126,9 @@ async def test_the_same_question_gives_the_same_answer(run) -> None:
         ("Where is ERR_42 raised?", ["ERR_42", "ERR", "raised"]),
     ],
 )
-def test_the_words_worth_looking_for(question, wanted) -> None:
-    assert terms(question)[: len(wanted)] == wanted
-    assert bool(terms(question)) == bool(wanted)
+def test_the_words_worth_looking_for(question, expected) -> None:
+    assert terms(question)[: len(expected)] == expected
+    assert bool(terms(question)) == bool(expected)
 
 
 PROSE = st.lists(
@@ -184,14 +184,14 @@ def cut(text: str) -> list[str]:
 @pytest.mark.parametrize("width", [50, 72, 100])
 def test_a_wrapped_line_is_no_sentence(width) -> None:
     """It cites whole sentences."""
-    wanted = [
+    expected = [
         "The quick brown fox jumps over the lazy dog and then it went on to sleep in the barn that stood by "
         "the house of the old miller, whom nobody had seen for many a year.",
         "It was a good day for a fox, all things considered, e.g. the weather, which had been bad for weeks.",
         "Mr. Fox slept.",
     ]
-    text = textwrap.fill(" ".join(wanted), width) + "\n\nA new paragraph\nof a few lines\n"
-    assert [" ".join(one.split()) for one in cut(text)][:3] == wanted
+    text = textwrap.fill(" ".join(expected), width) + "\n\nA new paragraph\nof a few lines\n"
+    assert [" ".join(one.split()) for one in cut(text)][:3] == expected
 
 
 RAGGED = """\
@@ -225,7 +225,7 @@ def test_a_line_that_was_wrapped_early_is_no_sentence() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "expected"),
     [
         ('Mr. Smith left. "Go!" he said.', ["Mr. Smith left.", '"Go!"', "he said."]),
         ("他走了。“为什么？”她问。", ["他走了。", "“为什么？”", "她问。"]),
@@ -233,8 +233,8 @@ def test_a_line_that_was_wrapped_early_is_no_sentence() -> None:
         ("[1] Ann: hello\n[2] Bob: bye\n", ["[1] Ann: hello", "[2] Bob: bye"]),
     ],
 )
-def test_where_sentences_end(text, wanted) -> None:
-    assert cut(text) == wanted
+def test_where_sentences_end(text, expected) -> None:
+    assert cut(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -292,8 +292,8 @@ async def test_a_summary_is_taken_from_all_over_the_text(run) -> None:
         for n, topic in enumerate(topics * 3)
     )
     result = await run("extractive", text, task="Summarize the whole text.")
-    said = " ".join(citation.quote for citation in result.citations)
-    assert [topic for topic in topics if topic not in said] == []
+    quotes = " ".join(citation.quote for citation in result.citations)
+    assert [topic for topic in topics if topic not in quotes] == []
     starts = [citation.start for citation in result.citations]
     assert starts == sorted(starts)
     assert all(citation.verified for citation in result.citations)
@@ -314,7 +314,7 @@ async def test_other_keys_are_not_cited(run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("task", "wanted"),
+    ("task", "expected"),
     [
         ("How many times is zeppelin mentioned?", "'zeppelin' stands 3 times"),
         ('How often does the word "sky" occur?', "'sky' stands 2,816 times"),
@@ -323,7 +323,7 @@ async def test_other_keys_are_not_cited(run) -> None:
         ("Find all variables that are assigned the value 4711 in the text.", "ALPHA, BETA, GAMMA"),
     ],
 )
-async def test_what_can_be_counted_is_counted(run, task, wanted) -> None:
+async def test_what_can_be_counted_is_counted(run, task, expected) -> None:
     """It is computed over the whole input, is exact, and says so."""
     needles = [
         "A zeppelin. VAR ALPHA = 4711",
@@ -332,7 +332,7 @@ async def test_what_can_be_counted_is_counted(run, task, wanted) -> None:
     ]
     text = "So the grass is green. And the sky is blue.\n" * 2_816 + "\n".join(needles)
     result = await run("extractive", text, task=task)
-    assert wanted in result.answer
+    assert expected in result.answer
     assert "machine" in result.answer
     assert all(citation.verified for citation in result.citations)
 

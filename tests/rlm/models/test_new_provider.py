@@ -1,4 +1,4 @@
-"""A provider costs a file and an entry in the registry: a made-up one appears everywhere."""
+"""Test that a provider costs a file and an entry in the registry: a made-up one appears everywhere."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_it_takes_no_url_unless_its_entry_says_so(entry, monkeypatch) -> None:
 
 
 def test_the_command_line_and_telemetry_show_it(tmp_path: Path) -> None:
-    """Registered before the command line is imported, as an entry of the file would be."""
+    """It is registered before the command line is imported, like an entry of the file."""
     code = (
         "import json, sys\n"
         "from rlm.models.registry import PROVIDERS, ProviderSpec\n"

@@ -1,4 +1,4 @@
-"""AnthropicModel and OpenAIModel against a real server: requests and parsed replies."""
+"""Test AnthropicModel and OpenAIModel against a real server: requests and parsed replies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Proxies and certificates, from the options and from the environment."""
+"""Test proxies and certificates, from the options and from the environment."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def ask(content: str = "hello") -> Request:
     return Request("child", (Message("user", content),), 100, "task")
 
 
-async def test_a_proxy_is_gone_through(make_model, provider_server):
+async def test_a_proxy_is_used(make_model, provider_server):
     """The proxy is an option."""
     reply = await make_model("http://no.such.host.invalid:81", proxy=provider_server.url).generate(ask())
     assert reply.text == "ok"
@@ -41,8 +41,8 @@ async def test_the_proxy_of_the_options_goes_before_that_of_the_environment(
     assert reply.text == "ok"
 
 
-async def test_a_proxy_is_told_who_asks(make_model, provider_server):
-    """Name and password of a proxy stand in its URL; the provider's key is not the proxy's."""
+async def test_a_proxy_gets_its_own_credentials(make_model, provider_server):
+    """Name and password of a proxy are in its URL. The proxy never gets the provider's key."""
     proxy = provider_server.url.replace("://", "://user:pass%20word@")
     await make_model("http://no.such.host.invalid:81", key="sk-the-key", proxy=proxy).generate(ask())
     headers = provider_server.requests[0].headers
@@ -85,13 +85,13 @@ def tls_server(providers, certificate):
         yield server
 
 
-async def test_a_ca_file_is_trusted_beside_the_system(make_model, tls_server, certificate):
+async def test_a_ca_file_is_trusted_besides_the_system(make_model, tls_server, certificate):
     """CA settings are an option; without it the error says which to set, at once."""
     reply = await make_model(tls_server.url, ca_file=str(certificate[0])).generate(ask())
     assert reply.text == "ok"
     retried = []
     with pytest.raises(ModelUnavailable, match=r"certificate of localhost:.* is not trusted; set ca_file"):
-        await make_model(tls_server.url, on_retry=lambda *told: retried.append(told)).generate(ask())
+        await make_model(tls_server.url, on_retry=lambda *attempt: retried.append(attempt)).generate(ask())
     assert retried == []
 
 
@@ -105,9 +105,10 @@ async def test_the_certificates_of_the_environment_are_trusted(
 
 @asynccontextmanager
 async def proxy_that(answers: bytes | None) -> AsyncIterator[tuple[str, list[bytes]]]:
-    """An HTTP proxy that opens a tunnel (None), or says `answers` and no more. Its URL, and what it was told
-    outside of tunnels."""
-    told: list[bytes] = []
+    """Run an HTTP proxy that opens a tunnel (None), or only answers `answers`. Yields its URL and what it
+    received outside of tunnels.
+    """
+    requests: list[bytes] = []
 
     async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(ConnectionError):
@@ -115,33 +116,33 @@ async def proxy_that(answers: bytes | None) -> AsyncIterator[tuple[str, list[byt
                 writer.write(data)
         writer.close()
 
-    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        told.append(await reader.readuntil(b"\r\n\r\n"))
+    async def serve_client(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        requests.append(await reader.readuntil(b"\r\n\r\n"))
         if answers is not None:
             writer.write(answers)
             await reader.read()
             writer.close()
             return
-        host, _, port = told[-1].split(b" ")[1].decode().partition(":")
+        host, _, port = requests[-1].split(b" ")[1].decode().partition(":")
         onward, back = await asyncio.open_connection(host, int(port))
         writer.write(b"HTTP/1.1 200 Connected\r\n\r\n")
         await asyncio.gather(carry(reader, back), carry(onward, writer))
 
-    server = await asyncio.start_server(connected, "127.0.0.1", 0)
+    server = await asyncio.start_server(serve_client, "127.0.0.1", 0)
     try:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", told
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", requests
     finally:
         server.close()
 
 
 async def test_a_proxy_sees_nothing_of_what_goes_to_an_https_endpoint(make_model, tls_server, certificate):
-    """A tunnel through the proxy; text and key are for the provider alone."""
-    async with proxy_that(None) as (url, told):
+    """The text and the key go through a tunnel."""
+    async with proxy_that(None) as (url, requests):
         proxy = url.replace("://", "://user:word@")
         model = make_model(tls_server.url, key="sk-the-key", proxy=proxy, ca_file=str(certificate[0]))
         assert (await model.generate(ask())).text == "ok"
         await model.aclose()
-    (head,) = told
+    (head,) = requests
     assert head.startswith(f"CONNECT localhost:{tls_server.port} ".encode())
     assert b"Proxy-Authorization: Basic " + b64encode(b"user:word") in head
     assert b"sk-the-key" not in head
@@ -155,12 +156,12 @@ ONCE = RetryPolicy(attempts=1, unreachable_attempts=1)
 @pytest.mark.parametrize("answers", [b"HTTP/1.1 407 No\r\ncontent-length: 0\r\n\r\n", b""])
 async def test_a_proxy_that_opens_no_tunnel_is_given_up(make_model, answers):
     """The proxy refuses, or stays silent beyond the connect timeout."""
-    async with proxy_that(answers) as (url, told):
+    async with proxy_that(answers) as (url, requests):
         model = make_model("https://localhost:9", proxy=url, connect_seconds=0.3, retry=ONCE)
         async with asyncio.timeout(60):
             with pytest.raises(ModelUnavailable, match="localhost:9 can't be reached"):
                 await model.generate(ask())
-    assert len(told) == 1
+    assert len(requests) == 1
 
 
 @pytest.mark.parametrize("environment", [False, True])
@@ -181,7 +182,7 @@ async def test_a_host_that_does_not_answer_is_given_up(make_model):
     with socket.create_server(("127.0.0.1", 0), backlog=0) as deaf:
         port = deaf.getsockname()[1]
         waiting = []
-        for _ in range(4):  # its queue is full: the next is not even refused
+        for _ in range(4):  # its queue is full: the next connection is not even refused
             waiting.append(one := socket.socket())
             one.setblocking(False)
             one.connect_ex(("127.0.0.1", port))
@@ -196,7 +197,7 @@ async def test_a_host_that_does_not_answer_is_given_up(make_model):
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"ca_file": "/no/such/file.pem"}, "can't be read"),
         ({"ca_file": __file__}, "holds no certificate"),
@@ -205,14 +206,14 @@ async def test_a_host_that_does_not_answer_is_given_up(make_model):
         ({"idle_seconds": 0}, "above 0 seconds"),
     ],
 )
-def test_bad_options_are_refused_before_any_call(make_model, options, said):
-    with pytest.raises(ConfigurationError, match=said) as caught:
+def test_bad_options_are_refused_before_any_call(make_model, options, message):
+    with pytest.raises(ConfigurationError, match=message) as caught:
         make_model("http://localhost:1", **options)
     assert "secret" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("variable", "value", "said"),
+    ("variable", "value", "message"),
     [
         ("SSL_CERT_FILE", "/no/such/file.pem", "can't be read"),
         ("SSL_CERT_FILE", __file__, "holds no certificate"),
@@ -222,10 +223,10 @@ def test_bad_options_are_refused_before_any_call(make_model, options, said):
         ("all_proxy", "proxy:99999999", "is not a URL"),
     ],
 )
-def test_a_bad_environment_is_refused_before_any_call(make_model, monkeypatch, variable, value, said):
+def test_a_bad_environment_is_refused_before_any_call(make_model, monkeypatch, variable, value, message):
     """Proxies and certificates of the environment are used; an invalid one is named in one line."""
     monkeypatch.setenv(variable, value)
-    with pytest.raises(ConfigurationError, match=rf"^{variable} .*{said}") as caught:
+    with pytest.raises(ConfigurationError, match=rf"^{variable} .*{message}") as caught:
         make_model("http://localhost:1")
     assert "secret" not in str(caught.value)
 
@@ -240,7 +241,7 @@ async def test_a_good_environment_is_let_through(make_model, monkeypatch, provid
     assert "://" not in provider_server.requests[-1].path
 
 
-async def test_a_socks_proxy_is_refused_where_it_would_be_gone_through(make_model, monkeypatch):
+async def test_a_socks_proxy_is_refused_where_it_would_be_used(make_model, monkeypatch):
     """An unsupported proxy is reported before any call, and only if the endpoint needs it."""
     monkeypatch.setenv("all_proxy", "socks5://localhost:1080")
     with pytest.raises(ConfigurationError, match="over a SOCKS proxy of the environment"):

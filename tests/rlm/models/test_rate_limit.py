@@ -1,4 +1,4 @@
-"""The limiter of a provider."""
+"""Test the limiter of a provider."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from rlm.models.options import RetryPolicy
 REQUEST = Request("child", (Message("user", "hello"),), 100, "task")
 
 
-async def _most_at_once(limiter: Limiter, wanted: int) -> int:
-    """Return how many of `wanted` tasks hold a slot at the same time."""
-    held = most = 0
+async def _most_at_once(limiter: Limiter, count: int) -> int:
+    """Return how many of `count` tasks hold a slot at the same time."""
+    holding = most = 0
 
     async def use() -> None:
-        nonlocal held, most
+        nonlocal holding, most
         async with limiter.slot():
-            held += 1
-            most = max(most, held)
+            holding += 1
+            most = max(most, holding)
             await asyncio.sleep(0)
-            held -= 1
+            holding -= 1
 
-    await asyncio.gather(*(use() for _ in range(wanted)))
+    await asyncio.gather(*(use() for _ in range(count)))
     return most
 
 
-async def test_no_more_than_the_ceiling_are_under_way():
-    """One limiter a provider (default 16)."""
+async def test_no_more_than_the_ceiling_are_in_flight():
+    """A provider has one limiter (default 16)."""
     assert await _most_at_once(Limiter(16), 100) == 16
 
 
@@ -42,8 +42,8 @@ async def test_it_begins_at_its_ceiling():
     assert Limiter(50).allowed == 50
 
 
-async def test_slower_halves_what_is_under_way():
-    """Multiplicative decrease on 429/529."""
+async def test_slower_halves_the_concurrency():
+    """A 429 or 529 halves the concurrency."""
     limiter = Limiter(16)
     async with limiter.slot() as began, limiter.slot(), limiter.slot(), limiter.slot():
         limiter.slow_down(began)
@@ -51,15 +51,15 @@ async def test_slower_halves_what_is_under_way():
     assert await _most_at_once(limiter, 20) == 2
 
 
-async def test_those_that_were_under_way_together_halve_it_once():
+async def test_concurrent_refusals_halve_it_once():
     limiter = Limiter(16)
 
-    async def slowed() -> None:
+    async def use_slowly() -> None:
         async with limiter.slot() as began:
             await asyncio.sleep(0.01)
             limiter.slow_down(began)
 
-    await asyncio.gather(*(slowed() for _ in range(16)))
+    await asyncio.gather(*(use_slowly() for _ in range(16)))
     assert limiter.allowed == 8
 
 
@@ -73,7 +73,7 @@ async def test_it_never_falls_below_one():
 
 
 async def test_success_adds_one_for_each_round_of_requests():
-    """Additive increase, up to the ceiling."""
+    """The concurrency grows by one, up to the ceiling."""
     limiter = Limiter(16)
     async with limiter.slot() as began, limiter.slot(), limiter.slot(), limiter.slot():
         limiter.slow_down(began)

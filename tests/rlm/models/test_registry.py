@@ -1,4 +1,4 @@
-"""Names of models, their windows and prices."""
+"""Test names of models, their windows and prices."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_every_form_of_name(name, provider, model, base_url):
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("", "unknown model ''"),
         ("llama3", "unknown model 'llama3'; the forms are anthropic:NAME"),
@@ -80,12 +80,12 @@ def test_every_form_of_name(name, provider, model, base_url):
         ("opnai:llama@http://me:hunter2@host/v1", "unknown model"),
     ],
 )
-def test_a_bad_name_is_one_line_that_helps(name, said):
+def test_a_bad_name_is_one_line_that_helps(name, message):
     """Unknown names: one line that says what to set, and no password in it."""
     with pytest.raises(ConfigurationError) as caught:
         resolve(name, KEYS)
     text = str(caught.value)
-    assert said in text
+    assert message in text
     assert "\n" not in text
     assert "hunter2" not in text
     assert caught.value.__cause__ is None
@@ -96,7 +96,7 @@ def test_a_bad_name_is_one_line_that_helps(name, said):
     | st.text("openai:@/htp.-o1 \n[]?#", max_size=40).map(lambda tail: f"openai:m@http://{tail}")
 )
 def test_no_name_makes_anything_but_a_configuration_error(name):
-    """Total: whatever the user types, it is a name or a ConfigurationError on one line."""
+    """Whatever the user types, it is a name or a ConfigurationError on one line."""
     try:
         parsed = parse_name(name)
     except ConfigurationError as error:
@@ -143,7 +143,7 @@ def test_defaults_are_known_priced_and_not_deprecated():
 
 
 async def test_a_gateway_in_the_environment_gets_the_provider_s_key(provider_server):
-    """ANTHROPIC_BASE_URL and OPENAI_BASE_URL, as the SDKs have them, with or without a slash at the end."""
+    """ANTHROPIC_BASE_URL and OPENAI_BASE_URL work as in the SDKs, with or without a slash at the end."""
     from rlm.models import Message, Request
 
     request = Request("child", (Message("user", "hi"),), 10, "task")
@@ -198,8 +198,9 @@ def test_the_table_agrees_with_the_price_data():
 
 @pytest.mark.parametrize("module", ["registry", "resolution"])
 def test_importing_the_registry_imports_neither_libraries_nor_an_event_loop(module):
-    """The command line's start must not pay for providers. A bare package stands in for `rlm`, so that this
-    is the registry's own doing."""
+    """The start of the command line must not pay for providers. A bare package replaces `rlm`, so that
+    only the registry's imports count.
+    """
     code = (
         "import sys, types\n"
         "bare = sys.modules['rlm'] = types.ModuleType('rlm')\n"
@@ -239,8 +240,8 @@ def test_prices(name, dollars):
 
 
 @given(st.integers(0, 10**9), st.integers(0, 10**9), st.integers(0, 10**9))
-def test_any_usage_has_a_price(sent, said, cached):
-    """Also one that contradicts itself: a run's cost cap must not fall to a server's odd counts."""
-    found = price("gpt-5", TokenUsage(sent, said, cached))
+def test_any_usage_has_a_price(sent, output, cached):
+    """A server's odd counts, even contradictory ones, must not break the cost cap."""
+    found = price("gpt-5", TokenUsage(sent, output, cached))
     assert found is not None
     assert found >= 0

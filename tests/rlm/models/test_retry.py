@@ -1,4 +1,4 @@
-"""Retries, against a real server that fails first and answers later."""
+"""Test retries against a real server that fails first and answers later."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ async def test_a_refusal_is_not_tried_again(model, provider_server, providers):
 
 
 async def test_an_empty_account_is_not_tried_again(model, provider_server, providers):
-    """OpenAI says 429 also when no credit is left: waiting does not help."""
+    """OpenAI also sends 429 if no credit is left. Waiting does not help."""
     provider_server.play(providers.Status(429, kind="insufficient_quota"))
     with pytest.raises(ModelRejected, match=r"no credit left .*; add credit"):
         await model.generate(REQUEST)
@@ -111,7 +111,7 @@ async def test_retry_after_is_capped(make_model, provider_server, providers, not
 )
 def test_retry_after_in_all_its_forms(headers, low, high):
     """Seconds, milliseconds or an HTTP date; nonsense counts as absent."""
-    now = datetime.now(UTC)  # of this moment: the cases are written down long before they are tried
+    now = datetime.now(UTC)  # computed now: the cases are written long before they are tried
     dates = {
         "IN AN HOUR": format_datetime(now + timedelta(hours=1), usegmt=True),
         "AN HOUR AGO": format_datetime(now - timedelta(hours=1), usegmt=True),
@@ -211,9 +211,9 @@ async def test_no_attempt_begins_after_the_total(make_model, provider_server, pr
 @pytest.fixture
 def closed_port():
     """A port at which nothing listens: bound, so that nobody else takes it, but not listening."""
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        yield held.getsockname()[1]
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        yield silent.getsockname()[1]
 
 
 async def test_nobody_listening_is_given_up_early(make_model, closed_port, notices):
@@ -349,7 +349,7 @@ async def test_calls_that_go_well_are_let_out_faster_again():
 
 
 def test_errors_are_model_errors():
-    """base.py: generate raises ModelError and nothing else of a provider's."""
+    """`generate` raises ModelError and no exception of a provider's library."""
     for code in [*range(300, 600)]:
         assert issubclass(MAPPER.map_status(code, headers={}).error, ModelError)
 

@@ -1,4 +1,4 @@
-"""ScriptedModel: prepared replies."""
+"""Test ScriptedModel and its prepared replies."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def script(tmp_path):
     return write
 
 
-async def said(model, *requests):
+async def reply_texts(model, *requests):
     return [(await model.generate(request)).text for request in requests]
 
 
@@ -40,7 +40,7 @@ async def test_each_role_is_answered_in_its_own_order(script):
             {"role": "root", "reply": "r2 ü\u2028"},
         )
     )
-    assert await said(model, ask("root"), ask("root"), ask("child")) == ["r1", "r2 ü\u2028", "c1"]
+    assert await reply_texts(model, ask("root"), ask("root"), ask("child")) == ["r1", "r2 ü\u2028", "c1"]
     assert [request.role for request in model.requests] == ["root", "root", "child"]
 
 
@@ -58,7 +58,7 @@ async def test_a_match_answers_whenever_the_last_user_message_holds_it(script):
         ask("child", "haystack 7", "other"),
         ask("child", "haystack 7"),
     ]
-    assert await said(model, *asked, ask("child"), ask("root", "haystack 7")) == [
+    assert await reply_texts(model, *asked, ask("child"), ask("root", "haystack 7")) == [
         "needle!",
         "first",
         "needle!",
@@ -140,10 +140,10 @@ async def test_from_python_answers_may_be_texts_replies_errors_and_functions():
         ModelUnavailable("down"),
     ]
     model = ScriptedModel.of(child=answers, root=lambda request: request.messages[-1].content.upper())
-    assert await said(model, *[ask("child")] * 4) == ["plain", "cut", "later task", "child"]
+    assert await reply_texts(model, *[ask("child")] * 4) == ["plain", "cut", "later task", "child"]
     with pytest.raises(ModelUnavailable, match="down"):
         await model.generate(ask("child"))
-    assert await said(model, ask("root", "a"), ask("root", "b")) == ["A", "B"]
+    assert await reply_texts(model, ask("root", "a"), ask("root", "b")) == ["A", "B"]
     with pytest.raises(ModelRejected, match="scripted:memory has no reply left for the role child"):
         await model.generate(ask("child"))
 
@@ -152,7 +152,7 @@ async def test_a_function_may_return_the_error_to_raise():
     model = ScriptedModel.of(child=lambda request: ModelUnavailable("odd"), direct="always")
     with pytest.raises(ModelUnavailable, match="odd"):
         await model.generate(ask("child"))
-    assert await said(model, ask("direct"), ask("direct")) == ["always", "always"]
+    assert await reply_texts(model, ask("direct"), ask("direct")) == ["always", "always"]
 
 
 def test_it_has_a_known_window_so_that_nothing_warns():

@@ -1,4 +1,4 @@
-"""Shared clients and their connections: opened on demand, reused, closed."""
+"""Test shared clients and their connections: opened on demand, reused, closed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_no_sdk_is_imported_before_the_first_call():
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
 
 
-async def test_an_sdk_is_imported_beside_the_event_loop(make_model, provider_server, monkeypatch):
+async def test_an_sdk_import_does_not_block_the_event_loop(make_model, provider_server, monkeypatch):
     """The import takes seconds, in which the event loop serves other calls and the kernel."""
     threads = []
 
@@ -58,7 +58,7 @@ async def test_fifty_calls_share_one_client(make_model, provider_server):
     assert (await model._lease.get()) is (await twin._lease.get())
 
 
-async def test_as_many_calls_as_are_allowed_are_under_way_at_once(make_model, provider_server, providers):
+async def test_as_many_calls_as_are_allowed_are_in_flight(make_model, provider_server, providers):
     """Only the limiter limits concurrency."""
     provider_server.always = providers.Silence()
     model = make_model(provider_server.url, concurrency=150)
@@ -72,7 +72,7 @@ async def test_as_many_calls_as_are_allowed_are_under_way_at_once(make_model, pr
 
 
 async def test_calls_at_once_make_one_client(make_model, provider_server):
-    """The first calls of a model come together: they share what the first of them makes."""
+    """The first calls of a model come together and share the first one's client."""
     model = make_model(provider_server.url)
     await asyncio.gather(*(model.generate(ask()) for _ in range(9)))
     shared = await model._lease.get()
@@ -91,7 +91,7 @@ async def test_a_client_outlives_all_but_its_last_user(make_model, provider_serv
     assert (await second.generate(ask())).text == "ok"
     await second.aclose()
     assert shared.client.is_closed()
-    # A closed model takes a client anew.
+    # A closed model takes a new client.
     assert (await second.generate(ask())).text == "ok"
 
 
@@ -107,7 +107,7 @@ def test_one_model_serves_one_event_loop_after_another(provider_server):
 
 
 def test_connections_end_with_their_loop_though_nobody_closed_the_model(provider_server, caplog):
-    """Whoever forgets `aclose` is not told of unclosed sessions at the end of the program."""
+    """A model that is never closed causes no warning of unclosed sessions at the exit."""
     model = resolve(f"openai:m@{provider_server.url}/v1", {})
 
     async def once():
@@ -129,9 +129,10 @@ async def test_a_connection_is_used_again_after_a_stream(make_model, provider_se
     assert provider_server.connections == 1
 
 
-async def test_an_answer_that_is_not_ended_is_had_all_the_same(make_model, provider_server, providers):
-    """A server, or what stands before it, may keep the connection open when all is said, or break it: that
-    is nothing to pay for again."""
+async def test_a_complete_reply_without_an_end_is_accepted(make_model, provider_server, providers):
+    """A server or a gateway may keep the connection open after the last event, or break it. The call is
+    not paid for again.
+    """
     provider_server.play(providers.Answer("all", pause=90), providers.Answer("all", pause=0.1, ended=False))
     model = make_model(provider_server.url, idle_seconds=80)
     async with asyncio.timeout(60):

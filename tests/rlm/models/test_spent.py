@@ -1,4 +1,4 @@
-"""The cost of failed attempts."""
+"""Test the cost of failed attempts."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def test_an_attempt_that_was_refused_at_once_costs_nothing(make_model, pro
 
 
 def test_writing_to_a_cache_has_its_own_price():
-    """Anthropic charges a quarter more for what it writes to its cache, a tenth for what it reads from it."""
+    """Anthropic charges a quarter more for writing to its cache, and a tenth for reading from it."""
     name = "anthropic:claude-sonnet-4-5"
     plain = price(name, TokenUsage(input_tokens=1_000))
     written = price(name, TokenUsage(input_tokens=1_000, cache_write_tokens=1_000))

@@ -1,4 +1,4 @@
-"""Tests that runs are resumed and replayed after a release has changed the words of a child's prompt."""
+"""Test that runs are resumed and replayed after a release has changed the words of a child's prompt."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ EXPECTED = [
 
 
 async def test_a_resumed_run_asks_nothing_again(leave, resume, reword, block) -> None:
-    """Spans, texts of the cell, a schema with a second try, samples, and a failure."""
+    """It has spans, texts of the cell, a schema with a second try, samples, and a failure."""
     run_id = await leave(block(ASKS), child=Answers())
     reword()
     model = ScriptedModel.of(root=[block("finalize([a, b, c, d.error_type])")])
@@ -120,7 +120,7 @@ async def test_a_run_is_replayed(run, reword, block) -> None:
 
 
 async def test_a_different_question_is_still_asked(leave, resume, reword, block) -> None:
-    """Another text, another span, another schema: no reply of an earlier question serves."""
+    """Another text, another span or another schema gets no reply of an earlier question."""
     run_id = await leave(block("a = str(sub_query('Which?', (0, 3)))"), child=Answers())
     reword()
     asks = (
@@ -133,7 +133,7 @@ async def test_a_different_question_is_still_asked(leave, resume, reword, block)
 
 
 def old(key: str, question: str, spans: list, *, agent: int = 1, context: int | None = None) -> dict:
-    """The data of a child's event as 806c0b8 wrote it: nothing says what it asked but these."""
+    """Return the data of a child's event as 806c0b8 wrote it, with nothing else about its question."""
     frames = len(spans) if context is None else context
     items = ["system", *["agent"] * agent, *["context"] * frames, "task", "task", "task"]
     return {
@@ -146,32 +146,37 @@ def piece(start: int, end: int) -> SliceText:
     return SliceText("x" * (end - start), Span(start, end))
 
 
-def asked(question: str, *pieces: SliceText, **form: object) -> Asked:
+def question_asked(question: str, *pieces: SliceText, **form: object) -> Asked:
     defaults = {"numbered": False, "part": None, "sample": 0, "schema": None}
     return asked_child("m", question, pieces, **{**defaults, **form})
 
 
 def test_an_event_without_a_digest_is_known_by_question_spans_and_shape() -> None:
     event = old("k", "q", [[0, 3]])
-    assert outline_of(event) == asked("q", piece(0, 3)).outline
+    assert outline_of(event) == question_asked("q", piece(0, 3)).outline
     for other in (
-        asked("p", piece(0, 3)),
-        asked("q", piece(0, 4)),
-        asked("q", piece(0, 3), piece(4, 5)),
-        asked("q", piece(0, 3), schema="{}"),
-        asked("q", piece(0, 3), part=(1, 2)),
-        asked("q"),
+        question_asked("p", piece(0, 3)),
+        question_asked("q", piece(0, 4)),
+        question_asked("q", piece(0, 3), piece(4, 5)),
+        question_asked("q", piece(0, 3), schema="{}"),
+        question_asked("q", piece(0, 3), part=(1, 2)),
+        question_asked("q"),
     ):
         assert outline_of(event) != other.outline
-    assert outline_of(old("k", "q", [[0, 3]], agent=2)) == asked("q", piece(0, 3), schema="{}").outline
-    assert outline_of(old("k", "q", [[0, 3]], context=2)) == asked("q", piece(0, 3), part=(1, 2)).outline
+    assert (
+        outline_of(old("k", "q", [[0, 3]], agent=2)) == question_asked("q", piece(0, 3), schema="{}").outline
+    )
+    assert (
+        outline_of(old("k", "q", [[0, 3]], context=2))
+        == question_asked("q", piece(0, 3), part=(1, 2)).outline
+    )
 
 
 def test_what_an_event_without_a_digest_cannot_show_is_never_matched() -> None:
-    """The text that a cell made, and numbered lines."""
-    assert asked("q", SliceText("made")).outline is None
-    assert asked("q", piece(0, 3), SliceText("made")).outline is None
-    assert asked("q", piece(0, 3), numbered=True).outline is None
+    """These are texts that a cell made, and numbered lines."""
+    assert question_asked("q", SliceText("made")).outline is None
+    assert question_asked("q", piece(0, 3), SliceText("made")).outline is None
+    assert question_asked("q", piece(0, 3), numbered=True).outline is None
     assert asked_direct("m", "q", [SliceText("made")], schema=None, earlier=()).outline is None
 
 
@@ -179,16 +184,16 @@ def test_digests_tell_all_parts_of_a_question_apart() -> None:
     digests = {
         one.digest
         for one in (
-            asked("q", piece(0, 3)),
-            asked("p", piece(0, 3)),
-            asked("q", piece(1, 4)),
-            asked("q", SliceText("made")),
-            asked("q", SliceText("made2")),
-            asked("q", piece(0, 3), numbered=True),
-            asked("q", piece(0, 3), part=(1, 2)),
-            asked("q", piece(0, 3), sample=1),
-            asked("q", piece(0, 3), schema="{}"),
-            asked("q", piece(0, 3), schema="{}", retry=True),
+            question_asked("q", piece(0, 3)),
+            question_asked("p", piece(0, 3)),
+            question_asked("q", piece(1, 4)),
+            question_asked("q", SliceText("made")),
+            question_asked("q", SliceText("made2")),
+            question_asked("q", piece(0, 3), numbered=True),
+            question_asked("q", piece(0, 3), part=(1, 2)),
+            question_asked("q", piece(0, 3), sample=1),
+            question_asked("q", piece(0, 3), schema="{}"),
+            question_asked("q", piece(0, 3), schema="{}", retry=True),
         )
     }
     assert len(digests) == 10

@@ -1,4 +1,4 @@
-"""What a journal's events come to, and how they are given out again: whatever the order they came in."""
+"""Test the recording of a journal's events, in any order, and what it serves."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def failure(round_: int, key: str | None) -> dict:
 
 
 def cell(round_: int) -> dict:
-    # As JSON gives it back: spans are lists.
+    # As JSON returns it: spans are lists.
     result = {**asdict(CELL), "report": {**asdict(CELL.report), "read": [[0, 3]]}}
     return {"kind": "cell", "round": round_, "code": "x", "result": result}
 
@@ -56,7 +56,7 @@ def mark(kind: str, **data: object) -> dict:
     return {"kind": kind, **data}
 
 
-def recorded(*facts: dict, at: list[float] | None = None) -> Recording:
+def recording_of(*facts: dict, at: list[float] | None = None) -> Recording:
     times = at or [float(number) for number in range(len(facts))]
     return Recording.of(
         JournalEvent("r", seq + 1, times[seq], fact["kind"], {k: v for k, v in fact.items() if k != "kind"})
@@ -65,8 +65,7 @@ def recorded(*facts: dict, at: list[float] | None = None) -> Recording:
 
 
 def test_rounds_have_their_cells() -> None:
-    """Root replies and cells come back as they were."""
-    recording = recorded(mark("run_started"), root(1), cell(1), root(2, final=True))
+    recording = recording_of(mark("run_started"), root(1), cell(1), root(2, final=True))
     assert [(past.number, past.prompt, past.reply.text, past.final) for past in recording.rounds] == [
         (1, "prompt 1", "reply 1", False),
         (2, "prompt 2", "reply 2", True),
@@ -75,34 +74,34 @@ def test_rounds_have_their_cells() -> None:
 
 
 def test_what_was_spent_is_summed_by_model() -> None:
-    """The budget goes on from it; an answer of another run cost nothing."""
-    spent = recorded(root(1), child("a"), child("b", cached=True), child("c", cost=None)).spent
+    """The budget continues from it. An answer of another run cost nothing."""
+    spent = recording_of(root(1), child("a"), child("b", cached=True), child("c", cost=None)).spent
     assert (spent.calls, spent.tokens, spent.cost_known) == (2, 11 + 5 + 5, False)
     assert [(one.model, one.calls, one.cost_usd) for one in spent.usage] == [("m", 1, 0.25), ("c", 2, None)]
 
 
 def test_time_in_which_nobody_ran_it_does_not_count() -> None:
-    """A run that is resumed after a night has its seconds left."""
+    """A run that is resumed after a night has its remaining seconds."""
     facts = (mark("run_started"), root(1), mark("resumed"), cell(1), mark("resumed"))
-    assert recorded(*facts, at=[0.0, 4.0, 90_000.0, 90_003.0, 200_000.0]).spent.seconds == 7.0
+    assert recording_of(*facts, at=[0.0, 4.0, 90_000.0, 90_003.0, 200_000.0]).spent.seconds == 7.0
 
 
-def test_what_an_unfinished_cell_was_told_is_told_anew() -> None:
-    """Helpers and failures count where the cell came to its end."""
+def test_an_unfinished_cell_gets_new_facts() -> None:
+    """Helpers and failures count only in cells that ended."""
     ended = (root(1), helper(1, 0, 1), failure(1, "k"), cell(1))
     begun = (root(2), helper(2, 0, 2), failure(2, "k"))
-    before = recorded(*ended, *begun)
+    before = recording_of(*ended, *begun)
     assert set(before.helpers) == {(1, "progress", 0), (2, "progress", 0)}
     for event in (mark("resumed"), mark("kernel_died", round=2, reason="")):
-        after = recorded(*ended, *begun, event)
+        after = recording_of(*ended, *begun, event)
         assert set(after.helpers) == {(1, "progress", 0)}
         assert set(after.failures) == {(1, "k")}
-    assert set(recorded(*ended, mark("kernel_died", round=1, reason="")).helpers) == {(1, "progress", 0)}
+    assert set(recording_of(*ended, mark("kernel_died", round=1, reason="")).helpers) == {(1, "progress", 0)}
 
 
 def test_the_events_of_a_run_are_parted_by_its_sub_rlms() -> None:
     """The journal is read once, however many sub-RLMs there are."""
-    whole = recorded(
+    whole = recording_of(
         mark("run_started"),
         root(1),
         mark("sub_rlm", within="a.1", depth=1, prompt="x"),
@@ -121,20 +120,22 @@ def test_the_events_of_a_run_are_parted_by_its_sub_rlms() -> None:
 
 
 def test_what_ended_above_ended_what_is_below() -> None:
-    """The kernel above died, or the whole run was left: cells below did not come to an end."""
+    """After the kernel above died or the whole run was left, the cells below are unfinished."""
     begun = [
         {**fact, "within": "a.1"} for fact in (root(1), helper(1, 0, 1), cell(1), root(2), helper(2, 0, 2))
     ]
-    assert set(recorded(*begun).part("a.1").helpers) == {(1, "progress", 0), (2, "progress", 0)}
+    assert set(recording_of(*begun).part("a.1").helpers) == {(1, "progress", 0), (2, "progress", 0)}
     for event in (mark("resumed"), mark("kernel_died", round=7, reason="")):
-        assert set(recorded(*begun, event).part("a.1").helpers) == {(1, "progress", 0)}
+        assert set(recording_of(*begun, event).part("a.1").helpers) == {(1, "progress", 0)}
     aside = mark("kernel_died", round=2, reason="", within="b.1")
-    assert len(recorded(*begun, aside).part("a.1").helpers) == 2
+    assert len(recording_of(*begun, aside).part("a.1").helpers) == 2
 
 
 def test_what_followed_a_cell_that_went_another_way_is_void() -> None:
-    """Live from there; but a reply that was paid for stays one."""
-    recording = recorded(root(1), cell(1), child("a"), root(2), cell(2), root(3), mark("diverged", round=2))
+    """Everything after it is live, but a paid reply stays usable."""
+    recording = recording_of(
+        root(1), cell(1), child("a"), root(2), cell(2), root(3), mark("diverged", round=2)
+    )
     assert [(past.number, past.cell) for past in recording.rounds] == [(1, CELL), (2, None)]
     assert set(recording.replies) == {"a"}
     assert recording.spent.calls == 1
@@ -142,8 +143,8 @@ def test_what_followed_a_cell_that_went_another_way_is_void() -> None:
 
 @given(st.lists(st.sampled_from("abc"), max_size=30), st.lists(st.sampled_from("abcd"), max_size=40))
 def test_a_reply_is_given_as_often_as_it_was_paid_for(paid: list[str], asked: list[str]) -> None:
-    """Never more, and never less when it is asked for."""
-    playback = ReplayCursor(recorded(*map(child, paid)))
+    """It is served neither more nor less often than it was paid for."""
+    playback = ReplayCursor(recording_of(*map(child, paid)))
     assert playback.unserved == len(paid)
     given_ = [key for key in asked if playback.reply(key) is not None]
     for key in "abcd":
@@ -166,8 +167,8 @@ FACTS = st.one_of(
 
 @given(st.lists(FACTS, max_size=40))
 def test_nothing_that_was_paid_is_forgotten(facts: list[dict]) -> None:
-    """Wherever the run was left, and however often; rounds are in order, each once."""
-    recording = recorded(mark("run_started"), *facts)
+    """Wherever and however often the run was left, each round is there once, in order."""
+    recording = recording_of(mark("run_started"), *facts)
     replies = [fact for fact in facts if "reply" in fact]
     assert recording.spent.tokens == sum(
         fact["usage"]["input_tokens"] + fact["usage"]["output_tokens"] for fact in replies
@@ -178,8 +179,8 @@ def test_nothing_that_was_paid_is_forgotten(facts: list[dict]) -> None:
 
 
 def test_a_miss_in_a_cell_whose_end_is_known_is_another_way() -> None:
-    """A replay that diverges is noticed; a new cell may ask what it likes."""
-    playback = ReplayCursor(recorded(root(1), child("a"), cell(1)))
+    """A replay that diverges is detected. A new cell may ask anything."""
+    playback = ReplayCursor(recording_of(root(1), child("a"), cell(1)))
     playback.begin(1, CELL)
     assert playback.repeating
     assert playback.reply("a") is not None
@@ -194,20 +195,19 @@ def test_a_miss_in_a_cell_whose_end_is_known_is_another_way() -> None:
 
 @pytest.mark.parametrize(("status", "type_"), [("timeout", "cancelled"), ("ok", None)])
 def test_what_an_interrupted_cell_still_waited_for_stays_unanswered(status: str, type_: str | None) -> None:
-    """Nothing is paid for what the cell never got."""
-    playback = ReplayCursor(recorded(root(1), cell(1)))
+    """Nothing is paid for a reply that the cell never got."""
+    playback = ReplayCursor(recording_of(root(1), cell(1)))
     playback.begin(1, CellResult(status))  # type: ignore[arg-type]
     failed = playback.failure("never answered")
     assert (failed and failed.type) == type_
 
 
 def test_a_reply_is_found_by_its_key_first_and_else_by_its_question_once() -> None:
-    """Words of the prompt have changed: the keys of two replies to the same question are no longer asked
-    for."""
+    """After a change of the prompt's words the keys of two replies to one question no longer match."""
     first, second, other = (
         {**child(key), "asked": asked} for key, asked in (("a", "q"), ("b", "q"), ("c", "p"))
     )
-    playback = ReplayCursor(recorded(mark("run_started"), root(1), first, second, other, cell(1)))
+    playback = ReplayCursor(recording_of(mark("run_started"), root(1), first, second, other, cell(1)))
     question = Asked("q")
     playback.begin(1, CELL)
     found = [playback.reply("b", question), playback.reply("new", question)]
@@ -223,7 +223,7 @@ def test_a_reply_is_found_by_its_key_first_and_else_by_its_question_once() -> No
 def test_a_failure_without_a_digest_is_found_by_its_spans_where_no_reply_serves() -> None:
     failed = {**failure(1, "a"), "spans": [[0, 3]]}
     answered = {**child("b"), "asked": "q"}
-    playback = ReplayCursor(recorded(mark("run_started"), root(1), failed, answered, cell(1)))
+    playback = ReplayCursor(recording_of(mark("run_started"), root(1), failed, answered, cell(1)))
     playback.begin(1, CELL)
     spans = ("failed", ((0, 3),))
     assert playback.failure("x", Asked("q", failure_outline=spans)) is None

@@ -1,4 +1,4 @@
-"""Runs gone through again from the journal alone: byte-equal answers, nobody asked."""
+"""Test replays from the journal alone: byte-equal answers, and no model calls."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from rlm.testing import ScriptedModel
 BODY = "".join(f"Line {number} says {number * 37 % 101}.\n" for number in range(400))
 
 
-async def replayed(run, result: RunResult) -> Replayed:
+async def replay_run(run, result: RunResult) -> Replayed:
     return await replay(result.run_id[:-1], store=run.store, settings=Settings(sandbox=run.level))
 
 
 def child(request):
-    """Some fail, some are cut, the rest are told apart by what they were asked."""
+    """Answer as a child: some calls fail, some are truncated, the rest depend on the prompt."""
     text = "".join(piece.text for piece in request.slices)
     if "Line 40 " in text:
         return ModelUnavailable("no answer")
@@ -37,7 +37,7 @@ def child(request):
 
 @pytest.fixture
 def eventful(block) -> ScriptedModel:
-    """A run with most of what can happen in one."""
+    """Write a run with most of the things that can happen in one."""
     return ScriptedModel.of(
         root=[
             "No code here.",
@@ -55,13 +55,13 @@ def eventful(block) -> ScriptedModel:
     )  # fmt: skip
 
 
-async def test_a_run_is_gone_through_again_byte_by_byte(run, eventful) -> None:
-    """The whole run again, offline, from the journal alone, byte-equal answer."""
+async def test_a_run_is_replayed_byte_by_byte(run, eventful) -> None:
+    """The replay is offline, and its answer is byte-equal."""
     result = await run(eventful, BODY)
     assert result.answer["failed"]
     before = await everything(run.store)
     asked = len(eventful.requests)
-    again = await replayed(run, result)
+    again = await replay_run(run, result)
     assert again.equal
     assert json.dumps(again.result.answer) == json.dumps(result.answer)
     assert (again.result.citations, again.result.confidence) == (result.citations, "low")
@@ -78,14 +78,13 @@ async def everything(store: Path) -> list[object]:
 
 
 async def test_a_resumed_run_can_be_replayed(run, block) -> None:
-    """Whatever it took to get there."""
     failed = await run(ScriptedModel.of(root=[block("a = sub_query('q', (0, 3))"), ModelUnavailable("down")],
                                         child="yes"))  # fmt: skip
     settings = Settings(sandbox=run.level, store=run.store)
     model = ScriptedModel.of(root=[block("finalize([str(a), str(sub_query('r', (0, 3)))])")], child="no")
     result = await RLM(model, settings=settings).resume(failed.run_id)
     assert result.answer == ["yes", "no"]
-    assert (await replayed(run, result)).equal
+    assert (await replay_run(run, result)).equal
 
 
 @pytest.mark.parametrize(
@@ -97,16 +96,16 @@ async def test_a_resumed_run_can_be_replayed(run, block) -> None:
     ],
 )
 async def test_a_run_without_an_answer_has_none_again(run, replies, limits, stop) -> None:
-    """And for the same reason."""
+    """The stop reason is the same."""
     result = await run(ScriptedModel.of(root=replies), limits=limits)
-    again = await replayed(run, result)
+    again = await replay_run(run, result)
     assert again.equal
     assert (again.result.answer, again.result.stop_reason) == (None, stop)
 
 
 async def test_a_forced_answer_is_forced_again(run, block) -> None:
     model = ScriptedModel.of(root=[block("x = 1"), block("peek(0, 1)\nfinalize(x)")])
-    again = await replayed(run, await run(model, limits=Limits(rounds=2)))
+    again = await replay_run(run, await run(model, limits=Limits(rounds=2)))
     assert again.equal
     assert again.result.forced
 
@@ -114,32 +113,32 @@ async def test_a_forced_answer_is_forced_again(run, block) -> None:
 async def test_a_direct_answer_is_replayed(run) -> None:
     direct = 'Two.\n\nEvidence:\n"one two three"'
     result = await run(ScriptedModel.of(direct=[direct]), settings=Settings(strategy="direct"))
-    again = await replayed(run, result)
+    again = await replay_run(run, result)
     assert again.equal
     assert (again.result.answer, again.result.strategy) == ("Two.", "direct")
 
 
 async def test_a_journal_that_was_changed_gives_another_answer(run, block) -> None:
-    """A replay compares; it does not repeat what is written at the end."""
+    """A replay computes the answer; it does not repeat the journalled one."""
     model = ScriptedModel.of(root=[block("finalize(str(sub_query('q', (0, 3))))")], child="yes")
     result = await run(model)
     with closing(sqlite3.connect(run.store)) as database, database:
         database.execute('UPDATE events SET data = replace(data, \'"reply":"yes"\', \'"reply":"no"\')')
     database.close()
-    again = await replayed(run, result)
+    again = await replay_run(run, result)
     assert not again.equal
     assert again.result.answer == "no"
 
 
 async def test_a_run_that_has_not_ended_is_not_replayed(run, block) -> None:
-    """One line that says what to do."""
+    """One line names the remedy."""
     result = await run(ScriptedModel.of(root=ModelUnavailable("down")))
     with pytest.raises(UsageError, match="rlm resume"):
-        await replayed(run, result)
+        await replay_run(run, result)
 
 
 async def test_a_run_serves_as_a_model(run, eventful) -> None:
-    """Replay:RUN gives the replies of a run to another one."""
+    """replay:RUN serves the replies of a run to another one."""
     result = await run(eventful, BODY)
     again = await run(f"replay:{result.run_id[:-2]}", BODY)
     assert again.run_id != result.run_id
@@ -150,8 +149,7 @@ async def test_a_run_serves_as_a_model(run, eventful) -> None:
 
 
 async def test_a_run_with_sub_rlms_serves_as_a_model(run, block) -> None:
-    """Each root of the tree has its own rounds; those that were asked the same have theirs by
-    what they were told."""
+    """Each root of the tree has its own rounds. Roots with the same task are told apart by their prompts."""
     codes = {
         "top": "peek(0, 1)\na = sub_rlm_batch(['inner'] * 3, [(0, 9), (9, 30), (30, 40)])\n"
         "b = sub_rlm('other', (0, 5))",
@@ -170,7 +168,7 @@ async def test_a_run_with_sub_rlms_serves_as_a_model(run, block) -> None:
     assert result.answer == ["9 4", "21 4", "10 4", f"other {BODY[:3]}"]
     again = await run(f"replay:{result.run_id}", BODY, task="top")
     assert (again.answer, again.stop_reason) == (result.answer, "finalized")
-    # A sub-RLM that begins in another way is never given the blocks of the root.
+    # A sub-RLM that begins differently never gets the blocks of the root.
     model = ReplayModel.of(result.run_id, run.store)
     other = (Message("system", "rules"), Message("user", "another input"))
     asked = Request("root", other, 100, "top", round=1)
@@ -180,7 +178,7 @@ async def test_a_run_with_sub_rlms_serves_as_a_model(run, block) -> None:
 
 
 async def test_a_replaying_model_refuses_what_it_does_not_know(run, block) -> None:
-    """Another input has other calls: said in one line, never a guess."""
+    """Another input has other calls. One line says so, and nothing is guessed."""
     result = await run(ScriptedModel.of(root=[block("finalize(str(sub_query('q', (0, 3))))")], child="yes"))
     other = await run(f"replay:{result.run_id}", "another text")
     assert (other.answer, other.stop_reason) == (None, "model")
@@ -190,7 +188,7 @@ async def test_a_replaying_model_refuses_what_it_does_not_know(run, block) -> No
 
 
 async def test_an_older_journal_is_not_guessed_at(run, block, tmp_path: Path) -> None:
-    """A run that lacks what it takes says so."""
+    """A run without the required events is reported as such."""
     async with Journal.open(run.store) as journal, journal.run("old", "q", {"model": "extractive"}) as log:
         await log.append("finished", {"stop_reason": "finalized"})
     with pytest.raises(JournalError, match="older rlm"):

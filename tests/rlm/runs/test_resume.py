@@ -1,4 +1,4 @@
-"""Runs that are left and gone on with, in one process: what holds, and what is refused."""
+"""Test runs that are left and resumed in one process."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from rlm.testing import ScriptedModel
 
 
 class Leaver:
-    """Leaves runs in the middle, and goes on with them."""
+    """Leaves runs in the middle, and resumes them."""
 
     def __init__(self, run) -> None:
         self.run = run
         self.reached = asyncio.Event()
 
     async def stop(self, _request: object) -> str:
-        """A reply that never comes: the run is cancelled while it waits."""
+        """Wait for a reply that never comes, until the run is cancelled."""
         self.reached.set()
         await asyncio.Event().wait()
         return ""
@@ -36,13 +36,13 @@ class Leaver:
     async def leave(
         self, model: ScriptedModel, context: object = "one two three\n", **options: object
     ) -> str:
-        """Cancel the run when `stop` is to reply; the run's name."""
-        return await self._left(asyncio.ensure_future(self.run(model, context, **options)))
+        """Cancel the run when `stop` is to reply, and return the run's name."""
+        return await self._leave(asyncio.ensure_future(self.run(model, context, **options)))
 
     async def leave_again(self, model: ScriptedModel, run_id: str) -> None:
-        await self._left(asyncio.ensure_future(self.resume(model, run_id)))
+        await self._leave(asyncio.ensure_future(self.resume(model, run_id)))
 
-    async def _left(self, running: asyncio.Future[RunResult]) -> str:
+    async def _leave(self, running: asyncio.Future[RunResult]) -> str:
         reached = asyncio.ensure_future(self.reached.wait())
         await asyncio.wait([running, reached], timeout=20, return_when=asyncio.FIRST_COMPLETED)
         self.reached.clear()
@@ -68,8 +68,8 @@ def leaver(run) -> Leaver:
     return Leaver(run)
 
 
-async def test_an_interrupted_run_goes_on_where_it_was(leaver, block) -> None:
-    """History, variables and children from the journal; only what is missing is asked."""
+async def test_an_interrupted_run_resumes_where_it_stopped(leaver, block) -> None:
+    """History, variables and children come from the journal. Only what is missing is requested."""
     first = ScriptedModel.of(
         root=[block("a = str(sub_query('q', (0, 3)))\nprint(a)"), block("b = a + '!'"), leaver.stop],
         child=["yes"],
@@ -78,14 +78,14 @@ async def test_an_interrupted_run_goes_on_where_it_was(leaver, block) -> None:
     second = ScriptedModel.of(root=[block("finalize([a, b])")])
     result = await leaver.resume(second, run_id[:-3])
     assert (result.run_id, result.answer, result.rounds, result.sub_calls) == (run_id, ["yes", "yes!"], 3, 1)
-    # The root is asked exactly what it would have been asked: word for word, seconds and all.
+    # The root gets exactly the prompt of an undisturbed run, seconds included.
     assert second.requests[0].messages == first.requests[-1].messages
     assert [(event.rounds, event.replies) for event in leaver.run.seen(Resumed)] == [(2, 1)]
     assert result.coverage.answered_chars == 3
 
 
 async def test_what_was_spent_counts_on(leaver, block) -> None:
-    """Tokens, calls, rounds and seconds go on from what the journal says."""
+    """Tokens, calls, rounds and seconds continue from the journal."""
     usage = TokenUsage(1_000, 100)
     first = ScriptedModel.of(
         root=[Reply(block("sub_query('q', (0, 3))\nimport time; time.sleep(0.6)"), usage=usage), leaver.stop],
@@ -104,8 +104,7 @@ async def test_what_was_spent_counts_on(leaver, block) -> None:
 
 
 async def test_what_failed_calls_cost_counts_on(leaver, block) -> None:
-    """A provider charges for what it did before it broke off; so does the ledger of a run
-    that is gone on with."""
+    """A provider charges for work before a break, and so does the ledger of a resumed run."""
     usage = TokenUsage(700, 30)
     first = ScriptedModel.of(
         root=[block("b = sub_query_batch('q', [(0, 3), (4, 7)])"), leaver.stop],
@@ -121,7 +120,7 @@ async def test_what_failed_calls_cost_counts_on(leaver, block) -> None:
 
 
 async def test_a_batch_that_was_half_answered_still_fits_its_limit(leaver, block) -> None:
-    """The answers that were paid for are not counted twice against the calls left."""
+    """Paid answers do not count twice against the remaining calls."""
 
     def child(request):
         return leaver.stop(request) if request.task == "q2" else f"to {request.task}"
@@ -138,7 +137,7 @@ async def test_a_batch_that_was_half_answered_still_fits_its_limit(leaver, block
 
 
 async def test_a_failure_in_an_unfinished_block_is_asked_again(leaver, block) -> None:
-    """A block that had not ended is run anew: what failed in it may answer now."""
+    """An unfinished block is run anew, and its failed calls may succeed now."""
 
     def child(request):
         if request.task == "b":
@@ -154,7 +153,9 @@ async def test_a_failure_in_an_unfinished_block_is_asked_again(leaver, block) ->
 
 
 async def test_a_block_that_goes_another_way_is_noted_and_all_is_new_from_there(leaver, block) -> None:
-    """A child asked something else: noted, live from there; what was paid stays usable."""
+    """A child with another question is a divergence. Everything after it is live, and paid replies stay
+    usable.
+    """
     code = "import time\nwhen = str(time.time_ns())\nsaid = str(sub_query('at ' + when, (0, 3)))\nprint(said)"
     first = ScriptedModel.of(
         root=[block("kept = str(sub_query('kept', (0, 3)))"), block(code), block("x = 1"), leaver.stop],
@@ -178,27 +179,27 @@ async def test_a_block_that_goes_another_way_is_noted_and_all_is_new_from_there(
 
 
 async def test_a_run_that_went_another_way_can_be_left_again(leaver, block) -> None:
-    """What came before the other way is not mistaken for what came after it."""
+    """The events before the divergence are told apart from those after it."""
     code = block("import time\nsaid = str(sub_query(str(time.time_ns()), (0, 3)))")
     run_id = await leaver.leave(ScriptedModel.of(root=[code, block("x = 'old'"), leaver.stop], child="yes"))
     second = ScriptedModel.of(root=[block("x = 'new'"), leaver.stop], child="yes")
     await leaver.leave_again(second, run_id)
     third = ScriptedModel.of(root=[block("finalize('x' in globals())")], child="yes")
     result = await leaver.resume(third, run_id)
-    # The first block goes another way each time: nothing of what followed it holds.
+    # The first block diverges each time, so nothing after it is valid.
     assert (result.answer, result.rounds) == (False, 2)
     assert [request.role for request in third.requests] == ["child", "root"]
 
 
 async def test_a_finished_run_gives_its_result(leaver, block) -> None:
-    """Resuming a finished run gives its result, and asks nobody."""
+    """Nothing is requested."""
     done = await leaver.run(ScriptedModel.of(root=[block("peek(0, 1)\nfinalize({'a': [1]})")]))
     silent = ScriptedModel.of()
     assert await leaver.resume(silent, done.run_id) == done
     assert silent.requests == []
 
 
-async def test_a_run_that_its_provider_failed_can_be_gone_on_with(leaver, block) -> None:
+async def test_a_run_that_its_provider_failed_can_be_resumed(leaver, block) -> None:
     """An outage costs nothing that was paid."""
     failed = await leaver.run(ScriptedModel.of(root=[block("x = 7"), ModelUnavailable("down")]))
     assert failed.stop_reason == "model"
@@ -206,7 +207,7 @@ async def test_a_run_that_its_provider_failed_can_be_gone_on_with(leaver, block)
     assert (result.answer, result.rounds, result.stop_reason) == (7, 2, "finalized")
 
 
-async def test_the_last_round_is_not_had_twice(leaver, block) -> None:
+async def test_the_last_round_is_not_repeated(leaver, block) -> None:
     """A run that is left in its last round ends with it."""
 
     def child(request):
@@ -245,7 +246,7 @@ def as_file(folder: Path) -> object:
 
 @pytest.mark.parametrize("source", [as_text, as_stream, as_file])
 async def test_the_input_is_kept_with_the_run(leaver, block, tmp_path, source: Callable) -> None:
-    """Strings and standard input are gone with their process, files may be."""
+    """Strings and standard input end with their process, and files may vanish."""
     run_id = await leaver.leave(ScriptedModel.of(root=[leaver.stop]), source(tmp_path))
     (tmp_path / "a.txt").unlink(missing_ok=True)
     result = await leaver.resume(ScriptedModel.of(root=[block("finalize(peek(0, 3))")]), run_id)
@@ -255,7 +256,7 @@ async def test_the_input_is_kept_with_the_run(leaver, block, tmp_path, source: C
 async def test_an_input_that_was_not_kept_is_read_again_and_checked(
     leaver, block, tmp_path, monkeypatch
 ) -> None:
-    """The context must be the same: its sha256 is compared; changed or missing is said."""
+    """The sha256 of the context must be the same. A changed or missing file is reported."""
     monkeypatch.setattr("rlm.runs.stored_run.KEPT_FROM_PATHS", 3)
     monkeypatch.setattr("rlm.runs.stored_run.KEPT_FROM_ELSEWHERE", 3)
     folder = tmp_path / "texts"
@@ -279,7 +280,7 @@ async def test_an_input_that_was_not_kept_is_read_again_and_checked(
 
 
 async def test_events_that_another_rlm_wrote_are_refused(leaver, block) -> None:
-    """With one line, before anything is asked."""
+    """The error is one line, and comes before any request."""
     run_id = await leaver.leave(ScriptedModel.of(root=[block("x = 1"), leaver.stop]))
     with closing(sqlite3.connect(leaver.run.store)) as database, database:
         database.execute(
@@ -293,7 +294,7 @@ async def test_events_that_another_rlm_wrote_are_refused(leaver, block) -> None:
 
 
 async def test_another_model_is_refused(leaver) -> None:
-    """Answers of one model are not gone on with by another by mistake."""
+    """One model never continues another one's run by mistake."""
     run_id = await leaver.leave(ScriptedModel.of(root=[leaver.stop]))
     with pytest.raises(UsageError, match="begun with model scripted:memory, not extractive"):
         await leaver.resume("extractive", run_id)
@@ -301,16 +302,15 @@ async def test_another_model_is_refused(leaver) -> None:
         await leaver.resume(ScriptedModel.of(), "nonesuch")
 
 
-async def test_what_was_said_of_the_input_is_said_again(leaver, block) -> None:
-    """An input that is kept is not decoded again, its warnings stay."""
+async def test_warnings_about_the_input_are_repeated(leaver, block) -> None:
+    """A stored input is not decoded again, but its warnings stay."""
     odd = StreamSource("stdin", io.BytesIO("caf\xe9 au lait, déjà vu, garçon\n".encode("latin-1") * 5))
     run_id = await leaver.leave(ScriptedModel.of(root=[leaver.stop]), odd)
     result = await leaver.resume(ScriptedModel.of(root=[block("peek(0, 3)\nfinalize(1)")]), run_id)
     assert any("not UTF-8" in warning or "not valid text" in warning for warning in result.warnings)
 
 
-async def test_a_run_in_postgresql_goes_on(leaver, block, postgres_url: str) -> None:
-    """The other database, the same code."""
+async def test_a_run_in_postgresql_is_resumed(leaver, block, postgres_url: str) -> None:
     leaver.run.store = postgres_url
     first = ScriptedModel.of(root=[block("a = str(sub_query('q', (0, 3)))"), leaver.stop], child=["yes"])
     run_id = await leaver.leave(first)
@@ -319,7 +319,7 @@ async def test_a_run_in_postgresql_goes_on(leaver, block, postgres_url: str) -> 
 
 
 def _concurrency(block, **codes: str):
-    """A root that answers by its task, one cell a round."""
+    """Return a root that answers by its task, one cell a round."""
     scripts = {task: [block(code) for code in cells] for task, cells in codes.items()}
     return lambda request: scripts[request.task][request.round - 1]
 
@@ -334,8 +334,8 @@ TREE = {
 }
 
 
-async def test_a_sub_rlm_goes_on_where_it_was(leaver, block) -> None:
-    """In the whole tree no call whose reply was journalled is paid again."""
+async def test_a_sub_rlm_resumes_where_it_stopped(leaver, block) -> None:
+    """No journalled reply of the tree is paid again."""
 
     def child(request):
         return leaver.stop(request) if request.task == "q2" else "one;"
@@ -345,19 +345,19 @@ async def test_a_sub_rlm_goes_on_where_it_was(leaver, block) -> None:
     second = ScriptedModel.of(root=_concurrency(block, **TREE), child="two")
     result = await leaver.resume(second, run_id)
     assert result.answer == ["one;two", [[4, 7]]]
-    # The root's first round, the inner one's first two and q1 are in the journal.
+    # The root's first round, the first two rounds of the sub-RLM, and q1 are in the journal.
     assert [(request.task, request.round) for request in second.requests] == [
         ("q2", 0),
         ("inner", 3),
         ("How many?", 2),
     ]
-    # Two children, and the sub-RLM itself; counted once.
+    # Two children and the sub-RLM count once each.
     assert result.sub_calls == 3
     assert result.coverage.answered_chars == 8
 
 
 async def test_a_finished_tree_is_replayed_offline(leaver, block) -> None:
-    """Byte-equal, from the journal alone."""
+    """The answer is byte-equal, from the journal alone."""
     from rlm.replay import replay
 
     model = ScriptedModel.of(root=_concurrency(block, **TREE), child=lambda request: f"to {request.task};")
@@ -368,7 +368,7 @@ async def test_a_finished_tree_is_replayed_offline(leaver, block) -> None:
 
 
 async def test_a_kernel_death_above_does_not_pay_a_sub_rlm_again(run, block) -> None:
-    """Cells replayed, the tree served from the journal."""
+    """Cells are replayed, and the tree is served from the journal."""
     codes = {
         **TREE,
         "How many?": [
@@ -393,7 +393,7 @@ async def test_a_kernel_death_above_does_not_pay_a_sub_rlm_again(run, block) -> 
 
 
 async def test_a_sub_rlm_that_failed_fails_again_in_the_repeated_cell(leaver, block) -> None:
-    """What the root was told of stays so; nothing is asked for it."""
+    """The root sees the same failure, and nothing is requested for it."""
     codes = {
         "How many?": ["a = sub_rlm_batch(['inner'], [(4, 13)])", "finalize([a.failed, a[0].error])"],
         "inner": ["x = str(sub_query('q1', (0, 3)))"],
@@ -415,7 +415,7 @@ async def test_a_sub_rlm_that_failed_fails_again_in_the_repeated_cell(leaver, bl
 
 
 async def test_a_sub_rlm_counts_once_though_it_is_begun_twice(leaver, block) -> None:
-    """Also when the run was left before its root had replied."""
+    """This holds even if the run was left before its root had replied."""
     codes = {"How many?": ["finalize(str(sub_rlm('inner', (4, 13))))"], "inner": ["finalize(peek(0, 3))"]}
     concurrency = _concurrency(block, **codes)
     first = ScriptedModel.of(

@@ -1,4 +1,4 @@
-"""`kill -9` of the driver at any moment, against a provider that counts: nothing is paid for twice."""
+"""Test `kill -9` of the driver at any moment, with a provider that counts: nothing is paid for twice."""
 
 from __future__ import annotations
 
@@ -48,28 +48,32 @@ TREE = {
 
 
 def reply_in_a_tree(received: Any) -> str:
-    """The provider of a tree: STUBBORN ones break the contract from their second round on."""
+    """Play the provider of a tree. STUBBORN roots break the contract from their second round on."""
     if "repl" not in received.system:
         return reply_to(received)
-    told = "\n".join(str(message["content"]) for message in received.body["messages"][1:])
+    prompt_text = "\n".join(str(message["content"]) for message in received.body["messages"][1:])
     rounds = sum(message["role"] == "assistant" for message in received.body["messages"])
-    blocks = TREE[re.findall(r"\b(What|INNER|DEEP|STUBBORN) (?:do|\d)", told)[0]]
+    blocks = TREE[re.findall(r"\b(What|INNER|DEEP|STUBBORN) (?:do|\d)", prompt_text)[0]]
     if rounds >= len(blocks):
         return "I will not."
-    lucky = re.search(r"^lucky (\S+)$", told, re.M)
+    lucky = re.search(r"^lucky (\S+)$", prompt_text, re.M)
     code = blocks[rounds]
     return f"```repl\n{code.replace('{lucky}', lucky[1]) if lucky else code}\n```"
 
 
 def reply_to(received: Any) -> str:
-    """The provider: a root that writes BLOCKS in turn, children that say the hash of what they are asked."""
+    """Play the provider: a root that writes BLOCKS in turn, and children that reply with the hash of their
+    prompt.
+    """
     time.sleep(0.004)
     if "repl" not in received.system:
         return "A" + hashlib.sha256(received.prompt.encode()).hexdigest()[:16]
-    told = "\n".join(str(message["content"]) for message in received.body["messages"])
+    prompt_text = "\n".join(str(message["content"]) for message in received.body["messages"])
     rounds = sum(message["role"] == "assistant" for message in received.body["messages"])
     seen = {
-        name: found[1] for name in ("lucky", "told") if (found := re.search(rf"^{name} (\S+)$", told, re.M))
+        name: found[1]
+        for name in ("lucky", "told")
+        if (found := re.search(rf"^{name} (\S+)$", prompt_text, re.M))
     }
     return f"```repl\n{BLOCKS[rounds].format(**seen) if rounds == 4 else BLOCKS[rounds]}\n```"
 
@@ -90,13 +94,13 @@ def replies(events: Events) -> list[str]:
 
 @pytest.fixture(scope="module")
 def undisturbed_tree() -> list[Any]:
-    """The same of a tree."""
+    """Hold the result of a tree that nobody kills."""
     return []
 
 
 @pytest.fixture(scope="module")
 def undisturbed() -> list[Any]:
-    """What the run answers when nobody kills it, kept by the first test."""
+    """Hold the result of the run that nobody kills. The first test stores it."""
     return []
 
 
@@ -115,8 +119,9 @@ def check_undisturbed(drivers: Drivers, undisturbed: list[Any]) -> Any:
 
 @pytest.mark.parametrize("share", range(20))
 def test_a_killed_run_is_resumed_from_any_event(drivers, provider_server, undisturbed, share) -> None:
-    """20 moments, from the first event to the last: the answer of the undisturbed run, and no
-    call whose reply was journalled is paid again."""
+    """At 20 moments from the first event to the last, the answer is that of the undisturbed run, and no
+    journalled reply is paid again.
+    """
     answer, length, all_replies = check_undisturbed(drivers, undisturbed)
     chance = random.Random(share)
     at = 1 + share * (length - 2) // 19
@@ -126,32 +131,32 @@ def test_a_killed_run_is_resumed_from_any_event(drivers, provider_server, undist
     assert drivers.end() == 0
     result = result_of(drivers)
     assert result.answer == answer
-    # Each call of the undisturbed run is either journalled before the kill or asked after it.
-    known = Counter(map(named, replies(events)))
-    # What the killed process still had on its way may reach the server after it: the key tells them apart.
+    # Each call of the undisturbed run is either journalled before the kill or made after it.
+    known = Counter(map(without_chance, replies(events)))
+    # A request that the killed process had sent may reach the server later. Its key tells it apart.
     asked_again = Counter(
-        named(reply_to(one))
+        without_chance(reply_to(one))
         for one in provider_server.requests
         if one.headers["authorization"].endswith("second")
     )
-    assert known + asked_again == Counter(map(named, all_replies))
+    assert known + asked_again == Counter(map(without_chance, all_replies))
     after = drivers.events()
     assert after[: len(events)] == events
     assert len(replies(after)) == len(all_replies)
-    # The budget goes on from what was spent.
+    # The budget continues from what was spent.
     assert result.usage[0].calls == len(all_replies)
     assert result.sub_calls == len(all_replies) - 5
     assert not any("as before" in warning for warning in result.warnings)
 
 
-def named(reply: str) -> str:
-    """A reply without what chance and time have put into it."""
+def without_chance(reply: str) -> str:
+    """Return a reply without its random and timed parts."""
     return re.sub(r"== \S+?([,\]])", r"== X\1", reply)
 
 
 @pytest.mark.parametrize("share", range(3))
 def test_a_killed_tree_is_resumed_from_any_event(drivers, provider_server, undisturbed_tree, share) -> None:
-    """Also where sub-RLMs run beside each other, two levels down, and one of them fails."""
+    """Sub-RLMs run side by side, two levels down, and one of them fails."""
     provider_server.always = reply_in_a_tree
     drivers.order["depth"] = 2
     if not undisturbed_tree:
@@ -173,13 +178,15 @@ def test_a_killed_tree_is_resumed_from_any_event(drivers, provider_server, undis
         for one in provider_server.requests
         if one.headers["authorization"].endswith("second")
     ]
-    assert Counter(map(named, replies(events) + asked_again)) == Counter(map(named, all_replies))
+    assert Counter(map(without_chance, replies(events) + asked_again)) == Counter(
+        map(without_chance, all_replies)
+    )
     assert result.usage[0].calls == len(all_replies)
     assert not any("as before" in warning for warning in result.warnings)
 
 
 def test_a_run_that_is_killed_again_and_again_still_ends(drivers, undisturbed) -> None:
-    """Also while it is being resumed."""
+    """The kills also hit it while it is being resumed."""
     answer, length, _ = check_undisturbed(drivers, undisturbed)
     drivers.kill_at(4)
     for at in (length // 3, length // 2, length * 3 // 4):

@@ -1,4 +1,4 @@
-"""Many questions in one kernel. driver.md 3.19, 6.1, 6.2; runs that go on from a run."""
+"""Test many questions in one kernel, and runs that continue a run."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ def asker(run, block) -> Asker:
     return Asker(run, block)
 
 
-def told(model: ScriptedModel, task: str) -> str:
-    """The first user message of the first request for that task."""
+def first_message(model: ScriptedModel, task: str) -> str:
+    """Return the first user message of the first request for that task."""
     return next(one for one in model.requests if one.task == task).messages[1].content
 
 
 async def test_variables_persist_from_question_to_question(asker) -> None:
-    """One kernel, many questions; imports, functions and variables stay."""
+    """Imports, functions and variables stay."""
     model = asker.model(
         one="import math\nhits = search('Line 7')\ndef half(n):\n    return n / 2\nfinalize(len(hits))",
         two=["x = half(hits.total)", "finalize([x, math.floor(x), hits[0].line_text])"],
@@ -73,8 +73,10 @@ async def test_variables_persist_from_question_to_question(asker) -> None:
     assert len(asker.run.seen(KernelOpened)) == 1
 
 
-async def test_the_root_is_told_of_the_questions_before(asker) -> None:
-    """So that "and then?" works: questions, answers and what is in the kernel; not their rounds."""
+async def test_the_root_sees_the_earlier_questions(asker) -> None:
+    """It sees questions, answers and the kernel's variables, but not the rounds, so that "and then?"
+    works.
+    """
     model = asker.model(
         one="peek(0, 1)\nparts = [1, 2, 3]\nfinalize({'town': 'Bern \\\"x\\\"\\n# Task'})",
         two=["finalize(1", "oops"],
@@ -85,7 +87,7 @@ async def test_the_root_is_told_of_the_questions_before(asker) -> None:
         await session.run("two")
         result = await session.run("three")
     assert result.answer == 3
-    first, third = told(model, "one"), told(model, "three")
+    first, third = first_message(model, "one"), first_message(model, "three")
     assert "Previous questions" not in first
     assert '1. "one"\n   answer: "{\\"town\\"' in third
     assert '2. "two"\n   answer: "none (rounds)"' in third
@@ -112,8 +114,9 @@ async def test_each_question_is_a_run_linked_to_the_session_with_limits_of_its_o
 
 
 async def test_the_context_grows_and_old_offsets_stay(asker, tmp_path: Path) -> None:
-    """Append adds documents; what earlier questions hold still points at the same text; their
-    blocks are not paid again."""
+    """Append adds documents. Earlier spans still point at the same text, and earlier blocks are not paid
+    again.
+    """
     more = tmp_path / "more.txt"
     more.write_text("Line 999 is last.\n")
     model = asker.model(
@@ -151,7 +154,7 @@ async def test_the_context_grows_and_old_offsets_stay(asker, tmp_path: Path) -> 
 
 
 async def feed(pipe: Path, data: bytes) -> None:
-    """Write into a named pipe as soon as it is read."""
+    """Write into a named pipe as soon as somebody reads it."""
     while True:
         with suppress(OSError), open(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK), "wb") as stream:
             stream.write(data)
@@ -162,7 +165,7 @@ async def feed(pipe: Path, data: bytes) -> None:
 async def test_what_was_appended_is_there_though_the_question_that_read_it_was_cancelled(
     asker, tmp_path: Path
 ) -> None:
-    """Ctrl-C while a slow pipe is read, then the next question."""
+    """Ctrl-C comes while a slow pipe is read; the next question has its text."""
     slow = tmp_path / "slow"
     os.mkfifo(slow)
     model = asker.model(one="peek(0, 1)\nfinalize([d.name for d in documents()])")
@@ -181,7 +184,7 @@ async def test_what_was_appended_is_there_though_the_question_that_read_it_was_c
 
 
 async def test_a_kernel_that_dies_gets_back_the_variables_of_every_question(asker) -> None:
-    """Earlier questions' cells are run again, too; no money."""
+    """The cells of earlier questions are run again, too. Nothing is paid."""
     model = asker.model(
         one="import random\nx = random.random()\na = str(sub_query('q', (0, 9)))\nfinalize(x)",
         two=["y = random.random()", "import os; os._exit(1)", "finalize([x, a, y])"],
@@ -198,7 +201,7 @@ async def test_a_kernel_that_dies_gets_back_the_variables_of_every_question(aske
 
 
 async def test_a_cancelled_question_leaves_nothing_in_the_kernel(asker) -> None:
-    """The next one finds the kernel as the one before had left it."""
+    """The next question finds the kernel as the previous one left it."""
     reached = asyncio.Event()
 
     async def stop(_request: Request) -> str:
@@ -222,8 +225,8 @@ async def test_a_cancelled_question_leaves_nothing_in_the_kernel(asker) -> None:
         assert len(session.run_ids) == 2
 
 
-async def test_what_a_question_left_under_way_ends_with_it(asker) -> None:
-    """A thread of an earlier cell can't ask children for the next question."""
+async def test_calls_that_a_question_left_in_flight_end_with_it(asker) -> None:
+    """A thread of an earlier cell can't ask children during the next question."""
     model = asker.model(
         one="""
 import threading
@@ -260,8 +263,8 @@ finalize(1)""",
     assert asked == ["slow"]
 
 
-async def test_a_question_goes_on_from_a_run(asker) -> None:
-    """the same context, the kernel's variables; nothing is paid again."""
+async def test_a_question_continues_a_run(asker) -> None:
+    """The context and the kernel's variables are the same, and nothing is paid again."""
     model = asker.model(
         one="a = str(sub_query('q', (0, 9)))\nfinalize(a)",
         two="b = a + '!'\nfinalize([b, context_meta().chars])",
@@ -276,12 +279,12 @@ async def test_a_question_goes_on_from_a_run(asker) -> None:
         third = await session.run("three")
         assert session.run_ids == (first.run_id, second.run_id, third.run_id)
     assert third.answer == ["q: 9", "q: 9!", len(BODY) + 4]
-    assert '1. "one"\n   answer: "q: 9"' in told(model, "three")
+    assert '1. "one"\n   answer: "q: 9"' in first_message(model, "three")
     assert asker.children == ["q"]
 
 
 async def test_a_question_of_a_session_is_resumed_and_replayed(asker) -> None:
-    """Its kernel is that of the questions before."""
+    """Its kernel has the variables of the earlier questions."""
     reached = asyncio.Event()
 
     async def stop(_request: Request) -> str:
@@ -325,7 +328,7 @@ async def test_tools_are_there_for_every_question_and_run_once(asker) -> None:
     calls = []
 
     def note(text: str) -> int:
-        """Notes."""
+        """Write a note."""
         calls.append(text)
         return len(calls)
 
@@ -343,7 +346,7 @@ async def test_tools_are_there_for_every_question_and_run_once(asker) -> None:
 
 
 async def test_short_contexts_are_answered_directly_with_the_questions_before(asker) -> None:
-    """Strategy auto; the direct prompt holds them, too."""
+    """Under the strategy auto, the direct prompt holds the earlier questions."""
     answers = iter(['Bern.\nEvidence:\n"It is Bern."', '1848.\nEvidence:\n"Since 1848."'])
     model = ScriptedModel.of(direct=lambda _: next(answers))
     settings = Settings(sandbox=asker.run.level, store=asker.run.store)
@@ -356,8 +359,9 @@ async def test_short_contexts_are_answered_directly_with_the_questions_before(as
 
 
 async def test_many_questions_before_do_not_crowd_out_the_text(asker, block) -> None:
-    """A direct call is made where all fits; else there are rounds, and the oldest
-    questions give way."""
+    """A direct call is made if everything fits. Otherwise there are rounds, and the oldest questions are
+    left out.
+    """
     long = "x " * 1_000
     model = ScriptedModel.of(
         root=lambda request: block(f"finalize({long!r})"),
@@ -383,7 +387,7 @@ async def test_many_questions_before_do_not_crowd_out_the_text(asker, block) -> 
 async def test_what_was_appended_is_there_after_the_question_that_was_to_read_it_is_cancelled(
     asker, seconds: float
 ) -> None:
-    """Cancelled while the context grows, whenever: nothing is lost, nothing is there twice."""
+    """Whenever the growing of the context is cancelled, nothing is lost and nothing is there twice."""
     model = asker.model(one="finalize([len(documents()), context_meta().chars])")
     more = "More.\n" * 2_000_000
     async with asker.rlm(model).session(BODY) as session:

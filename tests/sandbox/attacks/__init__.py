@@ -1,4 +1,4 @@
-"""The attack suite: what hostile cells try (the TOML files), a world to try it on, and what came of it.
+"""Run the attack suite: hostile cells (the TOML files), a world to attack, and the results.
 
 `PYTHONPATH=tests/sandbox python -m attacks` runs it all and prints the table.
 """

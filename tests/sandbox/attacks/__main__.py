@@ -1,4 +1,4 @@
-"""`python -m attacks [LEVEL…] [--only WORD] [--docs]`: the table of what each level stopped here."""
+"""`python -m attacks [LEVEL…] [--only WORD] [--docs]` prints the table of what each level stopped here."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ async def _level(level: int, only: str) -> int:
     with World() as world:
         runner = Runner(world, level)
         for category in catalogue():
-            wanted = [one for one in category.attacks if only in f"{one.category}/{one.name}"]
-            together = [one for one in wanted if not one.alone]
-            groups: list[list[Attack]] = [[one] for one in wanted if one.alone]
+            selected = [one for one in category.attacks if only in f"{one.category}/{one.name}"]
+            together = [one for one in selected if not one.alone]
+            groups: list[list[Attack]] = [[one] for one in selected if one.alone]
             for group in [together, *groups] if together else groups:
                 try:
                     outcomes = await runner.run(group)

@@ -1,4 +1,4 @@
-"""The attacks, as they stand in the TOML files beside this one."""
+"""Load the attacks from the TOML files of this folder."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _FOLDER = Path(__file__).parent
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """One hostile cell. It has got through when it says so (by `through()`, for what only it can see) or
-    when the world it was tried on was read, reached, changed or left with something.
+    """One hostile cell. It succeeded if it says so (by `through()`, for effects that only it can see), or if
+    the world around it was read, reached, changed, or left with remains.
 
-    through: the levels that do not stop it; through_as_root: those that do not when root starts the kernel.
-    harmful: it would harm the machine where it is not stopped, so that it is not tried there. alone: it
-    needs a kernel of its own. seconds: the cell's deadline. machine: the only one it is written for.
+    through: the levels that do not stop it. through_as_root: those that do not if root starts the kernel.
+    harmful: it would harm the machine where it is not stopped, so it is not tried there. alone: it needs
+    its own kernel. seconds: the cell's deadline. machine: the only architecture it is written for.
     """
 
     category: str
@@ -35,11 +35,11 @@ class Attack:
     why: str = ""
 
     def stopped_at(self, level: int, *, root: bool) -> bool:
-        """Whether `level` is said to stop it."""
+        """Return whether `level` should stop it."""
         return level not in self.through and not (root and level in self.through_as_root)
 
     def skipped_at(self, level: int, *, root: bool) -> str:
-        """Why it is not tried, or nothing."""
+        """Return why it is not tried, or an empty text."""
         if self.machine and self.machine != platform.machine():
             return f"written for {self.machine}"
         if self.harmful and not self.stopped_at(level, root=root):
@@ -57,17 +57,17 @@ class Category:
 
 
 def catalogue() -> tuple[Category, ...]:
-    """Every attack, by category."""
+    """Return every attack, by category."""
     return tuple(_category(path) for path in sorted(_FOLDER.glob("*.toml")))
 
 
 def prelude() -> str:
-    """What every attacker is taken to know: code that goes before each attack's own."""
+    """Return the code that goes before each attack: what every attacker is assumed to know."""
     return (_FOLDER / "prelude.py").read_text(encoding="utf-8")
 
 
 def markdown() -> str:
-    """The table for people: what each level stops."""
+    """Return the table for readers: what each level stops."""
     lines = []
     for category in catalogue():
         lines += [

@@ -1,4 +1,4 @@
-"""docs/security.md and the table in it, which is made from the catalogue."""
+"""Read and write the table of docs/security.md, which is made from the catalogue."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _END = "<!-- end of attacks -->"
 
 
 def table_in(text: str) -> str:
-    """The table that stands in the document."""
+    """Return the table of the document."""
     return text.partition(_BEGIN)[2].partition(_END)[0]
 
 
 def with_table(text: str, table: str) -> str:
-    """The document with another table."""
+    """Return the document with another table."""
     before, _, rest = text.partition(_BEGIN)
     return f"{before}{_BEGIN}{table}{_END}{rest.partition(_END)[2]}"

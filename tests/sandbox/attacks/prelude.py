@@ -18,12 +18,12 @@ def channel():
     return helpers._channel._socket
 
 
-def framed(body):
+def as_frame(body):
     return len(body).to_bytes(4, "little") + body
 
 
 def frame(body):
-    channel().sendall(framed(body))
+    channel().sendall(as_frame(body))
 
 
 def stopreading():

@@ -1,4 +1,4 @@
-"""Runs attacks against one level and judges them from outside."""
+"""Run attacks against one level and judge them from outside."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _TEXT = "one foo\ntwo fooo\nthree\n"
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of an attack: `harm` is empty when it was stopped."""
+    """The result of an attack. `harm` is empty if it was stopped."""
 
     attack: Attack
     level: int
@@ -54,12 +54,12 @@ class Outcome:
     skipped: str = ""
 
     def broken(self, *, root: bool) -> bool:
-        """Whether it got through although the level is said to stop it."""
+        """Return whether it succeeded although the level should stop it."""
         return bool(self.harm) and self.attack.stopped_at(self.level, root=root)
 
     @property
     def line(self) -> str:
-        """The row of the table that people read."""
+        """Return its row of the printed table."""
         name = f"level {self.level}  {self.attack.category:<9}  {self.attack.name[:62]:<62}"
         if self.skipped:
             return f"{name}  not tried: {self.skipped}"
@@ -70,7 +70,9 @@ class Outcome:
 
 
 class PatientHandler:
-    """Answers `large` with 64 KB, `slow` after a while, `refuse` with a refusal, all else with the prompt."""
+    """Answers `large` with 64 KB, `slow` after a while, `refuse` with a refusal, and anything else with
+    the prompt.
+    """
 
     async def children(self, batch: ChildBatch, answered: AnswerSink) -> None:
         await asyncio.sleep(0.2 if batch.prompts[0] == "slow" else 0)
@@ -90,7 +92,7 @@ class PatientHandler:
 
 
 class Runner:
-    """Kernels at one level, over one small text, in one world."""
+    """Runs kernels at one level, over one small text, in one world."""
 
     def __init__(self, world: World, level: int) -> None:
         self._world = world
@@ -105,8 +107,9 @@ class Runner:
             self._context: ContextFile = writer.finish()
 
     async def run(self, attacks: Iterable[Attack]) -> list[Outcome]:
-        """Each attack in turn, in one kernel as long as it lives. What is left when the kernel ends is the
-        last one's doing."""
+        """Run the attacks in turn, in one kernel as long as it lives. Remains after the kernel's end are
+        counted for the last attack.
+        """
         outcomes: list[Outcome] = []
         kernel: JupyterSandbox | None = None
         for attack in attacks:
@@ -119,25 +122,27 @@ class Runner:
                 kernel = await self._open()
             self._world.begin()
             outcome = await self._attack(kernel, attack)
-            outcomes.append(self._judged(outcome))
+            outcomes.append(self._judge(outcome))
             if not kernel.alive:
-                outcomes[-1] = await self._closed(kernel, outcomes[-1])
+                outcomes[-1] = await self._close_and_judge(kernel, outcomes[-1])
                 kernel = None
         if kernel is not None:
-            outcomes[-1] = await self._closed(kernel, outcomes[-1])
+            outcomes[-1] = await self._close_and_judge(kernel, outcomes[-1])
         return outcomes
 
     async def run_side_by_side(self, attacks: Sequence[Attack]) -> list[Outcome]:
-        """Each attack in a kernel of its own, all at once: most of the time they wait. If there is any harm,
-        they are run again one after another, to know whose doing it is."""
-        held = [
+        """Run each attack in its own kernel, all at once: most of the time they wait. If there is any
+        harm, run them again one after another to find out which attack did it.
+        """
+        suspects = [
             attack
             for attack in attacks
             if attack.stopped_at(self._level, root=self._root)
             and not attack.skipped_at(self._level, root=self._root)
         ]
         outcomes = {
-            attack.name: outcome for attack, outcome in zip(held, await self._at_once(held), strict=True)
+            attack.name: outcome
+            for attack, outcome in zip(suspects, await self._at_once(suspects), strict=True)
         }
         again = any(outcome.harm for outcome in outcomes.values())
         for attack in attacks:
@@ -175,27 +180,27 @@ class Runner:
         began = time.monotonic()
         result = await kernel.execute(targets + prelude() + attack.code, round=2, timeout=attack.seconds)
         seconds = time.monotonic() - began
-        harm = _unnamed(result)
+        harm = _missing_reason(result)
         if seconds > attack.seconds + GRACE_SECONDS + _SLACK_SECONDS:
             harm.append(f"held the run for {seconds:.1f} s")
         if kernel.alive and attack.alone:
-            # Whatever the attack has left in its kernel, the next cell ends in time, too.
+            # Whatever the attack has left in its kernel, the next cell must end in time, too.
             began = time.monotonic()
             with suppress(KernelDied):
-                harm += _unnamed(await kernel.execute("6 * 7", round=3, timeout=0.5))
+                harm += _missing_reason(await kernel.execute("6 * 7", round=3, timeout=0.5))
             if time.monotonic() - began > 0.5 + GRACE_SECONDS + _SLACK_SECONDS:
                 harm.append(f"held the next cell for {time.monotonic() - began:.1f} s")
-        harm += self._world.claims(_said(result))
+        harm += self._world.claims(_output(result))
         detail = f"{result.ename}: {result.evalue}"[:100] if result.ename else result.stdout[-60:]
         return Outcome(attack, self._level, tuple(harm), result.status, detail.replace("\n", " "), seconds, 0)
 
-    def _judged(self, outcome: Outcome) -> Outcome:
+    def _judge(self, outcome: Outcome) -> Outcome:
         harm = [*outcome.harm, *self._world.harm()]
         if not self._context_is_whole():
             harm.append("changed the text")
         return replace(outcome, harm=tuple(harm), growth_mb=self._world.growth >> 20)
 
-    async def _closed(self, kernel: JupyterSandbox, last: Outcome) -> Outcome:
+    async def _close_and_judge(self, kernel: JupyterSandbox, last: Outcome) -> Outcome:
         outcome = await self._close(kernel, last)
         left = await asyncio.to_thread(self._world.left)
         return replace(outcome, harm=(*outcome.harm, *left))
@@ -212,12 +217,12 @@ class Runner:
         return any(path.read_bytes() == _TEXT.encode() for path in self._folder.iterdir() if path.is_file())
 
 
-def _said(result: CellResult) -> str:
+def _output(result: CellResult) -> str:
     texts = (result.stdout, result.stderr, result.result, result.evalue, result.traceback, result.report)
     return "\n".join(map(str, texts))
 
 
-def _unnamed(result: CellResult) -> list[str]:
+def _missing_reason(result: CellResult) -> list[str]:
     if result.status == "died" and not result.evalue:
         return ["the run was given no reason"]
     return []

@@ -1,4 +1,6 @@
-"""What attacks are tried on: a user's files, servers and processes, and a driver that must stay small."""
+"""Provide the targets of attacks: a user's files, servers and processes, and a driver that must stay
+small.
+"""
 
 from __future__ import annotations
 
@@ -34,8 +36,10 @@ _MAKE = 0o1600
 
 
 class World:
-    """A context manager; while it is open this process is the driver under attack, and its children's
-    orphans come to it, so that none is missed. `begin` before an attack, `harm` after it."""
+    """The world around an attack, as a context manager. While it is open, this process is the driver under
+    attack, and adopts its children's orphans, so that none is missed. Call `begin` before an attack and
+    `harm` after it.
+    """
 
     def __enter__(self) -> World:
         self._stack = ExitStack()
@@ -68,7 +72,7 @@ class World:
         self._stack.close()
 
     def targets(self) -> dict[str, object]:
-        """What the attacker is told, so that no attack fails for want of an address."""
+        """Return the addresses that the attacker gets, so that no attack fails for lack of one."""
         return {
             "secret": str(self.folder / "home" / "secret"),
             "home": str(self.folder / "home"),
@@ -89,33 +93,33 @@ class World:
         }
 
     def begin(self) -> None:
-        """Take the measure of the driver and of what is there."""
+        """Measure the driver and what exists."""
         gc.collect()
         self._contacts()
-        # Five resets the peak of this process's resident memory.
+        # Writing 5 resets the peak of this process's resident memory.
         Path("/proc/self/clear_refs").write_text("5")
         self._memory = _status("VmRSS")
         self._descriptors = len(os.listdir("/proc/self/fd"))
 
     def snapshot(self) -> None:
-        """Remember what is there before a kernel starts: the rest must be gone when it ends."""
+        """Record what exists before a kernel starts. Everything else must be gone when it ends."""
         # It serves all kernels, and stays.
         shared_forkserver().warm()
         self._processes = _descendants()
         self._files = set(self._traces())
 
-    def claims(self, said: str) -> list[str]:
-        """What a kernel's own words show that an attack did."""
+    def claims(self, output: str) -> list[str]:
+        """Return the effects of an attack that the kernel's output shows."""
         found = []
-        if self.canary in said:
+        if self.canary in output:
             found.append("read a secret")
-        if "GOT THROUGH" in said:
-            ways = [line[12:].strip() for line in said.splitlines() if line.startswith("GOT THROUGH")]
+        if "GOT THROUGH" in output:
+            ways = [line[12:].strip() for line in output.splitlines() if line.startswith("GOT THROUGH")]
             found.append(f"got through {', '.join(dict.fromkeys(ways))}"[:100].strip())
         return found
 
     def harm(self) -> list[str]:
-        """What was done to the world since `begin`; mended afterwards."""
+        """Return the harm to the world since `begin`, and repair it."""
         found = []
         found += self._contacts()
         if self._documents_changed():
@@ -138,7 +142,7 @@ class World:
         return found
 
     def left(self) -> list[str]:
-        """What there is, a moment after the kernel ended, that was not there before; cleared away."""
+        """Return what exists a moment after the kernel's end and did not exist before, and remove it."""
         end = time.monotonic() + _LEFT_SECONDS
         while (self._orphans() or self._new_files()) and time.monotonic() < end:
             time.sleep(0.02)
@@ -153,7 +157,7 @@ class World:
         files = self._new_files()
         if files:
             found.append(f"{len(files)} files left")
-        if _unlinked(self.mark):
+        if _unlink(self.mark):
             found.append("a message queue left")
         for path in files:
             remove(path) if path.is_dir() else path.unlink(missing_ok=True)
@@ -189,7 +193,9 @@ class World:
         return self._fingerprint() != self._print
 
     def _plant_victim(self) -> subprocess.Popen[bytes]:
-        """Without capabilities: those of a root's victim would protect it, as no ordinary user's is."""
+        """Drop capabilities: those of a root's process would protect the victim, unlike an ordinary
+        user's.
+        """
         code = "import time; from rlm.sandbox.isolation.capabilities import drop; drop(); print(flush=True)"
         victim = subprocess.Popen(
             [sys.executable, "-c", f"{code}; time.sleep(600)", self.mark],
@@ -198,8 +204,8 @@ class World:
             stdout=subprocess.PIPE,
         )
         assert victim.stdout is not None
-        with victim.stdout as said:
-            said.readline()
+        with victim.stdout as output:
+            output.readline()
         return victim
 
     def _end_victim(self) -> None:
@@ -223,8 +229,9 @@ class World:
                 server.listen()
 
     def _plant_objects(self) -> None:
-        """Memory, a semaphore and queues that belong to the user, not to any process: whoever has the number
-        or the name may have them."""
+        """Make memory, a semaphore and queues, which belong to the user and to no process: their number or
+        name is enough to open them.
+        """
         libc = ctypes.CDLL(None)
         made = {
             "memory": (libc.shmget(0, 4096, _MAKE), lambda one: libc.shmctl(one, 0, None)),
@@ -234,11 +241,11 @@ class World:
         for one, remove_it in made.values():
             self._stack.callback(remove_it, one)
         self._system_v = {name: one for name, (one, _) in made.items()}
-        self._stack.callback(_unlinked, self._queue)
+        self._stack.callback(_unlink, self._queue)
         self._plant_queue()
 
     def _plant_queue(self) -> bool:
-        """Whether it was not there."""
+        """Return whether the queue did not exist yet."""
         try:
             flags = os.O_CREAT | os.O_EXCL | os.O_RDWR
             os.close(syscall("mq_open", self._queue.encode(), flags, 0o600, None))
@@ -265,7 +272,7 @@ class World:
 
 
 def _status(field: str) -> int:
-    """A field of this process's status, in bytes."""
+    """Return a field of this process's status, in bytes."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith(f"{field}:"):
             return int(line.split()[1]) * 1024
@@ -277,7 +284,7 @@ def _state(pid: int) -> str:
 
 
 def _descendants() -> set[int]:
-    """The processes that live and come from this one."""
+    """Return the living processes that descend from this one."""
     parents: dict[int, int] = {}
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -304,8 +311,8 @@ def _kill(pid: int) -> None:
         return
 
 
-def _unlinked(queue: str) -> bool:
-    """Whether there was a message queue of that name; it is gone now."""
+def _unlink(queue: str) -> bool:
+    """Remove a message queue, and return whether it existed."""
     try:
         syscall("mq_unlink", queue.encode())
     except OSError:

@@ -44,7 +44,6 @@ def test_facts_match_what_was_written(tmp_path: Path) -> None:
 
 
 def test_folder_and_files_are_private(tmp_path: Path) -> None:
-    """A private copy of the body."""
     old = os.umask(0)
     try:
         context = write(tmp_path / "c", ("a", ["text"]))
@@ -77,7 +76,7 @@ def test_folder_and_files_are_private(tmp_path: Path) -> None:
 def test_bytes_become_exact_text(
     tmp_path: Path, pieces: list[bytes | str], expected: str, replaced: int
 ) -> None:
-    """BOM, lone surrogates and invalid bytes are replaced and counted."""
+    """A byte order mark, lone surrogates and invalid bytes are replaced and counted."""
     context = write(tmp_path / "c", ("a", pieces))
     assert body_bytes(context).decode() == expected
     assert context.replaced == replaced

@@ -1,4 +1,4 @@
-"""What a hostile process leaves is removed, by an ordinary user too: he is held to modes."""
+"""Test that the remains of a hostile process are removed, even by an ordinary user, who is bound by modes."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_links_are_removed_not_followed(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(20)
 def test_what_cant_be_removed_stays_and_holds_up_nothing(tmp_path: Path, monkeypatch) -> None:
-    """A file of another user's, a folder that is somebody's root, one that may not be opened."""
+    """A file of another user, a folder that is a process's root, and one that may not be opened."""
     folder = tmp_path / "left"
     for name in ("busy", "closed", "free"):
         (folder / name).mkdir(parents=True)
@@ -92,7 +92,7 @@ def test_what_cant_be_removed_stays_and_holds_up_nothing(tmp_path: Path, monkeyp
     ]
 
 
-def test_what_takes_long_goes_on_elsewhere() -> None:
+def test_a_long_removal_continues_elsewhere() -> None:
     begun, go_on = threading.Event(), threading.Event()
 
     def work() -> None:
@@ -112,7 +112,7 @@ def test_what_is_not_there_is_no_error(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mode", [0, 0o100, 0o400])
 def test_closed_folders_go_for_an_ordinary_user(tmp_path: Path, mode: int) -> None:
-    """Root would enter them anyway: there, a child that gives root up does it."""
+    """Root would enter them anyway, so as root a child process without privileges does it."""
     tmp_path.chmod(0o777)
     for parent in tmp_path.parents:
         if parent.stat().st_uid == os.getuid() and parent.stat().st_mode & 0o005 != 0o005:

@@ -1,4 +1,4 @@
-"""The driver's end of the helper channel against a kernel that lies."""
+"""Test the driver's end of the helper channel against a kernel that lies."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CHARS = 100
 
 
 class Peer:
-    """What a hostile kernel holds: the other end of the socket."""
+    """Holds what a hostile kernel holds: the other end of the socket."""
 
     def __init__(self, sock: socket.socket) -> None:
         self.socket = sock
@@ -62,7 +62,7 @@ async def bridge_to(handler):
         theirs.close()
 
 
-async def settled(condition) -> None:
+async def wait_until(condition) -> None:
     for _ in range(500):
         if condition():
             return
@@ -102,10 +102,10 @@ EMPTY_BATCH = {"prompts": ["q"], "slices": [None], "sample": 0, "numbered": Fals
     ],
 )
 async def test_a_call_no_honest_kernel_sends_breaks_the_bridge_once(handler, method, params) -> None:
-    """Methods on an allow-list, arguments validated against types, spans checked."""
+    """Methods are on an allow-list, arguments are validated against types, and spans are checked."""
     async with bridge_to(handler) as (_, peer, broken):
         await peer.send(wire.encode({"id": 1, "method": method, "params": params}))
-        await settled(lambda: broken)
+        await wait_until(lambda: broken)
         assert len(broken) == 1
         assert handler.batches == handler.finals == handler.tools == []
 
@@ -122,10 +122,9 @@ async def test_a_call_no_honest_kernel_sends_breaks_the_bridge_once(handler, met
     ],
 )
 async def test_malformed_frames_break_the_bridge(handler, data) -> None:
-    """Malformed frame, kernel killed, run told."""
     async with bridge_to(handler) as (_, peer, broken):
         await peer.send(data)
-        await settled(lambda: broken)
+        await wait_until(lambda: broken)
 
 
 FRAMES = st.binary(max_size=60) | st.dictionaries(
@@ -142,8 +141,8 @@ FRAMES = st.binary(max_size=60) | st.dictionaries(
 
 @given(frames=st.lists(FRAMES, max_size=5))
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-async def test_whatever_a_kernel_sends_the_driver_goes_on(handler, frames) -> None:
-    """Any bytes at all end in a broken bridge or an answer, never in an exception."""
+async def test_whatever_a_kernel_sends_the_driver_continues(handler, frames) -> None:
+    """Any bytes end in a broken bridge or an answer, never in an exception."""
     async with bridge_to(handler) as (_, peer, broken):
         for frame in frames:
             await peer.send(struct.pack("<I", len(frame)) + frame)
@@ -152,7 +151,7 @@ async def test_whatever_a_kernel_sends_the_driver_goes_on(handler, frames) -> No
         assert len(broken) <= 1
 
 
-async def test_a_mistake_of_an_honest_cell_is_only_told(handler) -> None:
+async def test_a_mistake_of_an_honest_cell_is_only_reported(handler) -> None:
     async with bridge_to(handler) as (_, peer, broken):
         reply = await peer.call("children", {**EMPTY_BATCH, "slices": [[[0, CHARS + 1]]]})
         assert reply["error"]["type"] == "value"
@@ -162,7 +161,7 @@ async def test_a_mistake_of_an_honest_cell_is_only_told(handler) -> None:
 
 
 async def test_an_answer_nested_without_end_is_refused(handler) -> None:
-    """What a kernel sends must not recurse in the driver."""
+    """A kernel's frame must not recurse in the driver."""
     value: object = 1
     for _ in range(700):
         value = [value]
@@ -175,22 +174,21 @@ async def test_an_answer_nested_without_end_is_refused(handler) -> None:
 
 
 async def test_calls_in_flight_are_bounded(handler) -> None:
-    """In-flight bounded."""
     gate = asyncio.Event()
     handler.before_answer = gate.wait
     async with bridge_to(handler) as (_, peer, broken):
         for number in range(1, 2 * MAX_IN_FLIGHT + 1):
             await peer.send(wire.encode({"id": number, "method": "children", "params": EMPTY_BATCH}))
-        await settled(lambda: len(handler.batches) == MAX_IN_FLIGHT)
+        await wait_until(lambda: len(handler.batches) == MAX_IN_FLIGHT)
         await asyncio.sleep(0.05)
         assert len(handler.batches) == MAX_IN_FLIGHT
         gate.set()
-        await settled(lambda: len(handler.batches) == 2 * MAX_IN_FLIGHT)
+        await wait_until(lambda: len(handler.batches) == 2 * MAX_IN_FLIGHT)
         assert broken == []
 
 
 async def test_large_calls_in_flight_are_bounded_by_their_size(handler) -> None:
-    """In-flight bounded, in bytes of the driver's memory as well."""
+    """The bound counts bytes of the driver's memory as well."""
     gate = asyncio.Event()
     handler.before_answer = gate.wait
     batch = {**EMPTY_BATCH, "slices": [["x" * 2_000_000]]}
@@ -202,11 +200,11 @@ async def test_large_calls_in_flight_are_bounded_by_their_size(handler) -> None:
                 )
             )
         )
-        await settled(lambda: len(handler.batches) == 2)
+        await wait_until(lambda: len(handler.batches) == 2)
         await asyncio.sleep(0.05)
         assert len(handler.batches) < 4
         gate.set()
-        await settled(lambda: len(handler.batches) == 8)
+        await wait_until(lambda: len(handler.batches) == 8)
         await sending
         assert broken == []
 
@@ -215,12 +213,13 @@ async def test_large_calls_in_flight_are_bounded_by_their_size(handler) -> None:
 async def test_a_kernels_frames_are_smaller_than_the_brokers(handler, size) -> None:
     async with bridge_to(handler) as (_, peer, broken):
         await peer.send(struct.pack("<I", size))
-        await settled(lambda: broken)
+        await wait_until(lambda: broken)
 
 
 async def test_answers_that_nobody_reads_hold_back_the_children(handler) -> None:
-    """Replies never read do not pile up in the driver, cost the cell its time, and do not
-    keep the bridge from closing."""
+    """Unread replies do not pile up in the driver, cost the cell its time, and do not keep the bridge from
+    closing.
+    """
     made = 0
 
     async def children(batch, answered) -> None:
@@ -233,7 +232,7 @@ async def test_answers_that_nobody_reads_hold_back_the_children(handler) -> None
     batch = {**EMPTY_BATCH, "prompts": ["q"] * 1_000, "slices": [None] * 1_000}
     async with bridge_to(handler) as (bridge, peer, broken):
         await peer.send(wire.encode({"id": 1, "method": "children", "params": batch}))
-        await settled(lambda: made > 5)
+        await wait_until(lambda: made > 5)
         await asyncio.sleep(0.05)
         assert made < 100
         before = bridge.clock.seconds
@@ -243,7 +242,7 @@ async def test_answers_that_nobody_reads_hold_back_the_children(handler) -> None
         await asyncio.wait_for(bridge.close(), 2.0)
 
 
-async def test_a_value_nested_too_deeply_is_told(handler) -> None:
+async def test_a_value_nested_too_deeply_is_reported(handler) -> None:
     value: list[object] = []
     for _ in range(200):
         value = [value]
@@ -259,7 +258,7 @@ async def test_a_cancelled_call_is_not_answered(handler) -> None:
     handler.before_answer = gate.wait
     async with bridge_to(handler) as (bridge, peer, broken):
         await peer.send(wire.encode({"id": 1, "method": "children", "params": EMPTY_BATCH}))
-        await settled(lambda: handler.batches)
+        await wait_until(lambda: handler.batches)
         await peer.send(wire.encode({"id": 1, "method": "cancel", "params": {}}))
         assert (await peer.call("progress", {}, number=2))["id"] == 2
         assert broken == []
@@ -267,7 +266,7 @@ async def test_a_cancelled_call_is_not_answered(handler) -> None:
 
 
 class _Clearing:
-    """Children that are never answered, and that take a moment to let go of what they hold."""
+    """Children that are never answered, and that take a moment to release their resources."""
 
     def __init__(self) -> None:
         self.begun, self.ending = asyncio.Event(), asyncio.Event()
@@ -284,7 +283,7 @@ class _Clearing:
 
 
 async def test_a_call_is_cancelled_once_and_clears_up(handler) -> None:
-    """The kernel dies, then the bridge is closed; what the call holds is let go between."""
+    """The kernel dies, then the bridge is closed. The call's resources are released in between."""
     clearing = handler.children = _Clearing()
     async with bridge_to(handler) as (_, peer, _broken):
         await peer.send(wire.encode({"id": 1, "method": "children", "params": EMPTY_BATCH}))
@@ -295,7 +294,7 @@ async def test_a_call_is_cancelled_once_and_clears_up(handler) -> None:
 
 
 async def test_the_next_question_does_not_cut_short_a_call_that_clears_up(handler) -> None:
-    """An interrupt has ended it already, and what it holds is let go."""
+    """An interrupt has ended the call already, and its resources are released."""
     clearing = handler.children = _Clearing()
     async with bridge_to(handler) as (bridge, peer, broken):
         await peer.send(wire.encode({"id": 1, "method": "children", "params": EMPTY_BATCH}))
@@ -312,13 +311,13 @@ async def test_a_call_that_outlives_its_cell_leaves_the_next_clock_alone(handler
     handler.before_answer = gate.wait
     async with bridge_to(handler) as (bridge, peer, _):
         await peer.send(wire.encode({"id": 1, "method": "children", "params": EMPTY_BATCH}))
-        await settled(lambda: handler.batches)
+        await wait_until(lambda: handler.batches)
         bridge.begin_cell()
         gate.set()
         await peer.receive()
         handler.before_answer = asyncio.Event().wait
         await peer.send(wire.encode({"id": 2, "method": "children", "params": EMPTY_BATCH}))
-        await settled(lambda: len(handler.batches) == 2)
+        await wait_until(lambda: len(handler.batches) == 2)
         standing = bridge.clock.seconds
         await asyncio.sleep(0.02)
         assert bridge.clock.seconds == standing
@@ -340,7 +339,7 @@ def test_a_compute_clock_stands_still_while_paused(monkeypatch) -> None:
 
 
 async def test_what_a_kernel_claims_to_have_read_takes_a_bounded_room(handler) -> None:
-    """Every claim is forgeable; one that is repeated without end must not fill the driver."""
+    """Every claim is forgeable. One that is repeated without end must not fill the driver."""
     ours, theirs = socket.socketpair()
     bridge = Bridge(handler, 10**9, lambda error: pytest.fail(str(error)))
     await bridge.open(ours)
@@ -358,7 +357,7 @@ async def test_what_a_kernel_claims_to_have_read_takes_a_bounded_room(handler) -
         assert sum(len(final.access.read + final.access.scanned) for final in handler.finals) <= (
             MAX_FRAGMENTS + 100
         )
-        # The next question's account is its own.
+        # The next question has its own account.
         await bridge.begin_question(10**9)
         await peer.call("cell_report", {"read": spans, "scanned": [], "changed": [], "rebound": []}, 100)
         assert len(bridge.take_report().read) == 10_000
@@ -368,7 +367,7 @@ async def test_what_a_kernel_claims_to_have_read_takes_a_bounded_room(handler) -
 
 
 async def test_ranked_spans_cross_as_numbers(handler) -> None:
-    """Spans only, no text."""
+    """Only spans cross, no text."""
     async with bridge_to(handler) as (_, peer, broken):
         reply = await peer.call("rank", {"query": "a b", "k": 1})
         assert reply["result"] == [[[0, 3], 1.5, ["Top", "Under"]]]
@@ -385,12 +384,12 @@ async def test_a_forged_rank_call_ends_the_kernel(handler, params) -> None:
     """Nothing on the channel is trusted."""
     async with bridge_to(handler) as (_, peer, broken):
         await peer.send(wire.encode({"id": 1, "method": "rank", "params": params}))
-        await settled(lambda: broken)
+        await wait_until(lambda: broken)
     assert handler.queries == []
 
 
 async def test_only_the_first_ranking_is_not_the_cells_own_time(handler) -> None:
-    """The index may have to be built then; a cell that ranks for ever must not be free."""
+    """The first ranking may build the index. A cell that ranks for ever must not be free."""
     counted: list[float] = []
 
     async def rank(query):
@@ -408,7 +407,7 @@ async def test_only_the_first_ranking_is_not_the_cells_own_time(handler) -> None
 
 
 async def test_rankings_that_fail_are_not_free_for_ever(handler) -> None:
-    """No time is bought with calls that cost nothing."""
+    """Calls that cost nothing gain no time."""
 
     async def rank(query):
         await asyncio.sleep(0.03)
@@ -424,7 +423,7 @@ async def test_rankings_that_fail_are_not_free_for_ever(handler) -> None:
 
 
 async def test_a_tools_call_and_its_failure_cross(handler) -> None:
-    """The driver runs it; what is wrong with it is told to the cell."""
+    """The driver runs the tool, and its failure is raised in the cell."""
     async with bridge_to(handler) as (_, peer, broken):
         given = {"name": "add", "args": [1, [2]], "kwargs": {"c": None}}
         assert (await peer.call("tool", given))["result"] == given
@@ -458,7 +457,7 @@ async def test_the_clock_stands_still_while_a_tool_runs(handler) -> None:
 
 
 async def test_a_kernel_that_does_not_read_cant_hold_up_the_next_question(handler) -> None:
-    """What it has under way is ended and told, whether or not it listens."""
+    """Its calls in flight are ended and reported, whether or not it reads."""
     waiting = asyncio.Event()
 
     async def tool(call) -> str:
@@ -474,9 +473,9 @@ async def test_a_kernel_that_does_not_read_cant_hold_up_the_next_question(handle
             await peer.send(wire.encode({"id": number, "method": "tool", "params": params}))
         await waiting.wait()
         await asyncio.wait_for(bridge.begin_question(7), 5)
-        said = [await peer.receive()]
-        while said[-1]["id"] != 4:
-            said.append(await peer.receive())
-        assert said[-1]["error"]["message"] == "the question of this call has ended"
+        replies = [await peer.receive()]
+        while replies[-1]["id"] != 4:
+            replies.append(await peer.receive())
+        assert replies[-1]["error"]["message"] == "the question of this call has ended"
         assert await peer.call("view", {}, 9) == {"id": 9, "result": {"question": 1, "chars": 7}}
         assert not broken

@@ -1,6 +1,5 @@
-"""What the Sandbox protocol promises, held by the fake and by real kernels at every level there is.
-
-one conformance suite runs against FakeSandbox and each real level.
+"""Test what the Sandbox protocol promises, on FakeSandbox and on real kernels at every level of this
+machine.
 """
 
 from __future__ import annotations
@@ -26,10 +25,10 @@ async def ask_a_child(code: str, handler: KernelHandler) -> CellResult:
     answers: list[str] = []
     batch = ChildBatch(("q",), (ChildSlice((Span(0, 3),)),))
 
-    async def answered(_: int, answer: ChildAnswer) -> None:
+    async def keep_answer(_: int, answer: ChildAnswer) -> None:
         answers.append(answer.text)
 
-    await handler.children(batch, answered)
+    await handler.children(batch, keep_answer)
     return CellResult("ok", stdout=f"{answers[0]}\n")
 
 
@@ -45,7 +44,7 @@ async def ask_and_go_on_for_ever(code: str, handler: KernelHandler) -> CellResul
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell and what must come of it. The fake is scripted with that, or with `fake`."""
+    """A cell and its expected result. The fake is scripted with that result, or with `fake`."""
 
     code: str
     status: str = "ok"
@@ -55,7 +54,7 @@ class Cell:
     timeout: float = 30.0
     fake: Callable[[str, KernelHandler], Awaitable[CellResult]] | None = None
 
-    def scripted(self) -> object:
+    def fake_result(self) -> object:
         return self.fake or CellResult(self.status, stdout=self.stdout, result=self.result, ename=self.ename)
 
 
@@ -94,7 +93,7 @@ Make = Callable[..., Sandbox]
 
 @pytest.fixture(params=WAYS, ids=lambda way: str(way or "the fake"))
 async def make(request, make_context, handler, monkeypatch):
-    """`make(*cells)`: a sandbox of one kind, not yet open; a fake is scripted with the cells."""
+    """Yield `make(*cells)`, which returns a closed sandbox of one kind. A fake is scripted with the cells."""
     way: Candidate | None = request.param
     if way is not None and way.level:
         (found,) = [probed for probed in probe.examine() if probed.candidate == way]
@@ -104,7 +103,7 @@ async def make(request, make_context, handler, monkeypatch):
 
     def make(*cells: Cell) -> Sandbox:
         if way is None:
-            made.append(FakeSandbox(handler, [cell.scripted() for cell in cells]))
+            made.append(FakeSandbox(handler, [cell.fake_result() for cell in cells]))
         else:
             monkeypatch.setattr("rlm.sandbox.host.kernel_process.candidates", lambda *_: ([way], {}))
             made.append(JupyterSandbox(make_context(TEXT), handler, level=way.level))
@@ -117,7 +116,6 @@ async def make(request, make_context, handler, monkeypatch):
 
 @pytest.mark.parametrize("case", CASES)
 async def test_cells(make: Make, case: str) -> None:
-    """What comes of cells is the same in every sandbox."""
     cells = CASES[case]
     sandbox = make(*cells)
     await sandbox.open()
@@ -139,7 +137,7 @@ async def test_what_a_cell_asks_for_reaches_the_handler(make: Make, handler) -> 
 
 
 async def test_there_is_no_kernel_before_open_and_after_close(make: Make) -> None:
-    """execute: KernelDied is raised only when there was no kernel to run it. close: safe to call twice."""
+    """execute raises KernelDied only if there is no kernel. close may be called twice."""
     cell = Cell("print(1)", stdout="1\n")
     sandbox = make(cell, cell)
     with pytest.raises(KernelDied):
@@ -161,7 +159,7 @@ async def test_a_dead_kernel_runs_nothing(make: Make) -> None:
 
 
 async def test_an_interrupt_ends_the_cell_and_keeps_its_variables(make: Make, handler) -> None:
-    """interrupt: stops the running cell; its variables stay. Where none runs it does nothing."""
+    """interrupt stops the running cell, and its variables stay. Without a running cell it does nothing."""
     asked = asyncio.Event()
 
     async def note() -> None:

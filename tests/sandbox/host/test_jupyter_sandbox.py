@@ -1,4 +1,4 @@
-"""A real kernel: what one cell leaves for the next, and what becomes of cells that misbehave."""
+"""Test a real kernel: what one cell leaves for the next, and how cells that misbehave end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ async def run(kernel, code, *, round=1, timeout=20.0):
 
 
 async def test_variables_imports_and_functions_persist(open_kernel) -> None:
-    """Imports, variables and functions persist across rounds."""
     kernel = await open_kernel()
     await run(kernel, "import math\ndef double(x): return 2 * x\nvalue = 21")
     result = await run(kernel, "print(double(value), math.floor(2.5))", round=2)
@@ -41,7 +40,7 @@ async def test_a_cell_that_raises_keeps_what_it_had_assigned(open_kernel) -> Non
 
 
 async def test_a_failing_cell_costs_no_second_traceback(open_kernel) -> None:
-    """IPython would write one in colours, for a history: 30 ms of the first cell that fails or finalizes."""
+    """IPython would write a coloured one for its history: 30 ms of the first cell that fails or finalizes."""
     kernel = await open_kernel()
     await run(kernel, "import sys\nbefore = set(sys.modules)\n1 / 0")
     result = await run(kernel, "sorted({name.split('.')[0] for name in set(sys.modules) - before})", round=2)
@@ -63,7 +62,7 @@ async def test_a_traceback_holds_the_cells_own_frames_only(open_kernel) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "where", "wanted"),
+    ("code", "where", "expected"),
     [
         ("print('a\\ud800b')", "stdout", "a?b\n"),
         ("import sys; n = sys.stderr.write('a\\ud800b')", "stderr", "a?b"),
@@ -72,17 +71,18 @@ async def test_a_traceback_holds_the_cells_own_frames_only(open_kernel) -> None:
         ("class A:\n    __repr__ = lambda self: 'a\\ud800b'\nA()", "result", "a?b"),
     ],
 )
-async def test_what_utf8_cannot_carry_is_replaced(open_kernel, code, where, wanted) -> None:
-    """Any JSON may hold a lone surrogate; a message that could not be sent would be waited
-    for until the deadline."""
+async def test_what_utf8_cannot_carry_is_replaced(open_kernel, code, where, expected) -> None:
+    """Any JSON may hold a lone surrogate. A message that could not be sent would be waited for until the
+    deadline.
+    """
     kernel = await open_kernel()
     result = await run(kernel, code, timeout=5.0)
-    assert wanted in getattr(result, where)
+    assert expected in getattr(result, where)
     assert (await run(kernel, "1 + 1", round=2)).result == "2"
 
 
 async def test_a_block_that_utf8_cannot_carry_is_a_syntax_error(open_kernel) -> None:
-    """A model's reply may hold half a character, as Python text may not."""
+    """A model's reply may hold half a character, which Python text may not."""
     kernel = await open_kernel()
     result = await run(kernel, "x = '\ud83d'", timeout=5.0)
     assert (result.status, result.ename) == ("error", "SyntaxError")
@@ -96,7 +96,9 @@ async def test_top_level_await_works(open_kernel) -> None:
 
 
 async def test_new_and_changed_variables_are_reported_in_words(open_kernel) -> None:
-    """Name, type, size; no modules, functions, loop scalars; types a model knows."""
+    """Name, type and size are shown, but no modules, functions or loop scalars. The types are ones that a
+    model knows.
+    """
     kernel = await open_kernel()
     result = await run(
         kernel,
@@ -116,7 +118,7 @@ async def test_new_and_changed_variables_are_reported_in_words(open_kernel) -> N
 
 
 async def test_a_rebound_helper_is_reported_and_still_reachable(open_kernel) -> None:
-    """A cell may rebind a helper's name; helpers.NAME always reaches it."""
+    """A cell may rebind a helper's name. helpers.NAME always reaches it."""
     kernel = await open_kernel()
     result = await run(kernel, "chunk = 5")
     assert result.report.rebound == ("chunk",)
@@ -125,7 +127,7 @@ async def test_a_rebound_helper_is_reported_and_still_reachable(open_kernel) -> 
 
 @pytest.mark.parametrize("gone", ["del chunk, helpers", "chunk = helpers = None", "%reset -f"])
 async def test_helpers_that_were_taken_away_are_back_in_the_next_cell(open_kernel, gone) -> None:
-    """Helpers.NAME always reaches the helper, whatever a cell did to the names."""
+    """helpers.NAME always reaches the helper, whatever a cell did to the names."""
     kernel = await open_kernel()
     await run(kernel, gone)
     assert (await run(kernel, "len(helpers.chunk(5))", round=2)).result == "3"
@@ -133,7 +135,7 @@ async def test_helpers_that_were_taken_away_are_back_in_the_next_cell(open_kerne
 
 
 async def test_only_user_variables_are_shown(open_kernel) -> None:
-    """SHOW_VARS gives user variables and types only, none of ours."""
+    """SHOW_VARS shows user variables and their types, and none of ours."""
     kernel = await open_kernel()
     await run(kernel, "repl_set('kept', [1]); count_of = 2")
     assert (
@@ -143,7 +145,6 @@ async def test_only_user_variables_are_shown(open_kernel) -> None:
 
 
 async def test_there_is_no_context_variable(open_kernel) -> None:
-    """There is no `context` or `ctx` variable."""
     kernel = await open_kernel()
     for name in ("context", "ctx"):
         assert (await run(kernel, name)).ename == "NameError"
@@ -153,7 +154,7 @@ async def test_there_is_no_context_variable(open_kernel) -> None:
     "code", ["for i in range(10_000): print('x' * 99_999)", "print('x' * 999_999_999)"], ids=["lines", "one"]
 )
 async def test_printing_a_gigabyte_costs_neither_memory_nor_minutes(open_kernel, code) -> None:
-    """Bounded at the source, with head and tail."""
+    """The output is bounded at the source, with head and tail."""
     kernel = await open_kernel()
     result = await run(kernel, f"{code}\nprint('the end')")
     assert result.status == "ok"
@@ -165,8 +166,7 @@ async def test_printing_a_gigabyte_costs_neither_memory_nor_minutes(open_kernel,
     assert result.seconds < 10
 
 
-async def test_an_earlier_rounds_output_can_be_had_whole(open_kernel) -> None:
-    """Output_of(round)."""
+async def test_an_earlier_rounds_output_is_available_whole(open_kernel) -> None:
     kernel = await open_kernel()
     await run(kernel, "print('y' * 100_000)", round=4)
     assert (await run(kernel, "len(output_of(4))", round=6)).result == "100001"
@@ -176,7 +176,6 @@ async def test_an_earlier_rounds_output_can_be_had_whole(open_kernel) -> None:
 
 
 async def test_a_cell_over_its_time_is_interrupted_and_variables_stay(open_kernel) -> None:
-    """Interrupt."""
     kernel = await open_kernel()
     await run(kernel, "kept = 1")
     began = time.monotonic()
@@ -193,7 +192,7 @@ async def test_a_cell_over_its_time_is_interrupted_and_variables_stay(open_kerne
 
 
 async def test_a_cell_that_will_not_stop_is_killed(open_kernel) -> None:
-    """Grace, then SIGKILL; the next cell needs a new kernel."""
+    """SIGKILL follows after a grace period. The next cell needs a new kernel."""
     kernel = await open_kernel()
     began = time.monotonic()
     result = await run(
@@ -207,7 +206,6 @@ async def test_a_cell_that_will_not_stop_is_killed(open_kernel) -> None:
 
 
 async def test_waiting_for_children_does_not_count_as_computing(open_kernel, handler) -> None:
-    """Waiting for children is not counted against the cell's compute time."""
 
     async def slow() -> None:
         await asyncio.sleep(1.2)
@@ -228,7 +226,7 @@ async def test_a_kernel_that_dies_is_a_result(open_kernel, code) -> None:
 
 
 async def test_out_of_memory_is_a_failed_cell(open_kernel) -> None:
-    """Out of memory is a failed cell or a dead kernel with a clear reason."""
+    """The cell fails, or the kernel dies with a clear reason."""
     kernel = await open_kernel(limits=KernelLimits(memory_mb=512))
     result = await run(kernel, "x = bytearray(2 * 2**30)")
     assert (result.status, result.ename) == ("error", "MemoryError")
@@ -260,7 +258,7 @@ def commands() -> list[bytes]:
 
 
 async def test_the_driver_opens_no_zmq_socket() -> None:
-    """Jupyter_client and ZeroMQ live in the broker alone."""
+    """The broker alone uses jupyter_client and ZeroMQ."""
     import subprocess
     import sys
 
@@ -273,7 +271,7 @@ async def test_the_driver_opens_no_zmq_socket() -> None:
 
 
 async def test_chance_and_the_order_of_sets_come_from_the_seed(open_kernel) -> None:
-    """The kernel's PRNG seeded from run and depth, PYTHONHASHSEED fixed."""
+    """The seed of the PRNG comes from run and depth. PYTHONHASHSEED is fixed."""
     code = "import random\nprint(random.random(), random.sample(range(99), 5), hash('a text'), {*'abcdefgh'})"
     drawn = []
     for seed in ("run:0", "run:0", "run:1"):
@@ -285,7 +283,7 @@ async def test_chance_and_the_order_of_sets_come_from_the_seed(open_kernel) -> N
 
 
 async def test_who_is_cancelled_while_it_closes_leaves_no_kernel(open_kernel) -> None:
-    """The end of a kernel goes on without the one who asked for it."""
+    """The kernel ends even if the caller of `close` is cancelled."""
     kernel = await open_kernel()
     process = kernel._kernel
     closing = asyncio.ensure_future(kernel.close())

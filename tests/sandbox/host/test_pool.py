@@ -1,4 +1,4 @@
-"""Kernels kept ready: fast, bounded in number, never used twice."""
+"""Test kernels kept ready: fast, bounded in number, never used twice."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rlm.sandbox.host.pool import KernelPool
 
 
 class CountingKernels(FreshKernels):
-    """Knows how many are alive, and can be told to refuse."""
+    """Counts the living kernels, and refuses on command."""
 
     def __init__(self, brokers) -> None:
         super().__init__(minimum=0, brokers=brokers)
@@ -50,7 +50,7 @@ def source(brokers) -> CountingKernels:
 
 @pytest.fixture
 def over(make_context, handler):
-    """A sandbox over a text, of a pool."""
+    """Return a sandbox of a pool over a text."""
 
     def make(pool: KernelPool, text: str = "one\n") -> JupyterSandbox:
         return JupyterSandbox(make_context(text), handler, kernels=pool)
@@ -58,20 +58,20 @@ def over(make_context, handler):
     return make
 
 
-async def printed(kernel: JupyterSandbox, code: str) -> str:
+async def stdout_of(kernel: JupyterSandbox, code: str) -> str:
     result = await kernel.execute(code, round=1, timeout=20)
     assert result.status == "ok", result
     return result.stdout
 
 
 async def test_a_spare_kernel_serves_a_context_it_did_not_know(source, over) -> None:
-    """One spare kernel is kept warm; each sees its own text and nobody's variables."""
+    """One spare kernel is kept warm. Each question sees its own text and nobody's variables."""
     async with KernelPool(3, source=source) as pool:
         for number, text in enumerate(("first text", "second, a longer text")):
             kernel = over(pool, text)
             await kernel.open()
-            assert await printed(kernel, "print(peek(0, 99), globals().get('kept'))") == f"{text} None\n"
-            await printed(kernel, "kept = 1; peek = None")
+            assert await stdout_of(kernel, "print(peek(0, 99), globals().get('kept'))") == f"{text} None\n"
+            await stdout_of(kernel, "kept = 1; peek = None")
             await kernel.close()
             # The one just used, and the one made ready when it was taken.
             assert source.started == number + 2
@@ -79,14 +79,14 @@ async def test_a_spare_kernel_serves_a_context_it_did_not_know(source, over) -> 
 
 
 async def test_no_more_than_the_cap_are_alive(source, over) -> None:
-    """The pool has a cap; who asks for more waits, in order."""
+    """Callers above the cap wait in order."""
     order = []
 
     async def use(pool: KernelPool, number: int) -> None:
         kernel = over(pool)
         await kernel.open()
         order.append(number)
-        await printed(kernel, "print(1)")
+        await stdout_of(kernel, "print(1)")
         await kernel.close()
 
     async with KernelPool(2, spare=1, source=source) as pool:
@@ -105,7 +105,7 @@ async def test_a_spare_that_has_died_is_not_handed_out(source, over) -> None:
         spare.condemn(RuntimeError("a test"))  # type: ignore[arg-type]
         kernel = over(pool)
         await kernel.open()
-        assert await printed(kernel, "print(1)") == "1\n"
+        assert await stdout_of(kernel, "print(1)") == "1\n"
         await kernel.close()
 
 

@@ -51,7 +51,6 @@ def test_nested_and_endless_json_is_refused(bomb: bytes) -> None:
 
 
 def test_a_size_is_checked_before_anything_is_allocated() -> None:
-    """Size checked before allocation."""
     with pytest.raises(wire.WireError, match="limit"):
         wire.body_size(struct.pack("<I", 2**32 - 1))
 
@@ -69,7 +68,7 @@ def test_what_does_not_fit_a_frame_is_refused() -> None:
 
 @pytest.mark.parametrize("piece", [b"[],", b"{},", b'{"a":1},', b'"ab",', b"[1],", b'["",1],'])
 def test_many_small_pieces_are_refused_before_they_are_made(piece: bytes) -> None:
-    """What a frame takes once decoded is bounded, too."""
+    """The decoded size of a frame is bounded, too."""
     body = b'{"x":[' + piece * (wire.MAX_CALL // len(piece) - 10) + b"0]}"
     with pytest.raises(wire.WireError, match="pieces"):
         wire.decode(body)

@@ -1,4 +1,4 @@
-"""What is said where a layer can't be had: the reason that counts, and one command that would help."""
+"""Test the report of a missing layer: the decisive reason, and one command that would help."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SETTINGS = [
 
 
 def put(machine: Path, files: Mapping[str, str]) -> None:
-    """Files of a machine, by their paths below its root."""
+    """Write files of a machine, by their paths below its root."""
     for name, text in files.items():
         (machine / name).parent.mkdir(parents=True, exist_ok=True)
         (machine / name).write_text(f"{text}\n")
@@ -32,7 +32,7 @@ def put(machine: Path, files: Mapping[str, str]) -> None:
 
 @pytest.mark.parametrize(("setting", "value", "command"), SETTINGS)
 def test_advice_is_one_command(tmp_path, setting, value, command) -> None:
-    """Says which layer is missing and the one command that would help."""
+    """It names the missing layer and the one command that would help."""
     put(tmp_path, {setting: value})
     assert advice(NO_NAMESPACES, machine=tmp_path) == command
     assert advice(NO_ROOT, machine=tmp_path) == command
@@ -59,13 +59,15 @@ def test_a_refusal_does_not_ask_for_what_was_not_asked(tmp_path) -> None:
 def test_bubblewrap_does_not_hide_why_namespaces_are_refused(
     tmp_path, missing, setting, value, command
 ) -> None:
-    """Bubblewrap would be refused them as well: the machine's setting is named, and how to change it."""
+    """Bubblewrap would be refused them as well, so the advice names the machine's setting and how to
+    change it.
+    """
     put(tmp_path, {setting: value})
-    said = refusal("auto", missing, machine=tmp_path)
+    message = refusal("auto", missing, machine=tmp_path)
     name = setting.removeprefix("proc/sys/").replace("/", ".")
     reason = f"{NO_NAMESPACES['namespaces']}; {name} is {value}"
-    assert f"this machine gives no namespaces ({reason}). To get it: {command}. Or" in said
-    assert "bubblewrap" not in said
+    assert f"this machine gives no namespaces ({reason}). To get it: {command}. Or" in message
+    assert "bubblewrap" not in message
 
 
 @pytest.mark.parametrize("files", [{}, {".dockerenv": ""}], ids=["nothing is known", "a container"])
@@ -73,7 +75,7 @@ def test_bubblewrap_does_not_hide_why_namespaces_are_refused(
     "refused", [NO_NAMESPACES, NO_ROOT, NO_LANDLOCK, {"probe": "TimeoutExpired: 10 s"}], ids=list
 )
 def test_bubblewrap_is_not_advised_where_it_would_not_help(tmp_path, refused, files) -> None:
-    """What a container refuses it refuses to both, and neither makes a Landlock."""
+    """A container refuses both, and neither provides Landlock."""
     put(tmp_path, files)
     assert "bubblewrap" not in refusal("auto", NO_GROUP | NO_BUBBLEWRAP | refused, machine=tmp_path)
     assert "bubblewrap" not in refusal(3, NO_GROUP | NO_BUBBLEWRAP | refused, machine=tmp_path)
@@ -81,13 +83,13 @@ def test_bubblewrap_is_not_advised_where_it_would_not_help(tmp_path, refused, fi
 
 @pytest.mark.parametrize("refused", [NO_NAMESPACES, NO_ROOT], ids=list)
 def test_bubblewrap_is_advised_where_only_it_may(tmp_path, refused) -> None:
-    """AppArmor with a profile for it lets it make namespaces, and nobody else; that is left as it is."""
+    """AppArmor has a profile that lets bubblewrap alone make namespaces, and that setting stays."""
     put(tmp_path, {APPARMOR: "1", PROFILE: "profile bwrap /usr/bin/bwrap"})
-    said = refusal("auto", NO_BUBBLEWRAP | refused, machine=tmp_path)
-    assert "To get it: sudo apt install bubblewrap. Or" in said
-    assert f"{next(iter(refused.values()))}; kernel.apparmor_restrict_unprivileged_userns is 1" in said
-    assert "bubblewrap is not installed" in said
-    # A level asked for by its number is not probed: it is not known that bubblewrap is not there.
+    message = refusal("auto", NO_BUBBLEWRAP | refused, machine=tmp_path)
+    assert "To get it: sudo apt install bubblewrap. Or" in message
+    assert f"{next(iter(refused.values()))}; kernel.apparmor_restrict_unprivileged_userns is 1" in message
+    assert "bubblewrap is not installed" in message
+    # A level that is named by its number is not probed, so a missing bubblewrap is not known.
     assert "To get it: sudo apt install bubblewrap. Or" in refusal(2, refused, machine=tmp_path)
 
 
@@ -98,9 +100,9 @@ def test_bubblewrap_is_not_advised_where_it_is_or_something_else_refuses(tmp_pat
     assert "sudo sysctl" in refusal("auto", NO_NAMESPACES, machine=tmp_path)
     (tmp_path / "usr/bin/bwrap").unlink()
     put(tmp_path, {"proc/sys/user/max_user_namespaces": "0"})
-    said = refusal("auto", NO_BUBBLEWRAP | NO_NAMESPACES, machine=tmp_path)
-    assert "sudo sysctl -w user.max_user_namespaces=15000" in said
-    assert "bubblewrap" not in said
+    message = refusal("auto", NO_BUBBLEWRAP | NO_NAMESPACES, machine=tmp_path)
+    assert "sudo sysctl -w user.max_user_namespaces=15000" in message
+    assert "bubblewrap" not in message
 
 
 def test_a_reason_is_completed_once(tmp_path) -> None:

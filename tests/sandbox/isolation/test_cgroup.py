@@ -1,4 +1,4 @@
-"""Where a control group may be made, over a folder that looks like cgroup v2's."""
+"""Test where a control group may be made, over a folder that looks like cgroup v2."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rlm.sandbox.isolation import cgroup
 
 @pytest.fixture
 def cgroups(tmp_path, monkeypatch) -> Callable[..., Path]:
-    """A hierarchy of folders with the files that cgroup v2 would have."""
+    """Make a hierarchy of folders with the files of cgroup v2."""
 
     def make(controllers: str, *groups: tuple[str, str], own: str = "/") -> Path:
         top = tmp_path / "cgroup"
@@ -33,7 +33,6 @@ def cgroups(tmp_path, monkeypatch) -> Callable[..., Path]:
 
 
 def test_the_nearest_group_that_delegates_is_taken(cgroups) -> None:
-    """Where a cgroup is writable."""
     top = cgroups(
         "cpu memory pids", ("", "memory pids"), ("user", "memory pids"), ("user/app", "cpu"), own="/user/app"
     )
@@ -55,7 +54,7 @@ def test_no_cgroup_is_refused_in_words(tmp_path, monkeypatch) -> None:
 
 
 def test_groups_of_launchers_that_were_killed_are_removed(cgroups, monkeypatch) -> None:
-    """A group is removed afterwards, at the latest by the next one."""
+    """The next launcher removes a group at the latest."""
     top = cgroups("memory pids", ("", "memory pids"))
     (top / "rlm-4194305-0").mkdir()
     (top / "rlm-1-0").mkdir()

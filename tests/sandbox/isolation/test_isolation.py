@@ -1,4 +1,4 @@
-"""What holds a kernel at level 2: each layer tried by the attack it is there for."""
+"""Test the layers of level 2, each by the attack it is there for."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rlm.sandbox.isolation.policy import Confinement, required_layers
 
 
 @pytest.fixture
-async def confined(open_kernel):
+async def confined_kernel(open_kernel):
     return await open_kernel("secret plans\n", level=2)
 
 
@@ -55,15 +55,14 @@ ATTACKS = {
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-async def test_level_2_refuses(confined, attack) -> None:
-    """No file but its own, no network, nothing raised, nothing escaped."""
-    result = await attempt(confined, ATTACKS[attack])
+async def test_level_2_refuses(confined_kernel, attack) -> None:
+    """It refuses foreign files, the network, higher privileges and escapes."""
+    result = await attempt(confined_kernel, ATTACKS[attack])
     assert result.status == "error"
     assert issubclass(getattr(builtins, result.ename), (OSError, ValueError)), result.ename
 
 
 async def test_the_environment_is_not_the_drivers(open_kernel, monkeypatch) -> None:
-    """No environment of the driver's."""
     monkeypatch.setenv("SOME_API_KEY", "sk-planted-0123456789")
     kernel = await open_kernel()
     result = await attempt(
@@ -73,16 +72,20 @@ async def test_the_environment_is_not_the_drivers(open_kernel, monkeypatch) -> N
     assert "SOME_API_KEY" not in result.stdout
 
 
-async def test_other_processes_cannot_be_seen(confined) -> None:
-    """A process namespace of its own."""
-    result = await attempt(confined, "import os; print([p for p in os.listdir('/proc') if p.isdigit()])")
-    assert result.stdout == "['1', '2']\n"
-    assert (await attempt(confined, f"import os; os.kill({os.getpid()}, 0)")).ename == "ProcessLookupError"
-
-
-async def test_no_capability_is_left(confined) -> None:
+async def test_other_processes_cannot_be_seen(confined_kernel) -> None:
+    """The kernel has its own process namespace."""
     result = await attempt(
-        confined, "print([l.split()[1] for l in open('/proc/self/status') if l.startswith('Cap')])"
+        confined_kernel, "import os; print([p for p in os.listdir('/proc') if p.isdigit()])"
+    )
+    assert result.stdout == "['1', '2']\n"
+    assert (
+        await attempt(confined_kernel, f"import os; os.kill({os.getpid()}, 0)")
+    ).ename == "ProcessLookupError"
+
+
+async def test_no_capability_is_left(confined_kernel) -> None:
+    result = await attempt(
+        confined_kernel, "print([l.split()[1] for l in open('/proc/self/status') if l.startswith('Cap')])"
     )
     assert result.stdout == f"{['0' * 16] * 5}\n"
 
@@ -95,24 +98,24 @@ async def test_our_packages_are_not_importable(open_kernel) -> None:
             assert (await attempt(kernel, f"import {name}")).ename == "ModuleNotFoundError"
 
 
-async def test_a_planted_server_cannot_be_reached(confined) -> None:
-    """No host unix socket is reachable, not even an abstract one."""
+async def test_a_planted_server_cannot_be_reached(confined_kernel) -> None:
+    """No Unix socket of the host is reachable, not even an abstract one."""
     server = socket.socket(socket.AF_UNIX)
     server.bind("\0rlm-planted")
     server.listen()
     with server:
         code = "import socket; socket.socket(socket.AF_UNIX).connect('\\0rlm-planted')"
-        assert (await attempt(confined, code)).status == "error"
+        assert (await attempt(confined_kernel, code)).status == "error"
 
 
-async def test_what_is_active_is_reported(confined) -> None:
-    assert confined.isolation.level == 2
-    assert set(confined.isolation.layers) == set(required_layers(2))
+async def test_what_is_active_is_reported(confined_kernel) -> None:
+    assert confined_kernel.isolation.level == 2
+    assert set(confined_kernel.isolation.layers) == set(required_layers(2))
 
 
 @pytest.mark.parametrize("home", ["", "elsewhere", "project", "project/of/mine"])
 def test_an_interpreter_shows_no_more_than_itself(tmp_path, monkeypatch, home) -> None:
-    """No home, no project files, though an interpreter be installed right in such a folder."""
+    """It shows no home and no project files, even if the interpreter is installed in such a folder."""
     prefix = tmp_path / "project"
     for name in ("bin/python3", "bin/mine", "lib/mine/secret", "lib/libpython3.so.1", "pyvenv.cfg", "secret"):
         (prefix / name).parent.mkdir(parents=True, exist_ok=True)
@@ -150,11 +153,11 @@ async def test_a_kernel_runs_from_an_interpreter_in_a_home_that_it_does_not_see(
 
 
 async def test_a_layer_that_fails_refuses_the_level(make_context, handler, monkeypatch) -> None:
-    """Below 2 model-written code does not run unasked; the missing layer is named."""
+    """Below level 2 model-written code does not run unasked. The missing layer is named."""
     context = make_context("x")
     monkeypatch.setattr(
         "rlm.sandbox.launch.kernel_view.interpreter_paths", lambda: ["/nowhere-at-all"]
-    )  # the private root can't be made of a path that is not there
+    )  # the private root can't contain a path that does not exist
     kernel = JupyterSandbox(context, handler, level="auto", minimum=2)
     with pytest.raises(SandboxRefused, match=r"root .*nowhere.*--sandbox 0"):
         await kernel.open()
@@ -182,21 +185,21 @@ def test_a_confinement_survives_its_journey() -> None:
 
 @pytest.mark.parametrize("machine", syscalls.MACHINES)
 def test_every_denied_call_is_known_and_every_jump_lands(machine) -> None:
-    """The filter is made from names: each has a number, and no jump leads past the end."""
+    """The filter is made from names. Each has a number, and no jump leads past the end."""
     steps = seccomp.program(machine)
     for position, (code, if_true, if_false, _) in enumerate(steps):
         if code != 0x06:
             assert position + 1 + max(if_true, if_false) < len(steps)
     assert steps[-1] == (0x06, 0, 0, 0x7FFF_0000)
     refused = {step[3] for step in steps if step[0] == 0x15}
-    wanted = {syscalls.number(name, machine) for name in seccomp.DENIED} - {None}
-    assert wanted <= refused
+    denied = {syscalls.number(name, machine) for name in seccomp.DENIED} - {None}
+    assert denied <= refused
     assert len(struct.pack("=HBBI", *steps[0])) == 8
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the numbers of this machine are not at hand")
 def test_the_table_agrees_with_the_machine() -> None:
-    """Calls that libc can make by name agree with our numbers."""
+    """The numbers equal those of calls that libc knows by name."""
     assert syscalls.syscall("landlock_create_ruleset", None, 0, 1) >= 0
     with pytest.raises(OSError, match="pivot_root"):
         syscalls.syscall("pivot_root", b"/nowhere", b"/nowhere")

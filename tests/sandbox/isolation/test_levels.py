@@ -1,4 +1,4 @@
-"""The levels: how one is chosen, what each holds against, and what is said where one can't be had."""
+"""Test the levels: how one is chosen, what each stops, and the report if one is missing."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from rlm.sandbox.types import KernelLimits
 WAYS = (Candidate(3), Candidate(2), Candidate(2, "bubblewrap"), Candidate(1))
 
 
-def proved(way: Candidate) -> Probed:
-    """What trying it showed; the test is skipped where this machine does not have it."""
+def probe_or_skip(way: Candidate) -> Probed:
+    """Return the result of its probe. Skips the test if this machine does not have it."""
     (found,) = [probed for probed in probe.examine() if probed.candidate == way]
     if not found.holds:
         pytest.skip(f"{way} can't be had on this machine: {dict(found.failed)}")
@@ -37,11 +37,11 @@ def proved(way: Candidate) -> Probed:
 
 @pytest.fixture
 def open_way(open_kernel, monkeypatch):
-    """`await open_way(candidate)`: a kernel confined in exactly that way."""
+    """Yield `await open_way(candidate)`, which opens a kernel confined in exactly that way."""
 
     async def open_(way: Candidate, **options: object):
         if way.level:
-            proved(way)
+            probe_or_skip(way)
         monkeypatch.setattr("rlm.sandbox.host.kernel_process.candidates", lambda *_: ([way], {}))
         return await open_kernel(level=way.level, **options)
 
@@ -54,14 +54,14 @@ async def attempt(kernel, code: str, timeout: float = 30.0):
 
 @pytest.mark.parametrize("way", WAYS, ids=str)
 def test_a_level_is_proved_by_the_attacks_it_stops(way) -> None:
-    """A probe tries the attack; it does not look for a binary."""
-    found = proved(way)
+    """A probe tries the attack; it does not look for a program."""
+    found = probe_or_skip(way)
     assert set(found.layers) == set(LEVELS[way.level])
 
 
 def test_a_probe_notices_an_attack_that_gets_through(monkeypatch) -> None:
-    """What does not stop an attack does not count, whatever its layers say."""
-    proved(Candidate(1))
+    """A way that does not stop an attack does not count, whatever its layers report."""
+    probe_or_skip(Candidate(1))
     monkeypatch.setattr(probe, "post_start_program", lambda level: b"")
     found = probe._probe(Candidate(1))
     assert found.failed["connect_to_a_local_server"] == "an attack got through"
@@ -72,19 +72,19 @@ def test_probing_happens_once(monkeypatch) -> None:
     """Probes are cached for the life of the process."""
     asked: list[Candidate] = []
 
-    def counted(candidate: Candidate) -> Probed:
+    def count_probes(candidate: Candidate) -> Probed:
         asked.append(candidate)
         return Probed(candidate, failed={"namespaces": "no"} if candidate.level > 2 else {})
 
     monkeypatch.setattr(probe, "_found", {})
-    monkeypatch.setattr(probe, "_probe", counted)
+    monkeypatch.setattr(probe, "_probe", count_probes)
     assert probe.candidates("auto")[0] == [Candidate(2)]
     assert probe.candidates("auto", 0)[0] == [Candidate(2), Candidate(1), Candidate(0)]
     assert asked == [Candidate(3), Candidate(3, "bubblewrap"), Candidate(2)]
 
 
 def test_where_no_group_may_be_made_bubblewrap_is_not_the_reason(monkeypatch) -> None:
-    """Level 3 by bubblewrap needs the group as well: that a program is missing is not why."""
+    """Level 3 by bubblewrap needs the group as well, so a missing program is not the reason."""
 
     def no_group() -> Path:
         raise cgroup.CgroupUnavailable("not here")
@@ -99,7 +99,7 @@ def test_where_no_group_may_be_made_bubblewrap_is_not_the_reason(monkeypatch) ->
 
 
 def test_bubblewrap_can_be_switched_off(monkeypatch) -> None:
-    """RLM_BUBBLEWRAP=off: this machine counts as one without, whether it has it or not."""
+    """With RLM_BUBBLEWRAP=off, this machine counts as one without it."""
     monkeypatch.setenv("RLM_BUBBLEWRAP", "off")
     monkeypatch.setattr(shutil, "which", lambda *_, **__: "/usr/bin/bwrap")
     assert probe._probe(Candidate(2, "bubblewrap")).failed == {
@@ -111,7 +111,6 @@ def test_bubblewrap_can_be_switched_off(monkeypatch) -> None:
 
 
 def test_a_named_level_is_not_probed(monkeypatch) -> None:
-    """An explicit level costs no probe."""
     monkeypatch.setattr(probe, "_probe", lambda _: pytest.fail("probed"))
     for level in LEVELS:
         ways, _ = probe.candidates(level)
@@ -121,18 +120,18 @@ def test_a_named_level_is_not_probed(monkeypatch) -> None:
 def test_auto_takes_bubblewrap_where_only_it_may(monkeypatch) -> None:
     """Bubblewrap is the fallback for level 2."""
 
-    def refused(candidate: Candidate) -> Probed:
+    def fake_probe(candidate: Candidate) -> Probed:
         return Probed(
             candidate, failed={} if candidate == Candidate(2, "bubblewrap") else {"namespaces": "no"}
         )
 
     monkeypatch.setattr(probe, "_found", {})
-    monkeypatch.setattr(probe, "_probe", refused)
+    monkeypatch.setattr(probe, "_probe", fake_probe)
     assert probe.candidates("auto")[0] == [Candidate(2, "bubblewrap")]
 
 
 def test_level_2_stands_in_where_level_3_holds(monkeypatch) -> None:
-    """A group may be refused later, when many kernels have one: level 2 is still enough."""
+    """A group may be refused later, when many kernels have one. Level 2 is still enough."""
     monkeypatch.setattr(probe, "_found", {})
     monkeypatch.setattr(probe, "_probe", Probed)
     assert probe.candidates("auto")[0] == [Candidate(3), Candidate(2)]
@@ -154,7 +153,7 @@ async def test_nothing_runs_unasked_below_level_2(make_context, handler, monkeyp
     assert not kernel.alive
 
 
-# What is expected of each way to confine, tried in one kernel: code that must raise.
+# What each confinement must stop, tried in one kernel: code that must raise.
 STOPPED = {
     "a file": "open({secret!r}).read()",
     "a server by path": "import socket; socket.socket(socket.AF_UNIX).connect({server!r})",
@@ -173,7 +172,7 @@ STOPPED = {
 
 @pytest.mark.parametrize("way", WAYS, ids=str)
 async def test_a_confined_kernel_stops(open_way, way) -> None:
-    """No file, socket, server or device of the host's."""
+    """It reaches no file, socket, server or device of the host."""
     with (
         tempfile.TemporaryDirectory(prefix="t", dir="/tmp") as place,
         socket.socket(socket.AF_UNIX) as server,
@@ -207,7 +206,7 @@ async def test_a_confined_kernel_stops(open_way, way) -> None:
 
 @pytest.mark.parametrize("way", WAYS, ids=str)
 async def test_a_confined_kernel_still_works(open_way, way) -> None:
-    """What honest cells use goes on working: awaiting, subprocesses, threads, temporary files, the handle."""
+    """Awaiting, subprocesses, threads, temporary files and the handle work."""
     kernel = await open_way(way)
     code = (
         "import asyncio, subprocess, tempfile, threading\n"
@@ -236,7 +235,7 @@ except OSError as error:
 
 @pytest.mark.parametrize("way", [*WAYS, Candidate(0)], ids=str)
 async def test_a_fork_bomb_is_bounded_and_gone(open_way, way) -> None:
-    """Processes are bounded, for root's kernels too at level 2; none outlives the kernel."""
+    """Processes are bounded, at level 2 for root's kernels, too. None outlives the kernel."""
     if way.level < 2 and os.getuid() == 0:
         pytest.skip("root is held to no number of processes below level 2")
     if way.launcher == "bubblewrap" and os.getuid() == 0:
@@ -256,8 +255,9 @@ async def test_a_fork_bomb_is_bounded_and_gone(open_way, way) -> None:
 @pytest.mark.parametrize("way", [*WAYS, Candidate(0)], ids=str)
 @pytest.mark.parametrize("end", ["close", "cell", "broker"])
 async def test_orphans_are_gone_at_every_level(open_way, way, end) -> None:
-    """Setsid and double forks do not escape; at levels 0 and 1 a subreaper has
-    them, also when the broker is killed with -9."""
+    """setsid and double forks do not escape. At levels 0 and 1 a subreaper adopts them, even after kill -9
+    of the broker.
+    """
     kernel = await open_way(way)
     mark = f"{os.getpid()}.{WAYS.index(way) if way in WAYS else 9}{len(end)}"
     code = (
@@ -277,7 +277,9 @@ async def test_orphans_are_gone_at_every_level(open_way, way, end) -> None:
 
 
 async def comes_true(condition: Callable[[], bool]) -> bool:
-    """Whether it does within five seconds. It is about other processes: there is no event to wait for."""
+    """Return whether the condition becomes true within five seconds. It is about other processes, so there
+    is no event to wait for.
+    """
     for _ in range(250):
         if condition():
             return True
@@ -298,13 +300,13 @@ def running(word: str) -> list[bytes]:
 
 
 def broker_of(kernel: JupyterSandbox) -> int:
-    """The broker's pid: it is held by a descriptor."""
+    """Return the broker's pid, which a descriptor holds."""
     facts = Path(f"/proc/self/fdinfo/{kernel._kernel._link.process._pidfd}").read_text()
     return next(int(line.split()[1]) for line in facts.splitlines() if line.startswith("Pid:"))
 
 
 def processes_below(pid: int) -> list[Path]:
-    """The folders in /proc of all that descends from it, and its own."""
+    """Return the folders in /proc of a process and its descendants."""
     found = [Path("/proc", str(pid))]
     for child in (found[0] / "task" / str(pid) / "children").read_text().split():
         found += processes_below(int(child))
@@ -319,7 +321,7 @@ def still_there(process: Path) -> bool:
 
 
 async def test_root_s_kernel_has_a_user_of_its_own(open_way) -> None:
-    """NPROC is not enforced for root, so at level 2 its kernel is another user."""
+    """NPROC is not enforced for root, so at level 2 its kernel has another user."""
     if os.getuid() != 0:
         pytest.skip("only root's kernels get a user of their own")
     kernel = await open_way(Candidate(2))
@@ -346,8 +348,7 @@ for _ in range(6):
 
 
 async def test_a_cgroup_bounds_all_processes_together(open_way) -> None:
-    """Total memory is bounded, where rlimits only hold for each process; the group is
-    removed afterwards."""
+    """Total memory is bounded, while rlimits only hold for each process. The group is removed afterwards."""
     kernel = await open_way(Candidate(3), limits=KernelLimits(memory_mb=256, scratch_mb=32))
     code = HOGS + "print(sorted({os.waitpid(child, 0)[1] for child in children})[-1])"
     result = await attempt(kernel, code)
@@ -358,7 +359,7 @@ async def test_a_cgroup_bounds_all_processes_together(open_way) -> None:
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can mask parts of /proc")
 async def test_a_masked_proc_is_done_without(tmp_path) -> None:
-    """Containers mask parts of /proc, and a fresh one may not be mounted there."""
+    """Containers mask parts of /proc, and may forbid a fresh mount of it."""
     unshare = shutil.which("unshare")
     if unshare is None:
         pytest.skip("needs unshare, of util-linux")
@@ -386,8 +387,9 @@ async def test_a_masked_proc_is_done_without(tmp_path) -> None:
 
 
 def test_a_machine_that_refuses_namespaces(tmp_path) -> None:
-    """There nothing runs unasked, level 1 does when asked for, and the doctor says what
-    was tried and which command would help. A user namespace that may hold no other is such a machine."""
+    """Nothing runs unasked, level 1 works on request, and the doctor shows what was tried and which
+    command would help. A user namespace that may contain no other is such a machine.
+    """
     unshare = shutil.which("unshare")
     if unshare is None:
         pytest.skip("needs unshare, of util-linux")
@@ -416,7 +418,7 @@ def test_a_machine_that_refuses_namespaces(tmp_path) -> None:
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("level", [1, 2, 3])
 def test_the_post_start_filter_jumps_nowhere_else(machine, level) -> None:
-    """Socket() and connect() are denied; every jump lands."""
+    """socket() and connect() are denied, and every jump lands."""
     import struct
 
     steps = list(struct.iter_unpack("=HBBI", post_start_program(level, machine)))

@@ -1,4 +1,4 @@
-"""What a broker says is checked like what a kernel says: it may be as compromised."""
+"""Test that messages of a broker are checked like those of a kernel: it may be as compromised."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def test_a_result_is_kept_for_whoever_waits(process) -> None:
     [{"id": "1"}, {"ok": 1}, {"seconds": "soon"}, {"stdout": None}, {"result": 5}, {"evalue": ["x"]}],
 )
 def test_a_result_that_is_none_breaks_the_protocol(process, change) -> None:
-    """A hostile broker ends its kernel, nothing else."""
+    """A hostile broker ends its own kernel only."""
     with pytest.raises(WireError):
         process._queue({**RESULT, **change})
 
@@ -56,7 +56,7 @@ def test_words_that_nobody_asked_for_do_not_pile_up(process) -> None:
 
 
 async def test_a_broker_that_was_stopped_is_not_waited_for(process, monkeypatch) -> None:
-    """Whoever stops a broker delays a start, and does not hold it for ever."""
+    """A stopped broker delays a start, and does not block it for ever."""
     monkeypatch.setattr(
         "rlm.sandbox.host.kernel_process._ANSWER_SECONDS", -KernelLimits().start_seconds + 0.2
     )

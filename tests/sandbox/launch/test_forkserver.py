@@ -1,4 +1,4 @@
-"""Kernels that are forked, not started: nothing shared that must not be, nothing left behind."""
+"""Test kernels that are forked: they share nothing they must not, and leave no remains."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from rlm.sandbox.launch.broker_process import BrokerUnavailable, PlainBrokers
 
 @pytest.fixture
 def forkserver():
-    """One of its own, for tests that hurt it."""
+    """Yield a forkserver of this test alone, for tests that hurt it."""
     made = Forkserver()
     yield made
     made.close()
@@ -31,7 +31,7 @@ def forkserver():
 
 @pytest.fixture
 async def open_forked(make_context, handler, forkserver):
-    """Opens kernels that this test's forkserver makes."""
+    """Yield a function that opens kernels of this test's forkserver."""
     async with AsyncExitStack() as stack:
         context = make_context("one\ntwo\n")
 
@@ -49,36 +49,36 @@ async def open_forked(make_context, handler, forkserver):
         yield open_
 
 
-async def printed(kernel, code: str) -> str:
+async def stdout_of(kernel, code: str) -> str:
     result = await kernel.execute(code, round=1, timeout=20)
     assert result.status == "ok", result
     return result.stdout
 
 
-async def forked(kernel) -> bool:
-    return "rlm.sandbox.forkserver" in await printed(kernel, "print(open('/proc/self/cmdline').read())")
+async def is_forked(kernel) -> bool:
+    return "rlm.sandbox.forkserver" in await stdout_of(kernel, "print(open('/proc/self/cmdline').read())")
 
 
 def state(pid: int) -> str:
-    """The letter of proc(5); X for one that is not there."""
+    """Return the state letter of proc(5), or X if there is no such process."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except FileNotFoundError:
         return "X"
 
 
-def gone(pid: int) -> bool:
+def is_gone(pid: int) -> bool:
     return state(pid) in "XZ"
 
 
 async def until_gone(*pids: int) -> None:
     async with asyncio.timeout(20):
-        while not all(map(gone, pids)):
+        while not all(map(is_gone, pids)):
             await asyncio.sleep(0.01)
 
 
 def children_of(pid: int) -> list[int]:
-    """All descendants."""
+    """Return all descendants."""
     found = []
     for child in map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()):
         found += [child, *children_of(child)]
@@ -86,15 +86,15 @@ def children_of(pid: int) -> list[int]:
 
 
 async def test_kernels_are_forked_and_many_at_once(open_forked) -> None:
-    """A forkserver makes them, in parallel too."""
+    """The forkserver works in parallel, too."""
     kernels = await asyncio.gather(*[open_forked() for _ in range(6)])
-    answers = await asyncio.gather(*[printed(kernel, f"print({n})") for n, kernel in enumerate(kernels)])
+    answers = await asyncio.gather(*[stdout_of(kernel, f"print({n})") for n, kernel in enumerate(kernels)])
     assert answers == [f"{n}\n" for n in range(6)]
-    assert all(await asyncio.gather(*map(forked, kernels)))
+    assert all(await asyncio.gather(*map(is_forked, kernels)))
 
 
 async def test_two_kernels_draw_different_numbers(open_forked) -> None:
-    """PRNGs reseeded."""
+    """The PRNGs are reseeded."""
     code = (
         "import random, uuid, os, ssl, secrets, tempfile\n"
         "drawn = [random.random(), random.Random().random(), uuid.uuid4(), uuid.uuid1(), os.urandom(8),\n"
@@ -104,14 +104,14 @@ async def test_two_kernels_draw_different_numbers(open_forked) -> None:
         "print(*drawn, sep='\\n')"
     )
     one, two = await asyncio.gather(open_forked(), open_forked())
-    first, second = (await printed(one, code)).split("\n"), (await printed(two, code)).split("\n")
+    first, second = (await stdout_of(one, code)).split("\n"), (await stdout_of(two, code)).split("\n")
     assert len(first) == len(second) >= 10
     assert [same for same in first if same and same in second] == []
 
 
 @pytest.mark.parametrize("level", [0, 2])
 async def test_no_descriptor_leaks_into_a_kernel(open_forked, level) -> None:
-    """A kernel has its own sockets, files and pipes, and none of anyone else's."""
+    """A kernel has its own sockets, files and pipes, and no others."""
     reading, writing = os.pipe()
     os.set_inheritable(reading, True)
     planted = os.open(__file__, os.O_RDONLY)
@@ -129,7 +129,7 @@ async def test_no_descriptor_leaks_into_a_kernel(open_forked, level) -> None:
             for fd in map(str, range(64))
             if os.path.exists(f"/proc/self/fd/{fd}")
         }
-        one, two = [set((await printed(kernel, code)).split("\n")) for kernel in (first, second)]
+        one, two = [set((await stdout_of(kernel, code)).split("\n")) for kernel in (first, second)]
         common = {link for link in one if ":[" in link and not link.startswith("anon_inode")}
         assert common
         assert not common & two
@@ -144,10 +144,10 @@ async def test_no_descriptor_leaks_into_a_kernel(open_forked, level) -> None:
 
 
 async def test_the_environment_is_the_kernels_own(open_forked, monkeypatch) -> None:
-    """No environment of the driver's, and none of the forkserver's."""
+    """It holds nothing of the driver's environment or the forkserver's."""
     monkeypatch.setenv("SOME_API_KEY", "sk-planted-0123456789")
     kernel = await open_forked()
-    said = await printed(
+    output = await stdout_of(
         kernel,
         "import os, ctypes\n"
         "ctypes.CDLL(None).getenv.restype = ctypes.c_char_p\n"
@@ -155,12 +155,12 @@ async def test_the_environment_is_the_kernels_own(open_forked, monkeypatch) -> N
         "print(dict(os.environ))\n"
         "print(os.environ['HOME'] == os.path.expanduser('~') == os.getcwd())",
     )
-    assert "planted" not in said
-    assert said.endswith("True\n")
+    assert "planted" not in output
+    assert output.endswith("True\n")
 
 
 async def test_a_shell_made_before_the_fork_is_as_one_made_after(open_forked, make_context, handler) -> None:
-    """What the forkserver has made ready holds no folder, no cell and no name of its own."""
+    """The shell that the forkserver prepares holds no folder, no cell and no name."""
     code = (
         "import json, linecache, os, sys\n"
         "shell = get_ipython()\n"
@@ -178,10 +178,10 @@ async def test_a_shell_made_before_the_fork_is_as_one_made_after(open_forked, ma
     )
     try:
         await plain.open()
-        after = json.loads(await printed(plain, code))
+        after = json.loads(await stdout_of(plain, code))
     finally:
         await plain.close()
-    before = json.loads(await printed(await open_forked(), code))
+    before = json.loads(await stdout_of(await open_forked(), code))
     assert before["pid"][0] == before["pid"][1]
     assert before["cells"] == before["named"] == 1
     assert before["hidden"] == []
@@ -189,7 +189,7 @@ async def test_a_shell_made_before_the_fork_is_as_one_made_after(open_forked, ma
 
 
 async def test_the_layers_are_those_of_a_plain_launch(open_forked, make_context, handler) -> None:
-    """How a kernel is started changes nothing of what holds it."""
+    """The way of the start does not change the confinement."""
     code = (
         "import os, resource, signal\n"
         "status = dict(l.split(':', 1) for l in open('/proc/self/status'))\n"
@@ -206,12 +206,12 @@ async def test_the_layers_are_those_of_a_plain_launch(open_forked, make_context,
     )
 
     async def facts(kernel: JupyterSandbox) -> tuple[str, dict[str, str]]:
-        said, layers = await printed(kernel, code), dict(kernel.isolation.layers)
-        # Where the driver is root, each kernel has a user of its own.
-        user = (await printed(kernel, "import os; print(os.getuid())")).strip()
+        output, layers = await stdout_of(kernel, code), dict(kernel.isolation.layers)
+        # If the driver is root, each kernel has its own user.
+        user = (await stdout_of(kernel, "import os; print(os.getuid())")).strip()
         if user != str(os.getuid()):
-            said, layers["rlimits"] = said.replace(user, "ITS"), layers["rlimits"].replace(user, "ITS")
-        return said, layers
+            output, layers["rlimits"] = output.replace(user, "ITS"), layers["rlimits"].replace(user, "ITS")
+        return output, layers
 
     kernel = await open_forked(2)
     plain = JupyterSandbox(
@@ -226,19 +226,19 @@ async def test_the_layers_are_those_of_a_plain_launch(open_forked, make_context,
 
 
 async def test_a_killed_forkserver_takes_nothing_with_it(open_forked, forkserver) -> None:
-    """Running kernels go on, and the next one comes from a new forkserver."""
+    """Running kernels continue, and the next one comes from a new forkserver."""
     kernel = await open_forked()
     before = forkserver.pid
     os.kill(before, signal.SIGKILL)
     await until_gone(before)
-    assert await printed(kernel, "print('still here')") == "still here\n"
+    assert await stdout_of(kernel, "print('still here')") == "still here\n"
     another = await open_forked()
-    assert await forked(another)
+    assert await is_forked(another)
     assert forkserver.pid not in (None, before)
 
 
 async def test_a_forkserver_that_dies_over_a_request_is_replaced(open_forked, forkserver) -> None:
-    """Plain launch is the fallback."""
+    """A plain launch is the fallback."""
     await open_forked()
     os.kill(forkserver.pid, signal.SIGSTOP)
     async with asyncio.timeout(5):
@@ -249,12 +249,12 @@ async def test_a_forkserver_that_dies_over_a_request_is_replaced(open_forked, fo
         await asyncio.sleep(0.001)
     os.kill(forkserver.pid, signal.SIGKILL)
     kernel = await opening
-    assert not await forked(kernel)
-    assert await forked(await open_forked())
+    assert not await is_forked(kernel)
+    assert await is_forked(await open_forked())
 
 
 def _has_request(forkserver: Forkserver) -> bool:
-    """Whether the request has left: what is yet to be read stays in the socket of the stopped process."""
+    """Return whether the request was sent: unread bytes stay in the socket of the stopped process."""
     import array
     import fcntl
     import termios
@@ -274,7 +274,6 @@ async def test_one_that_never_works_is_not_tried_for_ever(monkeypatch, tmp_path,
 
 
 async def test_a_broker_that_is_killed_takes_its_kernel_only(open_forked, forkserver) -> None:
-    """If it dies the kernel is dead, nothing else."""
     first, second = [await open_forked() for _ in range(2)]
     broker = int(Path(f"/proc/{forkserver.pid}/task/{forkserver.pid}/children").read_text().split()[0])
     kernels = children_of(broker)
@@ -283,7 +282,7 @@ async def test_a_broker_that_is_killed_takes_its_kernel_only(open_forked, forkse
     died = await first.execute("1", round=1, timeout=5) if first.alive else None
     assert died is None or died.status == "died"
     assert not first.alive
-    assert await printed(second, "print(2)") == "2\n"
+    assert await stdout_of(second, "print(2)") == "2\n"
 
 
 _DRIVER = """
@@ -337,7 +336,7 @@ def _driver(tmp_path: Path, launch: str, then: str, temp: Path | None = None) ->
 async def test_a_driver_killed_outright_leaves_no_process_and_no_file(
     tmp_path, short_folder, launch, busy
 ) -> None:
-    """Zero orphans, also when the driver is killed with -9; nothing is left on the disk."""
+    """Nothing is orphaned after kill -9 of the driver, and nothing is left on the disk."""
     then = (
         f"sys.stdin.readline(); await kernel.execute({busy!r}, round=1, timeout=60)"
         if busy
@@ -369,12 +368,12 @@ async def test_a_driver_killed_outright_leaves_no_process_and_no_file(
 async def test_what_no_process_was_left_to_remove_is_removed_by_the_next_kernel(
     tmp_path, short_folder, launch, make_context, handler, monkeypatch
 ) -> None:
-    """Nothing is left for good, though driver, forkserver and broker are all killed with -9."""
+    """Nothing is left for ever, even if driver, forkserver and broker are all killed with -9."""
     with _driver(tmp_path, launch, "await asyncio.sleep(60)", short_folder) as driver:
         driver.stdout.readline()
         pids = children_of(driver.pid)
         for pid in (*pids, driver.pid):
-            # None of them is to go on, and clear up, when it sees another one gone.
+            # They are stopped first, so that none cleans up when it sees another one's end.
             os.kill(pid, signal.SIGSTOP)
         for pid in (driver.pid, *pids):
             os.kill(pid, signal.SIGKILL)
@@ -405,7 +404,7 @@ with Workspace() as workspace:
 
 
 async def test_a_forkserver_clears_up_after_its_killed_driver(short_folder) -> None:
-    """The documents of a run go with it, not with the next run; a kill -9 is no exception."""
+    """The documents of a run are removed at once, not at the next run, even after kill -9."""
     environment = {"PATH": "/usr/bin:/bin", "TMPDIR": str(short_folder)}
     command = [sys.executable, "-c", _LOADS]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as driver:
@@ -421,7 +420,7 @@ async def test_a_forkserver_clears_up_after_its_killed_driver(short_folder) -> N
 @pytest.mark.parametrize("launch", ["forkserver", "plain"])
 @pytest.mark.parametrize("ending", ["", "; await shutdown()"])
 async def test_a_driver_that_ends_does_so_quietly(tmp_path, launch, ending) -> None:
-    """No process is left and no warning appears at the interpreter's exit."""
+    """No process is left, and no warning appears at the interpreter's exit."""
     with _driver(tmp_path, launch, f"sys.stdin.readline(); await kernel.close(){ending}") as driver:
         driver.stdout.readline()
         pids = children_of(driver.pid)
@@ -433,7 +432,9 @@ async def test_a_driver_that_ends_does_so_quietly(tmp_path, launch, ending) -> N
 
 
 async def test_a_forked_driver_leaves_the_forkserver_alone(open_forked, forkserver) -> None:
-    """A process forked from the driver (multiprocessing) lets go of it, and it ends with the driver."""
+    """A process forked from the driver (multiprocessing) closes its connection. The forkserver ends with
+    the driver.
+    """
     await open_forked()
     pid = os.fork()
     if pid == 0:
@@ -443,18 +444,18 @@ async def test_a_forked_driver_leaves_the_forkserver_alone(open_forked, forkserv
     server = forkserver.pid
     assert server is not None
     await asyncio.to_thread(forkserver.close)
-    assert gone(server)
+    assert is_gone(server)
 
 
 def test_it_is_asked_from_several_threads(make_context, handler, forkserver) -> None:
-    """Runs in threads of their own, each with a loop, share one forkserver."""
+    """Runs in several threads, each with its own loop, share one forkserver."""
     context = make_context("x")
 
     async def one(number: int) -> str:
         kernel = JupyterSandbox(context, handler, kernels=FreshKernels(minimum=0, brokers=forkserver))
         try:
             await kernel.open()
-            return await printed(kernel, f"print({number})")
+            return await stdout_of(kernel, f"print({number})")
         finally:
             await kernel.close()
 

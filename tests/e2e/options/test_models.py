@@ -1,0 +1,37 @@
+"""Test `rlm models`: providers, which keys are set (never their values), and prices."""
+
+from __future__ import annotations
+
+KEY = "sk-test-a-very-secret-key"
+
+
+def test_keys_are_listed_as_set_and_never_shown(rlm) -> None:
+    ran = rlm("models", env={"OPENAI_API_KEY": KEY})
+    assert ran.code == 0
+    assert "OPENAI_API_KEY is set" in ran.stdout
+    assert "ANTHROPIC_API_KEY is not set" in ran.stdout
+    assert KEY not in ran.stdout + ran.stderr
+
+
+def test_windows_and_prices_are_listed(rlm) -> None:
+    listed = rlm("models", "--json").json
+    by_name = {row["name"]: row for row in listed["models"]}
+    assert by_name["openai:gpt-5"] == {
+        "name": "openai:gpt-5",
+        "window": 400_000,
+        "output": 128_000,
+        "input_price": 1.25,
+        "output_price": 10.0,
+    }
+    assert listed["default"] == "extractive"
+    assert listed["keys"]["OPENAI_API_KEY"] is False
+
+
+def test_what_the_settings_say_of_a_model_is_shown(rlm, tmp_path) -> None:
+    name = "openai:mine@http://localhost:8000/v1"
+    config = tmp_path / "rlm.toml"
+    config.write_text(f'[models."{name}"]\nwindow = 32768\ninput_price = 0.5\noutput_price = 1.5\n')
+    (row,) = [
+        row for row in rlm("models", "--json", "--config", str(config)).json["models"] if row["name"] == name
+    ]
+    assert (row["window"], row["input_price"], row["output_price"]) == (32_768, 0.5, 1.5)
