@@ -120,7 +120,7 @@ async def compare(
     methods: Sequence[Method] = METHODS,
     top_k: int = TOP_K,
 ) -> Comparison:
-    """Answer `task` over `context` with each of `methods` in turn, all within the limits of `rlm`. If a method
+    """Answer `task` over `context` with each of `methods` in turn, within the limits of `rlm`. If a method
     fails or hits a limit, its row says so. Raises UsageError, SandboxRefused and JournalError."""
     if not task.strip():
         raise UsageError("the question is empty: give a question to answer")

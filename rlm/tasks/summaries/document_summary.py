@@ -187,7 +187,7 @@ async def _overview(
         said = await job.ask(job.config.summary_model, f"{ask}\n\n---\n\n{listed}", 2 * room)
     except (ModelError, BudgetExhausted) as error:
         job.warn(f"there is no overview: {cause_of(error)}")
-        job.stopped(error)
+        job.note_stop(error)
         return ""
     kept: list[str] = []
     quotes = dict.fromkeys(range(1, len(points) + 1), "")

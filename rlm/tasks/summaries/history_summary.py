@@ -141,7 +141,7 @@ async def _folded(job: Job, messages: Sequence[Message], names: Sequence[str], t
     if summary.text is None:
         job.warn(f"{summary.fault}: the messages' telling sentences stand in the summary's place")
         if failure:
-            job.stopped(failure[-1])
+            job.note_stop(failure[-1])
     return summary.text
 
 
