@@ -414,7 +414,7 @@ async def test_a_job_of_another_kind_or_with_other_models_is_not_gone_on_with(
         await RLM("extractive", settings=settings).resume(found.result.run_id)
     with pytest.raises(JournalError, match="is a research job"):
         await resume_comparison(RLM("extractive", settings=settings), found.result.run_id)
-    with pytest.raises(UsageError, match="was begun with"):
+    with pytest.raises(UsageError, match="was started with"):
         await resume_research(RLM(ScriptedModel.of(root=[]), settings=settings), found.result.run_id)
 
 
