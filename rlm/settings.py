@@ -1,4 +1,4 @@
-"""All that a caller may set: limits of a run, and how its parts go about their work."""
+"""The limits and settings of runs."""
 
 from __future__ import annotations
 
@@ -20,13 +20,19 @@ __all__ = ["ChildSettings", "DirectSettings", "Limits", "RootSettings", "Setting
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one run may take, its whole tree of sub-RLMs and children included (`rounds`: each RLM of it).
+    """The limits of one run, including all its children and sub-RLMs.
 
-    `rounds` counts the last round, in which a root may only finalize. `depth` is how many levels of
-    sub-RLMs get a kernel of their own; `sub_calls` counts child calls; `tokens` are input and output;
-    `cost_usd` holds only where prices are known. `cell_seconds` is a cell's own computing, `seconds` the
-    whole run by the clock. `concurrency` is calls in flight a provider; `violations` in a row end the run.
-    Raises ConfigurationError naming the field that can't be.
+    rounds: the rounds of each RLM, including the last one, in which it may only finalize.
+    depth: the levels of sub-RLMs with their own kernels.
+    sub_calls: child calls.
+    tokens: input and output tokens.
+    cost_usd: US dollars. Has no effect on models without a known price.
+    seconds: the wall-clock time of the whole run.
+    cell_seconds: the computing time of one cell.
+    concurrency: calls in flight per provider.
+    violations: this number of consecutive violations ends the run.
+
+    Raises ConfigurationError, which names the invalid field.
     """
 
     rounds: int = 30
@@ -43,23 +49,27 @@ class Limits:
         for item in fields(self):
             value = getattr(self, item.name)
             whole = isinstance(item.default, int)
-            least = 0 if item.name in {"depth", "sub_calls", "cost_usd"} else 1 if whole else None
-            wanted = "a whole number" if whole else "a number"
-            wanted += " above 0" if least is None else f" of at least {least}"
+            minimum = 0 if item.name in {"depth", "sub_calls", "cost_usd"} else 1 if whole else None
+            expected = "a whole number" if whole else "a number"
+            expected += " above 0" if minimum is None else f" of at least {minimum}"
             kinds = (int,) if whole else (int, float)
             if (
                 isinstance(value, bool)
                 or not isinstance(value, kinds)
                 or not math.isfinite(value)
-                or (value <= 0 if least is None else value < least)
+                or (value <= 0 if minimum is None else value < minimum)
             ):
-                raise ConfigurationError(f"is {value!r}; give {wanted}", option=f"limits.{item.name}")
+                raise ConfigurationError(f"is {value!r}; give {expected}", option=f"limits.{item.name}")
 
 
 @dataclass(frozen=True, slots=True)
 class RootSettings:
-    """How a root is run: characters of stdout it is shown a round, tokens of one of its replies, the share
-    of its window that its messages may take before older rounds are folded."""
+    """Settings of the root.
+
+    output_limit: characters of stdout shown to it in each round.
+    output_tokens: tokens of one reply.
+    compact_at: the share of its window that its messages may fill before older rounds are summarized.
+    """
 
     contract: Contract = "one-block"
     output_limit: int = 8_000
@@ -69,7 +79,7 @@ class RootSettings:
 
 @dataclass(frozen=True, slots=True)
 class ChildSettings:
-    """Tokens of a child's prompt and of its reply, and how many may be asked at once."""
+    """Settings of children: the tokens of one prompt and of one reply, and the number of calls in flight."""
 
     prompt_tokens: int = 32_000
     output_tokens: int = 8_000
@@ -78,7 +88,7 @@ class ChildSettings:
 
 @dataclass(frozen=True, slots=True)
 class DirectSettings:
-    """Up to how many tokens a context is answered directly, and how long the reply may be."""
+    """Settings of direct answers: the maximum tokens of the input, and of the reply."""
 
     below_tokens: int = 16_000
     output_tokens: int = 8_000
@@ -86,14 +96,15 @@ class DirectSettings:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How runs go about their work. Each field's own type says what it holds.
+    """Settings of runs. The types of the nested settings describe their own fields.
 
-    sandbox: the isolation level, or "auto" for the strongest there is; store: the journal's file or URL
-    (None: the user's state folder), which loses its oldest finished runs when it takes more than store_mb
-    megabytes; document_cache: whether the text of large files is kept from run to run in the user's cache
-    folder; cache: children's answers are taken from earlier runs in the store, where the call is the same;
-    facts: windows and prices by model name, which go before the shipped; tool_seconds: how long one call of
-    a tool may take.
+    sandbox: the isolation level, or "auto" for the strongest available one.
+    store: the journal's file or URL. None is a file in the user's state folder.
+    store_mb: above this size in megabytes, the store drops its oldest finished runs.
+    document_cache: cache the text of large files between runs, in the user's cache folder.
+    cache: reuse children's answers to identical calls from earlier runs in the store.
+    tool_seconds: the timeout of one call of a tool.
+    facts: windows and prices by model name. They override the built-in ones.
     """
 
     strategy: Literal["auto", "rlm", "direct"] = "auto"

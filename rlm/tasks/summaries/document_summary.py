@@ -148,7 +148,7 @@ async def _ask_children(job: Job, sections: Sequence[DocumentSection], shares: S
     try:
         answers = await job.children(prompts, [ChildSlice((span,)) for _, span in slices], schema=_SCHEMA)
     except BadCall as error:
-        raise UsageError(f"the sections cannot be read: {error}; raise that limit") from error
+        raise UsageError(f"the sections can't be read: {error}; raise that limit") from error
     points: list[_Point] = []
     unverified = 0
     for (number, span), answer in zip(slices, answers, strict=True):

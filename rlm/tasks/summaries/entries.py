@@ -83,7 +83,7 @@ class Entry:
     """An entry and its span in the body.
 
     `message.id` is the name for citations: `m12` for the 12th entry of all documents. `heading` is the
-    heading above it, "" for none. `card`: the entry is a part of a card other than its messages. """
+    heading above it, "" for none. `card`: the entry is a part of a card other than its messages."""
 
     start: int
     end: int

@@ -35,7 +35,7 @@ class Summary:
     `result` is the job's result: its answer is `text`, and its citations are the sources of the lines.
     `[m12]` is the 12th message of the input, `[¹]` a passage of a document. `facts` are what the summary of a
     history was checked for. `messages` counts the entries of the history. The first `known` of them are
-    unchanged since the run that `since` named. """
+    unchanged since the run that `since` named."""
 
     kind: Literal["history", "document"]
     text: str
@@ -69,7 +69,7 @@ async def summarize(
     `kind`: `card` and `chat` give the five headings of a history, `document` gives sections, and `auto`
     decides by the input. `since` is the run of an earlier summary of the same input, which may have grown.
     Calls that it has paid for are not made again. Raises UsageError and JournalError before anything is
-    spent. """
+    spent."""
     if tokens < _MIN_TOKENS:
         raise UsageError(f"a summary cannot have only {tokens:,} tokens: give {_MIN_TOKENS} or more")
     sources = with_chats(context)
