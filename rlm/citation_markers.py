@@ -1,4 +1,4 @@
-"""The marks in an answer that point at its sources: `[¹]`, and what models write for it: `[1]`, `[1, 3]`."""
+"""The marks in an answer that name its sources: `[¹]`, and the forms that models write: `[1]`, `[1, 3]`."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ _SUPERSCRIPT = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 _PLAIN = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")
 _NUMBER = r"(?:[0-9]{1,4}|[⁰¹²³⁴⁵⁶⁷⁸⁹]{1,4})"
 _MARK = re.compile(rf"\[({_NUMBER}(?:[ \t]*[,;][ \t]*{_NUMBER})*)\](?![(:])")
-# A mark may stand behind the full stop.
+# A mark may follow the full stop.
 _SENTENCE = re.compile(r"(?<=[.!?…\]])\s+(?!\[)")
-# Code, where brackets are an index.
+# In code, brackets are an index.
 _CODE = re.compile(r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)|`[^`\n]+`", re.DOTALL)
 
 
 class Mark(NamedTuple):
-    """A mark in a text: where it stands, the numbers in it, and whether it can mean nothing else: `[2]` after
-    a letter or at the start of a text may be an index or a list."""
+    """A mark in a text, with its span and its numbers. `certain` is False for `[2]` after a letter or at the
+    start of a text: it may be an index or a list."""
 
     start: int
     end: int
@@ -29,12 +29,12 @@ class Mark(NamedTuple):
 
 
 def marker(number: int) -> str:
-    """`[¹²]` for 12."""
+    """Return the mark of a number: `[¹²]` for 12."""
     return f"[{str(number).translate(_SUPERSCRIPT)}]"
 
 
 def marks_in(text: str) -> Iterator[Mark]:
-    """The marks of `text` in order; none in code, and no Markdown links."""
+    """Yield the marks of `text` in order. Skips code and Markdown links."""
     for match in _MARK.finditer(_CODE.sub(lambda code: " " * len(code[0]), text)):
         numbers = tuple(int(number.translate(_PLAIN)) for number in re.findall(_NUMBER, match[1]))
         before = text[max(0, match.start() - 1) : match.start()]
@@ -43,7 +43,8 @@ def marks_in(text: str) -> Iterator[Mark]:
 
 
 def sourced(text: str, known: int) -> list[str]:
-    """The sentences of `text` that name sources, all of which there are (1 to `known`), each on one line."""
+    """Return the sentences of `text` whose marks all name existing sources (1 to `known`), each on one line.
+    Drops sentences without marks."""
     kept = []
     for sentence in _SENTENCE.split(" ".join(text.split())):
         numbers = [number for mark in marks_in(sentence) for number in mark.numbers]
@@ -53,8 +54,8 @@ def sourced(text: str, known: int) -> list[str]:
 
 
 def unknown_marks(text: str, known: int) -> list[int]:
-    """The numbers in marks of `text` that stand for none of the `known` pieces of evidence (1 to `known`), in
-    order, each once. Where there is no evidence, or no mark is one of it, plain brackets are no marks."""
+    """Return the numbers in marks of `text` outside 1 to `known`, in order, each once. If no mark names known
+    evidence, only superscript numbers count as marks, because plain brackets may mean something else."""
     marks = list(marks_in(text))
     if not any(1 <= number <= known for mark in marks for number in mark.numbers):
         marks = [mark for mark in marks if not text[mark.start + 1].isascii()]
@@ -66,8 +67,8 @@ def unknown_marks(text: str, known: int) -> list[int]:
 
 
 def marked(text: str, quotes: Mapping[int, str]) -> str:
-    """`text` with its marks for these quotes (by number) all written `[¹]`. Where a quote stands between
-    quotation marks in it and nothing points at it, its mark is put behind them."""
+    """Return `text` with its marks of these quotes (by number) written as `[¹]`. If the text contains a quote
+    in quotation marks and no mark names it, adds the mark after it."""
     pieces, at = [], 0
     used: set[int] = set()
     for mark in marks_in(text):

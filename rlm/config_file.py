@@ -1,7 +1,7 @@
-"""`rlm.toml`: defaults for the command line, facts about models, and the sizes of a card's prompt.
+"""Read `rlm.toml`: defaults for the command line, facts about models, and the sizes of a card's prompt.
 
-Which top-level keys there are is the command line's to say (`rlm.cli.config`): they are its options. Here are
-the files, where they are looked for, and the tables `[models."NAME"]` and `[prompt]`.
+This module finds the files and checks the tables `[models."NAME"]` and `[prompt]`. The other top-level keys
+are options of the command line, which `rlm.cli.config` checks.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _TABLES = ("models", "prompt")
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A top-level value, and the file it stands in."""
+    """A top-level value and its file."""
 
     value: Any
     file: Path
@@ -32,8 +32,8 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class FileSettings:
-    """What the settings files say: of a key that stands in several, the nearest file's. `files` are those
-    that were read, the farthest first."""
+    """The merged settings of all files. If several files have a key, the last of them wins. `files` are the
+    files in the order of reading: the user's file first."""
 
     options: Mapping[str, Setting] = field(default_factory=dict)
     models: Mapping[str, ModelFacts] = field(default_factory=dict)
@@ -42,36 +42,39 @@ class FileSettings:
 
 
 def settings_files(explicit: Path | None, env: Mapping[str, str], folder: Path) -> tuple[Path, ...]:
-    """The files in force, the farthest first: the user's (`$XDG_CONFIG_HOME/rlm/config.toml`, else under
-    `~/.config`), then `explicit`, or without it `rlm.toml` in `folder`. Raises ConfigurationError when
-    `explicit` is not there."""
+    """Return the existing settings files, in the order of reading.
+
+    The first is the user's: `rlm/config.toml` in `$XDG_CONFIG_HOME`, or in `~/.config` without that variable.
+    The second is `explicit`, or `rlm.toml` in `folder` without it. Raises ConfigurationError if `explicit`
+    does not exist.
+    """
     config = Path(env.get("XDG_CONFIG_HOME", ""))
     if not config.is_absolute():
         config = Path(env.get("HOME") or Path.home()) / ".config"
     if explicit is not None and not explicit.exists():
-        raise ConfigurationError(f"{explicit} is not there: check --config, or write one with `rlm init`")
-    near = explicit or folder / FILE_NAME
-    return tuple(file for file in (config / "rlm" / "config.toml", near) if file.exists())
+        raise ConfigurationError(f"{explicit} does not exist: check --config, or write one with `rlm init`")
+    project = explicit or folder / FILE_NAME
+    return tuple(file for file in (config / "rlm" / "config.toml", project) if file.exists())
 
 
 def load_settings(files: Sequence[Path]) -> FileSettings:
-    """The settings in these files, the farthest first. Raises ConfigurationError naming the file and, where
-    it is a value that will not do, the key."""
+    """Read and merge the settings of these files. Later files override earlier ones. Raises
+    ConfigurationError, which names the file and, for an invalid value, the key."""
     options: dict[str, Setting] = {}
     models: dict[str, ModelFacts] = {}
     prompt: dict[str, Any] = {}
     for file in files:
-        data = _parsed(file)
+        data = _parse(file)
         options |= {key: Setting(value, file) for key, value in data.items() if key not in _TABLES}
-        models |= _models(data.get("models", {}), file)
+        models |= _read_models(data.get("models", {}), file)
         if "prompt" in data:
-            _card(data["prompt"], file)  # alone, so that what is wrong is told of the file it stands in
-            prompt = _merged(prompt, data["prompt"])
-    card = _card(prompt, files[-1]) if prompt else CardSettings()
+            _read_card(data["prompt"], file)  # check each file alone, so that an error names the right one
+            prompt = _merge(prompt, data["prompt"])
+    card = _read_card(prompt, files[-1]) if prompt else CardSettings()
     return FileSettings(options, models, card, tuple(files))
 
 
-def _parsed(file: Path) -> dict[str, Any]:
+def _parse(file: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(file.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -80,7 +83,7 @@ def _parsed(file: Path) -> dict[str, Any]:
         raise ConfigurationError(f"{file} can't be read: {error.strerror}") from None
 
 
-def _models(table: object, file: Path) -> dict[str, ModelFacts]:
+def _read_models(table: object, file: Path) -> dict[str, ModelFacts]:
     if not isinstance(table, Mapping):
         raise ConfigurationError(f'{file}: models is {table!r}; write [models."NAME"]')
     try:
@@ -89,16 +92,17 @@ def _models(table: object, file: Path) -> dict[str, ModelFacts]:
         raise ConfigurationError(f"{file}: {error}") from None
 
 
-def _card(table: object, file: Path) -> CardSettings:
+def _read_card(table: object, file: Path) -> CardSettings:
     try:
         return CardSettings.from_table(table)
     except PromptError as error:
         raise ConfigurationError(f"{file}: {error}") from None
 
 
-def _merged(far: Mapping[str, Any], near: Mapping[str, Any]) -> dict[str, Any]:
-    merged = dict(far)
-    for key, value in near.items():
-        both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
-        merged[key] = _merged(merged[key], value) if both else value
+def _merge(base: Mapping[str, Any], override: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge two tables. Values of `override` win; tables within tables are merged too."""
+    merged = dict(base)
+    for key, value in override.items():
+        are_tables = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
+        merged[key] = _merge(merged[key], value) if are_tables else value
     return merged

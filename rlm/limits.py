@@ -32,14 +32,19 @@ def option_of_limit(limit: Field[Any]) -> LimitOption | None:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one run may use. The limits hold for its whole tree of sub-RLMs and children.
+    """The limits of one run, including all its children and sub-RLMs.
 
-    `rounds` counts the rounds of each RLM, the last one included, in which a root may only finalize. `depth`
-    is the number of levels of sub-RLMs with a kernel of their own. `sub_calls` counts child calls. `tokens`
-    are input and output. `cost_usd` holds only where prices are known. `cell_seconds` is the computing time
-    of one cell, `seconds` the time of the whole run by the clock. `concurrency` is the number of calls in
-    flight at a provider. A run ends after `violations` violations in a row. Raises ConfigurationError, which
-    names the invalid field.
+    rounds: the rounds of each RLM, including the last one, in which it may only finalize.
+    depth: the levels of sub-RLMs with their own kernels.
+    sub_calls: child calls.
+    tokens: input and output tokens.
+    cost_usd: US dollars. Has no effect on models without a known price.
+    seconds: the wall-clock time of the whole run.
+    cell_seconds: the computing time of one cell.
+    concurrency: calls in flight per provider.
+    violations: this number of consecutive violations ends the run.
+
+    Raises ConfigurationError, which names the invalid field.
     """
 
     rounds: int = _limit(30, 1, LimitOption("max_rounds", "Maximum rounds of a root."))

@@ -1,4 +1,4 @@
-"""All that a caller may set. Limits are declared in `rlm.limits`."""
+"""The settings of runs. Limits are declared in `rlm.limits`."""
 
 from __future__ import annotations
 
@@ -19,8 +19,12 @@ __all__ = ["ChildSettings", "DirectSettings", "Limits", "RootSettings", "Setting
 
 @dataclass(frozen=True, slots=True)
 class RootSettings:
-    """How a root is run: characters of stdout it is shown a round, tokens of one of its replies, the share
-    of its window that its messages may take before older rounds are folded."""
+    """Settings of the root.
+
+    output_limit: characters of stdout shown to it in each round.
+    output_tokens: tokens of one reply.
+    compact_at: the share of its window that its messages may fill before older rounds are summarized.
+    """
 
     contract: Contract = "one-block"
     output_limit: int = 8_000
@@ -30,7 +34,7 @@ class RootSettings:
 
 @dataclass(frozen=True, slots=True)
 class ChildSettings:
-    """Tokens of a child's prompt and of its reply, and how many may be asked at once."""
+    """Settings of children: the tokens of one prompt and of one reply, and the number of calls in flight."""
 
     prompt_tokens: int = 32_000
     output_tokens: int = 8_000
@@ -39,7 +43,7 @@ class ChildSettings:
 
 @dataclass(frozen=True, slots=True)
 class DirectSettings:
-    """Up to how many tokens a context is answered directly, and how long the reply may be."""
+    """Settings of direct answers: the maximum tokens of the input, and of the reply."""
 
     below_tokens: int = 16_000
     output_tokens: int = 8_000
@@ -47,14 +51,15 @@ class DirectSettings:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How runs go about their work. Each field's own type says what it holds.
+    """Settings of runs. The types of the nested settings describe their own fields.
 
-    sandbox: the isolation level, or "auto" for the strongest there is; store: the journal's file or URL
-    (None: the user's state folder), which loses its oldest finished runs when it takes more than store_mb
-    megabytes; document_cache: whether the text of large files is kept from run to run in the user's cache
-    folder; cache: children's answers are taken from earlier runs in the store, where the call is the same;
-    facts: windows and prices by model name, which go before the shipped; tool_seconds: how long one call of
-    a tool may take.
+    sandbox: the isolation level, or "auto" for the strongest available one.
+    store: the journal's file or URL. None is a file in the user's state folder.
+    store_mb: above this size in megabytes, the store drops its oldest finished runs.
+    document_cache: cache the text of large files between runs, in the user's cache folder.
+    cache: reuse children's answers to identical calls from earlier runs in the store.
+    tool_seconds: the timeout of one call of a tool.
+    facts: windows and prices by model name. They override the built-in ones.
     """
 
     strategy: Literal["auto", "rlm", "direct"] = "auto"

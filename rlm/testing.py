@@ -1,4 +1,4 @@
-"""Fakes that ship with the product: a scripted model, and a sandbox without a process.
+"""Fakes for tests of applications: a scripted model, and a sandbox without a process.
 
 model = ScriptedModel.of(root=["```repl\\nfinalize(1)\\n```"])
 result = await RLM(model, settings=Settings(strategy="rlm")).run("How many?", "one")
@@ -20,12 +20,11 @@ Cell = CellResult | Callable[[str, KernelHandler], Awaitable[CellResult]]
 
 
 class FakeSandbox:
-    """Implements the Sandbox protocol: gives the results it was made with, in order. `codes` is what ran.
+    """Implements the Sandbox protocol by returning prepared results, in order. `codes` is the code it got.
 
-    A result whose status is `died` ends the fake like a kernel; a coroutine function gets the code and the
-    handler, and may ask it for what a cell would: an interrupt ends it as it would end a cell. Nothing here
-    computes, so no cell runs over its time unless its result says so.
-    """
+    A result with the status `died` ends the fake, like the death of a kernel. A coroutine function gets the
+    code and the handler, so it can make the requests of a cell; an interrupt cancels it. Cells do not
+    compute, so none times out unless its result says so."""
 
     def __init__(self, handler: KernelHandler, results: Sequence[Cell]) -> None:
         self._handler = handler

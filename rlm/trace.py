@@ -1,4 +1,4 @@
-"""The events of runs as lines of JSON in a file, as they happen."""
+"""Write the events of runs to a file as they happen, as lines of JSON."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ __all__ = ["TraceFile"]
 
 
 class TraceFile:
-    """An observer: `RLM(observe=TraceFile(path).on_event)`. One object a line: `at` (seconds since 1970),
-    `event` (its name) and the event's own fields. Nobody but the owner may read the file: code that a model
-    wrote stands in it. Values of the environment that look like secrets are blanked. Raises
-    ConfigurationError if it can't be written.
+    """An observer: `RLM(observe=TraceFile(path).on_event)`.
+
+    Each line is an object with `at` (seconds since 1970), `event` (its name) and the event's own fields. The
+    events contain code that a model wrote, so only the owner may read the file. Values of environment
+    variables that look like secrets are blanked. Raises ConfigurationError if the file cannot be written.
     """
 
     def __init__(self, path: Path) -> None:
@@ -30,9 +31,9 @@ class TraceFile:
             self._file = path.open("w", encoding="utf-8")
         except OSError as error:
             raise ConfigurationError(
-                f"the trace {path} can't be written: {error.strerror}; name another file"
+                f"the trace {path} can't be written: {error.strerror}; give another file"
             ) from None
-        # It stands beside the database library, which takes a third of a second to import.
+        # Import it late: with it comes the database library, which takes a third of a second.
         from rlm.journal.redaction import Redaction
 
         self._redaction = Redaction()
@@ -47,7 +48,7 @@ class TraceFile:
         self._file.close()
 
     def on_event(self, event: Event) -> None:
-        """Write one event, and have it in the file at once: whoever follows the file sees it."""
+        """Write one event and flush it, so that programs that follow the file see it at once."""
         fields = event.result.to_json() if isinstance(event, RunFinished) else asdict(event)
         line = {"at": round(time.time(), 3), "event": type(event).__name__, **fields}
         self._file.write(json.dumps(self._redaction.blank(line), ensure_ascii=True) + "\n")

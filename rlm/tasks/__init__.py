@@ -1,4 +1,4 @@
-"""The tasks: ask, summarize, research, compare, and work_card, which works on a card in its stage.
+"""The tasks: ask, summarize, research, compare, and work_card, which works on a card by its state.
 
 from rlm.tasks import ask
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ask", "compare", "research", "summarize", "work_card"]
 
-# Each name is imported on first use, because the whole runtime stands behind it. No module of this package
-# may have the name of a task: importing the module would replace the function here.
+# Each name is imported on first use, because it imports the whole runtime. No module of this package may have
+# the name of a task: importing the module would replace the function here.
 _HOMES = {
     "ask": "rlm.tasks.question",
     "compare": "rlm.tasks.comparison.compare",

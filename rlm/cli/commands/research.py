@@ -112,9 +112,9 @@ def _read(file: Path, task: str) -> Plan:
 
 
 async def _estimate(rlm: RLM, task: str, sources: Sequence[Source], plan: Plan | None, most: int) -> RunPlan:
-    from rlm.tasks.reports.research import foretell_research
+    from rlm.tasks.reports.research import estimate_research
 
-    return await foretell_research(rlm, task, sources, plan=plan, most=most)
+    return await estimate_research(rlm, task, sources, plan=plan, most=most)
 
 
 async def _plan(rlm: RLM, task: str, sources: Sequence[Source], most: int) -> Plan:

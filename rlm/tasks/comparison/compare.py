@@ -1,7 +1,7 @@
-"""One question answered in several ways over the same input: is an RLM needed for it at all?
+"""Compare methods of answering one question over the same input. It shows whether an RLM is needed.
 
-Each way is asked with the same models under the same limits, and its quotes are checked in the same way. All
-are kept in the journal: they were paid for.
+All methods use the same models and share one set of limits. Their quotes are checked in the same way, and
+each result is journalled as a part of the job.
 """
 
 from __future__ import annotations
@@ -42,18 +42,19 @@ from rlm.tasks.jobs.parts import Part
 __all__ = ["compare", "plan_comparison", "resume_comparison"]
 
 TOP_K = 8
-_NO_WORDS = "no passage of the input holds a word of the question"
+_NO_WORDS = "no passage of the input contains a word of the question"
 _SHRINK = 0.9
-_MIN_CHARS = 1_000  # of the input that a direct call is tried with
-_MAX_CHARS = 8  # that a token has
+_MIN_CHARS = 1_000
+"""A direct call is not tried with less of the input than this."""
+_MAX_CHARS_PER_TOKEN = 8
 
 _WEIGHTS: Mapping[Method, int] = MappingProxyType({"rlm": 3, "map-reduce": 3, "direct": 1, "bm25": 1})
-"""Of what is left of the limits when a method begins, what it may take beside those still to come."""
+"""How the remaining limits are divided between a method that begins and those that follow it."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Way:
-    """What one method works with: one set of books, for it alone."""
+class _MethodInput:
+    """What a method works with. Its run context is its own, so that its calls are counted separately."""
 
     config: RunConfig
     task: str
@@ -62,6 +63,7 @@ class _Way:
     settings: DirectSettings
 
     async def ask(self, pieces: Sequence[SliceText]) -> DirectReply:
+        """Ask the question once over `pieces`. Raises SliceTooLarge and BudgetExceeded if they do not fit."""
         return await ask_directly(
             self.config.model,
             Question(self.task, self.task),
@@ -77,14 +79,14 @@ class _Way:
 
 
 Work = Callable[[Part], Awaitable[RunResult]]
-_Asked = tuple[DirectReply | None, str]
-"""A reply, or None where there was nothing to ask about; and a note."""
+_MethodReply = tuple[DirectReply | None, str]
+"""A reply, or None if no call was possible; and a note, "" for none."""
 
 
 async def plan_comparison(
     rlm: RLM, context: Sequence[Source], methods: Sequence[Method] = METHODS
 ) -> RunPlan:
-    """What the methods would about take together. Asks no model. Raises UsageError."""
+    """Estimate what the methods need together. Asks no model. Raises UsageError."""
     prices = Prices(rlm.settings.facts)
 
     def plan(method: Method, body: Body) -> RunPlan:
@@ -101,7 +103,7 @@ async def plan_comparison(
         window = rlm.model.window.context
         if not one_call or planned.tokens <= window:
             return planned
-        # What does not fit one prompt is left out of it.
+        # A method with one call leaves out what does not fit its prompt.
         return replace(planned, tokens=window, cost_usd=prices.at_most(rlm.model, window, 0))
 
     with Workspace() as workspace:
@@ -118,54 +120,58 @@ async def compare(
     methods: Sequence[Method] = METHODS,
     top_k: int = TOP_K,
 ) -> Comparison:
-    """Answer `task` over `context` by every one of `methods`, one after another, all within the limits of
-    `rlm`. A method that fails or runs into a limit is a row that says so. Raises UsageError, SandboxRefused
-    and JournalError like `RLM.run`."""
+    """Answer `task` over `context` with each of `methods` in turn, within the limits of `rlm`. If a method
+    fails or hits a limit, its row says so. Raises UsageError, SandboxRefused and JournalError."""
     if not task.strip():
-        raise UsageError("the question is empty: say what is to be answered")
+        raise UsageError("the question is empty: give a question to answer")
 
     def facts(_: Body) -> Mapping[str, Any]:
         return {"methods": list(methods), "top_k": top_k}
 
     async with open_job(rlm, "compare", task, context, facts=facts) as (job, _):
-        return await _compared(job, task, methods, top_k)
+        return await _run_methods(job, task, methods, top_k)
 
 
 async def resume_comparison(rlm: RLM, run: str) -> Comparison:
-    """Go on with a comparison that was left, by its run's name or the start of it; what was paid is not paid
-    again. One that has ended is given as it was. Raises JournalError and UsageError."""
+    """Resume a comparison by its run's name or a unique start of it. Journalled calls are not made again. A
+    comparison that has ended is returned unchanged. Raises JournalError and UsageError."""
     async with resume_job(rlm, "compare", run) as (job, left):
-        return await _compared(job, left.task, left.facts["methods"], left.facts["top_k"])
+        return await _run_methods(job, left.task, left.facts["methods"], left.facts["top_k"])
 
 
-async def _compared(job: Job, task: str, methods: Sequence[Method], top_k: int) -> Comparison:
+async def _run_methods(job: Job, task: str, methods: Sequence[Method], top_k: int) -> Comparison:
     config = job.config
-    fits = _fitting(config, job.body) == job.body.chars
+    fits = _count_fitting_chars(config, job.body) == job.body.chars
     rows: dict[Method, MethodRow] = {}
-    # The RLM first: where the sandbox is refused nothing is spent.
+    # The RLM runs first: if the sandbox is refused, nothing has been spent.
     order = sorted(methods, key=lambda one: one != "rlm")
     async with job.parts(len(order)) as parts:
         for place, method in enumerate(order):
-            limits = _limits(job, method, order[place:])
-            work = _by_rlm(task) if method == "rlm" else _by(_works(method, top_k), task)
-            found = await parts.run_part(method, f"asking by {method}", limits, work)
-            if isinstance(found, str):
-                found = _failed(job, found)
-            rows[method] = MethodRow(method, found, _note(method, found))
+            limits = _share_limits(job, method, order[place:])
+            work = (
+                _work_with_rlm(task)
+                if method == "rlm"
+                else _work_with_calls(_choose_function(method, top_k), task)
+            )
+            result = await parts.run_part(method, f"asking by {method}", limits, work)
+            if isinstance(result, str):
+                result = _make_failed_result(job, result)
+            rows[method] = MethodRow(method, result, _note(method, result))
     models = not (is_extractive(config.model) and is_extractive(config.sub_model))
-    found_rows = tuple(rows[method] for method in methods)
-    comparison = Comparison(task, job.body.chars, fits, models, found_rows)
-    answered = any(row.result.answer is not None for row in found_rows)
-    if not answered and all(row.result.stop_reason == "model" for row in found_rows):
+    ordered = tuple(rows[method] for method in methods)
+    comparison = Comparison(task, job.body.chars, fits, models, ordered)
+    has_answer = any(row.result.answer is not None for row in ordered)
+    if not has_answer and all(row.result.stop_reason == "model" for row in ordered):
         job.stop_reason = "model"
-    await job.finish(comparison.advice if answered else None, parts=[row.result for row in found_rows])
+    await job.finish(comparison.advice if has_answer else None, parts=[row.result for row in ordered])
     return comparison
 
 
-def _limits(job: Job, method: Method, to_come: Sequence[Method]) -> Limits:
-    """A share of what is left for a method, beside those still to come."""
+def _share_limits(job: Job, method: Method, remaining: Sequence[Method]) -> Limits:
+    """Return the method's share of what is left of the limits. `remaining` are the methods that have not run
+    yet, including this one."""
     limits, left = job.config.limits, job.remaining()
-    share = _WEIGHTS[method] / sum(_WEIGHTS[one] for one in to_come)
+    share = _WEIGHTS[method] / sum(_WEIGHTS[one] for one in remaining)
     return replace(
         limits,
         sub_calls=max(1, int(left["sub_calls"] * share)),
@@ -175,34 +181,34 @@ def _limits(job: Job, method: Method, to_come: Sequence[Method]) -> Limits:
     )
 
 
-def _works(method: Method, top_k: int) -> Callable[[_Way], Awaitable[_Asked]]:
+def _choose_function(method: Method, top_k: int) -> Callable[[_MethodInput], Awaitable[_MethodReply]]:
     if method == "direct":
         return _direct
     if method == "map-reduce":
         return _map_reduce
-    return lambda way: _bm25(way, top_k)
+    return lambda inputs: _bm25(inputs, top_k)
 
 
-def _by_rlm(task: str) -> Work:
-    async def answered(part: Part) -> RunResult:
+def _work_with_rlm(task: str) -> Work:
+    async def work(part: Part) -> RunResult:
         settings = replace(part.config.settings, strategy="rlm")
         return await replace(part, config=replace(part.config, settings=settings)).run(task)
 
-    return answered
+    return work
 
 
-def _by(work: Callable[[_Way], Awaitable[_Asked]], task: str) -> Work:
-    """What `work` comes to, as a run's result; its note is its warning."""
+def _work_with_calls(function: Callable[[_MethodInput], Awaitable[_MethodReply]], task: str) -> Work:
+    """Return work that turns the reply of `function` into a run's result. Its note becomes a warning."""
 
-    async def answered(part: Part) -> RunResult:
+    async def work(part: Part) -> RunResult:
         began = time.monotonic()
-        way = _Way(
+        inputs = _MethodInput(
             part.config, task, part.part_resources.source.body, part.run_context, part.config.settings.direct
         )
         reply: DirectReply | None = None
         reason: StopReason = "finalized"
         try:
-            reply, note = await work(way)
+            reply, note = await function(inputs)
         except BudgetExhausted as error:
             reason, note = STOP_REASONS[error.limit], error.cause
         except ModelError as error:
@@ -211,7 +217,7 @@ def _by(work: Callable[[_Way], Awaitable[_Asked]], task: str) -> Work:
             reason, note = "sub_calls", str(error)
         answer = reply.text if reply is not None and reply.complete and reply.text else None
         if answer is None and not note:
-            note = "it says that the text does not hold the answer"
+            note = "the model replied that the text does not contain the answer"
         return RunResult(
             run_id=part.run_context.log.run_id,
             answer=answer,
@@ -228,11 +234,11 @@ def _by(work: Callable[[_Way], Awaitable[_Asked]], task: str) -> Work:
             warnings=(note,) if note else (),
         )
 
-    return answered
+    return work
 
 
-def _failed(job: Job, why: str) -> RunResult:
-    """The result of a method that did not come to one."""
+def _make_failed_result(job: Job, why: str) -> RunResult:
+    """Return the result of a method whose part failed."""
     return RunResult(
         run_id=job.run_id,
         answer=None,
@@ -251,67 +257,69 @@ def _failed(job: Job, why: str) -> RunResult:
 
 
 def _note(method: Method, result: RunResult) -> str:
-    """What a method could not do. Of the RLM's warnings only the one that says why there is no answer."""
+    """Return the method's last warning. The RLM's warning is used only if it has no answer."""
     if not result.warnings or (method == "rlm" and result.answer is not None):
         return ""
     return result.warnings[-1]
 
 
-async def _direct(way: _Way) -> _Asked:
-    """One call over the whole, or over as much of its beginning as one prompt holds."""
-    body = way.body
-    room = min(body.chars, max(_fitting(way.config, body), _MIN_CHARS))
+async def _direct(inputs: _MethodInput) -> _MethodReply:
+    """Make one call over the whole input, or over as much of its beginning as fits one prompt."""
+    body = inputs.body
+    room = min(body.chars, max(_count_fitting_chars(inputs.config, body), _MIN_CHARS))
     while True:
         try:
             spans = [Span(one.start, min(one.end, room)) for one in body.documents if one.start < room]
-            reply = await way.ask([way.piece(span) for span in spans])
+            reply = await inputs.ask([inputs.piece(span) for span in spans])
             break
         except (SliceTooLarge, BudgetExceeded):
             if room < _MIN_CHARS:
-                return None, "the question leaves no room for the input: ask a shorter one"
+                return None, "the question leaves no room for the input in the prompt: ask a shorter question"
             room = int(room * _SHRINK)
     if reply.complete:
-        way.run_context.coverage.note_answered([Span(0, room)])
+        inputs.run_context.coverage.note_answered([Span(0, room)])
     if room == body.chars:
         return reply, ""
     return (
         reply,
-        f"it saw the first {100 * room / body.chars:.1f} % of the input: more does not fit one prompt",
+        f"the call read the first {100 * room / body.chars:.1f} % of the input: more does not fit one prompt",
     )
 
 
-async def _bm25(way: _Way, top_k: int) -> _Asked:
-    """One call over the passages that rank best for the question."""
+async def _bm25(inputs: _MethodInput, top_k: int) -> _MethodReply:
+    """Make one call over the passages that rank best for the question."""
 
-    def ranked() -> list[Span]:
-        with Retriever(way.body) as retriever:
-            return [Span(pack.start, pack.end) for pack in retriever.retrieve(way.task, limit=top_k)]
+    def rank_passages() -> list[Span]:
+        with Retriever(inputs.body) as retriever:
+            return [Span(pack.start, pack.end) for pack in retriever.retrieve(inputs.task, limit=top_k)]
 
-    spans = await asyncio.to_thread(ranked)
+    spans = await asyncio.to_thread(rank_passages)
     if not spans:
         return None, _NO_WORDS
-    reply = await way.ask([way.piece(span) for span in spans])
+    reply = await inputs.ask([inputs.piece(span) for span in spans])
     if reply.complete:
-        way.run_context.coverage.note_answered(spans)
+        inputs.run_context.coverage.note_answered(spans)
     return reply, ""
 
 
-async def _map_reduce(way: _Way) -> _Asked:
-    """A child for every part of the input, then one call over what they found."""
-    config = way.config
+async def _map_reduce(inputs: _MethodInput) -> _MethodReply:
+    """Let a child read each part of the input, then make one call over the children's answers."""
+    config = inputs.config
     settings = replace(config.settings.child, concurrency=config.limits.concurrency)
-    children = ChildCalls(config.sub_model, way.body, run_context=way.run_context, settings=settings)
+    children = ChildCalls(config.sub_model, inputs.body, run_context=inputs.run_context, settings=settings)
     size = int(children.plan()["recommended_chunk"] or 1)
     spans = [
         Span(start, min(start + size, one.end))
-        for one in way.body.documents
+        for one in inputs.body.documents
         for start in range(one.start, one.end, size)
     ]
-    batch = ChildBatch((way.task,) * len(spans), tuple(ChildSlice((span,)) for span in spans), chunked=True)
+    batch = ChildBatch(
+        (inputs.task,) * len(spans), tuple(ChildSlice((span,)) for span in spans), chunked=True
+    )
     answers = await children.answers(batch)
-    unheard = [answer.error for answer in answers if answer.error_type == "model"]
-    if unheard and len(unheard) == len(spans):
-        raise ModelError(f"no part was answered: {unheard[0]}")
+    errors = [answer.error for answer in answers if answer.error_type == "model"]
+    if errors and len(errors) == len(spans):
+        raise ModelError(f"the model answered no part: {errors[0]}")
     failed = sum(answer.error is not None for answer in answers)
     found = [
         SliceText(answer.text, None, f"part {number} of {len(spans)}")
@@ -320,28 +328,27 @@ async def _map_reduce(way: _Way) -> _Asked:
     ]
     note = f"{failed} of {len(spans)} parts failed" if failed else ""
     if not found:
-        return None, note or f"none of {len(spans)} parts holds the answer"
+        return None, note or f"none of {len(spans)} parts contains the answer"
     kept = len(found)
     while True:
         try:
-            reply = await way.ask(found[:kept])
+            reply = await inputs.ask(found[:kept])
             break
         except (SliceTooLarge, BudgetExceeded):
             if kept == 1:
-                return None, "what one part answered does not fit a prompt"
+                return None, "the answer of one part does not fit a prompt"
             kept = max(1, int(kept * _SHRINK))
     if kept < len(found):
-        note = (
-            f"{note + '; ' if note else ''}what {len(found) - kept} of {len(found)} parts found did not fit"
-        )
+        omitted = f"the answers of {len(found) - kept} of {len(found)} parts did not fit the prompt"
+        note = f"{note}; {omitted}" if note else omitted
     return reply, note
 
 
-def _fitting(config: RunConfig, body: Body) -> int:
-    """Characters of the body's beginning that one prompt of the root model holds, by the estimate."""
+def _count_fitting_chars(config: RunConfig, body: Body) -> int:
+    """Estimate how many characters of the body's beginning fit one prompt of the root model."""
     room = room_of(config.model, config.settings.direct)
     if room <= 0:
         return 0
-    most = body.text(0, min(body.chars, room * _MAX_CHARS))
-    tokens = estimate(most)
-    return len(most) if tokens <= room else int(len(most) * room / tokens)
+    text = body.text(0, min(body.chars, room * _MAX_CHARS_PER_TOKEN))
+    tokens = estimate(text)
+    return len(text) if tokens <= room else int(len(text) * room / tokens)

@@ -1,4 +1,4 @@
-"""What comparing ways of answering one question came to, and what to make of it."""
+"""The result of a comparison: a row for each method, and a recommendation."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _NAMES = {
 }
 _WORD = re.compile(r"\w+")
 _ALIKE = 0.5
-"""Answers that share fewer of their words than this are told to differ."""
+"""Answers that share a smaller part of their words than this are reported as different."""
 
 
 @dataclass(frozen=True, slots=True)
 class MethodRow:
-    """One way of answering. `result` is its run's, in the journal under its name; `note` says what it could
-    not do (it saw the beginning only, say), "" for nothing."""
+    """The result of one method, which the journal stores as the part with the method's name. `note` says what
+    the method could not do, for example that it read only the beginning; "" for nothing."""
 
     method: Method
     result: RunResult
@@ -56,17 +56,17 @@ class MethodRow:
 
     @property
     def cost_usd(self) -> float | None:
-        """None where a price is not known."""
+        """The cost in US dollars; None if a price is unknown."""
         costs = [usage.cost_usd for usage in self.result.usage]
         return None if None in costs else sum(cost or 0.0 for cost in costs)
 
     @property
-    def stands(self) -> bool:
-        """Whether there is an answer with quotes, every one of which is in the input."""
+    def is_verified(self) -> bool:
+        """Whether there is an answer with citations, and all of them are verified."""
         return self.result.answer is not None and 0 < self.verified == len(self.citations)
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON-safe mapping."""
+        """Return a JSON-safe mapping."""
         result = self.result
         return {
             "method": self.method,
@@ -87,8 +87,8 @@ class MethodRow:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The rows in the order in which they were asked for. `fits` says whether the whole input fits one
-    prompt; `models` whether a language model answered (else only extracts are compared)."""
+    """The rows in the order of the request. `fits`: the whole input fits one prompt. `models`: a language
+    model answered; otherwise only extracts are compared."""
 
     question: str
     chars: int
@@ -97,7 +97,7 @@ class Comparison:
     rows: tuple[MethodRow, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON-safe mapping."""
+        """Return a JSON-safe mapping."""
         return {
             "question": self.question,
             "input_chars": self.chars,
@@ -108,61 +108,66 @@ class Comparison:
 
     @property
     def advice(self) -> str:
-        """What these figures say, and what they can't: which answer is right, no figure tells."""
-        standing = [row for row in self.rows if row.stands]
-        parts = [self._verdict(standing)]
-        if len(standing) > 1 and _differ(standing):
+        """A recommendation by cost and verified quotes. The figures cannot tell which answer is right."""
+        verified = [row for row in self.rows if row.is_verified]
+        parts = [self._recommend(verified)]
+        if len(verified) > 1 and _has_different_answers(verified):
             parts.append("The answers differ: read their citations before you choose.")
         if not self.models:
-            parts.append("No language model was asked: only extracts are compared here.")
+            parts.append("No language model was asked: this compares extracts only.")
         return " ".join(parts)
 
-    def _verdict(self, standing: Sequence[MethodRow]) -> str:
-        if not standing:
-            return (
-                "No method gave an answer whose quotes all stand in the input: rely on none of them for this "
-                "question."
-            )
-        cheapest = min(standing, key=_price)
+    def _recommend(self, verified: Sequence[MethodRow]) -> str:
+        if not verified:
+            return "No method gave an answer with only verified quotes. Do not rely on these answers."
+        cheapest = min(verified, key=_rate_price)
         name = _NAMES[cheapest.method]
         rlm = next((row for row in self.rows if row.method == "rlm"), None)
         if cheapest.method == "rlm":
-            alone = len(standing) == 1 and len(self.rows) > 1
-            why = "only its quotes all stand" if alone else "no other whose quotes stand was cheaper"
+            alone = len(verified) == 1 and len(self.rows) > 1
+            why = (
+                "it is the only method with only verified quotes"
+                if alone
+                else "no other method with verified quotes was cheaper"
+            )
             return f"Use the RLM here: {why}."
-        more = "" if rlm is None else _times(rlm, cheapest)
+        more = "" if rlm is None else _describe_rlm(rlm, cheapest)
         if self.fits and cheapest.method == "direct":
-            return f"You need no RLM for this: the input fits one call, whose quotes all stand{more}."
+            return (
+                f"You need no RLM for this: the input fits one call, and all its quotes are verified{more}."
+            )
         seen = cheapest.result.coverage
         share = (
-            f", though it read {100 * seen.answered_chars / self.chars:.1f} % of the input"
+            f", but read only {100 * seen.answered_chars / self.chars:.1f} % of the input"
             if self.chars
             else ""
         )
         unread = "" if seen.complete else share
-        return f"{name[0].upper()}{name[1:]} is the cheapest whose quotes all stand{unread}{more}."
+        return f"{name[0].upper()}{name[1:]} is the cheapest method with verified quotes{unread}{more}."
 
 
-def _price(row: MethodRow) -> tuple[float, int, int]:
-    """By what it costs; where that is not known or nothing, by tokens; of equals the simplest. Time has no
-    say: the same calls would be told of in another way each time."""
+def _rate_price(row: MethodRow) -> tuple[float, int, int]:
+    """Return a sort key: the cost, then the tokens, then the simplicity of the method. An unknown cost counts
+    as 0. Time does not count, because it differs between runs of the same calls."""
     return row.cost_usd or 0.0, row.input_tokens + row.output_tokens, METHODS.index(row.method)
 
 
-def _times(rlm: MethodRow, other: MethodRow) -> str:
-    if not rlm.stands:
-        return "; the RLM's do not" if rlm.result.answer is not None else "; the RLM gave no answer"
-    for unit, mine, theirs in (
+def _describe_rlm(rlm: MethodRow, other: MethodRow) -> str:
+    """Return what the RLM cost compared with `other`, or that it has no verified answer."""
+    if not rlm.is_verified:
+        has_answer = rlm.result.answer is not None
+        return "; the RLM's answer is not verified" if has_answer else "; the RLM gave no answer"
+    for verb, of_rlm, of_other in (
         ("cost", rlm.cost_usd, other.cost_usd),
-        ("took", rlm.input_tokens + rlm.output_tokens, other.input_tokens + other.output_tokens),
+        ("used", rlm.input_tokens + rlm.output_tokens, other.input_tokens + other.output_tokens),
     ):
-        if mine and theirs:
-            what = "as much" if unit == "cost" else "as many tokens"
-            return f"; the RLM {unit} {mine / theirs:.1f} times {what}"
+        if of_rlm and of_other:
+            what = "as much" if verb == "cost" else "as many tokens"
+            return f"; the RLM {verb} {of_rlm / of_other:.1f} times {what}"
     return ""
 
 
-def _differ(rows: Sequence[MethodRow]) -> bool:
+def _has_different_answers(rows: Sequence[MethodRow]) -> bool:
     words = [set(_WORD.findall(row.result.text.casefold())) for row in rows]
     return any(
         len(one & other) < _ALIKE * min(len(one), len(other))

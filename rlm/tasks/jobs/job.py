@@ -41,13 +41,14 @@ __all__ = ["Job", "PreviousJob", "open_job", "previous_job", "resume_job"]
 JobKind = Literal["summarize", "plan", "research", "compare"]
 
 
-_RESUMED = ("research", "compare")
-"""The kinds of jobs that can be resumed. The journal keeps their input where it can."""
+_RESUMABLE = ("research", "compare")
+"""The kinds of jobs that can be resumed. The journal stores their input if it can."""
 
 
 @dataclass(frozen=True, slots=True)
 class PreviousJob:
-    """An earlier run of the same job. `replies` are those of it and of the runs it continued, by call key."""
+    """An earlier run of the same job. `replies` holds, by call key, its replies and those of the runs that it
+    continued."""
 
     run_id: str
     facts: Mapping[str, Any]
@@ -56,7 +57,7 @@ class PreviousJob:
 
 class Job:
     """One job. Its calls are reserved, settled and journalled like those of a run. `recording` holds replies
-    of an earlier run of it; `left` is the stored run itself, when the job is resumed."""
+    of an earlier run. `left` is the stored run if the job is resumed."""
 
     def __init__(
         self,
@@ -103,15 +104,15 @@ class Job:
         return self.log.run_id
 
     async def ask(self, model: Model, prompt: str, output_tokens: int) -> str:
-        """Ask a model once, and return the reply without the reasoning that some models write. Raises
-        BudgetExhausted, and ModelError, also when the reply was cut."""
-        most = max(1, min(output_tokens, model.window.output))
-        request = Request("summary", (Message("user", prompt),), most, task="")
+        """Call a model once and return the reply without the reasoning that some models write. Raises
+        BudgetExhausted, and ModelError, also for a reply that was cut off."""
+        max_tokens = max(1, min(output_tokens, model.window.output))
+        request = Request("summary", (Message("user", prompt),), max_tokens, task="")
         tokens = estimate(prompt)
         async with seconds_left(self._budget):
             call = await self._metered.ask(model, request, prompt_tokens=tokens, facts={"prompt": prompt})
         if call.reply.finish_reason != "stop":
-            raise ModelError(f"{model.name} did not end its reply ({call.reply.finish_reason})")
+            raise ModelError(f"{model.name} did not complete its reply ({call.reply.finish_reason})")
         return without_reasoning(call.reply.text).strip()
 
     async def children(
@@ -121,12 +122,12 @@ class Job:
         *,
         schema: Mapping[str, Any] | None = None,
     ) -> list[ChildAnswer]:
-        """Return the children's answers, in order. A limit or a failing model is noted as the stop reason.
-        Raises BadCall, before anything is spent, when a slice is too large."""
+        """Return the children's answers, in order. A limit or a failing model becomes the stop reason. Raises
+        BadCall before anything is spent if a slice is too large."""
         batch = ChildBatch(tuple(prompts), tuple(slices), schema=schema, chunked=True)
         answers = await self._children.answers(batch)
         if self._children.exhausted is not None:
-            self.stopped(self._children.exhausted)
+            self.note_stop(self._children.exhausted)
         elif any(answer.error_type == "model" for answer in answers):
             self.stop_reason = "model"
         return answers
@@ -149,8 +150,8 @@ class Job:
     def warn(self, message: str) -> None:
         self._observe(Warned(message))
 
-    def stopped(self, error: ModelError | BudgetExhausted) -> None:
-        """Note why the job could not finish everything."""
+    def note_stop(self, error: ModelError | BudgetExhausted) -> None:
+        """Set the stop reason to the error that kept the job from finishing everything."""
         self.stop_reason = STOP_REASONS[error.limit] if isinstance(error, BudgetExhausted) else "model"
 
     def remaining(self) -> Mapping[str, float]:
@@ -159,7 +160,7 @@ class Job:
 
     @asynccontextmanager
     async def parts(self, count: int, *, at_once: int = 1) -> AsyncIterator[Parts]:
-        """Open the parts of this job: `count` runs, so many at a time."""
+        """Open the parts of this job: `count` runs, at most `at_once` at a time."""
         async with AsyncExitStack() as stack:
             pool = self._job_resources.kernels
             if pool is None:
@@ -169,7 +170,7 @@ class Job:
             source = RunInput(self._job_resources.loaded.context, self.body)
             part_resources = PartResources(self.config, self._run_context, source, resources, pool)
             events = () if self._left is None else self._left.events
-            # A part that its provider failed is retried, unless the job has ended.
+            # Parts that failed because of their provider are retried, unless the job has ended.
             past = recorded_parts(events, failed=self._left is not None and self._left.result is not None)
             yield Parts(part_resources, past, count)
 
@@ -200,11 +201,11 @@ class Job:
         await self.log.append("finished", {**result.to_json(), **asdict(totals)})
         return result
 
-    async def interrupted(self) -> None:
-        """Write to the journal that it was cancelled. It can be resumed."""
+    async def write_interruption(self) -> None:
+        """Write to the journal that the job was cancelled. It can be resumed."""
         self.config.tell(RunEnded("cancelled", time.monotonic() - self._began))
         totals = asdict(self._metered.totals(0, self._children.calls))
-        del totals["rounds"]  # only the parts count rounds: the last tally stays
+        del totals["rounds"]  # only the parts count rounds: so the last tally is kept
         await self.log.append("interrupted", {"stop_reason": "cancelled", **totals})
 
     def _observe(self, event: Event) -> None:
@@ -223,9 +224,11 @@ async def open_job(
     facts: Callable[[Body], Mapping[str, Any]],
     since: str | None = None,
 ) -> AsyncIterator[tuple[Job, PreviousJob | None]]:
-    """Open a job over `sources`, and read the run `since` that it continues. `facts` returns what is
-    journalled with it, and may raise before anything is spent or written. Raises UsageError for the sources,
-    JournalError when the run is missing or is not a job of this kind."""
+    """Open a job over `sources`, and read the run `since` that it continues.
+
+    `facts` returns what is journalled with the job. It may raise, before anything is spent or written. Raises
+    UsageError for the sources, and JournalError if the run is missing or is not a job of this kind.
+    """
     from rlm.journal import new_run_id
 
     async with rlm.job_resources(sources) as job_resources:
@@ -241,7 +244,7 @@ async def open_job(
             }
             removed = await make_room(journal, config.settings)
             kept = None
-            if kind in _RESUMED:
+            if kind in _RESUMABLE:
                 kept = input_to_keep(journal, loaded.context.folder, settings["sources"])
             async with journal.run(new_run_id(), task, settings, input=kept) as log:
                 config.tell(RunStarted(log.run_id, "rlm", config.model.name))
@@ -256,14 +259,17 @@ async def open_job(
 
 @asynccontextmanager
 async def resume_job(rlm: RLM, kind: JobKind, run: str) -> AsyncIterator[tuple[Job, StoredRun]]:
-    """Open a stored job to resume it. Journalled calls are neither made nor paid again. Of a job that
-    has ended nothing is asked and nothing is written. Raises JournalError, and UsageError when its models
-    differ or its input is gone or has changed."""
+    """Open a stored job to resume it. Journalled calls are not made again.
+
+    A job that has ended makes no calls and writes nothing. Raises JournalError, and UsageError if its models
+    differ or its input is missing or has changed.
+    """
     left = await rlm.left_job(run, kind)
-    asked = left.facts["summary_model"]
-    if asked != rlm.summary_model.name:
+    stored_name = left.facts["summary_model"]
+    if stored_name != rlm.summary_model.name:
         raise UsageError(
-            f"run {left.run_id} was begun with summary_model {asked}, not {rlm.summary_model.name}: give that"
+            f"run {left.run_id} was started with summary_model {stored_name}, not {rlm.summary_model.name}: "
+            f"use {stored_name}"
         )
     async with rlm.as_of(left).job_resources(left) as opened, AsyncExitStack() as stack:
         job_resources = opened
@@ -277,7 +283,7 @@ async def resume_job(rlm: RLM, kind: JobKind, run: str) -> AsyncIterator[tuple[J
             job_resources = replace(job_resources, config=config)
         else:
             log = await stack.enter_async_context(job_resources.journal.resume(left.run_id))
-            # Read once the job is ours: another process may have resumed it meanwhile.
+            # Read the events only now that the job is locked. Another process may have resumed it meanwhile.
             left = replace(left, events=await log.events())
         recording = left.recording()
         replies = [event.data["role"] for event in left.events if "reply" in event.data]
@@ -293,7 +299,7 @@ async def _interruptible(job: Job) -> AsyncIterator[None]:
     try:
         yield
     except asyncio.CancelledError:
-        await job.interrupted()
+        await job.write_interruption()
         raise
 
 
@@ -302,16 +308,16 @@ async def previous_job(journal: Journal, run: str, kind: JobKind) -> PreviousJob
     name = await journal.resolve(run)
     first = (await journal.get(name)).settings
     if first.get("job") != kind:
-        raise JournalError(f"run {name} is no {kind} run: `rlm runs` lists them all")
+        raise JournalError(f"run {name} is not a {kind} run: `rlm runs` lists all runs")
     replies: dict[str, list[RecordedReply]] = {}
     at: str | None = name
     seen: set[str] = set()
     while at is not None and at not in seen:
         seen.add(at)
-        for key, found in Recording.of(await journal.events(at)).replies.items():
-            replies.setdefault(key, []).extend(found)
+        for key, recorded in Recording.of(await journal.events(at)).replies.items():
+            replies.setdefault(key, []).extend(recorded)
         before = (await journal.get(at)).settings.get("since")
-        # A run that was removed meanwhile only costs its calls again.
-        known = {one.run_id for one in await journal.runs(None)} if before else set()
-        at = before if before in known else None
+        # An earlier run may have been removed meanwhile. Then its calls are made again.
+        stored = {one.run_id for one in await journal.runs(None)} if before else set()
+        at = before if before in stored else None
     return PreviousJob(name, first, replies)

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Part", "PartResources", "Parts", "RecordedPart", "recorded_parts"]
 
-_TOLD = (ChildrenStarted, ChildEnded, ModelAnswered, Indexing, SubRLMStarted, SubRLMEnded, ToolEnded)
+_FORWARDED = (ChildrenStarted, ChildEnded, ModelAnswered, Indexing, SubRLMStarted, SubRLMEnded, ToolEnded)
 _MAX_SPANS = 2_000
 """Spans of what a part saw that the journal keeps, for each way of seeing. The longest are kept."""
 _UNDER_A_JOB = -1
@@ -54,8 +54,8 @@ _UNDER_A_JOB = -1
 
 @dataclass(frozen=True, slots=True)
 class RecordedPart:
-    """A part as the journal stores it: the limits it began with and, once it has ended, its result or why it
-    failed, and what it saw."""
+    """A part as the journal stores it: the limits it began with and, once it has ended, its result or its
+    error, and the spans that it saw."""
 
     limits: Limits
     result: RunResult | None = None
@@ -120,8 +120,8 @@ class Parts:
         self._ended = 0
         self._levels: set[int] = set()
 
-    def known(self, name: str) -> bool:
-        """Return whether that part ended before."""
+    def is_recorded(self, name: str) -> bool:
+        """Return whether the journal has the end of that part."""
         return name in self._past and self._past[name].ended
 
     async def run_part(
@@ -129,10 +129,11 @@ class Parts:
     ) -> RunResult | str:
         """Return the result of the part `name` (no slash in it), or why it failed.
 
-        It comes from the journal, else from `work`, within `limits` or those that the part began with.
-        Raises SandboxRefused and JournalError, which end the job."""
+        The result comes from the journal if the part ended before, else from `work`. A part that was
+        interrupted keeps the limits it began with. Raises SandboxRefused and JournalError, which end the job.
+        """
         past = self._past.get(name)
-        self._part_resources.config.tell(PartStarted(name, title, self._count, self.known(name)))
+        self._part_resources.config.tell(PartStarted(name, title, self._count, self.is_recorded(name)))
         if past is None or not past.ended:
             past = await self._execute_part(name, title, past, limits, work)
         for what, spans in past.seen.items():
@@ -141,7 +142,7 @@ class Parts:
         ok = past.result is not None and past.result.answer is not None
         self._part_resources.config.tell(PartEnded(name, ok, self._ended, self._count))
         if past.result is None:
-            return past.error or "it failed"
+            return past.error or "no reason recorded"
         self._done.append(past.result)
         return past.result
 
@@ -153,6 +154,7 @@ class Parts:
         limits: Limits,
         work: Callable[[Part], Awaitable[RunResult]],
     ) -> RecordedPart:
+        """Run `work`, and write its start and its end to the journal. Returns the end as it was written."""
         run_context = self._part_resources.run_context
         limits = begun.limits if begun else limits
         if begun is None:
@@ -170,7 +172,7 @@ class Parts:
             error, again = cause_of(failure), isinstance(failure, ModelError | SandboxError)
         else:
             again = result.stop_reason in ("model", "cancelled")
-        # The report is made of what can be read back, so that a resumed job makes the same one.
+        # Return what the journal gives back, so that a resumed job makes the same report.
         data = None if result is None else json.loads(json.dumps(result.to_json()))
         facts = {"name": name, "error": error, "again": again, "result": data, "seen": seen.to_json()}
         await run_context.log.append("part_ended", facts)
@@ -204,12 +206,13 @@ class Parts:
         return Part(name, config, own, recording, seen, self._part_resources)
 
     def _tell(self, event: Event) -> None:
-        """Report a part's calls to the job's observers, not its rounds. Its warnings are in its result."""
+        """Forward a part's calls to the job's observers, but not its rounds. Its warnings are in its
+        result."""
         if isinstance(event, KernelOpened):
             if event.level in self._levels:
                 return
             self._levels.add(event.level)
-        elif not isinstance(event, _TOLD):
+        elif not isinstance(event, _FORWARDED):
             return
         self._part_resources.config.tell(event)
 
@@ -231,8 +234,8 @@ class _Seen:
 
 
 def recorded_parts(events: Sequence[Entry], *, failed: bool) -> dict[str, RecordedPart]:
-    """Return the parts in a job's events. With `failed`, parts that their provider or kernel failed count as
-    ended; otherwise they are to be resumed."""
+    """Return the parts in a job's events. A part whose provider or kernel failed counts as ended if `failed`
+    is True; otherwise it is to be resumed."""
     found: dict[str, RecordedPart] = {}
     for event in events:
         if event.kind == "part":

@@ -1,4 +1,4 @@
-"""A card worked on in its stage: its state picks the prompt, its run acts or asks for research first."""
+"""Work on a card: its state picks the prompt, and its run either acts or first asks for research."""
 
 from __future__ import annotations
 
@@ -20,15 +20,18 @@ from rlm.tasks.reports.research import Research, research
 __all__ = ["CardRun", "work_card"]
 
 _RESEARCH = re.compile(r"^[ \t>*-]*RESEARCH:[ \t]*(\S.*)$", re.MULTILINE)
-_MAX_AT_ONCE = 3
+_MAX_PER_TURN = 3
 _REPORT_CHARS = 8_000
 
 
 @dataclass(frozen=True, slots=True)
 class CardRun:
-    """What came of a card in its stage. `result` is the last run's, `turns` are all of them; `completed` says
-    that its answer carries the promise; `reports` are the research that it asked for; `card` is the card with
-    these among its notes, `prompt` what the last turn was asked."""
+    """The outcome of the work on a card.
+
+    `turns` are the results of all runs, and `result` is the last one. `completed`: the last answer contains
+    the promise that the work is complete. `reports` are the researches that the runs asked for. `card` is the
+    card with these reports in its notes. `prompt` is the prompt of the last turn.
+    """
 
     stage: str
     completed: bool
@@ -54,42 +57,43 @@ async def work_card(
 ) -> CardRun:
     """Work on `card` in the stage that its state names, over `sources` (its workspace, its documents).
 
-    The run is asked with the card's prompt. Where its answer asks for research (`RESEARCH: question`), that
-    is done over the same sources, the report is put among the card's notes, and the card is asked again: at
-    most `most_research` questions in all. The limits of `rlm` hold for each run. Raises UsageError,
-    InputError and UnknownStage before anything is spent; else what `RLM.run` raises.
+    A run gets the card's prompt. If its answer asks for research (`RESEARCH: question`), each question is
+    researched over the same sources, the reports are added to the card's notes, and a new run gets the new
+    prompt. `most_research` limits the questions in total. The limits of `rlm` apply to each run. Raises
+    UsageError, InputError and UnknownStage before anything is spent, and the errors of `RLM.run`.
     """
     if most_research < 0:
         raise UsageError(f"most_research is {most_research}: give 0 or more")
     if not sources:
-        raise UsageError("a card run needs sources: the files, folders or texts it may look into")
-    given = card if isinstance(card, CardInput) else CardInput.from_json(card)
-    given = replace(given, repl=True)
+        raise UsageError("a card run needs sources: give the files, folders or texts that it may read")
+    card = card if isinstance(card, CardInput) else CardInput.from_json(card)
+    card = replace(card, repl=True)
     maker = prompt or CardPrompt()
     turns: list[RunResult] = []
     reports: list[Research] = []
     asked: set[str] = set()
     while True:
-        assembled = maker.assemble(given)
-        result = await rlm.run(_task(rlm, given, assembled, len(asked) < most_research), sources)
+        assembled = maker.assemble(card)
+        result = await rlm.run(_task(rlm, card, assembled, len(asked) < most_research), sources)
         turns.append(result)
-        wanted = [question.strip() for question in _RESEARCH.findall(result.text)]
-        new = [one for one in dict.fromkeys(wanted) if one not in asked][:_MAX_AT_ONCE]
+        questions = [question.strip() for question in _RESEARCH.findall(result.text)]
+        new = [one for one in dict.fromkeys(questions) if one not in asked][:_MAX_PER_TURN]
         new = new[: most_research - len(asked)]
         if not new:
             done = is_complete(result.text, maker.settings)
             return CardRun(
-                card_stage(given.state), done, result, tuple(turns), tuple(reports), given, assembled
+                card_stage(card.state), done, result, tuple(turns), tuple(reports), card, assembled
             )
         for question in new:
             asked.add(question)
-            found = await research(rlm, question, sources)
-            reports.append(found)
-            given = _with_note(given, question, found)
+            report = await research(rlm, question, sources)
+            reports.append(report)
+            card = _with_note(card, question, report)
 
 
 def _task(rlm: RLM, card: CardInput, assembled: AssembledCard, may_research: bool) -> str:
-    """The card's prompt as a task. Without a model only what was last asked for can be looked up."""
+    """Return the card's prompt as a task. Without a model, return the last user message, because its words
+    can be searched."""
     if is_extractive(rlm.model):
         users = [message.content for message in card.messages if message.role == "user"]
         return users[-1] if users else card.title or "What has to be done?"
@@ -98,9 +102,9 @@ def _task(rlm: RLM, card: CardInput, assembled: AssembledCard, may_research: boo
     return f"{assembled.text}\n\n{table('tasks.toml')['stage']['ask_research'].strip()}"
 
 
-def _with_note(card: CardInput, question: str, found: Research) -> CardInput:
-    text = found.report
+def _with_note(card: CardInput, question: str, research: Research) -> CardInput:
+    text = research.report
     if len(text) > _REPORT_CHARS:
-        text = f"{text[:_REPORT_CHARS]}\n[… cut; the whole report is run {found.result.run_id}]"
+        text = f"{text[:_REPORT_CHARS]}\n[… cut; the whole report is run {research.result.run_id}]"
     note = f"Research on “{question}”:\n\n{text}"
     return replace(card, context=replace(card.context, notes=(*card.context.notes, note)))

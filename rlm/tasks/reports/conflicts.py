@@ -1,4 +1,4 @@
-"""Sources that contradict each other: what a model names among them, or what can be seen without one."""
+"""Find sources that contradict each other: those that a model lists, or those found by rules."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from rlm.models.offline.extractive.sentences import sentences
 from rlm.retrieval.words import FUNCTION_WORDS, Tokens
 from rlm.tasks.reports.evidence_table import Source, without_headings
 
-__all__ = ["Conflict", "read_conflicts", "seen_conflicts"]
+__all__ = ["Conflict", "find_conflicts", "read_conflicts"]
 
 _MAX_SENTENCES = 600
 _ALIKE = 0.6
-"""The share of the words of both that both have. All of the shorter one's are among them: where each has
-words of its own they mostly speak of different things."""
-_FEWEST = 3
-"""Words that both must have, for there to be something that they speak of."""
-_FEWEST_DENIED = 4
+"""The share of all words of two sentences that must occur in both. The longer sentence must also contain all
+words of the shorter: if each has words of its own, the two mostly have different subjects."""
+_MIN_SHARED = 3
+"""Words that both sentences must have, so that they have a subject in common."""
+_MIN_SHARED_DENIED = 4
 _NUMBER = re.compile(r"\d[\d.,:/-]*")
 _YEAR = re.compile(r"(?:1[5-9]|20)\d\d")
 _WORD = re.compile(r"[^\W\d_][\w'’-]*")
@@ -31,14 +31,14 @@ _NUMBERED_WORDS = """
 """
 _NUMBERED = frozenset(_NUMBERED_WORDS.split())
 _LABEL = re.compile(r"[\[(][^\])\s]{1,12}[\])]|^\s*(?:\d+[.)]|[-*#>]+)\s")
-"""Numbers of lines and of lists: they say nothing of what follows them."""
+"""Numbers of lines and of list items. They do not count anything."""
 _NEGATION = re.compile(r"\b(?:not|never|no longer|cannot|nobody|none|without)\b|n['’]t\b", re.IGNORECASE)
 _NO_CLAIM = re.compile(
     r"[?？]\s*[\"”’']?$|\b(?:if|whether|would|could|should|might|may|perhaps|maybe)\b", re.I
 )
-_SMALL = re.compile(r"\b[a-zà-öø-ÿ][\w'’-]{2,}")
-_FEWEST_SMALL = 2
-"""Titles, headings and references have hardly any word in small letters; what claims something has."""
+_LOWER = re.compile(r"\b[a-zà-öø-ÿ][\w'’-]{2,}")
+_MIN_LOWER = 2
+"""Lower-case words that a claim must have. Titles, headings and references have hardly any."""
 _NAMED = re.compile(r"(?<=[\w,;:] )[A-Z][\w'’-]+")
 _ARRAY = re.compile(r"\[.*\]", re.DOTALL)
 _LONGEST = 300
@@ -46,17 +46,20 @@ _LONGEST = 300
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """The numbers of sources that contradict each other, and on what."""
+    """The numbers of sources that contradict each other, and what they disagree about."""
 
     sources: tuple[int, ...]
     about: str
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
-    """A sentence that claims something. `frame` are its words but for numbers and negations; `numbers` are by
-    the word that they count, but for `years` and `labels` (Table 3); `names` are those words that it has with
-    a capital."""
+class _Claim:
+    """A sentence that claims something.
+
+    `frame` holds the stems of its words without numbers and negations, `names` those of its capitalized
+    words. `numbers` maps the stem of what is counted to the numbers. It excludes `years`, and `labels`:
+    numbers that are part of a name (Table 3).
+    """
 
     source: int
     text: str
@@ -68,25 +71,28 @@ class _Said:
     denied: bool
 
 
-def seen_conflicts(sources: Sequence[Source]) -> list[Conflict]:
-    """Sentences of two sources that say the same of the same thing with another number, or of which one
-    denies the other. They are shown, not judged; where a name, a year or a further number tells them apart,
-    they are none."""
+def find_conflicts(sources: Sequence[Source]) -> list[Conflict]:
+    """Find pairs of sentences from two sources that contradict each other. Uses no model.
+
+    Two sentences with the same subject contradict each other if exactly one number differs, or if one of them
+    is negated. If they also differ in a name, a year or a second number, they are about different things.
+    The rules are strict, because every pair is shown to the reader unjudged.
+    """
     found: dict[tuple[int, int], Conflict] = {}
-    for one, other in combinations(_said(sources)[:_MAX_SENTENCES], 2):
+    for one, other in combinations(_find_claims(sources)[:_MAX_SENTENCES], 2):
         pair = (one.source, other.source)
-        if one.source == other.source or pair in found or not _of_the_same(one, other):
+        if one.source == other.source or pair in found or not _has_same_subject(one, other):
             continue
-        if _other_number(one, other) or _denied(one, other):
+        if _has_other_number(one, other) or _is_denial(one, other):
             found[pair] = Conflict(pair, f"“{one.text}” against “{other.text}”")
     return list(found.values())
 
 
-def _of_the_same(one: _Said, other: _Said) -> bool:
+def _has_same_subject(one: _Claim, other: _Claim) -> bool:
     shared = one.frame & other.frame
     shorter = min(one.frame, other.frame, key=len)
     return (
-        len(shared) >= _FEWEST
+        len(shared) >= _MIN_SHARED
         and shared == shorter
         and len(shared) >= _ALIKE * len(one.frame | other.frame)
         and not (one.names ^ other.names) - shared
@@ -94,8 +100,8 @@ def _of_the_same(one: _Said, other: _Said) -> bool:
     )
 
 
-def _other_number(one: _Said, other: _Said) -> bool:
-    """Whether exactly one thing is counted differently; of a year alone where all words are the same."""
+def _has_other_number(one: _Claim, other: _Claim) -> bool:
+    """Return whether exactly one number differs. A year counts as one only if all words are the same."""
     if one.denied != other.denied and one.frame != other.frame:
         return False
     counted = one.numbers.keys() & other.numbers.keys()
@@ -105,17 +111,17 @@ def _other_number(one: _Said, other: _Said) -> bool:
     return len(differ) == 1 and one.years == other.years
 
 
-def _denied(one: _Said, other: _Said) -> bool:
+def _is_denial(one: _Claim, other: _Claim) -> bool:
     same = one.numbers == other.numbers and one.years == other.years
-    return one.denied != other.denied and same and len(one.frame & other.frame) >= _FEWEST_DENIED
+    return one.denied != other.denied and same and len(one.frame & other.frame) >= _MIN_SHARED_DENIED
 
 
 def read_conflicts(reply: str, known: int) -> list[Conflict]:
-    """What a model listed: `[{"sources": [1, 4], "about": "…"}]`. Entries that name fewer than two of the
-    `known` sources are left out. Raises ValueError when the reply holds no such list."""
+    """Parse a model's reply: `[{"sources": [1, 4], "about": "…"}]`. Drops entries with fewer than two of the
+    `known` sources. Raises ValueError if the reply has no such list."""
     array = _ARRAY.search(reply)
     if array is None:
-        raise ValueError("the reply holds no JSON array")
+        raise ValueError("the reply has no JSON array")
     found = []
     for entry in json.loads(array[0]):
         if not isinstance(entry, dict) or not isinstance(entry.get("sources"), list):
@@ -127,13 +133,13 @@ def read_conflicts(reply: str, known: int) -> list[Conflict]:
     return found
 
 
-def _said(sources: Sequence[Source]) -> list[_Said]:
+def _find_claims(sources: Sequence[Source]) -> list[_Claim]:
     claims: list[tuple[int, str]] = []
     for source in sources:
         quote = without_headings(source.citation)
         for start, end in sentences(quote):
             text = " ".join(quote[start:end].split())
-            if not _NO_CLAIM.search(text) and len(_SMALL.findall(text)) >= _FEWEST_SMALL:
+            if not _NO_CLAIM.search(text) and len(_LOWER.findall(text)) >= _MIN_LOWER:
                 claims.append((source.number, text))
     plain = [_LABEL.sub(" ", text) for _, text in claims]
     with closing(Tokens()) as tokens:
@@ -144,7 +150,7 @@ def _said(sources: Sequence[Source]) -> list[_Said]:
     for (number, text), bare, frame, named in zip(claims, plain, frames, names, strict=True):
         numbers, years, labels = _numbers(bare, units)
         found.append(
-            _Said(
+            _Claim(
                 number,
                 text[:_LONGEST],
                 frozenset(stem for stem in frame if stem not in FUNCTION_WORDS and len(stem) > 1),
@@ -167,14 +173,14 @@ def _stems(tokens: Tokens, texts: Sequence[str]) -> Iterator[tuple[str, str]]:
 def _numbers(
     text: str, stem_of: Mapping[str, str]
 ) -> tuple[Mapping[str, frozenset[str]], frozenset[str], frozenset[str]]:
-    """Numbers by the stem of the word behind them, else of the one before; and years; and numbers that
-    are names (Table 3)."""
+    """Return numbers, years and labels. A number is filed under the stem of the word after it; if that is a
+    function word, under the word before it."""
     numbers: dict[str, set[str]] = {}
     years: set[str] = set()
     labels: set[str] = set()
     for match in _NUMBER.finditer(text):
         number = match[0].strip(".,:/-")
-        behind = _WORD.match(text[match.end() :].lstrip(" %€$£-"))
+        following = _WORD.match(text[match.end() :].lstrip(" %€$£-"))
         before = _WORD.findall(text[: match.start()])
         label = before[-1].casefold() if before else ""
         if label in _NUMBERED:
@@ -183,6 +189,6 @@ def _numbers(
         if _YEAR.fullmatch(number):
             years.add(number)
             continue
-        unit = behind[0] if behind and behind[0].casefold() not in FUNCTION_WORDS else label
+        unit = following[0] if following and following[0].casefold() not in FUNCTION_WORDS else label
         numbers.setdefault(stem_of.get(unit.casefold(), unit.casefold()), set()).add(number)
-    return {unit: frozenset(held) for unit, held in numbers.items()}, frozenset(years), frozenset(labels)
+    return {unit: frozenset(values) for unit, values in numbers.items()}, frozenset(years), frozenset(labels)

@@ -1,4 +1,4 @@
-"""What research found: claims with numbered sources, the same passage counted once wherever it was cited."""
+"""The evidence of a research: claims with numbered sources. A passage has one number, however often cited."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _CLAIM = re.compile(r"\n+|(?<=[.!?…])\s+(?!\[)|(?<=[.!?…]\])\s+|(?<=\])\s+(?
 _STOPS = ".,;:!?…"
 _HASHES = re.compile(r"(?<!\S)#{1,6}\s+")
 _MAX_EXTRACTS = 8
-"""Of a question that no model answered: passages in the report, the best ones."""
+"""The number of passages reported for a question that no model answered."""
 _LONG_EXTRACT = 300
 _SENTENCES = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A verified passage; `also` are other places that say the same in the same words."""
+    """A verified passage. `also` are other places with the same words."""
 
     number: int
     citation: Citation
@@ -41,8 +41,8 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A claim that answers a question, with the numbers of its sources (none: nothing verified stands behind
-    it). `same_as` is the question under which the same was found before."""
+    """A claim that answers a question, with the numbers of its verified sources; it may have none. `same_as`
+    is the number of the earlier question with the same claim."""
 
     question: Question
     text: str
@@ -52,64 +52,66 @@ class Finding:
 
 @dataclass(slots=True)
 class EvidenceTable:
-    """Findings and sources as they come in, question by question."""
+    """Collects findings and sources, question by question. `unverified` counts dropped citations."""
 
     findings: list[Finding] = field(default_factory=list)
     sources: list[Source] = field(default_factory=list)
     unverified: int = 0
 
     def add(self, question: Question, answer: Answered) -> bool:
-        """Take an answer's claims; False when nothing verified stands behind any of them."""
+        """Add an answer's claims. Return False if none of them has a verified source."""
         result = answer.result
         if is_extracts(question.text, result):
-            result = _best_extracts(question.text, result)
-            claims = _extracted(question.text, result, self._numbers(result))
+            result = _choose_extracts(question.text, result)
+            claims = _claims_of_extracts(question.text, result, self._add_sources(result))
         else:
-            claims = _claims(result, self._numbers(result))
+            claims = _claims_of_answer(result, self._add_sources(result))
         for text, sources in claims:
-            earlier = self._earlier(text)
+            earlier = self._find_earlier(text)
             self.findings.append(
                 Finding(question, text, sources, None if earlier is None else earlier.question.number)
             )
         return any(sources for _, sources in claims)
 
-    def _numbers(self, result: RunResult) -> dict[int, int]:
-        """The source that each of an answer's citations (by its place, from 1) became."""
-        found = {}
+    def _add_sources(self, result: RunResult) -> dict[int, int]:
+        """Add an answer's verified citations. Return the source's number by the citation's place, from 1."""
+        numbers = {}
         for place, citation in enumerate(result.citations, 1):
             if not citation.verified or citation.start is None or citation.end is None:
                 self.unverified += 1
             else:
-                found[place] = self._source(citation)
-        return found
+                numbers[place] = self._add_source(citation)
+        return numbers
 
-    def _source(self, citation: Citation) -> int:
+    def _add_source(self, citation: Citation) -> int:
+        """Return the number of the source that has this passage. Adds a new source if there is none."""
         for at, source in enumerate(self.sources):
-            for known in (source.citation, *source.also):
-                if _overlap(known, citation):
+            for cited in (source.citation, *source.also):
+                if _overlap(cited, citation):
                     return source.number
-            if _same_words(source.citation.quote, citation.quote):
+            if _has_same_words(source.citation.quote, citation.quote):
                 self.sources[at] = replace(source, also=(*source.also, citation))
                 return source.number
         self.sources.append(Source(len(self.sources) + 1, citation))
         return len(self.sources)
 
-    def _earlier(self, text: str) -> Finding | None:
-        return next((one for one in self.findings if _same_words(one.text, text)), None)
+    def _find_earlier(self, text: str) -> Finding | None:
+        return next((one for one in self.findings if _has_same_words(one.text, text)), None)
 
 
-def _best_extracts(question: str, result: RunResult) -> RunResult:
-    """The extracts, best first, without those that hold less than half of what the best one holds."""
-    told = [len(words) for words in _told(question, [one.quote for one in result.citations])]
-    most = max(told, default=0)
-    kept = [one for one, count in zip(result.citations, told, strict=True) if count >= most / 2]
+def _choose_extracts(question: str, result: RunResult) -> RunResult:
+    """Drop extracts with less than half as many words of the question as the best one."""
+    counts = [len(words) for words in _shared_words(question, [one.quote for one in result.citations])]
+    highest = max(counts, default=0)
+    kept = [one for one, count in zip(result.citations, counts, strict=True) if count >= highest / 2]
     return replace(result, citations=tuple(kept[:_MAX_EXTRACTS]))
 
 
-def _extracted(
+def _claims_of_extracts(
     question: str, result: RunResult, numbers: Mapping[int, int]
 ) -> list[tuple[str, tuple[int, ...]]]:
-    """What extracts say to the question: of each, where it is long, the sentences that hold most of it."""
+    """Return a claim for each extract. A long extract is reduced to the sentences with most of the question's
+    words."""
     claims: list[tuple[str, tuple[int, ...]]] = []
     for place, citation in enumerate(result.citations, 1):
         if place not in numbers:
@@ -117,57 +119,60 @@ def _extracted(
         quote = without_headings(citation)
         pieces = [" ".join(quote[start:end].split()) for start, end in sentences(quote)]
         if len(quote) > _LONG_EXTRACT and len(pieces) > _SENTENCES:
-            told = [len(words) for words in _told(question, pieces)]
-            best = sorted(range(len(pieces)), key=lambda at: (-told[at], -min(len(pieces[at]), 200), at))
-            chosen = sorted(at for at in best[:_SENTENCES] if told[at] or at == best[0])
+            counts = [len(words) for words in _shared_words(question, pieces)]
+            best = sorted(range(len(pieces)), key=lambda at: (-counts[at], -min(len(pieces[at]), 200), at))
+            chosen = sorted(at for at in best[:_SENTENCES] if counts[at] or at == best[0])
             pieces = [("… " if at and at - 1 not in chosen else "") + pieces[at] for at in chosen]
         claims.append((" ".join(pieces), (numbers[place],)))
     return claims
 
 
-def _told(question: str, texts: Sequence[str]) -> list[set[str]]:
-    """The telling words of the question that each text holds."""
+def _shared_words(question: str, texts: Sequence[str]) -> list[set[str]]:
+    """Return the subject words of the question that each text contains."""
     with closing(Tokens()) as tokens:
-        wanted = set(tokens.query(telling(question) or question).stems)
-        return [wanted & set(stems) for stems in tokens.stems(texts)]
+        query = set(tokens.query(telling(question) or question).stems)
+        return [query & set(stems) for stems in tokens.stems(texts)]
 
 
-def _claims(result: RunResult, numbers: dict[int, int]) -> list[tuple[str, tuple[int, ...]]]:
-    """The sentences of an answer with their sources. Where no mark says which, the passages that hold a
-    sentence; where there is a sentence that none holds, all is one claim with all of them."""
+def _claims_of_answer(result: RunResult, numbers: dict[int, int]) -> list[tuple[str, tuple[int, ...]]]:
+    """Return the sentences of an answer with their sources.
+
+    A sentence's marks name its sources. A sentence without a mark gets the passages that contain most of its
+    words. If the answer has no marks, and some sentence is in no passage, nothing shows which passage proves
+    which sentence: then the whole answer is one claim with all sources.
+    """
     text = result.text
     claims: list[tuple[str, tuple[int, ...]]] = []
-    marked = False
+    has_marks = False
     for piece in _CLAIM.split(text):
         marks = list(marks_in(f" {piece}"))
         words = _without_marks(piece)
         if not words:
             continue
         cited = [numbers[n] for mark in marks for n in mark.numbers if n in numbers]
-        marked = marked or bool(marks)
+        has_marks = has_marks or bool(marks)
         claims.append((words, tuple(dict.fromkeys(cited))))
     quotes = {
         numbers[place]: words_of(one.quote)
         for place, one in enumerate(result.citations, 1)
         if place in numbers
     }
-    if marked or not claims:
-        # A mark stands behind the last sentence of what it is for: the others may stand in a passage, too.
-        return [(words, cited or _holding(words, quotes)) for words, cited in claims]
-    held = [(words, _holding(words, quotes)) for words, _ in claims]
-    if all(sources for _, sources in held):
-        return held
+    if has_marks or not claims:
+        # A mark follows the last sentence that it proves. The sentences before it may be in a passage, too.
+        return [(words, cited or _find_sources(words, quotes)) for words, cited in claims]
+    sourced = [(words, _find_sources(words, quotes)) for words, _ in claims]
+    if all(sources for _, sources in sourced):
+        return sourced
     return [(" ".join(words for words, _ in claims), tuple(quotes))]
 
 
-def _holding(text: str, quotes: Mapping[int, set[str]]) -> tuple[int, ...]:
-    """The sources whose passages hold a sentence; none for one of hardly any words."""
-    return tuple(n for n, quote in quotes.items() if _mostly(text, quote)) if words_of(text) else ()
-
-
-def _mostly(text: str, quote: set[str]) -> bool:
+def _find_sources(text: str, quotes: Mapping[int, set[str]]) -> tuple[int, ...]:
+    """Return the sources whose passages contain nearly all words of a sentence; none for one without
+    words."""
     words = words_of(text)
-    return len(words & quote) >= _ALIKE * len(words)
+    if not words:
+        return ()
+    return tuple(n for n, quote in quotes.items() if len(words & quote) >= _ALIKE * len(words))
 
 
 def _without_marks(text: str) -> str:
@@ -182,7 +187,7 @@ def _without_marks(text: str) -> str:
 
 
 def _overlap(one: Citation, other: Citation) -> bool:
-    """Whether two passages of the body are mostly the same stretch."""
+    """Return whether two passages share at least half of the shorter one."""
     if None in (one.start, one.end, other.start, other.end):
         return False
     left, right = max(one.start or 0, other.start or 0), min(one.end or 0, other.end or 0)
@@ -190,21 +195,21 @@ def _overlap(one: Citation, other: Citation) -> bool:
     return shorter > 0 and right - left >= _OVERLAP * shorter
 
 
-def _same_words(one: str, other: str) -> bool:
+def _has_same_words(one: str, other: str) -> bool:
     left, right = words_of(one), words_of(other)
     return len(left) > 2 and len(left & right) >= _ALIKE * len(left | right)
 
 
 def without_headings(citation: Citation) -> str:
-    """The passage without the headings it begins with, which stand beside it as its place, and without the
-    marks of those within."""
+    """Return the passage without the headings at its start, because its place names them, and without the
+    `#` signs of other headings."""
     text = citation.quote
     for heading in citation.heading_path:
-        begun = re.match(rf"\s*#{{1,6}}\s+{re.escape(heading)}\s+(?=\S)", text)
-        text = text[begun.end() :] if begun else text
+        match = re.match(rf"\s*#{{1,6}}\s+{re.escape(heading)}\s+(?=\S)", text)
+        text = text[match.end() :] if match else text
     return _HASHES.sub("", text)
 
 
 def passages(sources: Sequence[Source]) -> str:
-    """The sources as a numbered list for a model."""
+    """Return the sources as a numbered list for a model."""
     return "\n".join(f"[{one.number}] {one.citation.document}: {one.citation.shown}" for one in sources)

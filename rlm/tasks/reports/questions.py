@@ -1,4 +1,4 @@
-"""A research plan: a tree of questions, written as a Markdown list that people edit."""
+"""A research plan: a tree of questions, as a Markdown list that people can edit."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from rlm.errors import UsageError
 __all__ = ["MAX_QUESTIONS", "Plan", "Question", "from_markdown", "from_task"]
 
 MAX_QUESTIONS = 50
-"""Questions of a plan that have no others under them: each is a run of its own."""
+"""The maximum number of questions without parts. Each of them gets its own run."""
 
-_DEEPEST = 4
-_LONGEST = 1_000
+_MAX_LEVELS = 4
+_MAX_CHARS = 1_000
 _ITEM = re.compile(r"^(?P<indent>[ \t]*)(?:[-*+]|\d{1,3}(?:\.\d{1,3})*[.)]?)[ \t]+(?P<text>\S.*)$")
 _TITLE = re.compile(r"^#\s+(\S.*)$")
 _LISTED = re.compile(r"^\s*(?:[-*+•]|\d{1,2}[.)]|\([a-z0-9]\))\s+", re.MULTILINE)
@@ -23,14 +23,16 @@ _ASKED = re.compile(r"[^?？]*[?？]")
 _NAMED = re.compile(r"^(?P<subject>[^:?\n]{3,80}):\s+(?P<aspects>[^?:\n]+)$", re.DOTALL)
 _COMMAS = re.compile(r"\s*[,;]\s*(?:and\s+)?|\s+and\s+")
 _ASPECT_WORDS = 4
-_LEANING = re.compile(r"\b(?:it|its|they|them|their|he|him|his|she|her|this|that|these|those|there)\b", re.I)
+_BACK_REFERENCE = re.compile(
+    r"\b(?:it|its|they|them|their|he|him|his|she|her|this|that|these|those|there)\b", re.I
+)
 _PARTS = re.compile(r"\s*;\s*|,?\s+and\s+(?=(?:who|what|when|where|why|how|which|whether)\b)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question, and the smaller ones it is made of, if any: then only these are asked. `number` is its
-    place in the tree: `2.1`."""
+    """A question and its parts. If it has parts, only these are asked. `number` is its place in the tree,
+    such as `2.1`."""
 
     number: str
     text: str
@@ -45,14 +47,14 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is to be found out, and the questions that lead there."""
+    """A task and the questions that answer it."""
 
     task: str
     questions: tuple[Question, ...]
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Plan:
-        """What `dataclasses.asdict` made of one, and JSON has been through."""
+        """Return the plan from the JSON of `dataclasses.asdict`."""
         return cls(data["task"], tuple(map(_read_back, data["questions"])))
 
     @property
@@ -61,15 +63,15 @@ class Plan:
         return tuple(leaf for question in self.questions for leaf in question.leaves())
 
     def markdown(self) -> str:
-        """What `from_markdown` reads back."""
+        """Return the plan in the form that `from_markdown` reads."""
         lines = [f"# {self.task}", ""]
 
-        def put(questions: Sequence[Question], depth: int) -> None:
+        def add(questions: Sequence[Question], depth: int) -> None:
             for question in questions:
                 lines.append(f"{'  ' * depth}- {question.text}")
-                put(question.parts, depth + 1)
+                add(question.parts, depth + 1)
 
-        put(self.questions, 0)
+        add(self.questions, 0)
         return "\n".join(lines) + "\n"
 
 
@@ -81,8 +83,8 @@ class _Node:
 
 
 def from_markdown(text: str, task: str = "") -> Plan:
-    """A plan from a nested list: deeper indentation is a part of the question above. A `# title` is the task,
-    unless `task` is given; other lines are passed over. Raises UsageError."""
+    """Read a plan from a nested list. A deeper indented item is a part of the question above it. A `# title`
+    is the task, unless `task` is given. Skips all other lines. Raises UsageError."""
     roots: list[_Node] = []
     above: list[_Node] = []
     for line in text.splitlines():
@@ -97,42 +99,46 @@ def from_markdown(text: str, task: str = "") -> Plan:
             above.pop()
         (above[-1].parts if above else roots).append(node)
         above.append(node)
-        if len(above) > _DEEPEST:
+        if len(above) > _MAX_LEVELS:
             raise UsageError(
-                f"the plan is nested deeper than {_DEEPEST} levels at {node.text[:60]!r}: flatten it"
+                f"the plan is nested deeper than {_MAX_LEVELS} levels at {node.text[:60]!r}: flatten it"
             )
-        if len(node.text) > _LONGEST:
+        if len(node.text) > _MAX_CHARS:
             raise UsageError(
-                f"a question of the plan is over {_LONGEST:,} characters long: {node.text[:60]!r}…"
+                f"a question of the plan has more than {_MAX_CHARS:,} characters; shorten it: "
+                f"{node.text[:60]!r}…"
             )
     plan = Plan(task.strip(), tuple(_question(node, str(n)) for n, node in enumerate(roots, 1)))
     if not plan.leaves:
-        raise UsageError("the plan holds no question: write each as `- question`, on a line of its own")
+        raise UsageError("the plan has no questions: write each as `- question` on its own line")
     if not plan.task:
-        raise UsageError("the plan has no task: begin it with a line `# what is to be found out`")
+        raise UsageError("the plan has no task: add a first line `# the task`")
     if len(plan.leaves) > MAX_QUESTIONS:
-        raise UsageError(f"the plan has {len(plan.leaves)} questions, {MAX_QUESTIONS} at most are asked")
+        raise UsageError(f"the plan has {len(plan.leaves)} questions: the maximum is {MAX_QUESTIONS}")
     return plan
 
 
 def from_task(task: str, most: int) -> Plan:
-    """A plan without a model: the questions and list items that the task itself holds, else the task."""
-    asked: list[str] = []
+    """Make a plan without a model. Its questions are the questions and list items in the task, else the task
+    itself."""
+    questions: list[str] = []
     for item in _items(task):
         for question in [one.strip() for one in _ASKED.findall(item)] or [item.strip()]:
-            asked += _apart(question)
-    unique = list(dict.fromkeys(" ".join(one.split()) for one in asked))[:most] or [" ".join(task.split())]
+            questions += _split_question(question)
+    unique = list(dict.fromkeys(" ".join(one.split()) for one in questions))[:most] or [
+        " ".join(task.split())
+    ]
     return Plan(
-        " ".join(task.split()), tuple(Question(str(n), one[:_LONGEST]) for n, one in enumerate(unique, 1))
+        " ".join(task.split()), tuple(Question(str(n), one[:_MAX_CHARS]) for n, one in enumerate(unique, 1))
     )
 
 
 def _items(task: str) -> list[str]:
-    """What the task lists: the points of a list without what announces them; `Compare the offers: price,
-    notice` is two."""
+    """Return the items of a list in the task, without its introduction; else the task. `Compare the offers:
+    price, notice` has two items."""
     if _LISTED.search(task):
-        announced, *items = _LISTED.split(task)
-        kept = [announced] if announced.strip() and not announced.rstrip().endswith(":") else []
+        introduction, *items = _LISTED.split(task)
+        kept = [introduction] if introduction.strip() and not introduction.rstrip().endswith(":") else []
         return [*kept, *(item for item in items if item.strip())]
     named = _NAMED.match(task)
     if named is None:
@@ -143,12 +149,12 @@ def _items(task: str) -> list[str]:
     return [f"{named['subject'].strip()}: {one}" for one in aspects]
 
 
-def _apart(question: str) -> list[str]:
-    """The questions that one sentence asks. A part that leans on the one before it (`and what does it cost?`,
-    `and why?`) stays with it."""
+def _split_question(question: str) -> list[str]:
+    """Split a sentence that asks several questions. If a part refers back to the one before it (`and what
+    does it cost?`, `and why?`), the sentence stays whole."""
     parts = [" ".join(part.split()).strip(" ,.") for part in _PARTS.split(question)]
     parts = [part for part in parts if part]
-    if any(len(part.split()) < 2 or _LEANING.search(part) for part in parts[1:]):
+    if any(len(part.split()) < 2 or _BACK_REFERENCE.search(part) for part in parts[1:]):
         return [" ".join(question.split()).strip(" ,.")]
     mark = "?" if question.rstrip().endswith("?") else ""
     return [part if part.endswith(("?", "？")) else part + mark for part in parts]

@@ -23,7 +23,7 @@ def report(
     conflicts: Sequence[Conflict],
     gaps: Sequence[tuple[Question, str]],
 ) -> str:
-    """The whole report. What comes out of documents is escaped: it can't put a heading or a link there."""
+    """Return the whole report. Text from documents is escaped, so that it cannot add headings or links."""
     parts = [f"# {_line(plan.task)}"]
     if summary:
         parts.append(summary)
@@ -37,12 +37,16 @@ def report(
 
 
 def marks(numbers: Sequence[int]) -> str:
-    """`[1][4]`."""
+    """Return the marks of these sources: `[1][4]`."""
     return "".join(f"[{number}]" for number in numbers)
 
 
 def findings_text(plan: Plan, table: EvidenceTable, gaps: Sequence[tuple[Question, str]]) -> str:
-    """Questions and findings, for a model that sums them up."""
+    """Return questions and findings for the model that writes the summary.
+
+    The journal finds the model's reply by a hash of its prompt, so a change here makes a resumed research
+    pay for its summary again.
+    """
     lines = []
     for leaf in plan.leaves:
         lines.append(f"{leaf.number} {leaf.text}")
@@ -60,23 +64,23 @@ def _findings(questions: Sequence[Question], table: EvidenceTable, gaps: dict[st
             parts += _findings(question.parts, table, gaps)
             continue
         own = [one for one in table.findings if one.question.number == question.number]
-        proved = [one for one in own if one.sources]
-        lines = [_finding(one) for one in proved if one.same_as is None]
-        lines += _same(proved)
-        if len(own) > len(proved):
-            lines += [f"- *without a verified source:* {_line(one.text)}" for one in own if not one.sources]
+        verified = [one for one in own if one.sources]
+        lines = [_finding(one) for one in verified if one.same_as is None]
+        lines += _repeated_findings(verified)
+        if len(own) > len(verified):
+            lines += [f"- *unverified:* {_line(one.text)}" for one in own if not one.sources]
         parts.append("\n".join(lines) or f"*Not found: {_line(gaps.get(question.number, 'no answer'))}*")
     return parts
 
 
-def _same(findings: Sequence[Finding]) -> list[str]:
-    """One line for all that was found before under the same question."""
+def _repeated_findings(findings: Sequence[Finding]) -> list[str]:
+    """Return one line for each earlier question with the same findings."""
     earlier: dict[str, list[int]] = {}
     for one in findings:
         if one.same_as is not None:
-            known = earlier.setdefault(one.same_as, [])
-            known += [number for number in one.sources if number not in known]
-    return [f"- The same as under {number} {marks(sources)}" for number, sources in earlier.items()]
+            numbers = earlier.setdefault(one.same_as, [])
+            numbers += [number for number in one.sources if number not in numbers]
+    return [f"- The same as in {number} {marks(sources)}" for number, sources in earlier.items()]
 
 
 def _finding(one: Finding) -> str:
@@ -89,9 +93,9 @@ def _evidence(table: EvidenceTable) -> str:
     used: dict[int, list[str]] = {}
     for one in table.findings:
         for number in one.sources:
-            held = used.setdefault(number, [])
-            if one.question.number not in held:
-                held.append(one.question.number)
+            questions = used.setdefault(number, [])
+            if one.question.number not in questions:
+                questions.append(one.question.number)
     rows = [
         f"| [{source.number}] | {', '.join(used.get(source.number, []))} "
         f"| {_line(_cut(source.citation.quote))} | {_line(source.citation.place)} | {1 + len(source.also)} |"
@@ -103,7 +107,7 @@ def _evidence(table: EvidenceTable) -> str:
 
 def _conflicts(conflicts: Sequence[Conflict]) -> str:
     if not conflicts:
-        return "None was seen among the passages."
+        return "None found among the passages."
     return "\n".join(f"- {marks(one.sources)} {_line(one.about)}" for one in conflicts)
 
 
@@ -124,5 +128,5 @@ def _cut(text: str) -> str:
 
 
 def _line(text: str) -> str:
-    """On one line, without anything that Markdown would take for its own."""
+    """Return the text on one line, with Markdown escaped."""
     return _LEADING.sub(r"\1\\\2", _MARKDOWN.sub(r"\\\1", " ".join(text.split())))

@@ -1,4 +1,4 @@
-"""The commits of a `git log`, whichever way it was printed."""
+"""Find the commits of a `git log` in any of its formats."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import datetime
 
 __all__ = ["Commit", "commits_in", "without_diff"]
 
-_FEWEST = 3
+_MIN_COMMITS = 3
 _COMMIT_LINES_SHARE = 0.8
 _COMMIT = re.compile(r"^commit ([0-9a-f]{7,64})\b.*$", re.MULTILINE)
 _COMMIT_LINE = re.compile(r"^[*|\\/ ]{0,20}([0-9a-f]{7,40}) (?=\S)", re.MULTILINE)
@@ -20,7 +20,7 @@ _STAT = re.compile(r"^([ \t]*\S[^\n|]*?)[ \t]*\|[ \t]+(?:\d+ [+-]*|Bin [^\n]*)$"
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A commit in a text: its span, where its own words begin, who and when ("" where it does not say)."""
+    """A commit in a text: its span, the start of its message, author and time; "" if unknown."""
 
     start: int
     text: int
@@ -30,16 +30,16 @@ class Commit:
 
 
 def commits_in(text: str) -> list[Commit]:
-    """The commits of `git log`, the oldest first, so that a log that has grown begins as it began."""
+    """Return the commits, oldest first, so that new commits only add to the end."""
     found = list(_COMMIT.finditer(text))
     if len(found) >= 1 and not text[: found[0].start()].strip():
         ends = [*(match.start() for match in found[1:]), len(text)]
         commits = [_commit(text, match, end) for match, end in zip(found, ends, strict=True)]
-        times = [moment for one in (commits[0], commits[-1]) if (moment := _moment(one.time))]
+        times = [moment for one in (commits[0], commits[-1]) if (moment := _parse_time(one.time))]
         return commits if len(times) == 2 and times[0] < times[1] else commits[::-1]
     lines = [line for line in text.splitlines() if line.strip()]
     short = list(_COMMIT_LINE.finditer(text))
-    if len(short) >= _FEWEST and len(short) >= _COMMIT_LINES_SHARE * len(lines):
+    if len(short) >= _MIN_COMMITS and len(short) >= _COMMIT_LINES_SHARE * len(lines):
         starts = [0, *(match.start() for match in short[1:])]
         ends = [*starts[1:], len(text)]
         return [
@@ -48,8 +48,8 @@ def commits_in(text: str) -> list[Commit]:
     return []
 
 
-def _moment(time: str) -> float | None:
-    """The time of a commit, in any of the ways git writes it, as seconds since 1970."""
+def _parse_time(time: str) -> float | None:
+    """Parse a time in any of git's formats. Returns seconds since 1970."""
     for pattern in ("%a %b %d %H:%M:%S %Y %z", "%Y-%m-%d %H:%M:%S %z", "%a, %d %b %Y %H:%M:%S %z"):
         with suppress(ValueError):
             return datetime.strptime(time, pattern).timestamp()
@@ -68,5 +68,5 @@ def _commit(text: str, match: re.Match[str], end: int) -> Commit:
 
 
 def without_diff(message: str) -> str:
-    """What a commit says of itself, and the files it changed: of a patch their names, of `--stat` no bars."""
+    """Return the message with the names of the changed files: no patch, and no bars of `--stat`."""
     return _STAT.sub(r"\1", _DIFF.sub(r"\1\n", message)).strip()

@@ -1,4 +1,4 @@
-"""Documents as a summary section by section, every line with a passage that proves it."""
+"""Summarize documents section by section. Each line cites a passage that proves it."""
 
 from __future__ import annotations
 
@@ -20,19 +20,20 @@ from rlm.sandbox.host.requests import BadCall
 from rlm.sandbox.in_kernel.body.body import Body
 from rlm.sandbox.types import ChildAnswer, ChildSlice, Span
 from rlm.tasks.jobs.job import Job
-from rlm.tasks.summaries.extracts import extracted
-from rlm.tasks.summaries.sections import DocumentSection, parted, sections_of
+from rlm.tasks.summaries.extracts import choose_sentences
+from rlm.tasks.summaries.sections import DocumentSection, cut_evenly, sections_of
 
 __all__ = ["Digest", "summarize_documents"]
 
 _SLICE_CHARS = 60_000
 _OVERVIEW_SHARE = 0.15
 _MIN_OVERVIEW_TOKENS = 60
-_TOKENS_A_POINT = 45
+_TOKENS_PER_POINT = 45
 _MAX_POINTS = 40
-_GUESSES = 4
+_MAX_PASSES = 4
 _FULL = 0.98
-_SOON_READ = 1_000_000  # characters
+_SMALL = 1_000_000
+"""A text with at most this number of characters is read up to `_MAX_PASSES` times."""
 _COUNTER = get_counter()
 _OVERVIEW = "Overview"
 _SCHEMA: Mapping[str, Any] = {
@@ -53,7 +54,7 @@ _SCHEMA: Mapping[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class _Point:
-    """One line of a section, and the passage of the body that it stands on."""
+    """One line of a section, and the passage of the body that proves it."""
 
     section: int
     text: str
@@ -62,23 +63,27 @@ class _Point:
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """A sectioned summary, at most the tokens asked for; `citations` are its numbered sources."""
+    """A summary in sections, and its numbered sources."""
 
     text: str
     citations: tuple[Citation, ...]
 
 
 async def summarize_documents(job: Job, tokens: int) -> Digest:
-    """Children read the sections; each of their points must come with a quote that stands there. Without a
-    model the sentences that hold most of a section's words are taken. Raises UsageError for an empty body."""
+    """Summarize the body in at most `tokens` tokens.
+
+    Children read the sections, and each of their points must have a quote that is in the section. Without a
+    model, the summary consists of each section's most informative sentences. Raises UsageError for an empty
+    body.
+    """
     sections = sections_of(job.body)
     if not sections:
-        raise UsageError("there is nothing to summarize: the input holds no text")
-    modelled = not is_extractive(job.config.sub_model)
-    shares = _shares(sections, tokens - _overview_tokens(tokens))
-    points = await _read(job, sections, shares) if modelled else _filled(job, sections, tokens)
-    points = _within(job, sections, points, tokens, reserve=_overview_tokens(tokens) if modelled else 0)
-    overview = await _overview(job, sections, points, tokens) if modelled and points else ""
+        raise UsageError("there is nothing to summarize: the input has no text")
+    has_model = not is_extractive(job.config.sub_model)
+    shares = _share_tokens(sections, tokens - _overview_tokens(tokens))
+    points = await _ask_children(job, sections, shares) if has_model else _fill(job, sections, tokens)
+    points = _trim(job, sections, points, tokens, reserve=_overview_tokens(tokens) if has_model else 0)
+    overview = await _write_overview(job, sections, points, tokens) if has_model and points else ""
     cited = cite([point.span for point in points], "[¹]", job.body)
     return Digest(_page(sections, points, overview), cited)
 
@@ -87,26 +92,29 @@ def _overview_tokens(tokens: int) -> int:
     return max(_MIN_OVERVIEW_TOKENS, int(tokens * _OVERVIEW_SHARE))
 
 
-def _shares(sections: Sequence[DocumentSection], tokens: int) -> list[int]:
-    """Tokens for each section: longer ones get more, not in proportion."""
+def _share_tokens(sections: Sequence[DocumentSection], tokens: int) -> list[int]:
+    """Divide the tokens between the sections in proportion to the square roots of their lengths."""
     weights = [math.sqrt(section.chars) for section in sections]
     return [max(1, int(tokens * weight / sum(weights))) for weight in weights]
 
 
 def _slices(body: Body, section: DocumentSection) -> list[Span]:
-    """The section in parts that a child can read, cut where a sentence ends."""
+    """Cut the section where sentences end, into slices that a child can read."""
     count = max(1, -(-section.chars // _SLICE_CHARS))
-    borders = parted(body, section.start, section.end, count)
+    borders = cut_evenly(body, section.start, section.end, count)
     return [Span(*pair) for pair in itertools.pairwise([*borders, section.end]) if pair[0] < pair[1]]
 
 
-def _filled(job: Job, sections: Sequence[DocumentSection], tokens: int) -> list[_Point]:
-    """The telling sentences in about `tokens`. A text that is soon read is read again with what the first
-    guess left."""
+def _fill(job: Job, sections: Sequence[DocumentSection], tokens: int) -> list[_Point]:
+    """Return the most informative sentences in about `tokens`.
+
+    How many tokens the sentences take on the page is known only afterwards, because of headings, marks and
+    joined sentences. So a small text is read again with an allowance that is corrected by the last result.
+    """
     allowance = tokens
     best: list[_Point] = []
-    for _ in range(_GUESSES if job.body.chars <= _SOON_READ else 1):
-        points = _extracted(job, sections, _shares(sections, allowance))
+    for _ in range(_MAX_PASSES if job.body.chars <= _SMALL else 1):
+        points = _extract(job, sections, _share_tokens(sections, allowance))
         size = _COUNTER.count(_page(sections, points, ""))
         if not best or size <= tokens:
             best = points
@@ -116,53 +124,54 @@ def _filled(job: Job, sections: Sequence[DocumentSection], tokens: int) -> list[
     return best
 
 
-def _extracted(job: Job, sections: Sequence[DocumentSection], shares: Sequence[int]) -> list[_Point]:
-    """The telling sentences of each section, in about its share of tokens."""
+def _extract(job: Job, sections: Sequence[DocumentSection], shares: Sequence[int]) -> list[_Point]:
+    """Return the most informative sentences of each section, in about its share of tokens."""
     points: list[_Point] = []
     for number, (section, share) in enumerate(zip(sections, shares, strict=True)):
         spans = _slices(job.body, section)
-        for place in extracted(job.body, spans, share):
+        for place in choose_sentences(job.body, spans, share):
             points.append(_Point(number, " ".join(job.body.text(*place).split()), place))
         job.coverage.note_read(spans)
     return points
 
 
-async def _read(job: Job, sections: Sequence[DocumentSection], shares: Sequence[int]) -> list[_Point]:
-    """The points that children found. What no child could read is extracted instead."""
+async def _ask_children(job: Job, sections: Sequence[DocumentSection], shares: Sequence[int]) -> list[_Point]:
+    """Return the points that children found. Uses sentences of a slice whose child failed."""
     prompts: list[str] = []
-    wanted: list[tuple[int, Span]] = []
+    slices: list[tuple[int, Span]] = []
     for number, (section, share) in enumerate(zip(sections, shares, strict=True)):
         spans = _slices(job.body, section)
-        most = max(1, min(_MAX_POINTS, share // _TOKENS_A_POINT // len(spans)))
-        prompt = table("tasks.toml")["section"].strip().format(title=section.title, points=most)
+        max_points = max(1, min(_MAX_POINTS, share // _TOKENS_PER_POINT // len(spans)))
+        prompt = table("tasks.toml")["section"].strip().format(title=section.title, points=max_points)
         prompts += [prompt] * len(spans)
-        wanted += [(number, span) for span in spans]
+        slices += [(number, span) for span in spans]
     try:
-        answers = await job.children(prompts, [ChildSlice((span,)) for _, span in wanted], schema=_SCHEMA)
+        answers = await job.children(prompts, [ChildSlice((span,)) for _, span in slices], schema=_SCHEMA)
     except BadCall as error:
         raise UsageError(f"the sections can't be read: {error}; raise that limit") from error
     points: list[_Point] = []
-    unproved = 0
-    for (number, span), answer in zip(wanted, answers, strict=True):
+    unverified = 0
+    for (number, span), answer in zip(slices, answers, strict=True):
         if answer.error is not None:
             job.warn(
-                f"{sections[number].title}: no child could read it ({answer.error}); extracts stand there"
+                f"{sections[number].title}: the child failed ({answer.error}); extracts are used instead"
             )
             part = replace(sections[number], start=span.start, end=span.end)
-            found = _extracted(job, [part], [shares[number]])
-            points += [replace(point, section=number) for point in found]
+            extracts = _extract(job, [part], [shares[number]])
+            points += [replace(point, section=number) for point in extracts]
             continue
-        proved, lost = _proved(job, number, span, answer)
-        points += proved
-        unproved += lost
-    if unproved:
-        job.warn(f"{unproved:,} points were left out: their quotes do not stand in the text")
+        verified, rejected = _verify(job, number, span, answer)
+        points += verified
+        unverified += rejected
+    if unverified:
+        job.warn(f"{unverified:,} points were left out: their quotes are not in the text")
     return points
 
 
-def _proved(job: Job, number: int, span: Span, answer: ChildAnswer) -> tuple[list[_Point], int]:
-    given = answer.value["points"] if isinstance(answer.value, Mapping) else []
-    pairs = [(" ".join(one["point"].split()), one["quote"]) for one in given]
+def _verify(job: Job, number: int, span: Span, answer: ChildAnswer) -> tuple[list[_Point], int]:
+    """Return the points of an answer whose quotes are in the slice, and the number of other points."""
+    entries = answer.value["points"] if isinstance(answer.value, Mapping) else []
+    pairs = [(" ".join(one["point"].split()), one["quote"]) for one in entries]
     places = locate_all([quote for _, quote in pairs], job.body, [span]) if pairs else []
     points = [
         _Point(number, text, place)
@@ -172,10 +181,11 @@ def _proved(job: Job, number: int, span: Span, answer: ChildAnswer) -> tuple[lis
     return points, len(pairs) - len(points)
 
 
-async def _overview(
+async def _write_overview(
     job: Job, sections: Sequence[DocumentSection], points: Sequence[_Point], tokens: int
 ) -> str:
-    """Plain prose over all points; sentences that name no source that there is are left out."""
+    """Let the summary model write prose over all points. Drops sentences without a mark of an existing
+    source."""
     room = min(_overview_tokens(tokens), tokens - _COUNTER.count(_page(sections, points, "")) - 10)
     if room < _MIN_OVERVIEW_TOKENS // 2:
         return ""
@@ -184,14 +194,14 @@ async def _overview(
         f"[{number}] ({sections[point.section].title}) {point.text}" for number, point in enumerate(points, 1)
     )
     try:
-        said = await job.ask(job.config.summary_model, f"{ask}\n\n---\n\n{listed}", 2 * room)
+        reply = await job.ask(job.config.summary_model, f"{ask}\n\n---\n\n{listed}", 2 * room)
     except (ModelError, BudgetExhausted) as error:
-        job.warn(f"there is no overview: {cause_of(error)}")
-        job.stopped(error)
+        job.warn(f"the summary has no overview: {cause_of(error)}")
+        job.note_stop(error)
         return ""
     kept: list[str] = []
     quotes = dict.fromkeys(range(1, len(points) + 1), "")
-    for sentence in sourced(said, len(points)):
+    for sentence in sourced(reply, len(points)):
         longer = [*kept, marked(sentence, quotes)]
         if _COUNTER.count(" ".join(longer)) > room:
             break
@@ -199,10 +209,11 @@ async def _overview(
     return " ".join(kept)
 
 
-def _within(
+def _trim(
     job: Job, sections: Sequence[DocumentSection], points: list[_Point], tokens: int, *, reserve: int
 ) -> list[_Point]:
-    """The points that `tokens` hold, less the `reserve`: the last of the fullest section go first."""
+    """Drop points until the page fits `tokens` less `reserve`: each time the last point of the fullest
+    section."""
     costs = _COUNTER.count_each([f"\n- {point.text} {marker(len(points))}" for point in points])
     over = _COUNTER.count(_page(sections, points, "")) - max(1, tokens - reserve)
     sizes: dict[int, int] = {}
@@ -222,7 +233,10 @@ def _within(
         over = _COUNTER.count(_page(sections, points, "")) - max(1, tokens - reserve)
     empty = len(sections) - len({point.section for point in points})
     if dropped and empty:
-        job.warn(f"{empty:,} of {len(sections):,} sections have no line: {tokens:,} tokens do not hold more")
+        job.warn(
+            f"{empty:,} of {len(sections):,} sections have no line, because the summary is limited to "
+            f"{tokens:,} tokens"
+        )
     return points
 
 

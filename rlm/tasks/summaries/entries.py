@@ -1,8 +1,8 @@
-"""The entries of a history: messages of a chat, sections of a card, commits, dated and named lines of a log.
+"""Find the entries of a history: messages of a chat, sections of a card, commits, lines of a log.
 
-A chat kept as JSON has them marked by the loader. In plain text and Markdown they are found by what begins
-them: a commit's hash, a date, a name before a colon, a heading. Nothing of a text is lost: what stands before
-the first entry is one, too.
+The loader marks the messages of chats in JSON. In plain text and Markdown, an entry starts with a commit's
+hash, a date, a name before a colon, or a heading. No text is lost: text before the first entry is an entry of
+its own.
 """
 
 from __future__ import annotations
@@ -25,15 +25,16 @@ from rlm.tasks.summaries.timestamps import MOMENT, TIME, date_in
 __all__ = ["Entry", "entries_of", "is_history", "split"]
 
 _HEADER = 4_096
-_FEWEST = 3
-_SPEAKERS = 2
-_LONGEST_NAME = 40
-_NAMED_SHARE = 0.15  # of the lines that are not blank: fewer labels than that are chance
-_STAMPED_SHARE = 0.05
+_MIN_ENTRIES = 3
+_MIN_SPEAKERS = 2
+_MAX_NAME = 40
+_NAMED_SHARE = 0.15  # of the lines that are not blank; fewer labels may be chance
+_STAMPED_SHARE = 0.05  # of the lines that are not blank
 _HEADED_SHARE = 0.8  # of the entries that begin with a time
 _TITLED_SHARE = 0.3  # of the headings
-_HISTORY_SHARE = 0.5
-_LOOKED_AT = 2_000_000  # characters of a document, to see what it is
+_HISTORY_SHARE = 0.5  # of the body
+_EXAMINED_CHARS = 2_000_000
+"""Characters of a document that decide whether it is a history."""
 _LEVEL_WORDS = "trace debug info notice warn warning error err fatal critical panic"
 _LEVELS = frozenset(_LEVEL_WORDS.split())
 _LABEL_WORDS = """
@@ -50,7 +51,7 @@ _ROLES: dict[str, Role] = {
 
 _NAME = r"[^\W\d_](?:[\w.'’@&/+-]|[ ](?=[\w(@])){0,38}(?: \([^()\n]{1,20}\))?"
 _DECORATION = r"[ \t]{0,8}(?:#{1,6} |[-*+>] )?[\[(<*_`]{0,4}"
-_RANGE = rf"[ \t]*-->[ \t]*{TIME}[^\n]*\n"  # of subtitles; the words stand below
+_RANGE = rf"[ \t]*-->[ \t]*{TIME}[^\n]*\n"  # of subtitles; the text is below it
 _TAG = r"(?:[\w.-]{1,60}[ ])?(?P<tag>[\w./@-]{2,40})\[\d{1,8}\]:"  # of syslog: host program[1234]:
 _STAMPED = re.compile(
     rf"^{_DECORATION}(?P<time>{MOMENT})(?:{_RANGE})?[\])>*_`]{{0,4}}[ \t]*[-–—|:,]?[ \t]*"
@@ -79,9 +80,10 @@ _NAME_IN_TITLE = re.compile(rf"^[\[(*_]*(?P<name>{_NAME})")
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An entry and its span in the body. `message.id` is the name it is cited by: `m12` for the 12th of all
-    documents; `heading` is what it stands under, "" where there is none. `card`: it is none of a card's
-    messages, but what the card holds beside them."""
+    """An entry and its span in the body.
+
+    `message.id` is the name for citations: `m12` for the 12th entry of all documents. `heading` is the
+    heading above it, "" for none. `card`: the entry is a part of a card other than its messages."""
 
     start: int
     end: int
@@ -98,7 +100,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """An entry in a text: its span, where its own words begin, who and when ("" where it does not say)."""
+    """An entry in a text: its span, the start of its content, its author and time; "" if unknown."""
 
     start: int
     text: int
@@ -110,16 +112,17 @@ class Found:
 
 
 _Part: TypeAlias = tuple[int, int, Message, str, bool]
-"""A span, what is said there, the heading it stands under, and whether it stands beside a card's messages."""
+"""The start and end of an entry, its message, its heading, and whether it is outside a document's
+messages."""
 
 
 def entries_of(body: Body) -> tuple[Entry, ...]:
-    """The entries of all documents, in order, numbered from 1. A text without any marks is cut at its
-    headings, else at its paragraphs."""
+    """Return the entries of all documents, in order, numbered from 1. A text without recognizable entries is
+    cut at its headings, else at its paragraphs."""
     found: list[Entry] = []
     for document in body.documents:
         if document.messages or document.kind == "card":
-            parts = _marked(body, document)
+            parts = _read_marked(body, document)
         else:
             text = body.text(document.start, document.end)
             parts = (
@@ -133,21 +136,21 @@ def entries_of(body: Body) -> tuple[Entry, ...]:
                 for one in split(text) or _paragraphs(text)
             )
 
-        for start, end, message, heading, beside in parts:
-            named = Message(
+        for start, end, message, heading, is_outside in parts:
+            with_id = Message(
                 message.role,
                 message.content,
                 message.author,
                 message.created_at,
                 id=f"m{len(found) + 1}",
             )
-            card = beside and document.kind == "card"
-            found.append(Entry(start, end, named, document.name, heading, card))
+            card = is_outside and document.kind == "card"
+            found.append(Entry(start, end, with_id, document.name, heading, card))
     return tuple(found)
 
 
 def is_history(body: Body) -> bool:
-    """Whether most of the body is a chat, a card, or a log whose entries say when or who."""
+    """Return whether most of the body is a chat, a card, or a log whose entries have times or authors."""
     history = 0
     for document in body.documents:
         size = document.end - document.start
@@ -156,7 +159,9 @@ def is_history(body: Body) -> bool:
             or document.kind == "card"
             or (
                 document.kind in ("text", "markdown")
-                and _begun(body.text(document.start, min(document.end, document.start + _LOOKED_AT)))
+                and _find_starts(
+                    body.text(document.start, min(document.end, document.start + _EXAMINED_CHARS))
+                )
             )
         ):
             history += size
@@ -164,74 +169,81 @@ def is_history(body: Body) -> bool:
 
 
 def split(text: str) -> list[Found]:
-    """The entries of a plain text, oldest first, which together hold all of it; none where nothing marks
-    any."""
+    """Return the entries of a plain text, oldest first. Together they are the whole text. Empty if no entries
+    are recognizable."""
     commits = commits_in(text)
     if commits:
         return [Found(one.start, one.text, one.end, one.author, one.time, commit=True) for one in commits]
-    begun = _begun(text)
-    if not begun:
-        begun = {match.start(): (match.end(), "", "", match["title"]) for match in _headings(text)}
-        if len(begun) < _FEWEST:
+    starts = _find_starts(text)
+    if not starts:
+        starts = {match.start(): (match.end(), "", "", match["title"]) for match in _headings(text)}
+        if len(starts) < _MIN_ENTRIES:
             return []
-    return _entries(text, begun)
+    return _make_entries(text, starts)
 
 
-_Begun = dict[int, tuple[int, str, str, str]]
-"""By where an entry begins: where its words begin, author, time, heading."""
+_Starts = dict[int, tuple[int, str, str, str]]
+"""The start of each entry, with the start of its content, its author, time and heading."""
 
 
-def _begun(text: str) -> _Begun:
-    """What begins with a time or a name, if that is how this text is written. Empty when it is not."""
+def _find_starts(text: str) -> _Starts:
+    """Find the entries that start with a time or a name. Empty if the text is not written in entries.
+
+    Dates and names before colons also occur in prose and code. So each kind of start counts only if it occurs
+    several times, on a minimum share of the lines, and outside fenced code. Names must also repeat, and there
+    must be at least two speakers.
+    """
     if commits := commits_in(text):
         return {one.start: (one.text, "", "", "") for one in commits}
     lines = sum(1 for line in text.splitlines() if line.strip())
     fences = [match.span() for match in _FENCE.finditer(text)]
     stamped = [match for match in _STAMPED.finditer(text) if not _within(match.start(), fences)]
-    begun: _Begun = {}
-    if len(stamped) >= _FEWEST and len(stamped) >= _STAMPED_SHARE * lines:
+    starts: _Starts = {}
+    if len(stamped) >= _MIN_ENTRIES and len(stamped) >= _STAMPED_SHARE * lines:
         for match in stamped:
             name = (match["name"] or match["tag"] or match["voice"] or "").strip()
-            known = bool(name) and name.casefold() not in _LEVELS
-            begun[match.start()] = (
-                match.end() if known or not name else match.start("name" if match["name"] else "tag"),
-                name if known else "",
+            is_author = bool(name) and name.casefold() not in _LEVELS
+            starts[match.start()] = (
+                match.end() if is_author or not name else match.start("name" if match["name"] else "tag"),
+                name if is_author else "",
                 match["time"].strip(),
                 "",
             )
     headed = [match for match in _HEADED.finditer(text) if not _within(match.start(), fences)]
-    if len(headed) >= _FEWEST and len(headed) >= max(_HEADED_SHARE * len(begun), _STAMPED_SHARE * lines):
-        # Who and when stand on a line of their own.
+    if len(headed) >= _MIN_ENTRIES and len(headed) >= max(
+        _HEADED_SHARE * len(starts), _STAMPED_SHARE * lines
+    ):
+        # Author and time have a line of their own.
         for match in headed:
             name, time = match["name"] or match["who"], match["time"] or match["when"]
-            begun[match.start()] = (match.end(), name.strip(), time.strip(), "")
+            starts[match.start()] = (match.end(), name.strip(), time.strip(), "")
     named = [
         match
         for match in _NAMED.finditer(text)
         if not _within(match.start(), fences) and _is_name(match["name"])
     ]
     names = Counter(match["name"] for match in named)
-    again = [match for match in named if names[match["name"]] > 1 or match["name"].casefold() in _ROLES]
-    talk = len(names) >= _SPEAKERS and len(names) <= max(3, len(named) / 2)
-    if talk and len(again) >= _FEWEST and len(again) >= _NAMED_SHARE * lines:
+    repeated = [match for match in named if names[match["name"]] > 1 or match["name"].casefold() in _ROLES]
+    is_talk = len(names) >= _MIN_SPEAKERS and len(names) <= max(3, len(named) / 2)
+    if is_talk and len(repeated) >= _MIN_ENTRIES and len(repeated) >= _NAMED_SHARE * lines:
         for match in named:
             time = (match["time"] or "").strip()
-            begun.setdefault(match.start(), (match.end(), match["name"], time if date_in(time) else "", ""))
+            starts.setdefault(match.start(), (match.end(), match["name"], time if date_in(time) else "", ""))
     headings = list(_headings(text, fences))
-    titled = [match for match in headings if _speaks(match["title"])]
-    if begun or (len(titled) >= _FEWEST and len(titled) >= _TITLED_SHARE * len(headings)):
+    titled = [match for match in headings if _has_time_or_role(match["title"])]
+    if starts or (len(titled) >= _MIN_ENTRIES and len(titled) >= _TITLED_SHARE * len(headings)):
         for match in titled:
-            begun[match.start()] = (
+            starts[match.start()] = (
                 match.end(),
                 _author_in(match["title"]),
                 date_in(match["title"]) or "",
                 "",
             )
-    return begun
+    return starts
 
 
 def _is_name(words: str) -> bool:
-    """Whether it may be whoever speaks: one word, or several that are all written large."""
+    """Return whether this may be an author: one word, or several capitalized words."""
     parts = words.split()
     return words.casefold() not in _LEVELS | _LABELS and (
         len(parts) == 1 or all(not part[0].islower() for part in parts)
@@ -248,8 +260,8 @@ def _within(place: int, spans: Sequence[tuple[int, int]]) -> bool:
     return at >= 0 and spans[at][0] < place < spans[at][1]
 
 
-def _speaks(title: str) -> bool:
-    """Whether a heading says when, or which role: `### assistant`, `## 2026-05-01 Anna`."""
+def _has_time_or_role(title: str) -> bool:
+    """Return whether a heading has a time or a role: `### assistant`, `## 2026-05-01 Anna`."""
     first = re.split(r"[^\w]+", title.strip("[]*_ "), maxsplit=1)[0].casefold()
     return first in _ROLES or date_in(title) is not None
 
@@ -257,42 +269,44 @@ def _speaks(title: str) -> bool:
 def _author_in(title: str) -> str:
     rest = re.sub(MOMENT, " ", title, flags=re.IGNORECASE).strip(" \t-–—|:,()[]*_#")
     match = _NAME_IN_TITLE.match(rest)
-    return match["name"].strip()[:_LONGEST_NAME] if match and len(rest) <= _LONGEST_NAME else ""
+    return match["name"].strip()[:_MAX_NAME] if match and len(rest) <= _MAX_NAME else ""
 
 
-def _entries(text: str, begun: _Begun) -> list[Found]:
-    """Entries that together hold all of `text`. Headings and separators that hold nothing go to what
-    follows, and a date in them holds until the next."""
+def _make_entries(text: str, starts: _Starts) -> list[Found]:
+    """Divide the whole text into entries. Headings and separators without content belong to the next entry. A
+    date in a separator applies until the next one."""
     dated = {
         match.start(): match["inside"] for match in _SEPARATOR.finditer(text) if date_in(match["inside"])
     }
     titles = {match.start(): match["title"] for match in _headings(text)}
     found: list[Found] = []
-    places = sorted({0, *begun, *dated, *titles})
-    held, day, heading = 0, "", ""
+    places = sorted({0, *starts, *dated, *titles})
+    start, day, heading = 0, "", ""
     for place, end in zip(places, [*places[1:], len(text)], strict=True):
-        words, author, time, _ = begun.get(place, (place, "", "", ""))
-        if place not in begun:
+        content, author, time, _ = starts.get(place, (place, "", "", ""))
+        if place not in starts:
             if place in dated:
                 day = date_in(dated[place]) or day
             elif place in titles:
                 heading = titles[place].strip()
             line_end = text.find("\n", place, end)
-            words = (len(text) if line_end < 0 else line_end) if place in dated or place in titles else place
+            content = (
+                (len(text) if line_end < 0 else line_end) if place in dated or place in titles else place
+            )
         elif place in titles:
             heading = titles[place].strip()
-        if not text[words:end].strip():
+        if not text[content:end].strip():
             continue
-        found.append(Found(held, words, end, author, _when(time, day), heading))
-        held = end
-    if found and held < len(text):
+        found.append(Found(start, content, end, author, _join_time(time, day), heading))
+        start = end
+    if found and start < len(text):
         last = found[-1]
         found[-1] = Found(last.start, last.text, len(text), last.author, last.time, last.heading)
     return found
 
 
-def _when(time: str, day: str) -> str:
-    """A time of day stands beside the day it was said under."""
+def _join_time(time: str, day: str) -> str:
+    """Return the time. A time of day gets the day of the separator above it."""
     if time and day and not re.search(r"\d{4}|[A-Za-z]{3}|/", time):
         return f"{day} {time}"
     return time or day
@@ -300,25 +314,25 @@ def _when(time: str, day: str) -> str:
 
 def _paragraphs(text: str) -> list[Found]:
     found: list[Found] = []
-    held = 0
+    start = 0
     for match in re.finditer(r"\n[ \t]*\n\s*|\Z", text):
-        if text[held : match.end()].strip():
-            found.append(Found(held, held, match.end()))
-            held = match.end()
+        if text[start : match.end()].strip():
+            found.append(Found(start, start, match.end()))
+            start = match.end()
     return found
 
 
 def _message(one: Found, text: str) -> Message:
     role = _role(one.author)
     author = None if one.author.casefold() in _ROLES else one.author or None
-    said = text[one.text : one.end]
+    content = text[one.text : one.end]
     return Message(
-        role, _unwrapped(without_diff(said) if one.commit else said).strip(), author, one.time or None
+        role, _unwrap(without_diff(content) if one.commit else content).strip(), author, one.time or None
     )
 
 
-def _unwrapped(text: str) -> str:
-    """`text` with the lines joined that a margin broke: sentences are told apart by lines, too."""
+def _unwrap(text: str) -> str:
+    """Join wrapped lines, because a line end also ends a sentence. Leaves fenced code as it is."""
     pieces, at = [], 0
     for fence in _FENCE.finditer(text):
         pieces += [_WRAP.sub(" ", text[at : fence.start()]), fence[0]]
@@ -330,25 +344,25 @@ def _role(name: str) -> Role:
     return _ROLES.get(name.casefold(), "user")
 
 
-def _marked(body: Body, document: Document) -> Iterator[_Part]:
-    """The messages of a chat, and what stands between them: a card's notes, decisions, files, logs."""
+def _read_marked(body: Body, document: Document) -> Iterator[_Part]:
+    """Yield the messages of a chat, and the text between them: a card's notes, decisions, files, logs."""
     at = document.start
     for row in body.marks.messages.between(document.start, document.end):
         start, end, _ = body.marks.messages.row(row)
-        yield from _between(body, at, start)
+        yield from _read_between(body, at, start)
         head = body.text(start, min(end, start + _HEADER)).partition("\n")[0]
         header = body.marks.header(row, head)
         content = body.text(start + len(head), end).strip()
-        known = header.role.casefold() in _ROLES
-        author = header.author or (None if known else header.role) or None
+        is_role = header.role.casefold() in _ROLES
+        author = header.author or (None if is_role else header.role) or None
         if content:
             yield start, end, Message(_role(header.role), content, author, header.time or None), "", False
         at = max(at, end)
-    yield from _between(body, at, document.end)
+    yield from _read_between(body, at, document.end)
 
 
-def _between(body: Body, start: int, end: int) -> Iterator[_Part]:
-    """What a card holds beside its messages, one entry for each heading and for what stands before any."""
+def _read_between(body: Body, start: int, end: int) -> Iterator[_Part]:
+    """Yield the text outside the messages: an entry for each heading, and one for text before the first."""
     if start >= end:
         return
     rows = body.marks.headings.between(start, end)
@@ -356,8 +370,8 @@ def _between(body: Body, start: int, end: int) -> Iterator[_Part]:
     for first, last in pairwise(borders):
         path = body.heading_path(first)
         row = next((row for row in rows if body.marks.headings[row] == first), None)
-        words = first if row is None else body.marks.title(row)[1]
-        content = body.text(words, last).strip()
+        content_start = first if row is None else body.marks.title(row)[1]
+        content = body.text(content_start, last).strip()
         if content:
             heading = " › ".join(path[-2:]) if path else ""
             yield first, last, Message("user", content, heading or None), heading, True

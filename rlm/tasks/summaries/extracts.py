@@ -1,4 +1,4 @@
-"""The sentences of a text that together hold most of what it speaks of: a summary without a model."""
+"""Summarize without a model: choose the sentences that together cover most topics of a text."""
 
 from __future__ import annotations
 
@@ -12,46 +12,51 @@ from rlm.prompts.tokens.counters import get_counter
 from rlm.sandbox.in_kernel.body.body import Body
 from rlm.sandbox.types import Span
 
-__all__ = ["extracted"]
+__all__ = ["choose_sentences"]
 
-_FEWEST_WORDS = 5
+_MIN_WORDS = 5
 _SCORE = 0.3
-_LEAD = 0.5  # what the first sentences of a text have above the others
+_LEAD = 0.5
+"""What the first sentences of a text score above the others."""
 _LEADS = 3
-_MARK_TOKENS = 6  # of a line's beginning and its source
-_A_SLICE = 4  # times its share of the tokens that a slice may put up for the last choice
+_MARK_TOKENS = 6
+"""Tokens of a line's bullet and its source."""
+_SLICE_FACTOR = 4
+"""Each slice may propose this multiple of its share of the tokens for the final choice."""
 _COUNTER = get_counter()
 
 
-def extracted(body: Body, spans: Sequence[Span], tokens: int) -> list[Span]:
-    """The sentences of `spans` that tell most, in order, in about `tokens`; those that stand side by side in
-    one. Each span is read by itself first, so that memory does not grow with the text."""
-    room = max(1, tokens * _A_SLICE // max(1, len(spans)))
+def choose_sentences(body: Body, spans: Sequence[Span], tokens: int) -> list[Span]:
+    """Return the most informative sentences of `spans`, in order, in about `tokens`. Joins adjacent ones.
+
+    Each span is reduced on its own first, so that memory does not grow with the text.
+    """
+    room = max(1, tokens * _SLICE_FACTOR // max(1, len(spans)))
     best: list[tuple[Span, Candidate]] = []
     for span in spans:
-        own = list(_sentences(body, span, _FEWEST_WORDS)) or list(_sentences(body, span, 1))
-        best += own if len(spans) == 1 else _chosen(own, room)
-    return _joined(body, [place for place, _ in _chosen(best, tokens)])
+        own = list(_list_candidates(body, span, _MIN_WORDS)) or list(_list_candidates(body, span, 1))
+        best += own if len(spans) == 1 else _choose(own, room)
+    return _join(body, [place for place, _ in _choose(best, tokens)])
 
 
-def _sentences(body: Body, span: Span, fewest: int) -> Iterator[tuple[Span, Candidate]]:
+def _list_candidates(body: Body, span: Span, min_words: int) -> Iterator[tuple[Span, Candidate]]:
     text = body.text(*span)
     dull = small_talk()
-    led = 0
+    count = 0
     for start, end in sentences(text):
-        said = text[start:end]
-        words = frozenset(word.casefold() for word in words_of(said))
-        if len(words) < fewest:
+        sentence = text[start:end]
+        words = frozenset(word.casefold() for word in words_of(sentence))
+        if len(words) < min_words:
             continue
-        led += 1
+        count += 1
         subject = frozenset(word for word in words - dull if len(word) > 2 and not word.isdigit())
-        score = _SCORE + (_LEAD if led <= _LEADS and span.start == 0 else 0.0)
+        score = _SCORE + (_LEAD if count <= _LEADS and span.start == 0 else 0.0)
         place = Span(span.start + start, span.start + end)
-        yield place, Candidate(place.start, 0, said, "", score, score, words, subject, frozenset())
+        yield place, Candidate(place.start, 0, sentence, "", score, score, words, subject, frozenset())
 
 
-def _chosen(found: Sequence[tuple[Span, Candidate]], tokens: int) -> list[tuple[Span, Candidate]]:
-    """What tells most of `found`, in order; its first sentence where all say the same."""
+def _choose(found: Sequence[tuple[Span, Candidate]], tokens: int) -> list[tuple[Span, Candidate]]:
+    """Return the most informative of `found`, in order; at least its first sentence."""
     candidates = [candidate for _, candidate in found]
     costs = [cost + _MARK_TOKENS for cost in _COUNTER.count_each([one.text for one in candidates])]
     choice = SentenceSelector(candidates, costs)
@@ -60,7 +65,7 @@ def _chosen(found: Sequence[tuple[Span, Candidate]], tokens: int) -> list[tuple[
     return [one for one in found if one[0].start in kept] or list(found[:1])
 
 
-def _joined(body: Body, places: Sequence[Span]) -> list[Span]:
+def _join(body: Body, places: Sequence[Span]) -> list[Span]:
     joined: list[Span] = []
     for place in places:
         if joined and not body.text(joined[-1].end, place.start).strip():

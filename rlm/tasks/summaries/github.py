@@ -1,4 +1,4 @@
-"""Issues and pull requests as GitHub's API and `gh … --json` give them, turned into chats."""
+"""Convert issues and pull requests from GitHub's API and `gh … --json` into chats."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from rlm.documents import PathSource, Source, StreamSource, TextSource, as_sourc
 
 __all__ = ["as_chats", "with_chats"]
 
-_LARGEST = 64 << 20
-"""Bytes of a file that is looked into."""
+_MAX_BYTES = 64 << 20
+"""Larger files are not examined."""
 _TALK = ("comments", "reviews", "review_comments", "reviewThreads", "timeline", "timelineItems", "commits")
-_MOMENTS = ("created_at", "createdAt", "submitted_at", "submittedAt", "authoredDate", "committedDate")
+_TIMES = ("created_at", "createdAt", "submitted_at", "submittedAt", "authoredDate", "committedDate")
 _FACTS = ("state", "stateReason", "state_reason", "labels", "milestone", "assignees", "mergedAt", "merged_at")
 _EVENTS = frozenset(("closed", "reopened", "merged", "labeled", "renamed", "assigned", "milestoned"))
 
 
 def with_chats(sources: Sequence[str | Path | Source]) -> list[str | Path | Source]:
-    """The sources, those that are issues or pull requests of GitHub (a JSON file, or a stream) as chats."""
+    """Return the sources, with JSON files and streams of GitHub issues or pull requests converted to
+    chats."""
     return [_with_chat(source) for source in sources]
 
 
 def as_chats(value: Any) -> list[dict[str, Any]] | None:
-    """`{"title", "messages"}` for each issue or pull request in `value`, its comments, reviews and commits in
-    the order of their times; None when it holds none."""
-    found = list(_threads(value))
-    return [_chat(one) for one in found] or None
+    """Return `{"title", "messages"}` for each issue or pull request in `value`; None if there is none.
+    Comments, reviews and commits are sorted by time."""
+    return [_chat(one) for one in _threads(value)] or None
 
 
 def _with_chat(source: str | Path | Source) -> str | Path | Source:
@@ -38,21 +38,21 @@ def _with_chat(source: str | Path | Source) -> str | Path | Source:
             data = stream.read()
             if data.lstrip()[:1] not in (b"{", b"["):
                 return StreamSource(name, io.BytesIO(data))
-            return _converted(name, data) or StreamSource(name, io.BytesIO(data))
+            return _convert(name, data) or StreamSource(name, io.BytesIO(data))
         case PathSource(path):
             pass
         case _:
             return source
     try:
-        if path.suffix.lower() != ".json" or not path.is_file() or path.stat().st_size > _LARGEST:
+        if path.suffix.lower() != ".json" or not path.is_file() or path.stat().st_size > _MAX_BYTES:
             return source
         data = path.read_bytes()
     except OSError:
-        return source  # the loader says what is wrong with it
-    return _converted(path.name, data) or source
+        return source  # the loader reports the error
+    return _convert(path.name, data) or source
 
 
-def _converted(name: str, data: bytes) -> TextSource | None:
+def _convert(name: str, data: bytes) -> TextSource | None:
     try:
         chats = as_chats(json.loads(data))
     except (ValueError, RecursionError):
@@ -102,7 +102,7 @@ def _is_thread(value: Mapping[str, Any]) -> bool:
 def _chat(thread: Mapping[str, Any]) -> dict[str, Any]:
     number = thread.get("number")
     title = f"#{number} {thread['title']}" if number is not None else thread["title"]
-    first = _said(thread)
+    first = _start_message(thread)
     facts = [f"{key}: {_plain(thread[key])}" for key in _FACTS if _plain(thread.get(key))]
     first["content"] = "\n\n".join(filter(None, (thread["title"], thread.get("body"), "\n".join(facts))))
     later = [message for key in _TALK for message in _talk(thread.get(key), key)]
@@ -113,20 +113,20 @@ def _chat(thread: Mapping[str, Any]) -> dict[str, Any]:
 def _talk(value: Any, kind: str) -> Iterator[dict[str, Any]]:
     nodes = value.get("nodes", ()) if isinstance(value, Mapping) else value
     if not isinstance(nodes, list | tuple):
-        return  # REST gives the number of comments where it does not give them
+        return  # without the comments themselves, REST gives their number
     for one in nodes:
         if not isinstance(one, Mapping):
             continue
         if kind == "reviewThreads":
             yield from _talk(one.get("comments"), "comments")
             continue
-        said = _said(one.get("commit", one) if kind == "commits" else one)
-        said["content"] = _words(one, kind)
-        if said["content"].strip():
-            yield said
+        message = _start_message(one.get("commit", one) if kind == "commits" else one)
+        message["content"] = _content(one, kind)
+        if message["content"].strip():
+            yield message
 
 
-def _words(one: Mapping[str, Any], kind: str) -> str:
+def _content(one: Mapping[str, Any], kind: str) -> str:
     if kind == "commits":
         commit = one.get("commit", one)
         message = commit.get("message") or "\n\n".join(
@@ -143,21 +143,22 @@ def _words(one: Mapping[str, Any], kind: str) -> str:
     return f"{place}{f'review: {state} ' if state else ''}{body}".strip()
 
 
-def _said(one: Mapping[str, Any]) -> dict[str, Any]:
-    who = one.get("author") or one.get("user") or one.get("actor")
-    if not who and isinstance(authors := one.get("authors"), list) and authors:
-        who = authors[0]
-    name = who if isinstance(who, str) else ""
-    if isinstance(who, Mapping):
-        name = str(who.get("login") or who.get("name") or "")
-    when = next((one[key] for key in _MOMENTS if isinstance(one.get(key), str)), "")
-    if not when and isinstance(who, Mapping):
-        when = str(who.get("date") or "")
-    return {"author": name or "unknown", "created_at": when}
+def _start_message(one: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a message with its author and time, still without content."""
+    author = one.get("author") or one.get("user") or one.get("actor")
+    if not author and isinstance(authors := one.get("authors"), list) and authors:
+        author = authors[0]
+    name = author if isinstance(author, str) else ""
+    if isinstance(author, Mapping):
+        name = str(author.get("login") or author.get("name") or "")
+    time = next((one[key] for key in _TIMES if isinstance(one.get(key), str)), "")
+    if not time and isinstance(author, Mapping):
+        time = str(author.get("date") or "")
+    return {"author": name or "unknown", "created_at": time}
 
 
 def _plain(value: Any) -> str:
-    """A label, a milestone, a list of them, by name."""
+    """Return the name of a label, a milestone or a person, or the names of a list of them."""
     if isinstance(value, list):
         return ", ".join(filter(None, map(_plain, value)))
     if isinstance(value, Mapping):

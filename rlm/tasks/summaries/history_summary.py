@@ -1,4 +1,4 @@
-"""A chat, a card or a log as a summary under the five headings, every line with the messages it came from."""
+"""Summarize a chat, a card or a log under five headings. Each line cites the messages that support it."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from rlm.sandbox.types import Span
 from rlm.tasks.jobs.job import Job
 from rlm.tasks.summaries.entries import Entry
 from rlm.tasks.summaries.fact_check import Fact, check, facts_of
-from rlm.tasks.summaries.summary_lines import Line, Tracer, page, parsed, words_of
+from rlm.tasks.summaries.summary_lines import Line, Tracer, page, parse_lines, words_of
 
 __all__ = ["HistorySummary", "digest", "summarize_history"]
 
 _PROMPT_TOKENS = 100_000
 _MIN_TOKENS = 300
 _SHARE = 0.5
-"""Of a short history that a summary without a model may take: more would be no summary."""
-_GUESSES = 4
+"""The share of a short history that a summary without a model may have at most."""
+_MAX_PASSES = 4
 _FULL = 0.985
 _IN_STATE = "The card is in the state "
 _STATE = re.compile(r"^state: (\S[^\n]{0,60})$", re.MULTILINE)
@@ -44,8 +44,7 @@ _COUNTER = get_counter()
 
 @dataclass(frozen=True, slots=True)
 class HistorySummary:
-    """The five headings with their lines, at most the tokens asked for; what was checked; where the messages
-    that lines name stand."""
+    """The text of the summary, the facts it was checked for, and the places of the messages that it cites."""
 
     text: str
     facts: tuple[Fact, ...]
@@ -53,42 +52,45 @@ class HistorySummary:
 
 
 def digest(entries: Sequence[Entry]) -> str:
-    """A hash of what entries say, by which a later run knows them again."""
-    found = sha256()
+    """Return a hash of the entries, by which a later run recognizes them."""
+    hashed = sha256()
     for entry in entries:
         message = entry.message
-        found.update(repr((message.author, message.created_at, message.content)).encode("utf-8", "replace"))
-    return found.hexdigest()
+        hashed.update(repr((message.author, message.created_at, message.content)).encode("utf-8", "replace"))
+    return hashed.hexdigest()
 
 
 async def summarize_history(job: Job, entries: Sequence[Entry], tokens: int) -> HistorySummary:
-    """A summary by the summary model, folded chunk by chunk at message borders; without a model, or when it
-    fails, the telling sentences. Lines that no message holds are left out and reported; facts that the
-    summary lost are put back word for word where there is room."""
+    """Summarize the entries in at most `tokens` tokens.
+
+    The summary model folds the messages chunk by chunk. Without a model, or if it fails, the summary consists
+    of the most informative sentences. Lines that no message supports are left out, with a warning. Facts that
+    the model dropped are added word for word if there is room.
+    """
     messages = [entry.message for entry in entries]
     names = [entry.name for entry in entries]
     states = _states(entries)
     extraction = Extraction(messages)
     facts = facts_of(extraction, len(entries))
-    text = await _folded(job, messages, names, tokens)
+    text = await _fold_with_model(job, messages, names, tokens)
     everything = Span(0, job.body.chars)
     if text is None:
-        lines, checked = _extracted(states, facts, extraction, messages, names, tokens)
+        lines, checked = _extract(states, facts, extraction, messages, names, tokens)
         job.coverage.note_read([everything])
     else:
         job.coverage.note_answered([everything])
-        lines, untraced = Tracer(entries).trace(parsed(text))
-        for line in untraced[:5]:
-            job.warn(f"left out of the summary, for no message says so: {line.text[:200]}")
-        if len(untraced) > 5:
-            job.warn(f"{len(untraced) - 5:,} more lines were left out, for no message says so")
-        lines = [*(state for state in states if not _says(lines, state)), *lines]
-        lines, checked = _restored(_within(job, lines, tokens), facts, names, tokens)
+        lines, unsupported = Tracer(entries).trace(parse_lines(text))
+        for line in unsupported[:5]:
+            job.warn(f"left out of the summary, because no message supports it: {line.text[:200]}")
+        if len(unsupported) > 5:
+            job.warn(f"{len(unsupported) - 5:,} more lines were left out, because no message supports them")
+        lines = [*(state for state in states if not _has_state(lines, state)), *lines]
+        lines, checked = _restore_facts(_trim(job, lines, tokens), facts, names, tokens)
     return HistorySummary(page(lines), checked, _citations(job.body, lines, entries))
 
 
 def _states(entries: Sequence[Entry]) -> list[Line]:
-    """The state that a card says it is in."""
+    """Return a line for the state of each card."""
     found = ((entry, match) for entry in entries if (match := _STATE.search(entry.message.content)))
     return [
         Line("Current State", f"{_IN_STATE}{match[1]}.", (entry.name,))
@@ -97,14 +99,16 @@ def _states(entries: Sequence[Entry]) -> list[Line]:
     ]
 
 
-def _says(lines: Sequence[Line], state: Line) -> bool:
-    """Whether the model said the state already."""
-    wanted = words_of(state.text.removeprefix(_IN_STATE))
-    return any(line.heading == state.heading and wanted <= words_of(line.text) for line in lines)
+def _has_state(lines: Sequence[Line], state: Line) -> bool:
+    """Return whether the model's lines name the state already."""
+    words = words_of(state.text.removeprefix(_IN_STATE))
+    return any(line.heading == state.heading and words <= words_of(line.text) for line in lines)
 
 
-async def _folded(job: Job, messages: Sequence[Message], names: Sequence[str], tokens: int) -> str | None:
-    """What the summary model wrote; None when it is not to be asked, or failed."""
+async def _fold_with_model(
+    job: Job, messages: Sequence[Message], names: Sequence[str], tokens: int
+) -> str | None:
+    """Return the summary model's text; None if there is no model, it has no room, or it failed."""
     model = job.config.summary_model
     if is_extractive(model):
         return None
@@ -113,25 +117,28 @@ async def _folded(job: Job, messages: Sequence[Message], names: Sequence[str], t
     most = min(tokens, window // 4)
     folding = Folding(_COUNTER, most, window, aim=most)
     if folding.chunk_tokens <= 0:
-        job.warn(f"{model.name} has no room for messages beside a summary of {tokens:,} tokens: not asked")
+        job.warn(
+            f"{model.name} was not asked: its window has no room for messages and a summary of "
+            f"{tokens:,} tokens"
+        )
         return None
     parts = len(chunks(messages, names, folding))
     if parts == 1:
-        # A short chat is not folded to save room.
+        # Summarize a short chat even if that saves no tokens.
         folding = replace(folding, min_gain=float("-inf"))
     failure: list[ModelError | BudgetExhausted] = []
-    asked = 0
+    calls = 0
 
     async def ask(prompt: str) -> str:
-        nonlocal asked
-        asked += 1
-        job.progress(asked, max(asked, parts))
+        nonlocal calls
+        calls += 1
+        job.progress(calls, max(calls, parts))
         try:
             return await job.ask(model, prompt, output)
         except (ModelError, BudgetExhausted) as error:
             failure.append(error)
             if isinstance(error, BudgetExhausted):
-                # The fault is quoted in a warning, which does not name limits by their Python names.
+                # A warning quotes this error, and warnings must not contain Python names of limits.
                 raise BudgetExhausted(error.limit, error.cause) from error
             raise
 
@@ -139,13 +146,13 @@ async def _folded(job: Job, messages: Sequence[Message], names: Sequence[str], t
         summary_steps(messages, names, folding), ask, failures=(ModelError, BudgetExhausted)
     )
     if summary.text is None:
-        job.warn(f"{summary.fault}: the messages' telling sentences stand in the summary's place")
+        job.warn(f"{summary.fault}: the summary consists of sentences from the messages instead")
         if failure:
-            job.stopped(failure[-1])
+            job.note_stop(failure[-1])
     return summary.text
 
 
-def _extracted(
+def _extract(
     states: Sequence[Line],
     facts: Sequence[SalientSentence],
     extraction: Extraction,
@@ -153,20 +160,24 @@ def _extracted(
     names: Sequence[str],
     tokens: int,
 ) -> tuple[list[Line], tuple[Fact, ...]]:
-    """The telling sentences, and of the facts what else there is room for."""
+    """Return the most informative sentences, and the facts for which there is room."""
     whole = sum(_COUNTER.count_each([message.content for message in messages]))
-    most = min(tokens, max(_MIN_TOKENS, int(whole * _SHARE)))
-    lines, checked = _restored(_filled(states, extraction, names, most), facts, names, most)
+    limit = min(tokens, max(_MIN_TOKENS, int(whole * _SHARE)))
+    lines, checked = _restore_facts(_fill(states, extraction, names, limit), facts, names, limit)
     checked = tuple(replace(fact, status="kept") if fact.status == "restored" else fact for fact in checked)
     places = {name: place for place, name in enumerate(names)}
     return sorted(lines, key=lambda line: places[line.names[0]]), checked
 
 
-def _filled(states: Sequence[Line], extraction: Extraction, names: Sequence[str], tokens: int) -> list[Line]:
-    """The card's states and the telling sentences in at most `tokens`: what a first guess leaves is used."""
+def _fill(states: Sequence[Line], extraction: Extraction, names: Sequence[str], tokens: int) -> list[Line]:
+    """Return the cards' states and the most informative sentences in at most `tokens`.
+
+    The size of the page is known only afterwards, because of headings and marks. Each pass corrects the
+    allowance by the size of the last page, so that little room is left unused.
+    """
     allowance = tokens
     best: list[Line] = list(states)
-    for _ in range(_GUESSES):
+    for _ in range(_MAX_PASSES):
         lines = [*states, *(_line(one, names) for one in extraction.lines(names, allowance, _COUNTER))]
         size = _COUNTER.count(page(lines))
         if size <= tokens and len(lines) >= len(best):
@@ -175,12 +186,12 @@ def _filled(states: Sequence[Line], extraction: Extraction, names: Sequence[str]
             break
         allowance = int(allowance * tokens / size * (1.0 if size < tokens else 0.99))
     while best and _COUNTER.count(page(best)) > tokens:
-        best.pop()  # states of more cards than there is room for
+        best.pop()  # there may be more cards than room for their states
     return best
 
 
-def _within(job: Job, lines: list[Line], tokens: int) -> list[Line]:
-    """The lines that `tokens` hold: the last of the longest headings go first."""
+def _trim(job: Job, lines: list[Line], tokens: int) -> list[Line]:
+    """Drop lines until the page fits `tokens`: each time the last line of the heading with the most lines."""
     dropped = 0
     while lines and _COUNTER.count(page(lines)) > tokens:
         sizes = {heading: sum(line.heading == heading for line in lines) for heading in HEADINGS}
@@ -189,19 +200,19 @@ def _within(job: Job, lines: list[Line], tokens: int) -> list[Line]:
         lines = lines[:last] + lines[last + 1 :]
         dropped += 1
     if dropped:
-        job.warn(f"{dropped:,} lines were left out: {tokens:,} tokens do not hold them; allow more tokens")
+        job.warn(f"{dropped:,} lines were left out to fit {tokens:,} tokens; allow more tokens")
     return lines
 
 
-def _restored(
+def _restore_facts(
     lines: list[Line], facts: Sequence[SalientSentence], names: Sequence[str], tokens: int
 ) -> tuple[list[Line], tuple[Fact, ...]]:
-    """The lines with the facts that they had lost, as far as there is room; and what became of each fact."""
+    """Add the missing facts for which there is room. Return the lines, and the status of each fact."""
     counter: Counter = _COUNTER
-    held = check(facts, lines, names)
+    is_kept = check(facts, lines, names)
     rows: list[Fact] = []
     room = tokens - counter.count(page(lines))
-    for fact, kept in zip(facts, held, strict=True):
+    for fact, kept in zip(facts, is_kept, strict=True):
         row = Fact(fact.heading, fact.text, names[fact.place])
         if not kept:
             line = _line(fact, names)
@@ -216,12 +227,12 @@ def _restored(
     return lines, tuple(rows)
 
 
-def _line(told: SalientSentence, names: Sequence[str]) -> Line:
-    return Line(told.heading, told.text_with_speaker, (names[told.place],))
+def _line(sentence: SalientSentence, names: Sequence[str]) -> Line:
+    return Line(sentence.heading, sentence.text_with_speaker, (names[sentence.place],))
 
 
 def _citations(body: Body, lines: Sequence[Line], entries: Sequence[Entry]) -> tuple[Citation, ...]:
-    """Where each message that a line names stands, in the order of the history."""
+    """Return a citation for each message that a line cites, in the order of the history."""
     named = {name for line in lines for name in line.names}
     cited = [entry for entry in entries if entry.name in named]
     spans = [_words_of(body, entry) for entry in cited]
@@ -238,7 +249,7 @@ def _citations(body: Body, lines: Sequence[Line], entries: Sequence[Entry]) -> t
 
 
 def _words_of(body: Body, entry: Entry) -> Span:
-    """Where what was said stands, without the line that says who and when."""
+    """Return the span of the message without its header line of author and time."""
     raw = body.text(entry.start, entry.end)
     at = max(0, raw.find(entry.message.content[:40].partition("\n")[0]))
     return Span(entry.start + at, entry.start + len(raw.rstrip()))

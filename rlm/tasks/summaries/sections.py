@@ -1,4 +1,4 @@
-"""The sections of documents: by their headings, else their pages, else their length."""
+"""Divide documents into sections by their headings, else by their pages, else by their length."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from rlm.sandbox.in_kernel.body.body import Body, Document
 
-__all__ = ["DocumentSection", "parted", "sections_of"]
+__all__ = ["DocumentSection", "cut_evenly", "sections_of"]
 
-_MOST = 24
-_PAGES_A_SECTION = 8
-_CHARS_A_SECTION = 20_000
+_MAX_SECTIONS = 24
+_PAGES_PER_SECTION = 8
+_CHARS_PER_SECTION = 20_000
 _MIN_CHARS = 200
 _SENTENCE_END = re.compile(r"\n[ \t]*\n\s*|[.!?…][\"'”’)]*\s+|\n")
 _REACH = 2_000
@@ -20,7 +20,7 @@ _REACH = 2_000
 
 @dataclass(frozen=True, slots=True)
 class DocumentSection:
-    """A stretch of one document with what it is called."""
+    """A titled span of one document."""
 
     title: str
     document: str
@@ -32,8 +32,9 @@ class DocumentSection:
         return self.end - self.start
 
 
-def sections_of(body: Body, *, most: int = _MOST) -> tuple[DocumentSection, ...]:
-    """All of the body in order, in about `most` sections (at least one a document); none is blank."""
+def sections_of(body: Body, *, most: int = _MAX_SECTIONS) -> tuple[DocumentSection, ...]:
+    """Return about `most` sections, at least one a document, in order. Together they are the whole body
+    without blank parts."""
     if not body.documents:
         return ()
     share = max(1, most // len(body.documents))
@@ -41,13 +42,13 @@ def sections_of(body: Body, *, most: int = _MOST) -> tuple[DocumentSection, ...]
     return tuple(
         section
         for document in body.documents
-        for section in _of_document(body, document, share, several=several)
+        for section in _divide_document(body, document, share, several=several)
         if body.text(section.start, section.end).strip()
     )
 
 
-def parted(body: Body, start: int, end: int, count: int) -> list[int]:
-    """Where `count` about equal parts of a stretch begin, each where a sentence ends."""
+def cut_evenly(body: Body, start: int, end: int, count: int) -> list[int]:
+    """Return the starts of `count` parts of about equal size. Cuts where a sentence ends."""
     starts = [start]
     for part in range(1, count):
         at = start + (end - start) * part // count
@@ -56,7 +57,9 @@ def parted(body: Body, start: int, end: int, count: int) -> list[int]:
     return starts
 
 
-def _of_document(body: Body, document: Document, most: int, *, several: bool) -> Iterator[DocumentSection]:
+def _divide_document(
+    body: Body, document: Document, most: int, *, several: bool
+) -> Iterator[DocumentSection]:
     borders = _by_headings(body, document, most)
     if borders is None:
         borders = _by_pages(body, document, most) or _by_length(body, document, most)
@@ -68,17 +71,18 @@ def _of_document(body: Body, document: Document, most: int, *, several: bool) ->
 
 
 def _by_headings(body: Body, document: Document, most: int) -> list[tuple[int, str]] | None:
-    """The headings down to the deepest level that gives no more than `most` sections."""
+    """Return (start, title) for the headings down to the deepest level with at most `most` of them. None if
+    there are fewer than two. If the top level alone has too many, groups of its sections are merged."""
     table = body.marks.headings
     rows = table.between(document.start, document.end)
     levels = sorted({body.marks.level(row) for row in rows})
     chosen: list[int] = []
     for level in levels:
-        upto = [row for row in rows if body.marks.level(row) <= level]
-        if len(upto) > most and chosen:
+        down_to_level = [row for row in rows if body.marks.level(row) <= level]
+        if len(down_to_level) > most and chosen:
             break
-        if len(upto) <= most or level == levels[0]:
-            chosen = upto
+        if len(down_to_level) <= most or level == levels[0]:
+            chosen = down_to_level
     if len(chosen) < 2:
         return None
     borders = [(table[row], body.text(*body.marks.title(row)).strip()) for row in chosen]
@@ -100,7 +104,7 @@ def _by_pages(body: Body, document: Document, most: int) -> list[tuple[int, str]
     rows = table.between(document.start, document.end)
     if len(rows) < 2:
         return []
-    step = max(-(-len(rows) // most), min(_PAGES_A_SECTION, -(-len(rows) // 4)))
+    step = max(-(-len(rows) // most), min(_PAGES_PER_SECTION, -(-len(rows) // 4)))
     groups = [list(rows)[at : at + step] for at in range(0, len(rows), step)]
     borders = []
     for group in groups:
@@ -113,8 +117,8 @@ def _by_pages(body: Body, document: Document, most: int) -> list[tuple[int, str]
 
 def _by_length(body: Body, document: Document, most: int) -> list[tuple[int, str]]:
     size = document.end - document.start
-    count = max(1, min(most, 8, -(-size // _CHARS_A_SECTION)))
+    count = max(1, min(most, 8, -(-size // _CHARS_PER_SECTION)))
     if count == 1:
         return [(document.start, "")]
-    starts = parted(body, document.start, document.end, count)
+    starts = cut_evenly(body, document.start, document.end, count)
     return [(start, f"Part {number} of {count}") for number, start in enumerate(starts, 1)]

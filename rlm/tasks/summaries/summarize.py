@@ -1,4 +1,4 @@
-"""Summarize: a chat, a card or a log under five headings; documents section by section."""
+"""Summarize a chat, a card or a log under five headings, and other documents section by section."""
 
 from __future__ import annotations
 
@@ -25,18 +25,17 @@ __all__ = ["Kind", "Summary", "summarize"]
 Kind = Literal["auto", "card", "chat", "document"]
 
 _MIN_TOKENS = 100
-_LARGEST_HISTORY = 50_000_000
+_MAX_HISTORY_CHARS = 50_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A summary as Markdown (`text`), and what stands behind it.
+    """A summary as Markdown (`text`), with its sources and checks.
 
-    `result` is the job's result: its answer is `text`, its citations are the sources of the lines (`[m12]`
-    is the 12th message of the input, `[¹]` a passage of a document). `facts` are what a history's summary was
-    checked for; `messages` counts its entries, of which those after `known` are new since the run that was
-    gone on from.
-    """
+    `result` is the job's result: its answer is `text`, and its citations are the sources of the lines.
+    `[m12]` is the 12th message of the input, `[¹]` a passage of a document. `facts` are what the summary of a
+    history was checked for. `messages` counts the entries of the history. The first `known` of them are
+    unchanged since the run that `since` named."""
 
     kind: Literal["history", "document"]
     text: str
@@ -46,7 +45,7 @@ class Summary:
     known: int = 0
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON-safe mapping: the result's, with kind, summary, facts, messages and known beside it."""
+        """Return the result's JSON with kind, summary, facts, messages and known."""
         return {
             "kind": self.kind,
             "summary": self.text,
@@ -65,14 +64,14 @@ async def summarize(
     tokens: int = 8_000,
     since: str | None = None,
 ) -> Summary:
-    """Summarize `context` in at most `tokens` tokens (estimated, never too few).
+    """Summarize `context` in at most `tokens` tokens, by an estimate that is never too low.
 
-    `kind`: `card` and `chat` make the five headings of a history, `document` a sectioned summary, `auto`
-    looks. `since` is an earlier summary of the same input, which may have grown: what it paid for is not paid
-    again. Raises UsageError and JournalError before anything is spent.
-    """
+    `kind`: `card` and `chat` give the five headings of a history, `document` gives sections, and `auto`
+    decides by the input. `since` is the run of an earlier summary of the same input, which may have grown.
+    Calls that it has paid for are not made again. Raises UsageError and JournalError before anything is
+    spent."""
     if tokens < _MIN_TOKENS:
-        raise UsageError(f"a summary of {tokens:,} tokens can't be: give {_MIN_TOKENS} or more")
+        raise UsageError(f"a summary cannot have only {tokens:,} tokens: give {_MIN_TOKENS} or more")
     sources = with_chats(context)
     entries: tuple[Entry, ...] = ()
 
@@ -80,16 +79,16 @@ async def summarize(
         nonlocal entries
         if kind == "document" or (kind == "auto" and not is_history(body)):
             if not re.search(r"\w", body.text(0, 1_000_000)):
-                raise UsageError("there is nothing to summarize: the input holds no text")
+                raise UsageError("there is nothing to summarize: the input has no text")
             return {"summary_kind": "document", "summary_tokens": tokens}
-        if body.chars > _LARGEST_HISTORY:
+        if body.chars > _MAX_HISTORY_CHARS:
             raise UsageError(
-                f"{body.chars:,} characters are too long a history ({_LARGEST_HISTORY:,} at most): summarize "
-                "it in parts, or as --kind document"
+                f"the history has {body.chars:,} characters ({_MAX_HISTORY_CHARS:,} at most): summarize "
+                "it in parts, or use --kind document"
             )
         entries = entries_of(body)
         if not entries:
-            raise UsageError("there is nothing to summarize: the input holds no text")
+            raise UsageError("there is nothing to summarize: the input has no text")
         return {
             "summary_kind": "history",
             "summary_tokens": tokens,
@@ -102,26 +101,28 @@ async def summarize(
         past,
     ):
         if not entries:
-            found = await summarize_documents(job, tokens)
-            result = await job.finish(found.text or None, found.citations)
-            return Summary("document", found.text, result)
-        known = _known(job, past, entries)
+            summary = await summarize_documents(job, tokens)
+            result = await job.finish(summary.text or None, summary.citations)
+            return Summary("document", summary.text, result)
+        known = _count_known(job, past, entries)
         history = await summarize_history(job, entries, tokens)
         result = await job.finish(history.text, history.citations)
         return Summary("history", history.text, result, history.facts, len(entries), known)
 
 
-def _known(job: Job, past: PreviousJob | None, entries: Sequence[Entry]) -> int:
-    """How many of the entries the earlier run had; said aloud where it is another history."""
+def _count_known(job: Job, past: PreviousJob | None, entries: Sequence[Entry]) -> int:
+    """Return how many of the entries the earlier run had. Warns if it had another history."""
     if past is None:
         return 0
-    had = past.facts.get("entries")
-    if not isinstance(had, int):
-        job.warn(f"run {past.run_id} summarized documents: nothing of it is known to be in this history")
+    count = past.facts.get("entries")
+    if not isinstance(count, int):
+        job.warn(f"run {past.run_id} summarized documents, not a history: all messages are new")
         return 0
-    if had <= len(entries) and digest(entries[:had]) == past.facts.get("entries_sha256"):
-        return had
-    job.warn(f"the first {had:,} messages are not those of run {past.run_id}: changed parts are read again")
+    if count <= len(entries) and digest(entries[:count]) == past.facts.get("entries_sha256"):
+        return count
+    job.warn(
+        f"the first {count:,} messages have changed since run {past.run_id}: changed parts are read again"
+    )
     return 0
 
 

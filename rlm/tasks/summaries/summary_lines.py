@@ -1,4 +1,4 @@
-"""A summary under the five headings as lines, each with the messages it came from."""
+"""The lines of a summary under the five headings, each with the messages that it cites."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from rlm.prompts.history import HEADINGS
 from rlm.retrieval.words import spaced
 from rlm.tasks.summaries.entries import Entry
 
-__all__ = ["NONE_FOUND", "Line", "Tracer", "page", "parsed", "words_of"]
+__all__ = ["NONE_FOUND", "Line", "Tracer", "page", "parse_lines", "words_of"]
 
 NONE_FOUND = "None found."
-"""What stands under a heading that has no line."""
+"""The text under a heading without lines."""
 
 _ITEM = re.compile(r"^(?:[-*+•]|\d{1,3}[.)])\s+")
 _HEADING = re.compile(r"^#{1,6}\s*(.+?)\s*#*$|^\*\*(.+?):?\*\*:?$")
@@ -23,7 +23,7 @@ _REFERENCE = r"m\d{1,7}(?:\s*[-–—]\s*m?\d{1,7})?"
 _NEXT = _REFERENCE.replace("m", "m?", 1)
 _MARK = re.compile(rf"\s*[\[(]({_REFERENCE}(?:\s*[,;&]\s*{_NEXT})*)[\])]", re.IGNORECASE)
 _RANGE = re.compile(r"m?(\d+)(?:\s*[-–—]\s*m?(\d+))?", re.IGNORECASE)
-_LONGEST_RANGE = 20
+_MAX_RANGE = 20
 _WORD = re.compile(r"\w[\w.'’/@:+-]*\w|\w")
 _FENCE = re.compile(r"^\s*(?:```|~~~)")
 _EMPTY = re.compile(
@@ -31,25 +31,25 @@ _EMPTY = re.compile(
     r"(?: (?:found|yet|known|mentioned|identified))?\.?$",
     re.IGNORECASE,
 )
-"""What says that a heading has no line. `No queue.` is one."""
+"""Matches texts that say that a heading has no lines. `No queue.` does not match: it is a line."""
 _COMMON = 2.0
-"""A word that more than one message in so many says proves nothing."""
+"""A word proves nothing if more than one in this number of messages contains it."""
 _NEAR = 3
-"""Messages this close to one that holds a line's words may be named beside it."""
+"""A cited message is accepted at this distance from a cited message that contains the line's words."""
 _SUPPORTED = 0.45
-"""The share of a line's words, by how much they tell, that a message must hold to be where it came from."""
+"""The share of a line's words, weighted by rarity, that a message must contain to be its source."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line (or fenced code) of a summary, without its mark; `names` are the messages it came from."""
+    """One line (or fenced code) of a summary, without its mark. `names` are the messages that it cites."""
 
     heading: str
     text: str
     names: tuple[str, ...] = ()
 
     def rendered(self) -> str:
-        """`- text [m3, m7]`."""
+        """Return the line as Markdown: `- text [m3, m7]`."""
         mark = f" [{', '.join(self.names)}]" if self.names else ""
         if "```" in self.text or "~~~" in self.text:
             inside = self.text.replace("\n", "\n  ")
@@ -58,7 +58,7 @@ class Line:
 
 
 def page(lines: Sequence[Line]) -> str:
-    """The five headings, always, each with its lines."""
+    """Return all five headings, each with its lines."""
     return "\n\n".join(
         "\n".join(
             [
@@ -70,16 +70,16 @@ def page(lines: Sequence[Line]) -> str:
     )
 
 
-def parsed(text: str) -> list[Line]:
-    """The lines of a summary that a model wrote. What stands before any heading, or under one
-    that is none of the five, belongs to the one before it, or the first."""
-    known = {_folded(heading): heading for heading in HEADINGS}
+def parse_lines(text: str) -> list[Line]:
+    """Parse a summary that a model wrote. Lines under an unknown heading belong to the known heading before
+    it; lines before any heading belong to the first."""
+    by_name = {_fold(heading): heading for heading in HEADINGS}
     heading = HEADINGS[0]
     lines: list[Line] = []
     for item in _items(text):
         found = _HEADING.match(item)
         if found is not None:
-            heading = known.get(_folded(found[1] or found[2]), heading)
+            heading = by_name.get(_fold(found[1] or found[2]), heading)
             continue
         marks = [mark for match in _MARK.finditer(item) for mark in _names(match[1])]
         words = _MARK.sub("", item).strip()
@@ -89,15 +89,17 @@ def parsed(text: str) -> list[Line]:
 
 
 def words_of(text: str) -> set[str]:
-    """Words, numbers, paths and identifiers of `text`, in small letters; of a script that does not part its
-    words, every pair of characters."""
+    """Return the words, numbers, paths and identifiers of `text` in lower case. In scripts without spaces,
+    every pair of characters is a word."""
     return {word.casefold() for word in _WORD.findall(spaced(text))}
 
 
 class Tracer:
-    """Finds the messages that lines came from. A mark is believed when its message exists and shares words
-    with the line, or stands close to one that does; else the message that holds most of the line's words is
-    taken."""
+    """Finds the messages that support the lines of a summary.
+
+    A mark is accepted if its message exists and shares a rare word with the line, or is near a cited message
+    that does. If no mark is accepted, the message with most of the line's words is used instead.
+    """
 
     def __init__(self, entries: Sequence[Entry]) -> None:
         self._names = {entry.name: place for place, entry in enumerate(entries)}
@@ -109,40 +111,43 @@ class Tracer:
                 self._by_word.setdefault(word, []).append(place)
 
     def trace(self, lines: Sequence[Line]) -> tuple[list[Line], list[Line]]:
-        """The lines with the messages that hold them, and those that no message holds."""
-        traced: list[Line] = []
-        lost: list[Line] = []
+        """Return the lines with the messages that support them, and the lines that no message supports."""
+        supported: list[Line] = []
+        unsupported: list[Line] = []
         for line in lines:
-            names = self._source(line)
-            (traced if names else lost).append(replace(line, names=names))
-        return traced, lost
+            names = self._find_sources(line)
+            (supported if names else unsupported).append(replace(line, names=names))
+        return supported, unsupported
 
-    def _source(self, line: Line) -> tuple[str, ...]:
+    def _find_sources(self, line: Line) -> tuple[str, ...]:
         weights = self._weights(line.text)
-        held = [name for name in line.names if name in self._names]
+        existing = [name for name in line.names if name in self._names]
         common = math.log(1 + _COMMON)
-        believed = [
+        confirmed = [
             self._names[name]
-            for name in held
+            for name in existing
             if any(
                 weight >= common and word in self._words[self._names[name]]
                 for word, weight in weights.items()
             )
         ]
-        if believed:
-            # An answer ("yes, do that") shares no words with what it agrees to.
+        if confirmed:
+            # An answer ("yes, do that") shares no words with the message that it agrees to.
             return tuple(
-                name for name in held if any(abs(self._names[name] - place) <= _NEAR for place in believed)
+                name
+                for name in existing
+                if any(abs(self._names[name] - place) <= _NEAR for place in confirmed)
             )
-        found = self._best(weights)
-        return () if found is None else (self._entries[found].name,)
+        best = self._find_best(weights)
+        return () if best is None else (self._entries[best].name,)
 
     def _weights(self, text: str) -> Mapping[str, float]:
-        """The words of `text`, by how few messages say them; one that none says counts in full."""
+        """Return the words of `text` with their weights. Rare words weigh more; a word that no message
+        contains weighs as much as one that occurs once."""
         count = len(self._entries)
         return {word: math.log(1 + count / len(self._by_word.get(word, "1"))) for word in words_of(text)}
 
-    def _best(self, weights: Mapping[str, float]) -> int | None:
+    def _find_best(self, weights: Mapping[str, float]) -> int | None:
         scores: defaultdict[int, float] = defaultdict(float)
         for word, weight in weights.items():
             for place in self._by_word.get(word, ()):
@@ -153,34 +158,35 @@ class Tracer:
         return place if score >= _SUPPORTED * sum(weights.values()) else None
 
 
-def _folded(heading: str) -> str:
+def _fold(heading: str) -> str:
     return re.sub(r"\W+", " ", heading).strip().casefold()
 
 
 def _items(text: str) -> Iterator[str]:
-    """Headings, list items with what is indented under them, other lines; fenced code in one piece."""
-    held: list[str] = []
-    fenced = False
+    """Yield headings, list items with the lines indented under them, and other lines. Fenced code stays in
+    one piece."""
+    item: list[str] = []
+    in_fence = False
     for line in text.splitlines():
-        fence = _FENCE.match(line) is not None
-        if fenced or fence:
-            if not fenced and not held:
-                held = [""]
-            held.append(line.strip() if fence else line.removeprefix("  "))
-            fenced = fenced != fence
+        is_fence = _FENCE.match(line) is not None
+        if in_fence or is_fence:
+            if not in_fence and not item:
+                item = [""]
+            item.append(line.strip() if is_fence else line.removeprefix("  "))
+            in_fence = in_fence != is_fence
             continue
         stripped = line.strip()
-        own = _ITEM.match(stripped)
-        if own or not line.startswith((" ", "\t")) or _HEADING.match(stripped):
-            yield from _joined(held)
-            held = [_ITEM.sub("", stripped)] if stripped else []
+        is_item = _ITEM.match(stripped)
+        if is_item or not line.startswith((" ", "\t")) or _HEADING.match(stripped):
+            yield from _join(item)
+            item = [_ITEM.sub("", stripped)] if stripped else []
         elif stripped:
-            held.append(stripped)
-    yield from _joined(held)
+            item.append(stripped)
+    yield from _join(item)
 
 
-def _joined(held: Sequence[str]) -> Iterator[str]:
-    text = "\n".join(held) if any(_FENCE.match(line) for line in held) else " ".join(held)
+def _join(item: Sequence[str]) -> Iterator[str]:
+    text = "\n".join(item) if any(_FENCE.match(line) for line in item) else " ".join(item)
     if text.strip():
         yield text.strip()
 
@@ -189,5 +195,5 @@ def _names(references: str) -> Collection[str]:
     names: list[str] = []
     for first, last in _RANGE.findall(references):
         low, high = int(first), int(last or first)
-        names += [f"m{number}" for number in range(low, min(high, low + _LONGEST_RANGE) + 1)]
+        names += [f"m{number}" for number in range(low, min(high, low + _MAX_RANGE) + 1)]
     return names

@@ -1,4 +1,4 @@
-"""Dates and times as logs and chats write them, at the beginning of a line."""
+"""Patterns for dates and times in the formats of logs and chats."""
 
 from __future__ import annotations
 
@@ -40,6 +40,6 @@ _DATE = re.compile(rf"(?<![\w.-]){MOMENT}", re.IGNORECASE)
 
 
 def date_in(line: str) -> str | None:
-    """The first date or time in `line`, as it is written."""
+    """Return the first date or time in `line`, as it is written."""
     found = _DATE.search(line)
     return found[0].strip() if found else None

@@ -158,7 +158,7 @@ def test_a_plan_that_is_none_is_one_clear_line(rlm, tmp_path) -> None:
     (tmp_path / "plan.md").write_text("nothing listed")
     ran = rlm("research", "The crane", str(EXAMPLES / "offers"), "--plan", str(tmp_path / "plan.md"))
     assert ran.code == 2
-    assert "holds no question" in ran.one_line
+    assert "has no questions" in ran.one_line
     missing = rlm("research", "The crane", str(EXAMPLES / "offers"), "--plan", str(tmp_path / "none.md"))
     assert "check the path" in missing.one_line
     none = rlm("research", "The crane", str(EXAMPLES / "offers"), "--plan-only", "--questions", "0")

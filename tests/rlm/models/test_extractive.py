@@ -95,7 +95,7 @@ async def test_without_children_the_lines_themselves_are_the_extracts(run) -> No
 
 async def test_a_question_without_words_is_reported(run) -> None:
     result = await run("extractive", haystack([], 300_000), task="What is it?")
-    assert "holds no word" in result.answer
+    assert "no words to search for" in result.answer
 
 
 async def test_a_short_text_is_answered_directly(run) -> None:
@@ -316,8 +316,8 @@ async def test_other_keys_are_not_cited(run) -> None:
 @pytest.mark.parametrize(
     ("task", "expected"),
     [
-        ("How many times is zeppelin mentioned?", "'zeppelin' stands 3 times"),
-        ('How often does the word "sky" occur?', "'sky' stands 2,816 times"),
+        ("How many times is zeppelin mentioned?", "'zeppelin' occurs 3 times"),
+        ('How often does the word "sky" occur?', "'sky' occurs 2,816 times"),
         ("How many lines are there?", "2,819 lines"),
         ("What are the two most frequent words in the text?", "the: 5,633\nis: 5,632"),
         ("Find all variables that are assigned the value 4711 in the text.", "ALPHA, BETA, GAMMA"),

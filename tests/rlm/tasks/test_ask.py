@@ -149,7 +149,7 @@ async def test_a_typed_answer_is_parsed(asked: Ask) -> None:
     ("options", "message"),
     [
         ({"choices": ("one",)}, "2 to 26"),
-        ({"choices": ("one", "two"), "schema": Rent}, "do not go together"),
+        ({"choices": ("one", "two"), "schema": Rent}, "cannot be combined"),
     ],
 )
 async def test_what_can_not_be_asked_is_refused(asked: Ask, options: dict[str, Any], message: str) -> None:
@@ -204,7 +204,7 @@ async def test_other_words_for_what_is_there_do_not_make_it_absent(asked: Ask, q
 
 async def test_what_comes_nearest_is_shown_with_its_citations(asked: Ask) -> None:
     found = await asked("What did Bartholomew say about his job at the harbour?", context=[CHAT])
-    assert found.result.answer.startswith(f"{NOT_IN_DOCUMENTS} What comes nearest:\n")
+    assert found.result.answer.startswith(f"{NOT_IN_DOCUMENTS} The closest passages:\n")
     assert "I lost my job at the harbour" in found.result.answer
     assert all(citation.verified for citation in found.result.citations)
     assert found.result.citations

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rlm.results import Citation
-from rlm.tasks.reports.conflicts import read_conflicts, seen_conflicts
+from rlm.tasks.reports.conflicts import find_conflicts, read_conflicts
 from rlm.tasks.reports.evidence_table import Source
 
 
@@ -14,7 +14,7 @@ def seen(*texts: str) -> list[tuple[int, ...]]:
         Source(number, Citation(f"[{number}]", text, 0, len(text), f"{number}.txt", None, 1, True))
         for number, text in enumerate(texts, 1)
     ]
-    return [conflict.sources for conflict in seen_conflicts(sources)]
+    return [conflict.sources for conflict in find_conflicts(sources)]
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ def test_every_plan_is_read_as_it_was_written(tree: list[tuple[str, list[str]]])
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("# A task\nno list\n", "holds no question"),
+        ("# A task\nno list\n", "has no questions"),
         ("- What?\n", "has no task"),
         ("# T\n" + "- What is it?\n" * 51, "51 questions"),
         ("# T\n- a\n  - b\n    - c\n      - d\n        - e\n", "deeper than 4"),

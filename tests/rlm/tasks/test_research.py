@@ -99,7 +99,7 @@ async def test_what_was_found_under_an_earlier_question_is_not_told_twice(resear
     found = await researched("T", model, plan=plan)
     assert [one.same_as for one in found.findings] == [None, "1"]
     assert found.report.count("The notice is three months. [1]") == 1
-    assert "- The same as under 1 [1]" in found.report
+    assert "- The same as in 1 [1]" in found.report
 
 
 def scripted(request: Request) -> str:
@@ -169,7 +169,7 @@ async def test_what_no_source_proves_is_told_apart(researched: Run, block: Calla
     plan = from_markdown("# T\n- Which colour is the crane?\n")
     found = await researched("T", model, plan=plan, strategy="rlm")
     assert not found.sources
-    assert "*without a verified source:* The crane is blue." in found.report
+    assert "*unverified:* The crane is blue." in found.report
     assert found.gaps[0][1] == "no verified passage stands behind the answer"
 
 
@@ -243,7 +243,7 @@ def findings_of(
 
 
 def test_every_sentence_of_a_passage_has_its_source() -> None:
-    """A mark stands behind the last sentence of what it is for; those before it stand in the passage, too."""
+    """A mark follows the last sentence that it proves. The sentences before it are in the passage, too."""
     quote = "The notice period is ninety days. It begins with the letter."
     found = findings_of(f"{quote} [1] Nobody has ever used it.", quote)
     assert [sources for _, sources in found] == [(1,), (1,), ()]
@@ -288,8 +288,12 @@ def test_of_a_long_passage_a_finding_holds_the_sentences_that_say_most() -> None
 @pytest.mark.parametrize(
     ("said", "warning", "questions"),
     [
-        ("- Who?\n- What does it cost?\n- Why?\n", "the model planned 3 questions: the first 2 are asked", 2),
-        ("I can't.", "the model's plan could not be used (the plan holds no question", 1),
+        (
+            "- Who?\n- What does it cost?\n- Why?\n",
+            "the model planned 3 questions; only the first 2 are asked",
+            2,
+        ),
+        ("I can't.", "the model's plan could not be used (the plan has no questions", 1),
     ],
 )
 async def test_a_plan_of_too_many_questions_or_none_is_mended_and_said(
@@ -325,7 +329,7 @@ async def test_evidence_that_does_not_stand_is_counted_and_left_out(
         "T", ScriptedModel.of(root=[code, code], summary=summaries), plan=plan, strategy="rlm"
     )
     assert [one.sources for one in found.findings] == [(1,), ()]
-    warning = "1 pieces of evidence do not stand in the input and were left out"
+    warning = "1 citations are not in the input and were left out of the report"
     assert warning in found.result.warnings
 
 
@@ -346,7 +350,7 @@ async def test_where_the_summary_model_fails_conflicts_are_seen_without_it_and_t
     assert [one.sources for one in found.conflicts] == [(1, 2)]
     assert found.report.startswith("# T\n\n## Findings")
     for warning in (
-        "contradictions were looked for without a model: the reply holds no JSON array",
+        "contradictions were searched without a model: the reply has no JSON array",
         "the report has no summary: gone for good",
     ):
         assert warning in found.result.warnings
@@ -410,7 +414,7 @@ async def test_a_job_of_another_kind_or_with_other_models_is_not_gone_on_with(
         await RLM("extractive", settings=settings).resume(found.result.run_id)
     with pytest.raises(JournalError, match="is a research job"):
         await resume_comparison(RLM("extractive", settings=settings), found.result.run_id)
-    with pytest.raises(UsageError, match="was begun with"):
+    with pytest.raises(UsageError, match="was started with"):
         await resume_research(RLM(ScriptedModel.of(root=[]), settings=settings), found.result.run_id)
 
 

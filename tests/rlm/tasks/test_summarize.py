@@ -182,7 +182,7 @@ async def test_a_history_that_is_too_long_is_refused_with_the_remedy(
     summary: Summarize, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rlm.tasks.summaries.summarize._LARGEST_HISTORY", 1_000)
-    with pytest.raises(UsageError, match=r"too long a history .*in parts, or as --kind document"):
+    with pytest.raises(UsageError, match="in parts, or use --kind document"):
         await summary([chat(100)])
     assert (await summary([chat(100)], kind="document")).kind == "document"
 
@@ -293,7 +293,7 @@ async def test_sections_that_the_tokens_do_not_hold_are_counted(summary: Summari
     model = ScriptedModel.of(child=points, summary="All [1].")
     found = await summary([TextSource("report.md", REPORT, "markdown")], model, tokens=110)
     assert COUNT(found.text) <= 110
-    assert "2 of 3 sections have no line: 110 tokens do not hold more" in found.result.warnings
+    assert any(warning.startswith("2 of 3 sections have no line") for warning in found.result.warnings)
 
 
 async def test_documents_fill_the_tokens_that_they_have_words_for(summary: Summarize) -> None:
@@ -404,4 +404,4 @@ async def test_a_limit_that_ends_the_reading_is_the_stop_reason(
     report = TextSource("report.md", f"# Method\n\n{text}", "markdown")
     found = await summary([report], ScriptedModel.of(child=never), limits=limits, tokens=100)
     assert found.result.stop_reason == reason
-    assert any("no child could read it" in warning for warning in found.result.warnings)
+    assert any("the child failed" in warning for warning in found.result.warnings)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rlm.prompts.history import HEADINGS, Extraction, Message
 from rlm.tasks.summaries.entries import Entry
 from rlm.tasks.summaries.fact_check import check, facts_of
-from rlm.tasks.summaries.summary_lines import Line, Tracer, page, parsed
+from rlm.tasks.summaries.summary_lines import Line, Tracer, page, parse_lines
 
 
 def entries(*said: str) -> list[Entry]:
@@ -39,7 +39,7 @@ Preamble without a mark.
 
 
 def test_a_summary_is_read_line_by_line_with_its_marks() -> None:
-    assert parsed(WRITTEN) == [
+    assert parse_lines(WRITTEN) == [
         Line("Task Summary", "Preamble without a mark."),
         Line("Task Summary", "Refunds must be idempotent", ("m1",)),
         Line("Task Summary", "The limit is 5,000 euros", ("m2", "m3")),
@@ -60,7 +60,7 @@ def test_a_line_that_begins_with_no_is_a_line_and_one_that_says_that_there_is_no
         "Nothing yet.",
     ]
     page_of_it = "## Key Decisions\n" + "\n".join(f"- {one}" for one in said)
-    assert [(line.text, line.names) for line in parsed(page_of_it)] == [
+    assert [(line.text, line.names) for line in parse_lines(page_of_it)] == [
         ("No queue.", ()),
         ("No retries.", ("m4",)),
     ]
@@ -81,12 +81,12 @@ _TEXTS = st.text(alphabet="ab 1.\n-#[]m,`é中", max_size=60)
 def test_what_is_written_as_a_page_is_read_again(lines: list[tuple[str, str, set[int]]]) -> None:
     made = [Line(heading, text, tuple(f"m{n}" for n in sorted(names))) for heading, text, names in lines]
     ordered = [line for heading in HEADINGS for line in made if line.heading == heading]
-    assert parsed(page(made)) == ordered
+    assert parse_lines(page(made)) == ordered
 
 
 @given(text=_TEXTS)
 def test_any_reply_can_be_read_and_every_page_has_the_five_headings(text: str) -> None:
-    shown = page(parsed(text))
+    shown = page(parse_lines(text))
     assert [line[3:] for line in shown.splitlines() if line.startswith("## ") and line[3:] in HEADINGS][:5]
     assert all(f"## {heading}" in shown for heading in HEADINGS)
 
@@ -196,7 +196,7 @@ def test_a_fact_survives_in_other_forms_of_its_words() -> None:
 
 
 def test_a_range_of_marks_is_read_no_further_than_a_line_can_stand_on() -> None:
-    (line,) = parsed("## Key Decisions\n- Yes, so it is. [m3-5, m100-m9000000]")
+    (line,) = parse_lines("## Key Decisions\n- Yes, so it is. [m3-5, m100-m9000000]")
     assert line.names[:4] == ("m3", "m4", "m5", "m100")
     assert len(line.names) < 30
 

@@ -1,4 +1,4 @@
-"""The fixed texts of an `extractive` answer. Results are told apart by data, never by these texts."""
+"""The fixed texts of an `extractive` answer. Code identifies results by their data, never by these texts."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ __all__ = ["HEADING", "NOTHING", "NO_WORDS", "is_extracts"]
 
 HEADING = "Extracts (no language model was asked):"
 NO_WORDS = (
-    "The question holds no word that could be looked for (no language model was asked: only its own words "
-    "can be)."
+    "The question has no words to search for. No language model was asked, so only the question's own words "
+    "can be searched."
 )
 NOTHING = (
-    "No passage of the input holds the words of the question (no language model was asked: only its own "
-    "words were looked for)."
+    "No passage of the input contains the words of the question. No language model was asked, so only these "
+    "words were searched."
 )
 
 
 def is_extracts(question: str, result: RunResult) -> bool:
     """Return whether the answer to `question` consists of extracts that no language model chose.
 
-    Every call of the run was `extractive`'s, and the question is not one that `extractive` computes. Without
-    citations nothing was found.
+    This holds if `extractive` answered every call of the run, and the question is not one that it computes.
+    An answer without citations means that nothing was found.
     """
     models = {usage.model for usage in result.usage}
     computed = result.strategy == "rlm" and computing_block(question, 1) is not None

@@ -1,11 +1,14 @@
-"""Templates of the cells for the root's five phases. They decide in Python over the handle."""
+"""Templates of the cells for the root's five phases. They decide in Python over the handle.
+
+The first comment of each cell is shown as the headline of its round.
+"""
 
 from __future__ import annotations
 
 __all__ = ["CONVERGE", "LOAD", "LOAD_ONLY", "NOT_THERE", "ORIENT", "RECURSE", "SPREAD", "STOPPED", "WINDOWS"]
 
 LOAD = """
-# Load: what is the input, and which words of the question does it hold?
+# Load: measure the input and count the words of the question in it.
 import math, re
 meta = context_meta()
 question = {question}
@@ -17,7 +20,7 @@ print({{"counts": frequency}})
 """
 
 ORIENT = """
-# Orient: find the places that hold the rarest words, and what is defined under such a name.
+# Orient: find the rarest words, and definitions with these names.
 weights = {{term: math.log(1 + meta.chars / (1 + 40 * frequency[term])) for term in present}}
 rare = sorted(present, key=lambda term: frequency[term])[:6]
 sharp = [term for term in {peculiar} if frequency[term]]
@@ -45,15 +48,16 @@ for term in [*sharp, *(term for term in rare if term not in sharp)]:
 for name in {definitions}:
     defines = r"(?i)^[ \\t]*(?:async )?(?:def|class|function|fn|func) +" + re.escape(name) + r"[ \\t]*[(:<]"
     for hit in search(defines, max_hits=100, context=0):
-        # Defined in a document of that name: as good as the whole name standing there.
+        # A definition in a document of that name is worth as much as an occurrence of the whole name.
         bonus = 14.0 + max(weights.values(), default=0.0) if hit.document in named else 8.0
         places.append((hit.start, hit.end, bonus))
-print({{"rarest": rare, "places": len(places), "documents named so": sorted(named)[:5]}})
+print({{"rarest": rare, "places": len(places), "documents with these names": sorted(named)[:5]}})
 """
 
 WINDOWS = """
-# Compute: windows around those places, weighed by how many of the words stand in them together. Where no
-# peculiar word points at them, the passages that rank best, unless a large input has a window that fits.
+# Compute: choose the windows that contain most of these words.
+# If no word is distinctive, use the best-ranked passages instead. Ranking builds an index, so a large input
+# is ranked only if no window contains most of the words.
 windows = []
 for start, end, bonus in sorted(places):
     left, right = max(0, start - 300), min(meta.chars, end + 700)
@@ -85,7 +89,7 @@ print({{"windows": len(windows), "pointed": pointed, "kept": kept[:8]}})
 """
 
 SPREAD = """
-# Compute: the whole is asked for: pieces from everywhere, all of it where that is little.
+# Compute: the question is about the whole input, so take pieces from all parts of it.
 pieces = chunk(max_chars={piece}, by="lines")
 step = max(1.0, len(pieces) / {most_pieces})
 picked = [pieces[int(number * step)] for number in range(min(len(pieces), {most_pieces}))]
@@ -110,22 +114,22 @@ print({{"pieces": len(pieces), "looked at": len(picked), "kept": kept[:8]}})
 """
 
 RECURSE = """
-# Recurse: a child reads the windows, best first, and returns the extracts that fit.
+# Recurse: let a child read the windows and return the matching extracts.
 def document_of(window):
     return section_at(window[1] - 1).document
 
 try:
-    # Windows of a document that bears the name asked for speak for themselves.
+    # If the question names documents, only their windows are read.
     own = [window for window in kept if document_of(window) in named] if named else []
     finding = sub_query(question, own or kept)
     lines = finding.splitlines() if finding.found else []
 except ValueError as error:
-    # No calls are left: the line of a window that holds most of the words stands in for a child's choice.
-    def holds(line):
+    # No calls are left. Use the line of each window that contains most of the words.
+    def count_words(line):
         return sum(term.casefold() in line.casefold() for term in present), len(line)
 
     lines = [
-        " ".join(max(peek(left, right).splitlines(), key=holds)[:500].split())
+        " ".join(max(peek(left, right).splitlines(), key=count_words)[:500].split())
         for left, right in kept[:3]
     ]
     print("without children:", error)
@@ -133,7 +137,7 @@ print(len(lines), [line[:100] for line in lines])
 """
 
 CONVERGE = """
-# Converge: the extracts, each with the place it stands at.
+# Converge: submit the extracts, each with its place in the input.
 chosen = []
 for line in lines:
     pattern = r"\\s+".join(map(re.escape, line.split()))
@@ -146,7 +150,7 @@ for line in lines:
             break
 dated = []
 if {when}:
-    # When something was said often stands above it, once for many lines.
+    # A date is often written once above many lines, so cite the last one before each extract.
     date = r"(?i)^.*(?:\\b(?:1[89]|20)\\d\\d\\b|\\b\\d{{1,2}}[./-]\\d{{1,2}}[./-]\\d{{2,4}}\\b).*$"
     for (start, end), _ in chosen[:4]:
         above = peek(max(0, start - 20_000), start)
@@ -161,11 +165,11 @@ def mark(number):
     return "[" + str(number).translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")) + "]"
 
 def plain(line):
-    # Numbers that the text itself has in brackets point at none of our evidence.
+    # Bracketed numbers in the text itself must not look like citations of our evidence.
     return re.sub(r"(?<![\\w)])\\[([\\d⁰¹²³⁴-⁹][\\d⁰¹²³⁴-⁹,; ]*)\\](?![(:])", r"(\\1)", line)
 
 if chosen:
-    # Paragraphs: quotation marks of one extract must not pair with those of the next.
+    # Use paragraphs, so that quotation marks of one extract do not pair with those of the next.
     text = "\\n\\n".join(f"{{plain(line)}} {{mark(number)}}" for number, (_, line) in enumerate(cited, 1))
     sure = rare and all(term.casefold() in chosen[0][1].casefold() for term in rare[:2])
     finalize(
@@ -178,17 +182,17 @@ else:
 """
 
 NOT_THERE = """
-# Converge: the whole input was searched, and there is nothing to read.
+# Converge: the search of the whole input found nothing to read.
 finalize({not_found}, confidence="low")
 """
 
 STOPPED = """
-# A limit ended the run before there was anything to answer with: no answer is better than a wrong one.
-print("stopped before the words of the question could be looked up and read")
+# Stop: a limit ended the run before anything was read, and no answer is better than a wrong one.
+print("stopped before the words of the question were searched and read")
 """
 
 LOAD_ONLY = """
-# Load: the question holds no word that could be looked for.
+# Load: the question has no words to search for.
 print(context_meta().chars)
 finalize({not_found}, confidence="low")
 """

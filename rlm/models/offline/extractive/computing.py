@@ -35,7 +35,7 @@ _ASSIGNED = re.compile(
 )
 
 _TIMES_CELL = """
-# Compute: how often it stands there is counted over the whole input, exactly.
+# Compute: count the exact number of occurrences in the whole input.
 import re
 wanted = {wanted}
 pattern = r"(?i)(?<!\\w)" + re.escape(wanted) + r"(?!\\w)"
@@ -43,15 +43,15 @@ found = search(pattern, max_hits=3, context=0)
 many = found.total
 print(many)
 finalize(
-    f"{{wanted!r}} stands {{many:,}} time{{'' if many == 1 else 's'}} in the input "
-    "(counted by machine over all of it, as a whole word, in capital or small letters).",
+    f"{{wanted!r}} occurs {{many:,}} time{{'' if many == 1 else 's'}} in the input "
+    "(counted by code over the whole input, as a whole word, in upper or lower case).",
     confidence="high",
     evidence=list(found),
 )
 """
 
 _SIZE_CELL = """
-# Compute: sizes are known, and words can be counted.
+# Compute: look up the size, or count the words.
 import re
 meta = context_meta()
 unit = {unit}
@@ -60,11 +60,12 @@ if unit == "words":
 else:
     many = meta.documents if unit in ("documents", "files") else meta[unit]
 print(many)
-finalize(f"The input has {{many:,}} {{unit}} (counted by machine).", confidence="high")
+finalize(f"The input has {{many:,}} {{unit}} (counted by code).", confidence="high")
 """
 
 _FREQUENT_CELL = """
-# Compute: every word of the input is counted; rare ones are forgotten now and then where there are millions.
+# Compute: count every word of the input.
+# If there are millions of different words, the rarest are dropped from time to time to limit memory.
 import re
 from collections import Counter
 words, carried, pruned = Counter(), "", False
@@ -84,29 +85,29 @@ print(listed)
 """
 
 _FREQUENT_END = """
-# Converge: the counts, each with the first place its word stands at.
+# Converge: submit the counts, each with the first occurrence of its word.
 first = []
 for word, many in listed:
     first += search(r"(?i)(?<!\\w)" + re.escape(word) + r"(?!\\w)", max_hits=1, context=0)
 finalize(
-    "Counted by machine over the whole input{note}:\\n"
+    "Counted by code over the whole input{note}:\\n"
     + "\\n".join(f"{{word}}: {{many:,}}" for word, many in listed)
-    + ("\\nThe input holds millions of different words: the counts are lower bounds." if pruned else ""),
+    + ("\\nThe input has millions of different words, so the counts are lower bounds." if pruned else ""),
     confidence="high",
     evidence=first,
 )
 """
 
 _ASSIGNED_CELL = """
-# Compute: assignments are followed from the value to the names that got it, directly or from one another.
+# Compute: follow assignments from the value to all names that have it, directly or from another name.
 import re
 value = {value}
 given = re.compile(r"(?<![\\w.])(\\w+)\\s*:?=\\s*(?:[A-Za-z]+\\s+)?([\\w.\\-]+)")
 direct, by_name = [], {{}}
 for hit in search(r"\\w+\\s*:?=\\s*(?:[A-Za-z]+\\s+)?[\\w.\\-]+", max_hits=200_000, context=0):
-    made = given.match(peek(hit.start, hit.end))
-    if made:
-        by_name.setdefault(made[2].rstrip("."), []).append((made[1], hit.start, hit.end))
+    match = given.match(peek(hit.start, hit.end))
+    if match:
+        by_name.setdefault(match[2].rstrip("."), []).append((match[1], hit.start, hit.end))
 names, places, queue = [], [], [value]
 while queue:
     for name, start, end in by_name.get(queue.pop(0), []):
@@ -118,15 +119,15 @@ print(names)
 """
 
 _ASSIGNED_END = """
-# Converge: the names, each with its assignment.
+# Converge: submit the names, each with its assignment.
 if names:
     finalize(
-        f"{{', '.join(names)}} (found by following the assignments of {{value}} by machine).",
+        f"{{', '.join(names)}} (found by code that followed the assignments of {{value}}).",
         confidence="medium",
         evidence=places[:1_000],
     )
 else:
-    finalize(f"No assignment of {{value}} stands in the input (looked for by machine).", confidence="low")
+    finalize(f"The input has no assignment of {{value}} (searched by code).", confidence="low")
 """
 
 
