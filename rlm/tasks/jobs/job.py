@@ -109,7 +109,9 @@ class Job:
         request = Request("summary", (Message("user", prompt),), most, task="")
         tokens = estimate(prompt)
         async with seconds_left(self._budget):
-            call = await self._metered.ask(model, request, prompt_tokens=tokens, facts={"prompt": prompt})
+            call = await self._metered.ask(
+                model, request, prompt_tokens=tokens, event_fields={"prompt": prompt}
+            )
         if call.reply.finish_reason != "stop":
             raise ModelError(f"{model.name} did not end its reply ({call.reply.finish_reason})")
         return without_reasoning(call.reply.text).strip()

@@ -51,7 +51,7 @@ def test_a_result_that_is_none_breaks_the_protocol(process, change) -> None:
 def test_words_that_nobody_asked_for_do_not_pile_up(process) -> None:
     for _ in range(32):
         process._queue(RESULT)
-    with pytest.raises(WireError, match="more events"):
+    with pytest.raises(WireError, match="too many unread events"):
         process._queue(RESULT)
 
 
