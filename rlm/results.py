@@ -260,7 +260,7 @@ class RunResult:
         return (
             f"{self.strategy}, {self.rounds} rounds, {self.sub_calls} child calls, {self.seconds:.1f} s; "
             f"{coverage.input_chars:,} characters, {coverage.read_chars:,} read by code, "
-            f"{coverage.answered_chars:,} answered for by children; run {self.run_id}"
+            f"{coverage.answered_chars:,} read by children; run {self.run_id}"
         )
 
     @classmethod

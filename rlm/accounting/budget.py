@@ -1,8 +1,8 @@
 """Limits what a run may spend, in one ledger for the whole tree of calls.
 
-A call is reserved before it is sent, and settled with the provider's count after (or released, if it was not
-sent). No method awaits, so each is atomic on the one event loop that a ledger belongs to. Money is kept in
-whole nano-dollars, so sums do not drift.
+A call is reserved before it is sent. After the reply it is settled with the provider's count, or released if
+it was not sent. No method awaits, so each method is atomic on the ledger's event loop. Money is kept in whole
+nano-dollars, so sums do not drift.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from rlm.settings import Limits
 __all__ = ["STOP_REASONS", "Budget", "Reservation", "seconds_left"]
 
 _NANO = 1_000_000_000
-_LOW = 0.25
+_LOW_FRACTION = 0.25
 
 _Kind = Literal["sub_calls", "tokens", "cost_usd"]
 _KINDS: tuple[_Kind, ...] = ("sub_calls", "tokens", "cost_usd")
 _NAMES: Mapping[_Kind, str] = MappingProxyType(
     {"sub_calls": "child calls", "tokens": "tokens", "cost_usd": "money"}
 )
-"""What a message calls them."""
+"""Their names in messages."""
 
 STOP_REASONS: Mapping[str, StopReason] = MappingProxyType(
     {limit: reason for reason, limit in LIMITS_OF.items()}
 )
-"""Which stop reason a run gets when the limit of that name (`BudgetExhausted.limit`) ends it."""
+"""The stop reason of a run, by the name of the limit that ended it (`BudgetExhausted.limit`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """A share of the ledger held for one call. `cost_usd` is None when the call's price is not known."""
+    """An amount that the ledger reserves for one call. `cost_usd` is None if the price is unknown."""
 
     number: int
     calls: int
@@ -50,8 +50,10 @@ class Reservation:
 
 @dataclass(slots=True)
 class _Ledger:
-    """The sums of one tree, in calls, tokens and nano-dollars. What is spent in a share of one counts in
-    `above`, too, and must have room in both."""
+    """Sums of one tree of runs, in calls, tokens and nano-dollars.
+
+    A share has its own ledger. Its spending also counts in the ledger `above`, and must fit both.
+    """
 
     limits: Mapping[_Kind, int]
     seconds: float
@@ -70,8 +72,8 @@ class _Ledger:
     def left(self, kind: _Kind, *, margin: bool = False) -> int:
         """Return the amount still available.
 
-        The `margin` leaves out what calls in flight may cost beyond their estimates, each as much as the
-        worst call so far. With it, concurrent calls overspend a limit by at most one call's estimate error.
+        With `margin`, subtract for each call in flight the largest estimate error so far. Concurrent calls
+        then overspend a limit by at most one estimate error.
         """
         own = self.limits[kind] - self.used[kind] - self.reserved[kind] - self.held[kind]
         own -= self.overrun[kind] * len(self.open) * margin
@@ -81,49 +83,49 @@ class _Ledger:
         own = self.seconds - (self.clock() - self.started)
         return own if self.above is None else min(own, self.above.seconds_left())
 
-    def enter(self, amounts: dict[_Kind, int]) -> int:
+    def open_reservation(self, amounts: dict[_Kind, int]) -> int:
         self.numbers += 1
         self.open[self.numbers] = amounts
         for kind in _KINDS:
             self.reserved[kind] += amounts[kind]
         if self.above is not None:
-            self.above_numbers[self.numbers] = self.above.enter(amounts)
+            self.above_numbers[self.numbers] = self.above.open_reservation(amounts)
         return self.numbers
 
-    def leave(self, number: int) -> dict[_Kind, int] | None:
+    def close_reservation(self, number: int) -> dict[_Kind, int] | None:
         amounts = self.open.pop(number, None)
         if amounts is not None:
             for kind in _KINDS:
                 self.reserved[kind] -= amounts[kind]
             if self.above is not None:
-                self.above.leave(self.above_numbers.pop(number))
+                self.above.close_reservation(self.above_numbers.pop(number))
         return amounts
 
     def charge(self, charged: dict[_Kind, int], reserved: dict[_Kind, int]) -> None:
         for kind in _KINDS:
             self.used[kind] += charged[kind]
-            if reserved[kind] > 0:  # without an estimate there is no estimate error to learn from
+            if reserved[kind] > 0:  # without an estimate there is no estimate error
                 self.overrun[kind] = max(self.overrun[kind], charged[kind] - reserved[kind])
         if self.above is not None:
             self.above.charge(charged, reserved)
 
-    def hold(self, kind: _Kind, amount: int) -> None:
+    def change_hold(self, kind: _Kind, amount: int) -> None:
         self.held[kind] += amount
         if self.above is not None:
-            self.above.hold(kind, amount)
+            self.above.change_hold(kind, amount)
 
-    def price_unknown(self) -> None:
+    def mark_price_unknown(self) -> None:
         self.cost_known = False
         if self.above is not None:
-            self.above.price_unknown()
+            self.above.mark_price_unknown()
 
 
 class Budget:
-    """The budget of one RLM of the tree: its own rounds, everything else shared.
+    """The budget of one RLM in a tree. It has its own rounds and shares all other limits with the tree.
 
-    One round is kept in reserve for the root to answer when a limit is hit: one of the rounds from the start,
-    tokens and money as soon as `hold_last_round` says how much (call it first, and again as the conversation
-    grows). `clock` gives monotonic seconds; the time limit counts from here.
+    One round is kept in reserve, so that the root can answer when a limit is hit. `hold_last_round` reserves
+    the tokens and the money for it. Call that method first, and again whenever the conversation grows.
+    `clock` returns monotonic seconds. The time limit starts now.
     """
 
     def __init__(self, limits: Limits, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -135,43 +137,45 @@ class Budget:
         }
         self._ledger = _Ledger(shared, limits.seconds, clock(), clock)
         self._rounds = 0
-        self._last_taken = False
-        self._branch = False
-        self._hold: dict[_Kind, int] = dict.fromkeys(_KINDS, 0)
+        self._is_last_round_taken = False
+        self._is_branch = False
+        self._held_for_last_round: dict[_Kind, int] = dict.fromkeys(_KINDS, 0)
 
     def branch(self) -> Budget:
-        """Return the budget of a sub-RLM, with rounds and a last round of its own. Close it at its end."""
+        """Return a budget for a sub-RLM. It has the same limits, but counts its own rounds and keeps its own
+        last round in reserve. Close it at the end of the sub-RLM."""
         other = Budget(self.limits, clock=self._ledger.clock)
         other._ledger = self._ledger
-        other._branch = True
+        other._is_branch = True
         return other
 
     def share(self, limits: Limits) -> Budget:
-        """Return a part of this budget, within limits of its own. What it spends counts here, too. Its time
-        counts from now, and ends with this one's."""
+        """Return a part of this budget with `limits` of its own. Its spending also counts here. Its time
+        starts now and ends no later than the parent's."""
         other = Budget(limits, clock=self._ledger.clock)
         other._ledger.above = self._ledger
         return other
 
     def close(self) -> None:
-        """Release the last round if it was not taken. Safe to call twice."""
+        """Release the hold for the last round. Safe to call twice."""
         self._set_hold(dict.fromkeys(_KINDS, 0))
 
     @property
     def cost_known(self) -> bool:
-        """False once a call had no known price: then `cost_usd` is a lower bound and the token cap holds."""
+        """Return whether the price of every call is known. If not, `cost_usd` is a lower bound, and only the
+        token limit is reliable."""
         return self._ledger.cost_known
 
     @property
     def rounds(self) -> int:
-        """Return the rounds begun by this RLM, the last one included."""
+        """Return how many rounds this RLM has begun, including the last round."""
         return self._rounds
 
     def begin_round(self) -> int:
-        """Count an ordinary round and return its number, from 1. Raises BudgetExhausted for `rounds` when
-        only the last one is left, for `seconds` when the time is up."""
+        """Count an ordinary round and return its number, from 1. Raises BudgetExhausted: for `rounds` if only
+        the last round is left, for `seconds` if the time is up."""
         self._check_time()
-        if self._last_taken or self._rounds >= self.limits.rounds - 1:
+        if self._is_last_round_taken or self._rounds >= self.limits.rounds - 1:
             raise BudgetExhausted(
                 "rounds", f"the limit of {self.limits.rounds} rounds is reached", remedy_limit="rounds"
             )
@@ -179,8 +183,8 @@ class Budget:
         return self._rounds
 
     def restore(self, *, calls: int, tokens: int, cost_usd: float, cost_known: bool) -> None:
-        """Account for what an earlier process spent on this run; in a share, in that alone. Raises ValueError
-        for negative amounts."""
+        """Add what an earlier process spent on this run. In a share, the budget above is not changed. Raises
+        ValueError for negative amounts."""
         ledger = self._ledger
         for kind, amount in self._amounts(calls, tokens, cost_usd).items():
             ledger.used[kind] += amount
@@ -188,57 +192,64 @@ class Budget:
 
     def restore_seconds(self, seconds: float) -> None:
         """Set the seconds that the run has used. No effect in a branch: the clock belongs to the tree."""
-        if not self._branch:
+        if not self._is_branch:
             self._ledger.started = self._ledger.clock() - seconds
 
-    def repeat_round(self, *, final: bool) -> None:
-        """Count a round that is replayed. No limit is checked, nothing is held."""
-        self._last_taken = self._last_taken or final
+    def count_replayed_round(self, *, is_last: bool) -> None:
+        """Count a round that is replayed. Checks no limit and reserves nothing."""
+        self._is_last_round_taken = self._is_last_round_taken or is_last
         self._rounds += 1
 
     def hold_last_round(self, *, tokens: int, cost_usd: float | None) -> None:
-        """Set the estimate of the last round, in place of the former one. Raises BudgetExhausted, and leaves
-        the former hold, if it does not fit: the last round is due now."""
+        """Replace the estimate of the last round. Raises BudgetExhausted if it does not fit. If it does not
+        fit, the old hold stays and the caller must start the last round."""
         amounts = self._amounts(0, tokens, cost_usd)
         for kind in _KINDS:
-            if amounts[kind] - self._hold[kind] > self._ledger.left(kind):
-                raise self._exhausted(kind, amounts[kind], self._ledger.left(kind) + self._hold[kind])
+            if amounts[kind] - self._held_for_last_round[kind] > self._ledger.left(kind):
+                raise self._exhausted(
+                    kind, amounts[kind], self._ledger.left(kind) + self._held_for_last_round[kind]
+                )
         self._set_hold(amounts)
 
     def last_round_room(self) -> tuple[int, float]:
-        """Return the tokens and dollars that the last round may take: what is held, and what is left."""
+        """Return the tokens and dollars that the last round may use: what is held for it and what is left."""
         room = self._last_round_room()
         return room["tokens"], room["cost_usd"] / _NANO
 
     def take_last_round(self, *, tokens: int, cost_usd: float | None) -> Reservation:
-        """Turn the hold into a reservation and count the round, whatever limit was reached. Settle it like
-        any other. Raises BudgetExhausted for `rounds` if it was taken before.
+        """Turn the hold into a reservation and count the round, whichever limit was reached. Settle the
+        reservation like any other. Raises BudgetExhausted for `rounds` if the last round was taken before.
 
-        The root of the tree gets its last round even if it does not fit: it is one call. There may be many
-        sub-RLMs, so one is refused if it does not fit, or if it has not begun and has nothing to report.
+        The root of the tree gets its last round even if it does not fit, because it is one call only. There
+        may be many sub-RLMs, so the last round of a sub-RLM must fit. It is also refused if the sub-RLM has
+        begun no round, because there is nothing to report yet.
         """
-        if self._last_taken:
-            raise BudgetExhausted("rounds", "the last round was taken already; nothing more can be asked")
+        if self._is_last_round_taken:
+            raise BudgetExhausted("rounds", "the last round was already taken. No further call is possible")
         amounts = self._amounts(0, tokens, cost_usd)
-        if self._branch:
+        if self._is_branch:
             room = self._last_round_room()
             for kind in _KINDS:
                 if amounts[kind] > room[kind] or (not self._rounds and amounts[kind]):
                     raise self._exhausted(kind, amounts[kind], room[kind])
-        self._last_taken = True
+        self._is_last_round_taken = True
         self._rounds += 1
         self._set_hold(dict.fromkeys(_KINDS, 0))
-        return Reservation(self._ledger.enter(amounts), 0, tokens, cost_usd)
+        return Reservation(self._ledger.open_reservation(amounts), 0, tokens, cost_usd)
 
     def _last_round_room(self) -> dict[_Kind, int]:
         ledger = self._ledger
-        return {kind: self._hold[kind] + max(0, ledger.left(kind, margin=True)) for kind in _KINDS}
+        return {
+            kind: self._held_for_last_round[kind] + max(0, ledger.left(kind, margin=True)) for kind in _KINDS
+        }
 
     def reserve(self, *, calls: int = 1, tokens: int, cost_usd: float | None) -> Reservation:
-        """Hold room for a call: `tokens` in and out at most, `cost_usd` or None when its price is unknown.
+        """Reserve the largest amounts that a call may use. `tokens` counts input and output. `cost_usd` is
+        None if the price is unknown.
 
-        `calls` is 1 for a child and 0 for a root round. Raises BudgetExhausted naming the limit (or
-        `seconds`) that leaves no room; nothing is held then. ValueError for negative amounts.
+        `calls` is 1 for a child and 0 for a root round. Raises BudgetExhausted with the name of the limit
+        (or `seconds`) that would be exceeded, and then reserves nothing. Raises ValueError for negative
+        amounts.
         """
         self._check_time()
         amounts = self._amounts(calls, tokens, cost_usd)
@@ -248,30 +259,33 @@ class Budget:
             if amounts[kind] > 0 and amounts[kind] > room:
                 raise self._exhausted(kind, amounts[kind], room)
         if cost_usd is None:
-            ledger.price_unknown()
-        return Reservation(ledger.enter(amounts), calls, tokens, cost_usd)
+            ledger.mark_price_unknown()
+        return Reservation(ledger.open_reservation(amounts), calls, tokens, cost_usd)
 
     def settle(self, reservation: Reservation, *, tokens: int, cost_usd: float | None) -> None:
-        """Replace a reservation by the actual amounts. With `cost_usd` None (price unknown) the reserved
-        cost is charged. Raises ValueError if it was settled or released before."""
+        """Replace a reservation by the actual amounts. If `cost_usd` is None (price unknown), the reserved
+        cost is charged. Raises ValueError if the reservation was settled or released before."""
         ledger = self._ledger
         charged = self._amounts(reservation.calls, tokens, cost_usd)
-        amounts = ledger.leave(reservation.number)
+        amounts = ledger.close_reservation(reservation.number)
         if amounts is None:
             raise ValueError(f"reservation {reservation.number} was settled or released before")
         if cost_usd is None:
-            ledger.price_unknown()
+            ledger.mark_price_unknown()
             charged["cost_usd"] = amounts["cost_usd"]
         ledger.charge(charged, amounts)
 
     def release(self, reservation: Reservation) -> None:
-        """Give back the reservation of a call that was not made. A settled one is left as it is, so a
+        """Free the reservation of a call that was not made. No effect on a settled reservation, so a
         `finally` may always release."""
-        self._ledger.leave(reservation.number)
+        self._ledger.close_reservation(reservation.number)
 
     def used(self) -> dict[str, dict[str, float]]:
-        """Return every limit by name: `used` (settled), `limit`, `left` (free to reserve, without calls in
-        flight and the last round; at least 0). Rounds are this RLM's, `left` includes the last one."""
+        """Return `used`, `limit` and `left` of every limit, by its name.
+
+        `used`: what is settled. `left`: what can still be reserved, after calls in flight and the last round;
+        at least 0. The rounds are those of this RLM, and their `left` includes the last round.
+        """
         ledger = self._ledger
         seconds = ledger.clock() - ledger.started
         report = {
@@ -293,14 +307,16 @@ class Budget:
         """Return what is left of each limit, by name."""
         return {name: line["left"] for name, line in self.used().items()}
 
-    def low(self) -> tuple[str, ...]:
-        """Return the names of limits of which less than a quarter is left. A limit of zero is never low."""
-        return tuple(name for name, line in self.used().items() if line["left"] < _LOW * line["limit"])
+    def limits_running_low(self) -> tuple[str, ...]:
+        """Return the names of the limits of which less than a quarter is left. Omits limits of zero."""
+        return tuple(
+            name for name, line in self.used().items() if line["left"] < _LOW_FRACTION * line["limit"]
+        )
 
     def _set_hold(self, amounts: dict[_Kind, int]) -> None:
         for kind in _KINDS:
-            self._ledger.hold(kind, amounts[kind] - self._hold[kind])
-        self._hold = amounts
+            self._ledger.change_hold(kind, amounts[kind] - self._held_for_last_round[kind])
+        self._held_for_last_round = amounts
 
     def _check_time(self) -> None:
         if self.seconds_left <= 0:
@@ -318,12 +334,12 @@ class Budget:
     @staticmethod
     def _amounts(calls: int, tokens: int, cost_usd: float | None) -> dict[_Kind, int]:
         if calls < 0 or tokens < 0 or not 0 <= (cost_usd or 0.0) < math.inf:
-            raise ValueError(f"amounts can't be negative: {calls} calls, {tokens} tokens, {cost_usd} USD")
+            raise ValueError(f"amounts cannot be negative: {calls} calls, {tokens} tokens, {cost_usd} USD")
         return {"sub_calls": calls, "tokens": tokens, "cost_usd": _nano(cost_usd or 0.0)}
 
 
 def _nano(dollars: float) -> int:
-    # a billionth is rounded away first: 0.1 is a hair above one tenth and must not count as more
+    # Round first: as a float, 0.1 is slightly above one tenth, and must not be rounded up.
     return math.ceil(round(dollars * _NANO, 3))
 
 
@@ -333,7 +349,7 @@ def _line(used: float, limit: float, left: float) -> dict[str, float]:
 
 @asynccontextmanager
 async def seconds_left(budget: Budget) -> AsyncIterator[None]:
-    """Cancel the body when the run's time is up, and raise BudgetExhausted."""
+    """Cancel the body of the `with` when the run's time is up, and raise BudgetExhausted."""
     try:
         async with asyncio.timeout(budget.seconds_left):
             yield

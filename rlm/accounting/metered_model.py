@@ -1,4 +1,4 @@
-"""Meters the calls of a run: each is reserved before it is sent, settled and journalled after."""
+"""Meters the calls of a run. Each call is reserved before it is sent, then settled and journalled."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from rlm.events import ModelAnswered, Observer
 from rlm.models.base import Message, Model, Reply, Request, TokenUsage
 from rlm.models.cache_key import call_key
 from rlm.models.catalog.prices import Prices
-from rlm.playback.asked import Asked
-from rlm.playback.cursor import NOTHING, ReplayCursor
+from rlm.playback.cursor import NO_QUESTION, ReplayCursor
+from rlm.playback.question_id import QuestionId
 from rlm.prompts.tokens.calibration import Calibration
 from rlm.prompts.tokens.counters import get_counter
 from rlm.results import RunTotals, Usage
@@ -31,13 +31,13 @@ _COUNTER = get_counter("estimate")
 
 
 def estimate(text: str) -> int:
-    """Estimate the tokens of `text`, never too few. Reservations are made with it."""
+    """Estimate the tokens of `text`, never below the real number. Reservations use this estimate."""
     return _COUNTER.count(text)
 
 
 @dataclass(frozen=True, slots=True)
 class MeteredReply:
-    """A reply and its cost, None when the price is not known. `cached`: another run paid for it."""
+    """A reply and its cost; None if the price is unknown. `cached`: another run paid for it."""
 
     reply: Reply
     cost_usd: float | None
@@ -47,9 +47,8 @@ class MeteredReply:
 class MeteredModel:
     """Sends requests within a run's budget, and keeps the run's usage by model.
 
-    A call with a reply in `playback` is not sent; the driver looks up the rounds of the root itself. With
-    `remember`, a child whose answer is in the store, from any run, is not sent either. Every reply is
-    reported to `observe`.
+    A call whose reply is in `playback` is not sent. Root rounds are looked up by the driver. With `remember`,
+    a child's answer is also taken from any run in the store. Every reply is reported to `observe`.
     """
 
     def __init__(
@@ -67,7 +66,7 @@ class MeteredModel:
         self._log = log
         self._playback = playback
         self._observe = observe
-        self._remember = remember
+        self._use_store = remember
         self._branches: tuple[dict[str, Usage], ...] = ()
         spent = playback.recording.spent
         self._sums = {one.model: one for one in spent.usage}
@@ -78,15 +77,14 @@ class MeteredModel:
         budget.restore_seconds(spent.seconds)
 
     def branch(self, budget: Budget, log: RunLog, playback: ReplayCursor) -> MeteredModel:
-        """Return one for a sub-RLM, whose spending counts here, too."""
+        """Return a MeteredModel for a sub-RLM. Its spending also counts here."""
         other = copy(self)
         other._budget, other._log, other._playback = budget, log, playback
         other._branches = (*self._branches, {})
         return other
 
     def part(self, budget: Budget, log: RunLog, playback: ReplayCursor) -> MeteredModel:
-        """Return one for a part of a job, with a usage of its own that includes what an earlier process
-        paid."""
+        """Return a MeteredModel for a part of a job. Its own usage includes what an earlier process spent."""
         other = self.branch(budget, log, playback)
         spent = playback.recording.spent
         other._branches[-1].update((one.model, one) for one in spent.usage)
@@ -97,9 +95,9 @@ class MeteredModel:
 
     @property
     def branch_tokens(self) -> tuple[int, int]:
-        """Return the input and output tokens of this branch and those below it."""
-        mine = self._branches[-1].values()
-        return sum(one.input_tokens for one in mine), sum(one.output_tokens for one in mine)
+        """Return the input and output tokens of this branch and the branches below it."""
+        usages = self._branches[-1].values()
+        return sum(one.input_tokens for one in usages), sum(one.output_tokens for one in usages)
 
     @property
     def tokens(self) -> int:
@@ -108,7 +106,7 @@ class MeteredModel:
 
     @property
     def cost_usd(self) -> float | None:
-        """Return the dollars of all calls so far, None once a price was not known."""
+        """Return the dollars of all calls so far, or None if a price is unknown."""
         costs = [one.cost_usd for one in self._sums.values()]
         return (
             None if any(cost is None for cost in costs) else sum(cost for cost in costs if cost is not None)
@@ -119,16 +117,16 @@ class MeteredModel:
         return RunTotals(rounds, sub_calls, self.cost_usd)
 
     def usage(self) -> tuple[Usage, ...]:
-        """Return the usage of every model, by the whole tree of runs."""
+        """Return the usage of every model in the whole tree of runs."""
         return tuple(self._sums.values())
 
     @property
     def branch_usage(self) -> tuple[Usage, ...]:
-        """Return the usage of every model in this branch and those below it."""
+        """Return the usage of every model in this branch and the branches below it."""
         return tuple(self._branches[-1].values())
 
     def calibrated(self, model: Model, estimated: int) -> int:
-        """Convert an estimate to the model's own tokens, as far as its usage allows."""
+        """Convert an estimate to the model's own tokens, learned from its usage so far."""
         return self._calibrations.get(model.name, Calibration()).tokens(estimated)
 
     async def ask(
@@ -138,37 +136,41 @@ class MeteredModel:
         *,
         prompt_tokens: int,
         key: str | None = None,
-        asked: Asked = NOTHING,
+        question_id: QuestionId = NO_QUESTION,
         last_round: bool = False,
-        room: AbstractAsyncContextManager[object] | None = None,
-        sent: Callable[[], None] = lambda: None,
-        facts: dict[str, Any],
+        slot: AbstractAsyncContextManager[object] | None = None,
+        on_sent: Callable[[], None] = lambda: None,
+        event_fields: dict[str, Any],
     ) -> MeteredReply:
-        """One reply. Raises BudgetExhausted before anything is sent, ModelError when the provider fails,
-        JournalError before anything is sent when the run has become another process's.
+        """Return one reply.
 
-        `facts` go into the journal's event next to the reply (the prompt's report, the slice's spans).
-        `key` is the request's `call_key`, where the caller has it already. `asked` identifies the question in
-        a run that is resumed or replayed after the words of our prompts have changed.
-        `last_round` takes what the budget holds back for it. `room` is held while the call is in flight, and
-        released before its reply is journalled, so that the next call can start. `sent` is called when the
-        request goes out. A call that is cancelled in flight is charged its prompt, as the provider will.
-        `prompt_tokens` is the estimate, which the usage of earlier calls corrects.
+        `prompt_tokens` is an estimate, which the usage of earlier calls corrects. `key` is the request's
+        `call_key` if the caller has computed it. `question_id` identifies the question in a run that is
+        resumed or replayed after our prompts have changed. `last_round` uses the amount held for the last
+        round. `slot` is held while the call is in flight, and released before the reply is journalled, so
+        that the next call can start. `on_sent` is called when the request is sent. `event_fields` go into
+        the journal's event with the reply.
+
+        A call that is cancelled in flight is charged for its prompt, because the provider bills it. Raises
+        ModelError if the provider fails. Before anything is sent, raises BudgetExhausted, and JournalError
+        when another process has taken over the run.
         """
         if key is None and request.role != "root":
             key = call_key(model.name, request)
-        if asked.digest:
-            facts = {**facts, "asked": asked.digest}
-        if key is not None and (known := await self._lookup(key, asked, model, request, facts)) is not None:
-            sent()
-            return known
+        if question_id.digest:
+            event_fields = {**event_fields, "asked": question_id.digest}
+        if key is not None:
+            found = await self._lookup(key, question_id, model, request, event_fields)
+            if found is not None:
+                on_sent()
+                return found
         await self._log.check_ownership()
-        async with room or nullcontext():
-            reply, paid, seconds = await self._send(model, request, prompt_tokens, last_round, sent)
+        async with slot or nullcontext():
+            reply, cost, seconds = await self._send(model, request, prompt_tokens, last_round, on_sent)
         await self._log.append(
             "child" if request.role == "child" else "model_call",
             {
-                **facts,
+                **event_fields,
                 "key": key,
                 "role": request.role,
                 "model": model.name,
@@ -178,26 +180,26 @@ class MeteredModel:
                 "reply": reply.text,
                 "finish_reason": reply.finish_reason,
                 "usage": asdict(reply.usage),
-                "cost_usd": paid,
+                "cost_usd": cost,
                 "seconds": seconds,
             },
         )
-        return MeteredReply(reply, paid)
+        return MeteredReply(reply, cost)
 
     async def _send(
-        self, model: Model, request: Request, estimated: int, last_round: bool, sent: Callable[[], None]
+        self, model: Model, request: Request, estimated: int, last_round: bool, on_sent: Callable[[], None]
     ) -> tuple[Reply, float | None, float]:
         """Return the model's reply, its cost, and the seconds it took."""
         prompt_tokens = self.calibrated(model, estimated)
-        most = prompt_tokens + request.max_output_tokens
-        cost = self.prices.at_most(model, prompt_tokens, request.max_output_tokens)
+        max_tokens = prompt_tokens + request.max_output_tokens
+        max_cost = self.prices.at_most(model, prompt_tokens, request.max_output_tokens)
         if last_round:
-            reservation = self._budget.take_last_round(tokens=most, cost_usd=cost)
+            reservation = self._budget.take_last_round(tokens=max_tokens, cost_usd=max_cost)
         else:
             calls = 0 if request.role in ("root", "summary") else 1
-            reservation = self._budget.reserve(calls=calls, tokens=most, cost_usd=cost)
+            reservation = self._budget.reserve(calls=calls, tokens=max_tokens, cost_usd=max_cost)
         began = time.monotonic()
-        sent()
+        on_sent()
         try:
             reply = await model.generate(request)
         except asyncio.CancelledError:
@@ -219,7 +221,7 @@ class MeteredModel:
             else:
                 self._budget.release(reservation)
             raise
-        paid = self._settle(model, reservation, reply.usage)
+        cost = self._settle(model, reservation, reply.usage)
         seconds = round(time.monotonic() - began, 3)
         self._observe(
             ModelAnswered(
@@ -229,23 +231,23 @@ class MeteredModel:
                 input_tokens=reply.usage.input_tokens,
                 output_tokens=reply.usage.output_tokens,
                 cached_tokens=reply.usage.cached_tokens,
-                cost_usd=paid,
+                cost_usd=cost,
                 finish_reason=reply.finish_reason,
                 seconds=seconds,
             )
         )
         calibration = self._calibrations.get(model.name, Calibration())
         self._calibrations[model.name] = calibration.observe(estimated, reply.usage.input_tokens)
-        return reply, paid, seconds
+        return reply, cost, seconds
 
     async def _lookup(
-        self, key: str, asked: Asked, model: Model, request: Request, facts: dict[str, Any]
+        self, key: str, question_id: QuestionId, model: Model, request: Request, event_fields: dict[str, Any]
     ) -> MeteredReply | None:
-        """Return the reply to a call that this run has paid for before, or that the store remembers."""
-        past = self._playback.reply(key, asked)
+        """Return the recorded reply to a call: from this run, or from any run in the store (`remember`)."""
+        past = self._playback.reply(key, question_id)
         if past is not None:
             return MeteredReply(past.reply, past.cost_usd, past.cached)
-        if not self._remember or request.role != "child":
+        if not self._use_store or request.role != "child":
             return None
         found = await self._log.find_reply(key)
         if found is None:
@@ -253,7 +255,7 @@ class MeteredModel:
         await self._log.append(
             "child",
             {
-                **facts,
+                **event_fields,
                 "key": key,
                 "role": request.role,
                 "model": model.name,
@@ -270,11 +272,11 @@ class MeteredModel:
         return MeteredReply(Reply(found["reply"]), 0.0, cached=True)
 
     def _settle(self, model: Model, reservation: Reservation, usage: TokenUsage) -> float | None:
-        paid = self.prices.of(model, usage)
-        self._budget.settle(reservation, tokens=usage.input_tokens + usage.output_tokens, cost_usd=paid)
+        cost = self.prices.of(model, usage)
+        self._budget.settle(reservation, tokens=usage.input_tokens + usage.output_tokens, cost_usd=cost)
         for sums in (self._sums, *self._branches):
-            sums[model.name] = sums.get(model.name, Usage(model.name)).plus(usage, paid)
-        return paid
+            sums[model.name] = sums.get(model.name, Usage(model.name)).plus(usage, cost)
+        return cost
 
 
 def messages_of(system: str, user: str) -> tuple[Message, ...]:

@@ -1,4 +1,4 @@
-"""Serves the children that a kernel asks for: slices, assembles, reserves, sends, checks and records them.
+"""Serves the children that a kernel asks for: prepares, sends, checks and records their calls.
 
 Answers come in any order. Identical calls of a run are sent once.
 """
@@ -24,7 +24,7 @@ from rlm.errors import BudgetExhausted, ModelError
 from rlm.events import ChildEnded, ChildrenStarted
 from rlm.models.base import Model, Request, SliceText
 from rlm.models.cache_key import call_key
-from rlm.playback.asked import asked_child
+from rlm.playback.question_id import identify_child
 from rlm.prompts import (
     AssembledPrompt,
     BudgetExceeded,
@@ -44,17 +44,17 @@ from rlm.settings import ChildSettings
 __all__ = ["ChildCalls"]
 
 
-_WITHOUT_REPLY = frozenset({"model", "limit"})
-_CHARS_A_TOKEN = 20
-"""No readable text packs more characters into a token."""
-_TOKENS_A_CHAR = 4
-"""No text packs more tokens into a character. ASCII has at most one."""
-_AHEAD = 4
-"""For so many children in flight, one more is prepared or journalled."""
+_ERRORS_WITHOUT_REPLY = frozenset({"model", "limit"})
+_MAX_CHARS_PER_TOKEN = 20
+"""Upper bound: characters in one token."""
+_MAX_TOKENS_PER_CHAR = 4
+"""Upper bound: tokens in one character. An ASCII character has at most one."""
+_CALLS_PER_EXTRA_WORKER = 4
+"""One extra worker for every 4 calls in flight."""
 
 
 class ChildCalls:
-    """The children of one run."""
+    """Serves the children of one run."""
 
     def __init__(
         self,
@@ -81,14 +81,14 @@ class ChildCalls:
             prices=run_context.metered.prices,
             prompt_tokens=settings.prompt_tokens,
         )
-        self._room = run_context.concurrency.children
+        self._slot = run_context.concurrency.children
         self._in_flight = InFlightCache()
-        self._asked = 0
+        self._expected = 0
         self._done = 0
         self._tally = ChildTally()
         self._spent: float | None = 0.0
         self.exhausted: BudgetExhausted | None = None
-        """The last limit that left no budget for a child."""
+        """The last BudgetExhausted that a child got, if any."""
 
     @property
     def calls(self) -> int:
@@ -101,21 +101,21 @@ class ChildCalls:
         self._spent = 0.0
         return tally
 
-    def took(self, seconds: float) -> None:
+    def add_seconds(self, seconds: float) -> None:
         """Add the seconds of a batch of children or sub-RLMs."""
         self._tally = replace(self._tally, seconds=self._tally.seconds + seconds)
 
-    def rewind(self) -> None:
-        """Forget all answers. The cells of the run are re-run, and find them in the journal."""
+    def forget_answers(self) -> None:
+        """Forget all answers. The cells are re-run and find their answers in the journal."""
         self._in_flight.clear()
 
     async def serve(self, batch: ChildBatch, answered: AnswerSink) -> None:
-        """Ask every child of `batch`. Raises BadCall, before anything is spent, if one cannot be asked."""
+        """Ask every child of `batch`. Raises BadCall before any call if one of them cannot be asked."""
         schema = self._schema(batch)
         specs = batch_specs(batch, schema)
         await self._refuse_impossible(specs)
         count = len(specs)
-        self.expect(count)
+        self.add_expected(count)
         if batch.chunked:
             self._coverage.note_chunks(spec.hull for spec in specs if spec.source is not None)
         sizes = [spec.size for spec in specs]
@@ -124,19 +124,21 @@ class ChildCalls:
         began = time.monotonic()
 
         async def work() -> None:
-            # Each worker takes the next position: a batch of any size holds no more than these in memory.
-            # More workers than calls in flight: some prepare or journal while others wait for the model.
+            # Each worker takes the next position, so memory holds only one child for each worker. There are
+            # more workers than calls in flight: some prepare or journal while others wait for the model.
             for position in positions:
                 answer = await self._answer(specs[position])
                 self.record(answer)
                 await answered(position, answer)
-                # An answer from memory takes no time: a long row of them must let others run.
+                # An answer from memory needs no await. Let other tasks run between many of them.
                 await asyncio.sleep(0)
 
-        most = self._settings.concurrency + max(1, self._settings.concurrency // _AHEAD)
+        max_workers = self._settings.concurrency + max(
+            1, self._settings.concurrency // _CALLS_PER_EXTRA_WORKER
+        )
         workers: list[asyncio.Future[None]] = []
         try:
-            for _ in range(min(count, most)):
+            for _ in range(min(count, max_workers)):
                 workers.append(asyncio.ensure_future(work()))
                 await asyncio.sleep(0)  # send the first request before the last one is assembled
             await asyncio.gather(*workers)
@@ -144,10 +146,10 @@ class ChildCalls:
             for worker in workers:
                 worker.cancel()
             await asyncio.gather(*workers, return_exceptions=True)
-            self.took(time.monotonic() - began)
+            self.add_seconds(time.monotonic() - began)
 
-    async def single(self, prompt: str, source: ChildSlice | None) -> ChildAnswer:
-        """Ask one child in place of a sub-RLM. Raises BadCall as `serve` does."""
+    async def ask_one(self, prompt: str, source: ChildSlice | None) -> ChildAnswer:
+        """Ask one child in place of a sub-RLM. Raises BadCall like `serve`."""
         specs = batch_specs(ChildBatch((prompt,), (source,)), None)
         await self._refuse_impossible(specs)
         return await self._answer(specs[0])
@@ -163,7 +165,7 @@ class ChildCalls:
         return [found[position] for position in range(len(batch.prompts))]
 
     def plan(self) -> dict[str, float | None]:
-        """Estimate a full pass: `recommended_chunk` (characters a chunk), calls, cost_usd."""
+        """Estimate a full pass: `recommended_chunk` (characters per chunk), calls, cost_usd."""
         return self._forecaster.full_pass()
 
     def _schema(self, batch: ChildBatch) -> AnswerSchema | None:
@@ -175,12 +177,12 @@ class ChildCalls:
             raise BadCall("value", f"schema: {error}") from error
 
     async def _refuse_impossible(self, specs: Sequence[ChildSpec]) -> None:
-        """Raise BadCall unless every child can be asked. Only slices that could be too large are measured."""
-        most = self._settings.prompt_tokens * _CHARS_A_TOKEN
+        """Raise BadCall if a child cannot be asked. Measures only slices that could be too large."""
+        max_chars = self._settings.prompt_tokens * _MAX_CHARS_PER_TOKEN
         words = table("feedback.toml")["forecast"]
         sizes = [spec.size for spec in specs]
         for position, size in enumerate(sizes):
-            if size > most:
+            if size > max_chars:
                 fits = self._forecaster.fitting_chars
                 raise BadCall(
                     "slice_too_large",
@@ -194,12 +196,13 @@ class ChildCalls:
                 )
         refusal = None if self._playback.repeating else self._forecaster.refusal(sizes)
         if refusal is not None and (self._in_flight or self._playback.unserved):
-            # Known answers cost nothing. Finding them takes time, so it is done only before a refusal.
+            # Answers that are already known cost nothing. Look for them only before refusing, because the
+            # search is slow.
             refusal = self._forecaster.refusal([spec.size for spec in await self._unanswered(specs)])
         if refusal is not None:
             raise BadCall("value", refusal)
         for position, spec in enumerate(specs):
-            if spec.size > self._settings.prompt_tokens // (1 if self._body.ascii else _TOKENS_A_CHAR):
+            if spec.size > self._settings.prompt_tokens // (1 if self._body.ascii else _MAX_TOKENS_PER_CHAR):
                 try:
                     self._assemble(spec, self._texts(spec))
                 except SliceTooLarge as error:
@@ -220,12 +223,12 @@ class ChildCalls:
         return SliceText(self._body.text(*piece), piece, document.name if document else None)
 
     def _assemble(
-        self, spec: ChildSpec, texts: Sequence[SliceText], complaint: str | None = None
+        self, spec: ChildSpec, texts: Sequence[SliceText], retry_reason: str | None = None
     ) -> AssembledPrompt:
         """Make a child's prompt. Raises SliceTooLarge or BudgetExceeded."""
         return ChildPrompt().assemble(
             ChildInput(
-                prompt=spec.prompt if complaint is None else f"{spec.prompt}\n\n{complaint}",
+                prompt=spec.prompt if retry_reason is None else f"{spec.prompt}\n\n{retry_reason}",
                 slices=tuple(
                     ChildSliceText(
                         piece.text,
@@ -245,11 +248,11 @@ class ChildCalls:
             )
         )
 
-    def _prepare(self, spec: ChildSpec, complaint: str | None = None) -> PreparedChild:
-        """Make a child ready to be sent. `complaint` says what was wrong with its first answer. Raises
+    def _prepare(self, spec: ChildSpec, retry_reason: str | None = None) -> PreparedChild:
+        """Make a child ready to be sent. `retry_reason` is why its first answer was rejected. Raises
         SliceTooLarge or BudgetExceeded."""
         texts = self._texts(spec)
-        prompt = self._assemble(spec, texts, complaint)
+        prompt = self._assemble(spec, texts, retry_reason)
         request = Request(
             role="child",
             messages=messages_of(prompt.system, prompt.user),
@@ -258,7 +261,7 @@ class ChildCalls:
             slices=texts,
             sample=spec.sample,
         )
-        asked = asked_child(
+        question_id = identify_child(
             self._model.name,
             spec.prompt,
             texts,
@@ -266,17 +269,17 @@ class ChildCalls:
             part=spec.part,
             sample=spec.sample,
             schema=spec.schema.text if spec.schema else None,
-            retry=complaint is not None,
+            retry=retry_reason is not None,
         )
-        return PreparedChild(spec, prompt, request, call_key(self._model.name, request), asked)
+        return PreparedChild(spec, prompt, request, call_key(self._model.name, request), question_id)
 
     async def _unanswered(self, specs: Sequence[ChildSpec]) -> list[ChildSpec]:
-        """Return the children that no earlier call has answered."""
+        """Return the children whose answer is not known yet."""
         new = []
         for position, spec in enumerate(specs):
             try:
                 child = self._prepare(spec)
-                known = child.key in self._in_flight or self._playback.has_reply(child.key, child.asked)
+                known = child.key in self._in_flight or self._playback.has_reply(child.key, child.question_id)
             except (SliceTooLarge, BudgetExceeded):
                 known = False
             if not known:
@@ -295,7 +298,7 @@ class ChildCalls:
 
     async def _ask(self, child: PreparedChild) -> ChildAnswer:
         spans = child.spec.spans
-        past = self._playback.failure(child.key, child.asked)
+        past = self._playback.failure(child.key, child.question_id)
         if past is not None:
             if past.type == "model":
                 self._coverage.note_sent(spans)
@@ -327,12 +330,12 @@ class ChildCalls:
         return answer
 
     def _failure_event(self, child: PreparedChild, answer: ChildAnswer) -> dict[str, Any]:
-        """Make the journal's data of a failure. It has a key if no reply says why the child failed: a cell
-        that is re-run then finds the failure by it."""
+        """Return the journal's data of a failure. Store the key only if there is no reply. A re-run cell
+        finds the failure by this key."""
         return {
             "round": self._playback.round,
-            "key": child.key if answer.error_type in _WITHOUT_REPLY else None,
-            "asked": child.asked.digest,
+            "key": child.key if answer.error_type in _ERRORS_WITHOUT_REPLY else None,
+            "asked": child.question_id.digest,
             "spans": child.spec.spans,
             "error": answer.error,
             "error_type": answer.error_type,
@@ -345,11 +348,11 @@ class ChildCalls:
                 self._model,
                 child.request,
                 key=child.key,
-                asked=child.asked,
-                room=self._room,
-                sent=lambda: self._coverage.note_sent(spec.spans),
+                question_id=child.question_id,
+                slot=self._slot,
+                on_sent=lambda: self._coverage.note_sent(spec.spans),
                 prompt_tokens=report.totals.prompt,
-                facts={"prompt": spec.prompt, "spans": spec.spans, "report": report.to_json()},
+                event_fields={"prompt": spec.prompt, "spans": spec.spans, "report": report.to_json()},
             )
         reply = call.reply
         self._spent = None if self._spent is None or call.cost_usd is None else self._spent + call.cost_usd
@@ -376,9 +379,9 @@ class ChildCalls:
         except SchemaError as error:
             return replace(answer, text="", error=str(error), error_type="schema")
 
-    def expect(self, count: int) -> None:
-        """Count answers that were asked for, of children or of sub-RLMs."""
-        self._asked += count
+    def add_expected(self, count: int) -> None:
+        """Add to the number of answers that are expected, of children or of sub-RLMs."""
+        self._expected += count
 
     def record(self, answer: ChildAnswer) -> None:
         """Count one more answer, of a child or of a sub-RLM, and report it."""
@@ -397,7 +400,7 @@ class ChildCalls:
                 ok=answer.error is None,
                 cached=answer.cached,
                 done=self._done,
-                asked=self._asked,
+                asked=self._expected,
                 tokens=self._metered.tokens,
                 cost_usd=self._metered.cost_usd,
                 covered_chars=self._coverage.answered_chars,

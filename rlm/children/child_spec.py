@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from rlm.answers.json_schema import AnswerSchema
 from rlm.models.base import Request
-from rlm.playback.asked import Asked
+from rlm.playback.question_id import QuestionId
 from rlm.prompts import AssembledPrompt
 from rlm.sandbox.types import ChildBatch, ChildSlice, Span
 
@@ -52,13 +52,13 @@ class ChildSpec:
 
 @dataclass(frozen=True, slots=True)
 class PreparedChild:
-    """A child that can be sent: its prompt, and the keys by which its reply is found."""
+    """A child that can be sent. Its recorded reply is found by `key` or `question_id`."""
 
     spec: ChildSpec
     prompt: AssembledPrompt
     request: Request
     key: str
-    asked: Asked
+    question_id: QuestionId
 
 
 def batch_specs(batch: ChildBatch, schema: AnswerSchema | None) -> list[ChildSpec]:

@@ -65,8 +65,8 @@ class SubRuns:
         self._in_flight = InFlightCache()
         self._begun: Counter[str] = Counter()
 
-    def rewind(self) -> None:
-        """Forget all answers. The cells of the run are re-run, and their sub-RLMs are replayed."""
+    def forget_answers(self) -> None:
+        """Forget all answers. The cells are re-run and their sub-RLMs are replayed."""
         self._in_flight.clear()
         self._begun.clear()
 
@@ -80,7 +80,7 @@ class SubRuns:
             self._child_calls.record(answer)
             await answered(position, answer)
 
-        self._child_calls.expect(len(batch.prompts))
+        self._child_calls.add_expected(len(batch.prompts))
         began = time.monotonic()
         tasks = [asyncio.ensure_future(one(position)) for position in range(len(batch.prompts))]
         try:
@@ -89,7 +89,7 @@ class SubRuns:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            self._child_calls.took(time.monotonic() - began)
+            self._child_calls.add_seconds(time.monotonic() - began)
 
     def _refuse_impossible(self, batch: SubRLMBatch) -> None:
         keys = {_key(*asked) for asked in zip(batch.prompts, batch.sources, strict=True)}
@@ -150,7 +150,7 @@ class SubRuns:
     async def _one_child(self, prompt: str, source: ChildSlice | None) -> ChildAnswer:
         """Answer by one child: the deepest level has no kernels."""
         try:
-            return await self._child_calls.single(prompt, source)
+            return await self._child_calls.ask_one(prompt, source)
         except BadCall as error:
             if error.type != "slice_too_large":
                 return ChildAnswer("", error=str(error), error_type=error.type, found=False)

@@ -1,9 +1,9 @@
-"""Loading of files, folders, streams and strings into one context (`load`)."""
+"""Loads files, folders, streams and strings into one context (`load`)."""
 
 from __future__ import annotations
 
 from rlm.documents.cache import ContextCache, default_cache
-from rlm.documents.loaded import Guessed, Lease, Loaded, Skipped
+from rlm.documents.loaded import CacheLease, GuessedEncoding, Loaded, Skipped
 from rlm.documents.loader import Progress, load
 from rlm.documents.source import (
     PathSource,
@@ -15,9 +15,9 @@ from rlm.documents.source import (
 )
 
 __all__ = [
+    "CacheLease",
     "ContextCache",
-    "Guessed",
-    "Lease",
+    "GuessedEncoding",
     "Loaded",
     "PathSource",
     "Progress",

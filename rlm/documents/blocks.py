@@ -51,7 +51,7 @@ def blocks(stream: BinaryIO, name: str | Path, tick: Callable[[], None]) -> Iter
                 yield block
     except OSError as error:
         raise DocumentError(
-            f"{name} can't be read to its end: {error.strerror}: check the file and try again"
+            f"cannot read {name} to its end: {error.strerror}. Check the file and try again"
         ) from error
 
 

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from rlm.documents.folder import files_of
-from rlm.documents.loaded import Guessed, Lease, Loaded, Skipped
+from rlm.documents.loaded import CacheLease, GuessedEncoding, Loaded, Skipped
 from rlm.documents.source import PathSource, Source
 from rlm.sandbox.context.writer import ContextFile
 from rlm.sandbox.in_kernel.body.body import BODY_NAME, FORMAT, INDEX_NAME, MANIFEST_NAME, Body, BodyError
@@ -117,7 +117,7 @@ class ContextCache:
             os.utime(folder / _ENTRY)  # its time is that of the last use
         return replace(loaded, lease=lease)
 
-    def begin(self) -> tuple[Path, Lease] | None:
+    def begin(self) -> tuple[Path, CacheLease] | None:
         """Make a private folder for a new context, or return None. Closing the lease removes the folder,
         unless `keep` was called."""
         try:
@@ -136,7 +136,7 @@ class ContextCache:
             return None
         return folder, replace(lease, folder=folder)
 
-    def keep(self, key: str, folder: Path, loaded: Loaded, lease: Lease) -> Loaded:
+    def keep(self, key: str, folder: Path, loaded: Loaded, lease: CacheLease) -> Loaded:
         """Publish the context in `folder` (from `begin`) under `key`.
 
         If another process published it first, this run uses its own copy, which its lease removes.
@@ -192,7 +192,7 @@ def _files(source: PathSource, tick: Callable[[], None]) -> Any:
         yield source.path, source.path.name
         return
     for found in files_of(source.path, source.exclude, tick):
-        if found.unfit is None:
+        if found.skip_reason is None:
             yield found.path, found.name
 
 
@@ -200,7 +200,7 @@ def _add(digest: Any, *facts: object) -> None:
     digest.update(json.dumps(facts, default=str).encode("utf-8", "surrogateescape") + b"\n")
 
 
-def _lock(folder: Path, how: int) -> Lease | None:
+def _lock(folder: Path, how: int) -> CacheLease | None:
     """Lock `folder`; None if it is missing, not private to this user, or locked."""
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -212,7 +212,7 @@ def _lock(folder: Path, how: int) -> Lease | None:
             fcntl.flock(descriptor, how)
             # It may have been removed or replaced before the lock was taken.
             if folder.lstat().st_ino == status.st_ino:
-                return Lease(descriptor)
+                return CacheLease(descriptor)
     except OSError:
         pass
     os.close(descriptor)
@@ -276,7 +276,7 @@ def _loaded(folder: Path, entry: dict[str, Any]) -> Loaded:
         context,
         tuple(Skipped(**one) for one in entry["skipped"]),
         entry["replaced"],
-        tuple(Guessed(**one) for one in entry["guessed"]),
+        tuple(GuessedEncoding(**one) for one in entry["guessed"]),
         tuple(entry["notes"]),
     )
 

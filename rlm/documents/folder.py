@@ -1,4 +1,4 @@
-"""The files of a folder in a fixed order, without those that .gitignore excludes."""
+"""Lists the files of a folder in a fixed order, without those that .gitignore excludes."""
 
 from __future__ import annotations
 
@@ -11,55 +11,57 @@ from pathspec import GitIgnoreSpec
 
 from rlm.errors import DocumentError
 
-__all__ = ["Found", "files_of"]
+__all__ = ["FoundFile", "files_of"]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """A file below a folder. `name` is its path from there, with slashes; `unfit` is why it cannot be
-    read."""
+class FoundFile:
+    """A file below a folder. `name` is its path from that folder, with slashes. `skip_reason` is why the file
+    cannot be read, or None."""
 
     path: Path
     name: str
-    unfit: str | None = None
+    skip_reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class _Rules:
-    """One .gitignore. `base` is its folder's path from the top, with a final slash unless it is empty."""
+    """One .gitignore file. `base` is the path of its folder from the top, with a final slash unless empty."""
 
     base: str
     spec: GitIgnoreSpec
 
-    def verdict(self, name: str) -> bool | None:
-        """Return whether it excludes `name` (from the top; folders end in a slash); None if no pattern
-        matches."""
+    def is_excluded(self, name: str) -> bool | None:
+        """Return whether the file excludes `name`, or None if no pattern matches. `name` is the path from
+        the top; the path of a folder ends in a slash."""
         return self.spec.check_file(name.removeprefix(self.base)).include
 
 
 def files_of(
     folder: Path, exclude: Sequence[str] = (), tick: Callable[[], None] = lambda: None
-) -> Iterator[Found]:
+) -> Iterator[FoundFile]:
     """Yield the files below `folder`, sorted by name.
 
-    Skips `.git`, and whatever `exclude` or a .gitignore (nested ones too) matches. Does not follow links to
-    folders, nor links that lead out of `folder`. Unreadable folders, and sockets, devices and broken links,
-    are yielded as unfit. `tick` is called for every name, and may raise to end the walk. Raises
+    Skips `.git`, and every name that `exclude` or a .gitignore matches (in subfolders, too). Follows only
+    links to files inside `folder`. Unreadable folders, other links, sockets and devices are yielded with a
+    `skip_reason`. `tick` is called for every name, and may raise an exception to end the walk. Raises
     DocumentError if `folder` itself cannot be read.
     """
     try:
         entries = _list(folder)
     except OSError as error:
         raise DocumentError(
-            f"{folder} can't be read: {error.strerror}: check its permissions or name another folder"
+            f"cannot read {folder}: {error.strerror}. Check its permissions or name another folder"
         ) from error
-    return _walk(_Walk(folder.resolve(), GitIgnoreSpec.from_lines(exclude), tick), folder, "", entries, ())
+    return _walk(
+        _WalkSettings(folder.resolve(), GitIgnoreSpec.from_lines(exclude), tick), folder, "", entries, ()
+    )
 
 
 @dataclass(frozen=True, slots=True)
-class _Walk:
-    """The constants of a walk: its top folder, the patterns that override every .gitignore, and the callback
-    for every name."""
+class _WalkSettings:
+    """What stays the same during a walk: its top folder, the patterns that override every .gitignore, and the
+    callback for every name."""
 
     top: Path
     exclude: GitIgnoreSpec
@@ -67,29 +69,33 @@ class _Walk:
 
 
 def _walk(
-    walk: _Walk, folder: Path, base: str, entries: list[os.DirEntry[str]], rules: tuple[_Rules, ...]
-) -> Iterator[Found]:
+    settings: _WalkSettings,
+    folder: Path,
+    base: str,
+    entries: list[os.DirEntry[str]],
+    rules: tuple[_Rules, ...],
+) -> Iterator[FoundFile]:
     own = _rules_of(folder, base, entries)
     if own is not None:
         rules = (*rules, own)
     for entry in entries:
-        walk.tick()
+        settings.tick()
         name = base + entry.name
         is_folder = entry.is_dir(follow_symlinks=False)
         # A name that is not UTF-8 holds surrogates, which pathspec rejects.
-        matched = os.fsencode(name).decode("utf-8", "replace") + ("/" if is_folder else "")
-        if entry.name == ".git" or walk.exclude.match_file(matched) or _is_ignored(matched, rules):
+        match_name = os.fsencode(name).decode("utf-8", "replace") + ("/" if is_folder else "")
+        if entry.name == ".git" or settings.exclude.match_file(match_name) or _is_ignored(match_name, rules):
             continue
         path = folder / entry.name
         if not is_folder:
-            yield Found(path, name, _unfit(entry, walk.top))
+            yield FoundFile(path, name, _skip_reason(entry, settings.top))
             continue
         try:
             below = _list(path)
         except OSError as error:
-            yield Found(path, name + "/", f"can't be read: {error.strerror}")
+            yield FoundFile(path, name + "/", f"cannot be read: {error.strerror}")
             continue
-        yield from _walk(walk, path, name + "/", below, rules)
+        yield from _walk(settings, path, name + "/", below, rules)
 
 
 def _list(folder: Path) -> list[os.DirEntry[str]]:
@@ -103,16 +109,17 @@ def _rules_of(folder: Path, base: str, entries: list[os.DirEntry[str]]) -> _Rule
     try:
         lines = (folder / ".gitignore").read_text("utf-8", errors="replace").splitlines()
     except OSError:
-        return None  # it is listed as unreadable itself
+        return None  # the walk yields it as unreadable
     return _Rules(base, GitIgnoreSpec.from_lines(lines))
 
 
 def _is_ignored(name: str, rules: tuple[_Rules, ...]) -> bool:
-    """Return the verdict of the nearest .gitignore with a matching pattern."""
-    return next((verdict for rule in reversed(rules) if (verdict := rule.verdict(name)) is not None), False)
+    """Return whether the nearest .gitignore with a matching pattern excludes `name`."""
+    results = (rule.is_excluded(name) for rule in reversed(rules))
+    return next((is_excluded for is_excluded in results if is_excluded is not None), False)
 
 
-def _unfit(entry: os.DirEntry[str], top: Path) -> str | None:
+def _skip_reason(entry: os.DirEntry[str], top: Path) -> str | None:
     try:
         if entry.is_symlink():
             target = Path(entry.path).resolve(strict=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rlm.sandbox.context.writer import ContextFile
 
-__all__ = ["Guessed", "Lease", "Loaded", "Skipped"]
+__all__ = ["CacheLease", "GuessedEncoding", "Loaded", "Skipped"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Skipped:
 
 
 @dataclass(frozen=True, slots=True)
-class Guessed:
+class GuessedEncoding:
     """A document that is not UTF-8 and has no byte order mark. `encoding` is the most likely one, by its
     Python name."""
 
@@ -32,7 +32,7 @@ class Guessed:
 
 
 @dataclass(frozen=True, slots=True)
-class Lease:
+class CacheLease:
     """A cached context in use. No process removes it until `close`, which also removes `folder`, if given:
     that folder belongs to this run alone."""
 
@@ -60,6 +60,6 @@ class Loaded:
     context: ContextFile
     skipped: tuple[Skipped, ...] = ()
     replaced: int = 0
-    guessed: tuple[Guessed, ...] = ()
+    guessed: tuple[GuessedEncoding, ...] = ()
     notes: tuple[str, ...] = ()
-    lease: Lease | None = None
+    lease: CacheLease | None = None

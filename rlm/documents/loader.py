@@ -20,7 +20,7 @@ from rlm.documents.formats.converter import Converter
 from rlm.documents.formats.piece import Unreadable
 from rlm.documents.formats.registry import format_of
 from rlm.documents.kind import kind_of, unsupported_format
-from rlm.documents.loaded import Guessed, Loaded, Skipped
+from rlm.documents.loaded import GuessedEncoding, Loaded, Skipped
 from rlm.documents.rendering import Given, Rendering
 from rlm.documents.source import PathSource, Source, StreamSource, TextSource, as_source
 from rlm.errors import DocumentError
@@ -148,7 +148,7 @@ class _Loading:
         self._rendering = Rendering(writer, converter, self._begin, self._tick, folder)
         self.notes: list[str] = []
         self.skipped: list[Skipped] = []
-        self.guessed: list[Guessed] = []
+        self.guessed: list[GuessedEncoding] = []
         self.replaced = 0
         self._writer = writer
         self._progress = progress
@@ -211,8 +211,8 @@ class _Loading:
         prefix = f"{folder.resolve().name}/" if self._several else ""
         for found in files_of(folder, exclude, self._tick):
             try:
-                if found.unfit is not None:
-                    raise _Skip(found.unfit)
+                if found.skip_reason is not None:
+                    raise _Skip(found.skip_reason)
                 self._add_file(found.path, prefix + found.name)
             except _Skip as unfit:
                 if unfit.reason is SkipReason.REPEATED:
@@ -306,7 +306,7 @@ class _Loading:
             self._count(os.fstat(file.fileno()).st_size)
         self.replaced += rendered.replaced
         if rendered.guessed is not None:
-            self.guessed.append(Guessed(self._name, rendered.guessed))
+            self.guessed.append(GuessedEncoding(self._name, rendered.guessed))
         self.notes.extend(f"{self._name}: {note}" for note in rendered.notes)
         self._writer.end_document()
         self._documents += 1
@@ -356,9 +356,7 @@ def _count_reasons(skipped: Sequence[Skipped]) -> str:
 
 
 def _unreadable(path: Path, error: OSError) -> DocumentError:
-    return DocumentError(
-        f"{path} can't be read: {error.strerror}: check its permissions or name another file"
-    )
+    return DocumentError(f"cannot read {path}: {error.strerror}. Check its permissions or name another file")
 
 
 def _blocks_unless_changed(

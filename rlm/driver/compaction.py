@@ -12,8 +12,8 @@ from rlm.answers.thinking import without_reasoning
 from rlm.errors import BudgetExhausted, ModelError
 from rlm.events import RoundsFolded
 from rlm.models.base import Message, Model, ModelWindow, Request, is_extractive
-from rlm.playback.asked import asked_notes
-from rlm.playback.cursor import NOTHING
+from rlm.playback.cursor import NO_QUESTION
+from rlm.playback.question_id import identify_notes
 from rlm.playback.recording import RecordedCompaction
 from rlm.prompts.history import Folding, Summary, drive_async, extract, summary_steps
 from rlm.prompts.history import Message as Said
@@ -179,8 +179,8 @@ class Compactor:
                 request,
                 prompt_tokens=estimate(prompt),
                 # Only a compaction that was begun before asks for the same notes again.
-                asked=asked_notes(self._model.name, last, room) if resumed else NOTHING,
-                facts={"prompt": prompt, "last_round": last, "room": room},
+                question_id=identify_notes(self._model.name, last, room) if resumed else NO_QUESTION,
+                event_fields={"prompt": prompt, "last_round": last, "room": room},
             )
         if call.reply.finish_reason != "stop":
             raise ModelError(f"the summary ended early ({call.reply.finish_reason})")

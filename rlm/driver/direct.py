@@ -19,7 +19,7 @@ from rlm.answers.json_schema import SchemaError
 from rlm.answers.thinking import without_reasoning
 from rlm.errors import UsageError
 from rlm.models.base import Model, Request, SliceText
-from rlm.playback.asked import asked_direct
+from rlm.playback.question_id import identify_direct
 from rlm.prompts import (
     BudgetExceeded,
     ChildInput,
@@ -162,11 +162,11 @@ async def ask_directly(
             model,
             request,
             prompt_tokens=prompt.report.totals.prompt,
-            sent=lambda: run_context.coverage.note_sent(spans),
-            asked=asked_direct(
+            on_sent=lambda: run_context.coverage.note_sent(spans),
+            question_id=identify_direct(
                 model.name, question.task, pieces, schema=question.schema, earlier=tuple(earlier)
             ),
-            facts={"report": prompt.report.to_json()},
+            event_fields={"report": prompt.report.to_json()},
         )
     said = without_reasoning(call.reply.text)
     complete = call.reply.finish_reason == "stop" and not is_not_found(said)

@@ -1,4 +1,4 @@
-"""Renders the message that tells the root what its block did. Every part of it is bounded."""
+"""Renders the message that shows the root the result of its block. Every part has a size limit."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ GAPS_SHOWN = 5
 
 @dataclass(frozen=True, slots=True)
 class Feedback:
-    """The parts of the message. `low` are lines about limits that run out, `notes` come last."""
+    """The parts of the message. `low`: warnings about limits that are almost used up. `notes` come last."""
 
     round: int
     rounds: int
@@ -37,14 +37,14 @@ class Feedback:
 
 
 def render(feedback: Feedback) -> str:
-    """Return the user message that answers a root's block."""
+    """Return the user message that follows a block of the root."""
     cell, words = feedback.cell, _words("output")
     parts = [words["heading"].format(round=feedback.round, rounds=feedback.rounds)]
     if cell.stdout:
         limit = feedback.output_limit
-        where = words["kept"].format(round=feedback.round)
-        hint, whole = (words["not_kept"], cell.stdout_chars) if cell.truncated else (where, None)
-        parts.append(head_and_tail(cell.stdout.rstrip("\n"), limit, hint, whole=whole))
+        kept_hint = words["kept"].format(round=feedback.round)
+        hint, full_length = (words["not_kept"], cell.stdout_chars) if cell.truncated else (kept_hint, None)
+        parts.append(head_and_tail(cell.stdout.rstrip("\n"), limit, hint, full_length=full_length))
     if cell.stderr:
         parts.append(words["stderr"].format(text=head_and_tail(cell.stderr, STDERR_LIMIT, words["cut"])))
     if cell.result is not None:
@@ -61,26 +61,26 @@ def render(feedback: Feedback) -> str:
 
 
 def bare_output(cell: CellResult, limit: int) -> str:
-    """Return the bare output of a block: what it printed, its result, its error."""
+    """Return the output of a block without headings: what it printed, its result, its error."""
     error = f"{cell.ename}: {cell.evalue}" if cell.status != "ok" else ""
     parts = (cell.stdout, cell.result or "", error)
     cut = _words("output")["cut"]
     return "\n".join(head_and_tail(part, limit, cut) for part in parts if part)
 
 
-def head_and_tail(text: str, limit: int, hint: str, *, whole: int | None = None) -> str:
-    """Cut `text` to `limit` characters: its head, its tail, and between them the size of the gap.
+def head_and_tail(text: str, limit: int, hint: str, *, full_length: int | None = None) -> str:
+    """Cut `text` to `limit` characters: its head and its tail. A line between them shows the size of the gap.
 
-    `whole` is the size of the text if `text` itself was cut before. `hint` may hold {start} and {end}, the
-    place of the gap.
+    `full_length` is the original length, if `text` was already cut. That line ends with `hint`, in which
+    {start} and {end} stand for the place of the gap.
     """
     if len(text) <= limit:
         return text
     head = limit * 2 // 3
     tail = limit - head
-    gap = max(whole or 0, len(text)) - limit
-    where = hint.format(start=head, end=len(text) - tail)
-    line = _words("output")["gap"].format(chars=f"{gap:,}", hint=where)
+    gap = max(full_length or 0, len(text)) - limit
+    located_hint = hint.format(start=head, end=len(text) - tail)
+    line = _words("output")["gap"].format(chars=f"{gap:,}", hint=located_hint)
     return f"{text[:head]}\n{line}\n{text[len(text) - tail :]}"
 
 
@@ -103,7 +103,8 @@ def _error(cell: CellResult) -> list[str]:
 
 
 def _variables(cell: CellResult) -> list[str]:
-    parts, words = [], _words("output")
+    parts = []
+    words = _words("output")
     changed = cell.report.changed
     if changed:
         lines = [str(variable) for variable in changed[:MAX_VARIABLES]]
@@ -138,7 +139,7 @@ def _children(feedback: Feedback) -> list[str]:
 
 def coverage_line(coverage: Coverage) -> str:
     """Describe how much of the input was seen so far, and the first gaps."""
-    whole, words = coverage.input_chars, _words("coverage")
+    input_chars, words = coverage.input_chars, _words("coverage")
     shares = {
         "sent": coverage.sent_chars,
         "failed": coverage.failed_chars,
@@ -148,11 +149,11 @@ def coverage_line(coverage: Coverage) -> str:
     parts = [
         words["answered"].format(
             answered=f"{coverage.answered_chars:,}",
-            whole=f"{whole:,}",
-            share=_share(coverage.answered_chars, whole),
+            whole=f"{input_chars:,}",
+            share=_share(coverage.answered_chars, input_chars),
         )
     ]
-    seen = [words[name].format(share=_share(part, whole)) for name, part in shares.items() if part]
+    seen = [words[name].format(share=_share(part, input_chars)) for name, part in shares.items() if part]
     if seen:
         parts.append(", ".join(seen))
     if coverage.chunks_total:

@@ -178,7 +178,7 @@ class Driver:
             if past is not rounds[0]:
                 self._retell(past)
             self._fold_again(past.folding)
-            self._budget.repeat_round(final=past.final)
+            self._budget.count_replayed_round(is_last=past.final)
             self._observe(RoundStarted(past.number, self._budget.limits.rounds, past.final))
             if past.final:
                 self._begin_last_round()
@@ -222,7 +222,7 @@ class Driver:
                     request,
                     prompt_tokens=self._tokens,
                     last_round=final,
-                    facts=self._facts(),
+                    event_fields=self._event_fields(),
                 )
         except ModelError as error:
             raise _Over("model", str(error)) from error
@@ -440,7 +440,7 @@ class Driver:
             sandbox, self._sandbox = self._sandbox, None
             await sandbox.close()
 
-    def _facts(self) -> dict[str, Any]:
+    def _event_fields(self) -> dict[str, Any]:
         """Return what the journal keeps of a prompt: its new message, and the report of the first prompt."""
         facts: dict[str, Any] = {
             "prompt": self._messages[-1].content,
@@ -473,7 +473,7 @@ class Driver:
         words = table("feedback.toml")["low"]
         return [
             words.format(name=name, left=f"{used[name]['left']:g}", limit=f"{used[name]['limit']:g}")
-            for name in self._budget.low()
+            for name in self._budget.limits_running_low()
         ]
 
     def _retell(self, past: RecordedRound) -> None:

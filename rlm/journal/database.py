@@ -24,12 +24,12 @@ __all__ = ["Database"]
 _BUSY_SECONDS = 15.0
 _WAL_ATTEMPTS = 50
 _WAL_PAUSE_SECONDS = 0.1
-_SERVER_SECONDS = 60.0
-"""How long to wait for a server that went away: it may be restarting, or moving to another machine."""
+_SERVER_WAIT_SECONDS = 60.0
+"""How long to wait for a server that went away. It may be restarting or moving to another machine."""
 _SERVER_PAUSE_SECONDS = 0.5
-_CONNECT = {
+_POSTGRES_OPTIONS = {
     "connect_timeout": 10,
-    # Detects a server that vanished within half a minute.
+    # With these, a server that vanished is detected within half a minute.
     "keepalives_idle": 15,
     "keepalives_interval": 5,
     "keepalives_count": 3,
@@ -58,7 +58,8 @@ class Database:
         with self._translate("opened"):
             if self._is_sqlite and self._url.database:
                 make_private_file(Path(self._url.database))
-                # aiosqlite leaks a thread if a connection fails, so the first one is made without it.
+                # aiosqlite leaks a thread if a connection fails, so the first connection uses sqlite3
+                # directly.
                 sqlite3.connect(self._url.database).close()
             self._engine = self._make_engine()
         try:
@@ -95,8 +96,8 @@ class Database:
                 return await self._retry(commit)
 
     async def read(self, work: Callable[[AsyncConnection], Awaitable[_T]]) -> _T:
-        """Run `work` on a connection that only reads, with a retry if the server goes away. Each statement
-        sees one state of the store."""
+        """Run `work` on a connection that only reads. Retries if the server goes away. Each statement reads
+        one consistent state."""
         with self._translate("read"):
             return await self._retry(work)
 
@@ -109,40 +110,40 @@ class Database:
         return await self.read(fetch)
 
     async def shrink(self) -> None:
-        """Return the space of removed rows to the file system, or keep it for new rows (PostgreSQL)."""
+        """Free the space of removed rows: for the file system (SQLite) or for new rows (PostgreSQL)."""
         if not self._is_sqlite:
             async with self._writing:
                 with self._translate("shrunk"):
-                    async with self._opened().connect() as plain:
+                    async with self._get_engine().connect() as plain:
                         connection = await plain.execution_options(isolation_level="AUTOCOMMIT")
                         await connection.execute(text("VACUUM runs, events, inputs"))
             return
         async with self._writing:
             with self._translate("shrunk"):
-                async with self._opened().connect() as connection:
+                async with self._get_engine().connect() as connection:
                     driver: Any = (await connection.get_raw_connection()).driver_connection
                     # As a script: an ordinary execute stops after the first freed page.
                     await driver.executescript("PRAGMA incremental_vacuum; PRAGMA wal_checkpoint(TRUNCATE);")
 
     async def size(self) -> int:
-        """Return the size of the store in bytes, without its free space."""
+        """Return the size of the store in bytes, not counting free pages."""
         query = (
             "SELECT (page_count - freelist_count) * page_size "
             "FROM pragma_page_count, pragma_freelist_count, pragma_page_size"
             if self._is_sqlite
-            # Not the size of the tables' files: they shrink only at their end.
+            # The sum of the rows and not of the tables' files, which shrink only at their end.
             else "SELECT (SELECT coalesce(sum(pg_column_size(data)), 0) FROM events) "
             "+ (SELECT coalesce(sum(pg_column_size(data)), 0) FROM inputs)"
         )
         return int(await self.read(lambda connection: connection.scalar(text(query))) or 0)
 
     async def _retry(self, work: Callable[[AsyncConnection], Awaitable[_T]]) -> _T:
-        """Run `work` on a connection, and retry while a server cannot be reached. A file is tried once."""
-        end = time.monotonic() + (0.0 if self._is_sqlite else _SERVER_SECONDS)
+        """Run `work` on a connection, and retry while a server cannot be reached. SQLite is not retried."""
+        end = time.monotonic() + (0.0 if self._is_sqlite else _SERVER_WAIT_SECONDS)
         while True:
             connected = False
             try:
-                async with self._opened().connect() as connection:
+                async with self._get_engine().connect() as connection:
                     connected = True
                     return await work(connection)
             except OperationalError as error:
@@ -150,7 +151,7 @@ class Database:
                     raise
             await asyncio.sleep(_SERVER_PAUSE_SECONDS)
 
-    def _opened(self) -> AsyncEngine:
+    def _get_engine(self) -> AsyncEngine:
         if self._engine is None:
             raise JournalError(f"the journal {self.name} is closed; open it again")
         return self._engine
@@ -158,7 +159,9 @@ class Database:
     def _make_engine(self) -> AsyncEngine:
         arguments: dict[str, Any] = {"timeout": _BUSY_SECONDS}
         if not self._is_sqlite:
-            arguments = {name: value for name, value in _CONNECT.items() if name not in self._url.query}
+            arguments = {
+                name: value for name, value in _POSTGRES_OPTIONS.items() if name not in self._url.query
+            }
         # hide_parameters: errors must not show the text of documents.
         engine = create_async_engine(
             self._url,
@@ -175,7 +178,7 @@ class Database:
         # SQLite does not apply its busy timeout to this statement.
         for attempt in range(1, _WAL_ATTEMPTS + 1):
             try:
-                async with self._opened().connect() as connection:
+                async with self._get_engine().connect() as connection:
                     await connection.exec_driver_sql("PRAGMA journal_mode=WAL")
                 return
             except OperationalError as error:
@@ -185,7 +188,7 @@ class Database:
 
     async def _make_schema(self) -> None:
         try:
-            await bring_up_to_date(self._opened(), sqlite=self._is_sqlite)
+            await bring_up_to_date(self._get_engine(), sqlite=self._is_sqlite)
         except NewerStore as error:
             raise JournalError(
                 f"the journal {self.name} has schema {error}, this rlm writes {HEAD}: a newer version of rlm "
@@ -216,7 +219,7 @@ class Database:
         if any(sign in reason for sign in ("not a database", "malformed", "already exists", "no such table")):
             return "move the damaged file away, or use another store"
         if "locked" in reason:
-            return "another process holds it: try again when that has ended"
+            return "another process has locked it. Try again after that process ends"
         if "full" in reason or "no space" in reason:
             return "free some space on its disk, or use another store"
         return "check that its folder exists and is yours to write, or use another store"

@@ -1,4 +1,4 @@
-"""Database URLs of a journal. `rlm.store_file` has the default path, shared with the prompt segments."""
+"""Turns a path or a URL of a journal into a database URL. The default path is in `rlm.store_file`."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ async def read_events(database: Database, run_id: str) -> tuple[JournalEvent, ..
 
 
 async def find_reply(database: Database, key: str) -> Mapping[str, Any] | None:
-    """Return the newest complete, nonempty reply of a child to the call `key`, from any run."""
+    """Return the newest complete reply to the child call `key`, from any run."""
     query = select(events.c.data).where(events.c.key == key, events.c.kind == "child")
     for row in await database.rows(query.order_by(events.c.at.desc())):
         data: Mapping[str, Any] = json.loads(row.data)

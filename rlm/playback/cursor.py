@@ -11,25 +11,24 @@ from collections.abc import Hashable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from rlm.playback.asked import Asked
+from rlm.playback.question_id import QuestionId
 from rlm.playback.recording import RecordedFailure, RecordedReply, RecordedRound, Recording
 from rlm.sandbox.types import CellResult
 
-__all__ = ["NOTHING", "ReplayCursor"]
+__all__ = ["NO_QUESTION", "ReplayCursor"]
 
-NOTHING = Asked()
-"""Of a call that is found by its exact key alone."""
+NO_QUESTION = QuestionId()
+"""The question id of a call that is found by its exact key only."""
 
 
 class ReplayCursor:
     """A position in a recording.
 
-    Each recorded reply is given once, whichever round asks: a reply that is left over stays valid after the
-    run has diverged. `diverged` says that the cell being repeated made a call that it had not made the
-    first time.
+    Each recorded reply is used once, in whichever round asks for it. Unused replies stay valid after the run
+    has diverged. `diverged` is True if the re-run cell made a call that it did not make the first time.
 
-    A call is found by its exact key. If there is none, because words of the prompt have changed since, it is
-    found by what it asked.
+    A call is found by its exact key, or else by its question id, because the words of the prompt may have
+    changed since.
     """
 
     def __init__(self, recording: Recording | None = None) -> None:
@@ -52,7 +51,7 @@ class ReplayCursor:
 
     @property
     def unserved(self) -> int:
-        """Return how many recorded replies were not given yet."""
+        """Return how many recorded replies were not used yet."""
         return self._unserved
 
     @property
@@ -67,52 +66,53 @@ class ReplayCursor:
         self.diverged = False
         self._calls: Counter[str] = Counter()
 
-    def reply(self, key: str, asked: Asked = NOTHING) -> RecordedReply | None:
-        """Return the reply to a call, or None when the model must be asked."""
-        found = self._key_of_reply(key, asked)
+    def reply(self, key: str, question_id: QuestionId = NO_QUESTION) -> RecordedReply | None:
+        """Return the recorded reply to a call, or None if the model must be called."""
+        found = self._key_of_reply(key, question_id)
         if found is None:
             self.miss()
             return None
         self._unserved -= 1
         return self._replies[found].popleft()
 
-    def has_reply(self, key: str, asked: Asked = NOTHING) -> bool:
-        """Return whether a recorded reply to this call was not given yet."""
-        return self._key_of_reply(key, asked) is not None
+    def has_reply(self, key: str, question_id: QuestionId = NO_QUESTION) -> bool:
+        """Return whether a recorded reply to this call is still unused."""
+        return self._key_of_reply(key, question_id) is not None
 
-    def _key_of_reply(self, key: str, asked: Asked) -> str | None:
-        """Find the recorded key of a call: its own, else that of the first reply to the same question.
+    def _key_of_reply(self, key: str, question_id: QuestionId) -> str | None:
+        """Return the key of the recorded reply: the call's own key, or the key of the first unused reply to
+        the same question.
 
-        Replies with a digest are found by it alone. An outline says less, and finds only replies without one,
-        which older releases wrote.
+        Older releases wrote replies without a digest. Only these are found by the outline, which is less
+        precise.
         """
         if self._replies.get(key):
             return key
-        recorded = self.recording.asked
-        keys = (*recorded.get(asked.digest, ()), *recorded.get(asked.outline, ()))
+        recorded = self.recording.keys_by_question
+        keys = (*recorded.get(question_id.digest, ()), *recorded.get(question_id.outline, ()))
         return next((one for one in keys if self._replies[one]), None)
 
-    def failure(self, key: str, asked: Asked = NOTHING) -> RecordedFailure | None:
+    def failure(self, key: str, question_id: QuestionId = NO_QUESTION) -> RecordedFailure | None:
         """Return how a call failed in this round, if it did.
 
-        A failure that an older release wrote shows only the spans of the call. It counts for a call without a
-        recorded reply, in a cell that repeats what it did: then no other call of the cell can be meant.
+        A failure that an older release wrote shows only the spans of the call. It is used if the call has no
+        recorded reply and the cell has not diverged. Then no other call of the cell can be meant.
         """
-        failures = self._failures_of(key) or self._failures_asked(asked.digest)
-        if not failures and self.repeating and not self.has_reply(key, asked):
-            failures = self._failures_asked(asked.failure_outline)
+        failures = self._failures_of(key) or self._failures_by_question(question_id.digest)
+        if not failures and self.repeating and not self.has_reply(key, question_id):
+            failures = self._failures_by_question(question_id.failure_outline)
         if failures:
             return failures.popleft()
-        interrupted = self._past is not None and self._past.status == "timeout"
-        if interrupted and not self.has_reply(key, asked):
+        was_interrupted = self._past is not None and self._past.status == "timeout"
+        if was_interrupted and not self.has_reply(key, question_id):
             return RecordedFailure("cancelled", "the block was interrupted before this was answered")
         return None
 
     def _failures_of(self, key: str) -> deque[RecordedFailure] | None:
         return self._failures.get((self.round, key))
 
-    def _failures_asked(self, asked: Hashable) -> deque[RecordedFailure] | None:
-        keys = self.recording.failed_asked.get((self.round, asked), ())
+    def _failures_by_question(self, question: Hashable) -> deque[RecordedFailure] | None:
+        keys = self.recording.failed_keys_by_question.get((self.round, question), ())
         return next((failures for key in keys if (failures := self._failures_of(key))), None)
 
     def part(self, name: str) -> Recording:
@@ -120,8 +120,8 @@ class ReplayCursor:
         return replace(self.recording.part(name), over=self.end(name) is not None)
 
     def end(self, name: str) -> RecordedFailure | None:
-        """Return why the sub-RLM of that name gave the repeated cell no answer. Return None if it gave one,
-        or must be run."""
+        """Return why the sub-RLM of that name failed in the recorded cell. Return None if it answered or must
+        be run."""
         if not self.repeating:
             return None
         if name in self.recording.ended:
@@ -136,9 +136,9 @@ class ReplayCursor:
         return self._calls[helper] - 1
 
     def helper(self, helper: str, order: int) -> Mapping[str, Any] | None:
-        """Return the recorded result of that call of a helper, if any."""
+        """Return the recorded result of a helper's call number `order`, if any."""
         return self.recording.helpers.get((self.round, helper, order))
 
     def miss(self) -> None:
-        """Note a call that the recording does not hold."""
+        """Note a call that is not in the recording."""
         self.diverged = self.diverged or self._past is not None

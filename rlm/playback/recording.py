@@ -1,4 +1,4 @@
-"""Reads the journal of a run into the form in which the run is resumed or replayed."""
+"""Reads the journal of a run into a recording, from which the run is resumed or replayed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from rlm.models.base import Reply, TokenUsage
-from rlm.playback.asked import outline_of, outline_of_failure
+from rlm.playback.question_id import outline_of, outline_of_failure
 from rlm.prompts.tokens.calibration import Calibration
 from rlm.results import Usage
 from rlm.sandbox.types import CellReport, CellResult, Span, VariableInfo
@@ -19,7 +19,7 @@ __all__ = ["RecordedCompaction", "RecordedFailure", "RecordedReply", "RecordedRo
 
 
 _NO_CHILDREN = ("root", "summary")
-"""Roles whose calls are not counted among the children's."""
+"""Roles whose calls are not counted as child calls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class RecordedReply:
 
 @dataclass(frozen=True, slots=True)
 class RecordedFailure:
-    """Why a child gave its cell no answer, where no reply says why."""
+    """Why a child failed, if no recorded reply shows it."""
 
     type: str
     message: str
@@ -41,8 +41,8 @@ class RecordedFailure:
 
 @dataclass(frozen=True, slots=True)
 class RecordedCompaction:
-    """Rounds up to `last_round` that were folded into notes of at most `room` tokens. `message` replaced
-    them; it is None if the run stopped before it was made."""
+    """A compaction: the rounds up to `last_round` were folded into notes of at most `room` tokens. `message`
+    replaced these rounds. It is None if the run stopped before the message was made."""
 
     last_round: int
     room: int
@@ -68,8 +68,8 @@ class RecordedRound:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What a run has spent. `seconds` leaves out the time between a stop and a resume. `calibrations`
-    compare, by model, its usage with the estimates."""
+    """What a run has spent. `seconds` does not count the time between a stop and a resume. `calibrations`
+    compares the usage of each model with the estimates."""
 
     calls: int = 0
     tokens: int = 0
@@ -85,23 +85,23 @@ class Recording:
     """What a journal holds of a run.
 
     `replies` are by key, in order; `failures` by round and key; `helpers` by round, helper and order of the
-    call. Failures and helper results of cells that did not end are left out, since those cells are run anew.
-    Tool results are kept in any case.
+    call. A cell that did not end is run again, so its failures and helper results are left out. The results
+    of its tools are kept, because a tool must not be called twice.
 
-    `asked` and `failed_asked` give the keys of replies and failures by what was asked: a digest or an outline
-    (see `rlm.playback.asked`), for failures with the round.
+    `keys_by_question` and `failed_keys_by_question` map a question to the keys of its replies and failures. A
+    question is a digest or an outline (see `rlm.playback.question_id`), for failures together with the round.
 
-    `limit` is the limit that led to the last round, and its message. `ended` holds, for each sub-RLM that
-    ended, why it failed, or None; `below` holds the events of each. `folding` came after the last round.
-    `over`: the run is not continued beyond what is here.
+    `limit` is the limit that led to the last round, and its message. `ended` maps the name of each sub-RLM
+    that ended to its failure, or to None. `below` maps the name of each sub-RLM to its events. `folding` is
+    the compaction after the last recorded round. `over`: the run does not continue after the recording.
     """
 
     rounds: tuple[RecordedRound, ...] = ()
     replies: Mapping[str, list[RecordedReply]] = field(default_factory=dict)
     failures: Mapping[tuple[int, str], list[RecordedFailure]] = field(default_factory=dict)
     helpers: Mapping[tuple[int, str, int], Mapping[str, Any]] = field(default_factory=dict)
-    asked: Mapping[Hashable, list[str]] = field(default_factory=dict)
-    failed_asked: Mapping[tuple[int, Hashable], list[str]] = field(default_factory=dict)
+    keys_by_question: Mapping[Hashable, list[str]] = field(default_factory=dict)
+    failed_keys_by_question: Mapping[tuple[int, Hashable], list[str]] = field(default_factory=dict)
     limit: tuple[str, str] | None = None
     spent: Spent = field(default_factory=Spent)
     within: str = ""
@@ -112,15 +112,14 @@ class Recording:
 
     @classmethod
     def of(cls, events: Iterable[JournalEvent], within: str = "") -> Recording:
-        """Read the events of one run, in order, or of its sub-RLM named `within`. All events count as
-        spent."""
+        """Read the events of one run, in order, or of its sub-RLM `within`. `spent` counts every event."""
         reading = _Reading(within)
         for event in events:
             reading.on_event(event)
         return reading.recording()
 
     def part(self, name: str) -> Recording:
-        """Return the recording of the sub-RLM that this run began under that name."""
+        """Return the recording of the sub-RLM `name` of this run."""
         return Recording.of(self.below.get(name, ()), f"{self.within}/{name}" if self.within else name)
 
 
@@ -135,8 +134,8 @@ class _Reading:
         self._replies: dict[str, list[RecordedReply]] = {}
         self._failures: dict[tuple[int, str], list[RecordedFailure]] = {}
         self._helpers: dict[tuple[int, str, int], Mapping[str, Any]] = {}
-        self._asked: dict[Hashable, list[str]] = {}
-        self._failed_asked: dict[tuple[int, Hashable], list[str]] = {}
+        self._keys_by_question: dict[Hashable, list[str]] = {}
+        self._failed_keys_by_question: dict[tuple[int, Hashable], list[str]] = {}
         self._limit: tuple[str, str] | None = None
         self._folding: RecordedCompaction | None = None
         self._usage: dict[str, Usage] = {}
@@ -163,7 +162,7 @@ class _Reading:
                 self._count(data["model"], TokenUsage(**data["usage"]), data["cost_usd"])
             case "sub_rlm":
                 self._calls += 1
-            case "kernel_died" if self._under(at):  # this one went down with it
+            case "kernel_died" if self._under(at):  # the kernel of this sub-RLM was closed, too
                 self._forget_all_unfinished()
             case _ if mine:
                 self._take_own(event.kind, data)
@@ -177,8 +176,8 @@ class _Reading:
             case "child" if data.get("key") is not None:
                 failure = RecordedFailure(data["error_type"], data["error"])
                 self._failures.setdefault((data["round"], data["key"]), []).append(failure)
-                asked = data.get("asked") or outline_of_failure(data)
-                self._failed_asked.setdefault((data["round"], asked), []).append(data["key"])
+                question = data.get("asked") or outline_of_failure(data)
+                self._failed_keys_by_question.setdefault((data["round"], question), []).append(data["key"])
             case "helper":
                 self._helpers[data["round"], data["helper"], data["order"]] = data["result"]
             case "cell":
@@ -210,8 +209,8 @@ class _Reading:
             replies=self._replies,
             failures=self._failures,
             helpers=self._helpers,
-            asked=self._asked,
-            failed_asked=self._failed_asked,
+            keys_by_question=self._keys_by_question,
+            failed_keys_by_question=self._failed_keys_by_question,
             limit=self._limit,
             within=self._within,
             ended=self._ended,
@@ -257,10 +256,10 @@ class _Reading:
         elif data.get("key") is not None:
             past = RecordedReply(reply, data["cost_usd"], cached)
             self._replies.setdefault(data["key"], []).append(past)
-            asked = data.get("asked") or outline_of(data)
-            if asked is not None:
-                self._asked.setdefault(asked, []).append(data["key"])
-            if "last_round" in data:  # a summary of rounds, that is, not one that a job asks for
+            question = data.get("asked") or outline_of(data)
+            if question is not None:
+                self._keys_by_question.setdefault(question, []).append(data["key"])
+            if "last_round" in data:  # a summary of rounds, not a call of `rlm summarize`
                 self._folding = RecordedCompaction(data["last_round"], data["room"])
         if not cached:
             self._calls += data["role"] not in _NO_CHILDREN
@@ -287,10 +286,10 @@ class _Reading:
             self._forget_cell(number)
 
     def _forget_cell(self, number: int) -> None:
-        """Drop the failures and helper results of a cell that will be run anew."""
+        """Remove the failures and helper results of a cell that will be run again."""
         self._failures = {key: value for key, value in self._failures.items() if key[0] != number}
         self._helpers = {
-            # A tool's effects remain: it must not be called twice.
+            # Keep the results of tools, because a tool must not be called twice.
             key: value
             for key, value in self._helpers.items()
             if key[0] != number or "value" in value

@@ -1,4 +1,4 @@
-"""Stubs the model of a run that is replayed. All replies come from the journal, so any call fails."""
+"""A stub for the model of a run that is replayed. All replies come from the journal, so every call fails."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["ReplayOnlyModel"]
 
 
 class ReplayOnlyModel:
-    """Implements Model, under the name and with the window of the one that was asked."""
+    """Implements Model with the name and the window of the recorded model."""
 
     def __init__(self, run_id: str, name: str, window: ModelWindow) -> None:
         self._run_id = run_id
@@ -31,4 +31,4 @@ class ReplayOnlyModel:
         )
 
     async def aclose(self) -> None:
-        """Nothing is held."""
+        """Do nothing."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from rlm.documents import Guessed, Loaded, Skipped
+from rlm.documents import GuessedEncoding, Loaded, Skipped
 
 __all__ = ["pruned", "warnings_of"]
 
@@ -42,7 +42,7 @@ def _document_warnings(loaded: Loaded) -> list[str]:
     return lines
 
 
-def _guesses(guessed: Sequence[Guessed]) -> str:
+def _guesses(guessed: Sequence[GuessedEncoding]) -> str:
     """Return `3 documents are not UTF-8; decoded as cp1252 (notes.txt, …), cp1251 (brief.txt)`."""
     by_encoding: dict[str, list[str]] = {}
     for guess in guessed:

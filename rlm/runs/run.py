@@ -290,8 +290,8 @@ class Run:
             self.config.tell(event)
 
     def _rewind(self) -> None:
-        self._child_calls.rewind()
-        self._sub_runs.rewind()
+        self._child_calls.forget_answers()
+        self._sub_runs.forget_answers()
 
     def _warn_of_changes(self, question: int, rounds: list[int]) -> None:
         self.warn(

@@ -17,7 +17,7 @@ import pytest
 
 import rlm
 from rlm import RLM, Limits, RLMError, Settings
-from rlm.documents import Guessed, Loaded, StreamSource
+from rlm.documents import GuessedEncoding, Loaded, StreamSource
 from rlm.errors import ConfigurationError, JournalError
 from rlm.events import ContextLoaded, KernelOpened, RunEnded, RunStarted
 from rlm.runs.load_warnings import warnings_of
@@ -295,7 +295,9 @@ async def test_time_ends_a_run_with_a_last_round(run, block) -> None:
 
 def test_many_guesses_make_one_short_line() -> None:
     """A folder of many encodings must not bury the answer."""
-    guessed = [Guessed(f"{name}.txt", name) for name in ("big5", "cp932", "cp1252", "koi8_r", "euc_kr")]
+    guessed = [
+        GuessedEncoding(f"{name}.txt", name) for name in ("big5", "cp932", "cp1252", "koi8_r", "euc_kr")
+    ]
     (line,) = warnings_of(Loaded(None, guessed=tuple(guessed)))  # type: ignore[arg-type]
     assert line == (
         "5 documents are not UTF-8; decoded as big5 (big5.txt), cp932 (cp932.txt), cp1252 (cp1252.txt) "

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rlm.cli.console.interrupts import run_interruptible
-from rlm.cli.console.outcome import interrupted, leave_with, print_plan
+from rlm.cli.console.outcome import print_and_exit, print_plan, report_interrupt
 from rlm.cli.options import RunOptions, takes_run_options
 from rlm.cli.store import with_journal
 from rlm.errors import ConfigurationError, UsageError
@@ -83,8 +83,8 @@ def ask(
             )
         except KeyboardInterrupt:
             progress.close()
-            raise interrupted(progress.run_id) from None
-    leave_with(answered.result, as_json=options.as_json, quiet=options.quiet, data=answered.to_json())
+            raise report_interrupt(progress.run_id) from None
+    print_and_exit(answered.result, as_json=options.as_json, quiet=options.quiet, data=answered.to_json())
 
 
 ask.__doc__ = f"{ask.__doc__}\n\n{EXAMPLES}"

@@ -9,7 +9,7 @@ import typer
 
 from rlm.cli.console.exits import Exit
 from rlm.cli.console.interrupts import run_interruptible
-from rlm.cli.console.outcome import interrupted, print_plan
+from rlm.cli.console.outcome import print_plan, report_interrupt
 from rlm.cli.options import PathsArgument, RunOptions, takes_run_options
 from rlm.errors import UsageError
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rlm.runtime import RLM
     from rlm.tasks.comparison.table import Comparison, Method, MethodRow
 
-__all__ = ["compare", "leave_with_comparison"]
+__all__ = ["compare", "print_comparison"]
 
 EXAMPLES = """\b
 Examples:
@@ -82,8 +82,8 @@ def compare(
             found = run_interruptible(_run(rlm, question, sources, chosen, top_k))
         except KeyboardInterrupt:
             progress.close()
-            raise interrupted(progress.run_id) from None
-    leave_with_comparison(found, as_json=options.as_json)
+            raise report_interrupt(progress.run_id) from None
+    print_comparison(found, as_json=options.as_json)
 
 
 compare.__doc__ = f"{compare.__doc__}\n\n{EXAMPLES}"
@@ -107,7 +107,7 @@ async def _run(
         await rlm.aclose()
 
 
-def leave_with_comparison(found: Comparison, *, as_json: bool) -> None:
+def print_comparison(found: Comparison, *, as_json: bool) -> None:
     """Print the comparison. Raises typer.Exit if no method has an answer."""
     from rlm.cli.console.render_result import json_bytes
 

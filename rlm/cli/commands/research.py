@@ -11,7 +11,7 @@ import typer
 from rlm.cli.console.exits import Exit, say
 from rlm.cli.console.interrupts import run_interruptible
 from rlm.cli.console.out import OutOption, write_output
-from rlm.cli.console.outcome import interrupted, print_plan
+from rlm.cli.console.outcome import print_plan, report_interrupt
 from rlm.cli.console.render_result import account, dollars, json_bytes, plural, printable
 from rlm.cli.options import PathsArgument, RunOptions, takes_run_options
 from rlm.errors import ConfigurationError
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rlm.tasks.reports.questions import Plan
     from rlm.tasks.reports.research import Research
 
-__all__ = ["leave_with_research", "research"]
+__all__ = ["print_research", "research"]
 
 EXAMPLES = """\b
 Examples:
@@ -76,20 +76,20 @@ def research(
         except KeyboardInterrupt:
             progress.close()
             # --plan-only is one call: there is nothing to resume.
-            raise interrupted(None if plan_only else progress.run_id) from None
+            raise report_interrupt(None if plan_only else progress.run_id) from None
     if plan_only:
         write_output(made.markdown().rstrip("\n"), out)
         if not options.quiet:
             count, share = len(made.leaves), dollars(options.limits.cost_usd / len(made.leaves))
             say(f"{plural(count, 'question')}, at most {share} each; nothing was researched")
         return
-    leave_with_research(found, out, as_json=options.as_json, quiet=options.quiet)
+    print_research(found, out, as_json=options.as_json, quiet=options.quiet)
 
 
 research.__doc__ = f"{research.__doc__}\n\n{EXAMPLES}"
 
 
-def leave_with_research(found: Research, out: Path | None, *, as_json: bool, quiet: bool) -> None:
+def print_research(found: Research, out: Path | None, *, as_json: bool, quiet: bool) -> None:
     """Print the report, or write it to `out`. Raises typer.Exit if nothing was found."""
     as_text = printable(found.report).rstrip("\n")
     write_output(json_bytes(found.to_json(), indent=2).decode() if as_json else as_text, out)

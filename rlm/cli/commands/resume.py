@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from rlm.cli.commands.compare import leave_with_comparison
-from rlm.cli.commands.research import leave_with_research
+from rlm.cli.commands.compare import print_comparison
+from rlm.cli.commands.research import print_research
 from rlm.cli.consent import SandboxOption, allowed_level
 from rlm.cli.console.exits import Exit, say
 from rlm.cli.console.interrupts import run_interruptible
-from rlm.cli.console.outcome import interrupted, leave_with
+from rlm.cli.console.outcome import print_and_exit, report_interrupt
 from rlm.cli.store import RunArgument, StoreOption, with_journal
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def resume(
 
     stored, job = with_journal(store, lambda journal: _resumable(journal, run))
     if stored.result is not None and job is None:
-        leave_with(stored.result, as_json=as_json, quiet=quiet)
+        print_and_exit(stored.result, as_json=as_json, quiet=quiet)
         return
     settings = Settings(sandbox=_level(sandbox, stored), store=store, facts=stored.model_facts)
     with Progress(quiet=quiet, seconds=stored.facts["limits"]["seconds"]) as progress:
@@ -75,13 +75,13 @@ def resume(
             found = run_interruptible(_resume_job(rlm, stored.run_id, job))
         except KeyboardInterrupt:
             progress.close()
-            raise interrupted(stored.run_id) from None
+            raise report_interrupt(stored.run_id) from None
     if isinstance(found, RunResult):
-        leave_with(found, as_json=as_json, quiet=quiet)
+        print_and_exit(found, as_json=as_json, quiet=quiet)
     elif isinstance(found, Comparison):
-        leave_with_comparison(found, as_json=as_json)
+        print_comparison(found, as_json=as_json)
     else:
-        leave_with_research(found, None, as_json=as_json, quiet=quiet)
+        print_research(found, None, as_json=as_json, quiet=quiet)
 
 
 def replay(
@@ -121,9 +121,9 @@ def replay(
         )
     if not replayed.equal:
         say(f"the replay of {stored.run_id} diverged: its answer differs from that of the run")
-        leave_with(replayed.result, as_json=as_json, quiet=quiet)
+        print_and_exit(replayed.result, as_json=as_json, quiet=quiet)
         raise typer.Exit(Exit.NO_ANSWER)
-    leave_with(replayed.result, as_json=as_json, quiet=quiet)
+    print_and_exit(replayed.result, as_json=as_json, quiet=quiet)
 
 
 def _level(option: SandboxOption, stored: StoredRun) -> int | Literal["auto"]:

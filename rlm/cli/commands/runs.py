@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 __all__ = ["runs_app"]
 
-_MAX_TASK = 60
+_MAX_TASK_CHARS = 60
 _LABELS = {"sub_calls": "children"}
 _WIDTHS = {"rounds": 3, "sub_calls": 5}
-_LISTED = (
+_LISTED_FIELDS = (
     "run_id",
     "task",
     "state",
@@ -38,7 +38,9 @@ runs_app = typer.Typer(invoke_without_command=True)
 @runs_app.callback()
 def runs(
     context: typer.Context,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many, newest first.")] = 20,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", min=1, help="Maximum number of runs. Newest first.")
+    ] = 20,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     store: StoreOption = None,
 ) -> None:
@@ -55,7 +57,11 @@ def runs(
 
     async def read(journal: Journal) -> list[dict[str, Any]]:
         return [
-            {key: value for key, value in {**asdict(run), **asdict(run.totals)}.items() if key in _LISTED}
+            {
+                key: value
+                for key, value in {**asdict(run), **asdict(run.totals)}.items()
+                if key in _LISTED_FIELDS
+            }
             for run in await journal.runs(limit)
         ]
 
@@ -67,7 +73,7 @@ def runs(
         typer.echo("no runs yet", err=True)
     for run in found:
         task = " ".join(str(run["task"]).split())
-        preview = task if len(task) <= _MAX_TASK else task[: _MAX_TASK - 1] + "…"
+        preview = task if len(task) <= _MAX_TASK_CHARS else task[: _MAX_TASK_CHARS - 1] + "…"
         state = run["stop_reason"] or run["state"]
         started = datetime.fromtimestamp(run["started_at"]).strftime("%Y-%m-%d %H:%M")
         typer.echo(printable(f"{run['run_id']}  {started}  {state:<18} {_totals_text(run)}  {preview}"))
@@ -100,7 +106,7 @@ def rm(
     """
 
     async def remove(journal: Journal) -> list[str]:
-        # All names are resolved first: a typo in the last one removes nothing.
+        # Resolve all names first, so that a typo in the last one removes nothing.
         names = [await journal.resolve(run) for run in runs]
         for name in dict.fromkeys(names):
             await journal.remove(name)
@@ -120,7 +126,7 @@ def prune(
     ] = None,
     store: StoreOption = None,
 ) -> None:
-    """Remove runs that are not running, by age or number or both. Removed runs cannot be resumed.
+    """Remove runs by age, by number or both. A run in progress stays. Removed runs cannot be resumed.
 
     \b
     Examples:
@@ -128,14 +134,15 @@ def prune(
       rlm runs prune --keep 100
     """
     if older_than is None and keep is None:
-        raise UsageError("no run is selected: give --older-than 30d, --keep 100, or both")
-    before = None if older_than is None else time.time() - _seconds(older_than)
+        raise UsageError("no run is selected. Give --older-than 30d, --keep 100, or both")
+    before = None if older_than is None else time.time() - parse_age(older_than)
     removed = with_journal(store, lambda journal: journal.prune(keep=keep, older_than=before))
     typer.echo(f"removed {plural(len(removed), 'run')}", err=True)
 
 
-def _seconds(age: str) -> float:
+def parse_age(age: str) -> float:
+    """Return the seconds of an age such as `30d`. Raises UsageError."""
     match = re.fullmatch(r"(\d+)([mhdw])", age.strip())
     if match is None:
-        raise UsageError(f"{age!r} is not an age: write 90m, 12h, 30d or 8w")
+        raise UsageError(f"{age!r} is not an age. Write 90m, 12h, 30d or 8w")
     return float(match[1]) * {"m": 60, "h": 3_600, "d": 86_400, "w": 604_800}[match[2]]

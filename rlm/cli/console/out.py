@@ -14,13 +14,13 @@ __all__ = ["OutOption", "write_output"]
 
 
 def _check_out(out: Path | None) -> Path | None:
-    """Check, before anything is spent, that `out` is writable. Raises UsageError."""
+    """Raise UsageError if `out` is not writable. Runs before any model call."""
     if out is None:
         return None
     if out.is_dir():
-        raise UsageError(f"--out {out} is a folder: name a file")
+        raise UsageError(f"--out {out} is a folder. Name a file")
     if not os.access(out if out.exists() else out.parent, os.W_OK):
-        raise UsageError(f"cannot write --out {out}: check its folder and its permissions")
+        raise UsageError(f"cannot write --out {out}. Check its folder and its permissions")
     return out
 
 
@@ -33,20 +33,20 @@ OutOption = Annotated[
 
 
 def write_output(text: str, out: Path | None) -> None:
-    """Print `text`, or replace the file `out` by it atomically. A device or a pipe is written directly."""
+    """Print `text`, or write it to `out` atomically. A device or a pipe is written directly."""
     from rlm.models.http.wire_messages import encodable
 
     if out is None:
         typer.echo(text)
         return
-    line = encodable(text) + "\n"
+    data = encodable(text) + "\n"
     if out.exists() and not out.is_file():
-        out.write_text(line, encoding="utf-8")
+        out.write_text(data, encoding="utf-8")
         return
     file = out.resolve()
-    part = file.with_name(f".{file.name}.part")
+    temporary = file.with_name(f".{file.name}.part")
     try:
-        part.write_text(line, encoding="utf-8")
-        part.replace(file)
+        temporary.write_text(data, encoding="utf-8")
+        temporary.replace(file)
     finally:
-        part.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)

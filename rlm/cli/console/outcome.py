@@ -1,4 +1,4 @@
-"""The end of a command that ran a run: its output and its exit code."""
+"""Prints the result of a run and sets the exit code."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from rlm.accounting.run_plan import RunPlan
     from rlm.results import RunResult
 
-__all__ = ["interrupted", "leave_with", "print_plan"]
+__all__ = ["print_and_exit", "print_plan", "report_interrupt"]
 
 
-def leave_with(
+def print_and_exit(
     result: RunResult, *, as_json: bool, quiet: bool, data: Mapping[str, Any] | None = None
 ) -> None:
-    """Print the answer on stdout, and the rest on stderr. `data` is the JSON if it is more than the result.
+    """Print the answer on stdout, and the rest on stderr. `data` replaces the result in the JSON output.
 
     Raises typer.Exit if there is no answer.
     """
@@ -35,22 +35,22 @@ def leave_with(
             Console(highlight=False).print(style_answer(text), soft_wrap=True)
         else:
             typer.echo(text)
-    why = no_answer(result)
-    if why is not None:
-        say(f"no answer ({result.stop_reason}): {why}")
-    # If no model was reached, there is nothing to account for.
-    if not quiet and (why is None or result.usage):
+    reason = no_answer(result)
+    if reason is not None:
+        say(f"no answer ({result.stop_reason}): {reason}")
+    # If no model was reached, there is no usage to print.
+    if not quiet and (reason is None or result.usage):
         typer.echo(account(result), err=True)
     if result.answer is None:
         raise typer.Exit(Exit.MODEL if result.stop_reason == "model" else Exit.NO_ANSWER)
 
 
-def interrupted(run_id: str | None) -> typer.Exit:
-    """Report the interrupt with the command that resumes the run, and return what to raise."""
+def report_interrupt(run_id: str | None) -> typer.Exit:
+    """Print the command that resumes the run. Return the exception to raise."""
     say("interrupted" + (f"; to resume: rlm resume {run_id}" if run_id else ""))
     return typer.Exit(Exit.INTERRUPTED)
 
 
 def print_plan(plan: RunPlan, *, as_json: bool) -> None:
-    """Print on stdout what a run would take."""
+    """Print the estimate of a run on stdout."""
     typer.echo(json_bytes(plan.to_json(), indent=2) if as_json else plan_text(plan))

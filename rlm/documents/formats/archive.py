@@ -32,7 +32,7 @@ class Archive:
             self._zip = zipfile.ZipFile(file)
         except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
             raise Unreadable(
-                f"{what} that can't be opened (damaged or truncated)", "get it again, or save it again"
+                f"{what} that cannot be opened (damaged or truncated)", "get it again, or save it again"
             ) from error
         members = self._zip.infolist()
         total = sum(member.file_size for member in members)

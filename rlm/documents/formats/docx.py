@@ -1,4 +1,4 @@
-"""Reading of DOCX with mammoth: headings, lists, tables and foot notes, without images."""
+"""Reads DOCX with mammoth: headings, lists, tables and footnotes, without images."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from rlm.documents.formats.piece import Ended, Piece, Unreadable
 
 __all__ = ["read_docx"]
 
-_OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
-_STYLES = "p[style-name='Title'] => h1:fresh\np[style-name='Subtitle'] => p:fresh"
+_OLE_SIGNATURE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+_STYLE_MAP = "p[style-name='Title'] => h1:fresh\np[style-name='Subtitle'] => p:fresh"
 
 
 def read_docx(file: BinaryIO, size: int) -> Iterator[Piece]:
     """Yield text and headings of a Word document. Raises Unreadable."""
     import mammoth
 
-    if file.read(len(_OLE)) == _OLE:
+    if file.read(len(_OLE_SIGNATURE)) == _OLE_SIGNATURE:
         raise Unreadable(
             "a DOCX protected by a password, or an old .doc", "save it as a .docx without a password"
         )
@@ -31,14 +31,15 @@ def read_docx(file: BinaryIO, size: int) -> Iterator[Piece]:
             archive.xml(name)
     if "word/document.xml" not in archive and "_rels/.rels" not in archive:
         raise Unreadable(
-            "a zip archive but not a DOCX", "name a Word document, or unpack it and name its texts"
+            "a zip archive but not a DOCX",
+            "name a Word document, or unpack the archive and name its text files",
         )
     file.seek(0)
     try:
         result = mammoth.convert_to_html(
-            io.BytesIO(file.read()),  # without a name, mammoth looks for no other files
+            io.BytesIO(file.read()),  # without a file name, mammoth opens no linked files
             convert_image=_no_image,
-            style_map=_STYLES,
+            style_map=_STYLE_MAP,
         )
     except RecursionError as error:
         raise Unreadable("a DOCX nested too deeply", "open it in its program and save it again") from error

@@ -1,4 +1,4 @@
-"""Reading of PDF pages with PDFium."""
+"""Reads PDF pages with PDFium."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from rlm.documents.formats.piece import Ended, Note, Page, Piece, Text, Unreadab
 __all__ = ["read_pdf"]
 
 _LINE_END = re.compile(r"\r\n?")
-# PDFium's mark for a hyphen at the end of a line.
-_BROKEN_WORD = re.compile("[\ufffe\x02]\n?")
+# PDFium replaces a hyphen at a line's end with this character.
+_LINE_END_HYPHEN = re.compile("[\ufffe\x02]\n?")
 _CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f]")
 
 
@@ -32,10 +32,10 @@ def read_pdf(file: BinaryIO, size: int) -> Iterator[Piece]:
                 "a PDF protected by a password", "save a copy without one (qpdf --decrypt does it)"
             ) from error
         raise Unreadable(
-            "a PDF that can't be opened (damaged or truncated)", "get it again, or print it to a new PDF"
+            "a PDF that cannot be opened (damaged or truncated)", "get it again, or print it to a new PDF"
         ) from error
     count, empty, broken = len(document), 0, 0
-    waiting = 0
+    held_pages = 0
     for number in range(count):
         try:
             text = _text_of(document, number)
@@ -44,26 +44,24 @@ def read_pdf(file: BinaryIO, size: int) -> Iterator[Piece]:
             text = ""
         empty += not text
         if empty == number + 1:
-            # Hold pages back until there is text: a scanned document must be refused before anything is
-            # written.
-            waiting += 1
+            # Hold pages back until one has text, because a scanned document must be refused before anything
+            # is written.
+            held_pages += 1
             continue
-        for _ in range(waiting):
+        for _ in range(held_pages):
             yield Page()
             yield Text("\n")
-        waiting = 0
+        held_pages = 0
         yield Page()
         yield Text(f"{text}\n\n" if text else "\n")
     if empty == count:
         if broken:
-            raise Unreadable(
-                "a PDF none of whose pages can be read", "get it again, or print it to a new PDF"
-            )
+            raise Unreadable("a PDF without any readable page", "get it again, or print it to a new PDF")
         raise Unreadable(
             "a PDF without text (scanned pages?)", "run text recognition over it (ocrmypdf does)"
         )
     if broken:
-        yield Note(f"{broken:,} of {count:,} pages can't be read: get it again, or print it to a new PDF")
+        yield Note(f"{broken:,} of {count:,} pages cannot be read: get it again, or print it to a new PDF")
     if empty > broken:
         yield Note(
             f"{empty - broken:,} of {count:,} pages hold no text (scanned?): run text recognition over it "
@@ -75,12 +73,12 @@ def read_pdf(file: BinaryIO, size: int) -> Iterator[Piece]:
 def _text_of(document: object, number: int) -> str:
     page = document[number]  # type: ignore[index]
     try:
-        sheet = page.get_textpage()
+        text_page = page.get_textpage()
         try:
-            text = sheet.get_text_bounded()
+            text = text_page.get_text_bounded()
         finally:
-            sheet.close()
+            text_page.close()
     finally:
         page.close()
-    text = _BROKEN_WORD.sub("", _LINE_END.sub("\n", text))
+    text = _LINE_END_HYPHEN.sub("", _LINE_END.sub("\n", text))
     return "\n".join(line.rstrip() for line in _CONTROLS.sub("", text).split("\n")).strip("\n")

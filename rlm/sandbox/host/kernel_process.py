@@ -1,6 +1,6 @@
 """One kernel process: its folder, its broker and its sockets.
 
-A kernel serves one context and is then shut down, so that nothing from its cells reaches another text.
+A kernel serves one context and is then shut down, so that no data of one context reaches another.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from rlm.sandbox.types import KernelLimits, Span
 
 __all__ = ["FreshKernels", "KernelProcess", "KernelSource"]
 
-_END_SECONDS = 2.0
-_DEAD_SECONDS = 0.5
+_SHUTDOWN_SECONDS = 2.0
+_DEAD_BROKER_SECONDS = 0.5
 _SWEEP_SECONDS = 5.0
-_ANSWER_SECONDS = 15.0
-_MAX_EVENTS = 32
+_START_GRACE_SECONDS = 15.0
+_MAX_UNREAD_EVENTS = 32
 _EVENTS = ("started", "refused", "failed", "result", "died")
 
 
 class KernelProcess:
-    """One kernel from start to end. Call `start`, then `attach` once, then `tell` and `event` for cells."""
+    """One kernel from start to end. Call `start`, then `attach` once, then `send` and `event` for cells."""
 
     def __init__(self, limits: KernelLimits, brokers: Brokers) -> None:
         self._limits = limits
@@ -51,7 +51,7 @@ class KernelProcess:
         self._reading: asyncio.Task[None] | None = None
         self._events: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self._closing = asyncio.Lock()
-        self._helper_given = False
+        self._is_helper_attached = False
         self.death: str | None = None
         self.isolation = IsolationReport(0)
 
@@ -60,14 +60,14 @@ class KernelProcess:
         """Return whether the kernel runs, as far as the driver knows."""
         return self._link is not None and self.death is None
 
-    async def start(self, way: Candidate) -> Mapping[str, str]:
-        """Start the kernel, confined in this way.
+    async def start(self, candidate: Candidate) -> Mapping[str, str]:
+        """Start the kernel with the isolation of `candidate`.
 
-        Returns the layers that failed, with the machine's reasons; an empty mapping means that the kernel
-        runs. Raises KernelStartError. After any failure everything has been cleaned up.
+        Returns the layers that failed, with the reasons from the system. If the mapping is empty, the kernel
+        runs. Raises KernelStartError. After any failure, everything is cleaned up.
         """
         try:
-            answer = await self._start(way)
+            answer = await self._start(candidate)
         except BaseException:
             await self.close()
             raise
@@ -88,15 +88,15 @@ class KernelProcess:
         *,
         shared: bool = False,
     ) -> socket.socket:
-        """Give the kernel its context and return the helper channel, which the caller then owns.
+        """Give the kernel its context and return the helper channel. The caller must close the channel.
 
-        The context is passed as open files, so the kernel needs no path of the host. `seed` starts its
-        random numbers; None is random. `window` is the part of the body that its handle shows. `tools` are
-        the host tools. A `shared` kernel asks before each cell which part of the body its question covers.
-        Raises KernelStartError.
+        The context is passed as open files, so the kernel needs no path of the host. `seed` seeds the
+        kernel's random numbers; None uses a random seed. `window` is the part of the body that the kernel's
+        `context` shows. `tools` are the host tools. A `shared` kernel runs the cells of several questions;
+        before each cell it asks which part of the body the question covers. Raises KernelStartError.
         """
         assert self._link is not None
-        helper = self._link.helper
+        helper_socket = self._link.helper
         limit = rlimits.address_bytes(
             memory_mb=self._limits.memory_mb, body_bytes=context.bytes + context.table_bytes
         )
@@ -116,26 +116,28 @@ class KernelProcess:
                         "tools": [[tool.name, tool.signature, tool.summary] for tool in tools],
                     }
                 )
-                sent = socket.send_fds(helper, [message], [file.fileno() for file in files])
-                await asyncio.get_running_loop().sock_sendall(helper, message[sent:])
+                sent = socket.send_fds(helper_socket, [message], [file.fileno() for file in files])
+                await asyncio.get_running_loop().sock_sendall(helper_socket, message[sent:])
             except OSError as error:
-                raise KernelStartError(f"the kernel ended before it had its context ({error})") from error
+                raise KernelStartError(
+                    f"the kernel ended before it received its context ({error})"
+                ) from error
         try:
             async with asyncio.timeout(self._limits.start_seconds):
-                header = await _receive(helper, wire.HEADER_SIZE)
-                answer = wire.decode(await _receive(helper, wire.body_size(header)))
+                header = await _receive(helper_socket, wire.HEADER_SIZE)
+                answer = wire.decode(await _receive(helper_socket, wire.body_size(header)))
         except TimeoutError:
-            raise KernelStartError("the kernel did not answer when it got its context") from None
+            raise KernelStartError("the kernel did not confirm its context in time") from None
         except (OSError, EOFError, wire.WireError) as error:
-            raise KernelStartError(f"the kernel ended before it had its context ({error})") from error
+            raise KernelStartError(f"the kernel ended before it received its context ({error})") from error
         if answer.get("attached") is not True:
             raise KernelStartError(f"the kernel could not read its context: {answer.get('detail')}")
         if self.death is not None:
-            raise KernelStartError(f"the kernel ended before it had its context ({self.death})")
-        self._helper_given = True
-        return helper
+            raise KernelStartError(f"the kernel ended before it received its context ({self.death})")
+        self._is_helper_attached = True
+        return helper_socket
 
-    async def tell(self, message: Mapping[str, Any]) -> None:
+    async def send(self, message: Mapping[str, Any]) -> None:
         """Send a message to the broker. Raises KernelDied if the broker has ended."""
         try:
             self._writer.write(wire.encode(dict(message)))
@@ -148,47 +150,47 @@ class KernelProcess:
         return await self._events.get()
 
     async def kill(self, reason: str) -> None:
-        """Tell the broker to kill the kernel. It counts as dead from now on."""
+        """Tell the broker to kill the kernel. Marks it as dead at once."""
         self.death = reason
         with suppress(KernelDied):
-            await self.tell({"op": "kill"})
+            await self.send({"op": "kill"})
 
-    def condemn(self, error: ProtocolError) -> None:
-        """Kill broker and kernel at once: both may be compromised."""
+    def kill_now(self, error: ProtocolError) -> None:
+        """Kill the broker and the kernel at once, because both may be compromised."""
         if self.death is None:
             self.death = str(error)
             if self._link is not None:
                 self._link.process.kill()
 
     async def close(self) -> None:
-        """Shut down the kernel and all that it started, and remove its files. Safe to call twice."""
+        """Shut down the kernel with every process that it started. Removes its files. Safe to call twice."""
         # Shielded: if the caller is cancelled, the shutdown still completes.
         await asyncio.shield(asyncio.ensure_future(self._close()))
 
     async def _close(self) -> None:
-        # A pool and the user of the kernel may close it at the same time.
+        # A pool and the sandbox that uses the kernel may close it at the same time.
         async with self._closing:
             await self._end()
 
     async def _end(self) -> None:
         # The order matters. Closing our end of the channel asks the broker to stop: it kills the kernel,
         # removes its files and exits. A broker that does not exit in time is killed; the launcher dies with
-        # its parent, and the kernel with the launcher. Only then is the folder removed, because nothing can
-        # write to it any more. The removal has a time limit, because a cell may have made a million files:
-        # the rest is removed in the background.
+        # its parent, and the kernel with the launcher. The folder is removed last, when no process can write
+        # to it. The removal has a time limit, because a cell may have made a million files: the rest is
+        # removed in the background.
         if self._link is not None:
             link = self._link
-            # Without a reader task our end is still a bare socket.
+            # If no reader task was started, only the raw socket must be closed.
             if self._reading is not None:
                 self._writer.close()
             else:
                 link.channel.close()
-            if not self._helper_given:
+            if not self._is_helper_attached:
                 link.helper.close()
             try:
                 # The broker of a dead kernel may be stuck with the flood of messages that the kernel left.
                 await asyncio.wait_for(
-                    link.process.wait(), _END_SECONDS if self.death is None else _DEAD_SECONDS
+                    link.process.wait(), _SHUTDOWN_SECONDS if self.death is None else _DEAD_BROKER_SECONDS
                 )
             except TimeoutError:
                 link.process.kill()
@@ -200,10 +202,10 @@ class KernelProcess:
             self._reading = None
         if self._folder is not None:
             folder, self._folder = self._folder, None
-            await asyncio.to_thread(wait_at_most, _END_SECONDS, functools.partial(remove, folder))
+            await asyncio.to_thread(wait_at_most, _SHUTDOWN_SECONDS, functools.partial(remove, folder))
         self._events = asyncio.Queue()
 
-    async def _start(self, way: Candidate) -> dict[str, Any]:
+    async def _start(self, candidate: Candidate) -> dict[str, Any]:
         self.death = None
         folder = self._folder = private_folder("kernel", socket_top())
         for name in ("run", "scratch", "root"):
@@ -212,23 +214,23 @@ class KernelProcess:
         link = self._link = await self._open_link(log)
         reader, self._writer = await asyncio.open_connection(sock=link.channel)
         self._reading = asyncio.get_running_loop().create_task(self._read(reader))
-        await self.tell(
+        await self.send(
             {
                 "op": "start",
                 "folder": str(folder),
-                "package": kernel_package(way.level),
-                "confinement": confinement(way, folder, self._limits).to_json(),
+                "package": kernel_package(candidate.level),
+                "confinement": confinement(candidate, folder, self._limits).to_json(),
                 "start_seconds": self._limits.start_seconds,
             }
         )
         try:
-            # The broker has its own deadline. This one is for a broker that was stopped (SIGSTOP).
-            answer = await asyncio.wait_for(self.event(), self._limits.start_seconds + _ANSWER_SECONDS)
+            # The broker has its own timeout. This one applies if the broker itself was stopped (SIGSTOP).
+            answer = await asyncio.wait_for(self.event(), self._limits.start_seconds + _START_GRACE_SECONDS)
         except TimeoutError:
-            raise KernelStartError("the kernel did not start: its broker gave no answer") from None
+            raise KernelStartError("the kernel did not start: its broker did not answer") from None
         if answer["event"] in ("gone", "died"):
-            said = log.read_text(errors="replace").strip().splitlines()
-            return {"event": "failed", "detail": said[-1] if said else answer["detail"]}
+            log_lines = log.read_text(errors="replace").strip().splitlines()
+            return {"event": "failed", "detail": log_lines[-1] if log_lines else answer["detail"]}
         return answer
 
     async def _open_link(self, log: Path) -> BrokerLink:
@@ -255,16 +257,16 @@ class KernelProcess:
         except (asyncio.IncompleteReadError, ConnectionError):
             self._mark_dead("its broker ended")
         except wire.WireError as error:
-            self.condemn(ProtocolError(f"the broker broke its protocol ({error})"))
+            self.kill_now(ProtocolError(f"the broker broke its protocol ({error})"))
             self._mark_dead("its broker broke the protocol")
 
     def _queue(self, message: dict[str, Any]) -> None:
         """Queue an event for `event`. A broker may be as hostile as its kernel: malformed results and
-        unrequested events break the protocol."""
+        too many unread events break the protocol."""
         if message["event"] == "result" and not _is_result(message):
             raise wire.WireError("a malformed result")
-        if self._events.qsize() >= _MAX_EVENTS:
-            raise wire.WireError("more events than requested")
+        if self._events.qsize() >= _MAX_UNREAD_EVENTS:
+            raise wire.WireError("too many unread events")
         self._events.put_nowait(message)
 
     def _mark_dead(self, detail: str) -> None:
@@ -285,9 +287,10 @@ class KernelSource(Protocol):
 class FreshKernels:
     """Starts each kernel on request.
 
-    `level` is the isolation level. "auto" takes the strongest that a probe proves (once per process) and
-    that is at least `minimum`; a number is used without a probe. `brokers` starts the brokers; the default
-    is the forkserver of this process. If it fails, each broker is started as a separate program.
+    `level` is the isolation level. "auto" takes the strongest level of at least `minimum` that works on this
+    machine, which a probe tests once per process. A number is used without a probe. `brokers` starts the
+    brokers; the default is the forkserver of this process. If it fails, each broker is started as a separate
+    program.
     """
 
     def __init__(
@@ -304,16 +307,16 @@ class FreshKernels:
         self._brokers = brokers or shared_forkserver()
 
     async def acquire(self) -> KernelProcess:
-        ways, refused = await asyncio.to_thread(self._candidates)
-        for way in ways:
+        possible, refused = await asyncio.to_thread(self._candidates)
+        for candidate in possible:
             kernel = KernelProcess(self._limits, self._brokers)
             try:
-                failed = await kernel.start(way)
+                failed = await kernel.start(candidate)
             except KernelStartError as error:
-                if way == ways[-1]:
+                if candidate == possible[-1]:
                     raise
-                # A weaker candidate that is acceptable too may still start.
-                refused.setdefault(f"start at level {way.level}", str(error))
+                # Try the next, weaker candidate.
+                refused.setdefault(f"start at level {candidate.level}", str(error))
                 continue
             if not failed:
                 kernel.isolation = replace(kernel.isolation, failed=refused)
@@ -350,7 +353,7 @@ def _is_result(message: Mapping[str, Any]) -> bool:
 
 
 async def _receive(sock: socket.socket, size: int) -> bytes:
-    """Receive exactly `size` bytes: what follows belongs to another reader."""
+    """Receive exactly `size` bytes, because another reader receives the bytes after them."""
     loop = asyncio.get_running_loop()
     data = b""
     while len(data) < size:

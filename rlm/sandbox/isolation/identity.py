@@ -1,7 +1,8 @@
 """Gives a kernel its own user id, if the driver is root.
 
-Linux does not apply RLIMIT_NPROC to root, so a kernel of root could fork without limit. It does apply it to
-an unused user id. The id is one of the host's, mapped into the kernel's user namespace next to root.
+A kernel that runs as root could fork without limit, because Linux does not apply RLIMIT_NPROC to root. Linux
+does apply the limit to other user ids. The id is unused on the host, and is mapped into the kernel's user
+namespace next to root.
 """
 
 from __future__ import annotations
@@ -12,58 +13,59 @@ from pathlib import Path
 
 from rlm.sandbox.isolation.syscalls import check_result, libc
 
-__all__ = ["become", "spare_user", "threads_of_user"]
+__all__ = ["count_user_threads", "find_unused_user_id", "switch_user"]
 
-_UNUSED = 0x7000_0000
-"""Start of the ids that no distribution, container runtime or directory service assigns."""
-_PROCESS_IDS = 2**22
+_FIRST_UNUSED_ID = 0x7000_0000
+"""Start of the range of ids that no distribution, container runtime or directory service assigns."""
+_MAX_PROCESS_ID = 2**22
 _NOBODY = 65534
-_NEEDED = sum(1 << capability for capability in (0, 1, 5, 6, 7))
+_NEEDED_CAPABILITIES = sum(1 << capability for capability in (0, 1, 5, 6, 7))
 """chown, dac_override, kill, setgid, setuid: needed to change ids and to serve their files."""
 _PR_SET_DUMPABLE = 4
 _PR_SET_SECUREBITS, _NO_SETUID_FIXUP = 28, 1 << 2
 
 
-def spare_user() -> int | None:
-    """Return an unused id for a kernel, or None if this process needs none or may not change ids."""
+def find_unused_user_id() -> int | None:
+    """Return an unused id for a kernel, or None if this process is not root or may not change ids."""
     if os.geteuid() != 0:
         return None
     status = Path("/proc/self/status").read_text()
     effective = next(int(line.split()[1], 16) for line in status.splitlines() if line.startswith("CapEff"))
-    if effective & _NEEDED != _NEEDED:
+    if effective & _NEEDED_CAPABILITIES != _NEEDED_CAPABILITIES:
         return None
     ranges = [tuple(map(int, line.split())) for line in Path("/proc/self/uid_map").read_text().splitlines()]
     # Linux before 5.14 counts all processes of an id together, so each kernel gets its own id.
-    for wanted in (_UNUSED + os.getpid() % _PROCESS_IDS, _NOBODY):
-        if any(inside <= wanted < inside + count for inside, _, count in ranges):
-            return wanted
+    for candidate in (_FIRST_UNUSED_ID + os.getpid() % _MAX_PROCESS_ID, _NOBODY):
+        if any(inside <= candidate < inside + count for inside, _, count in ranges):
+            return candidate
     return None
 
 
-def become(user: int, *, owned: Iterable[str], needed: Iterable[str]) -> str:
-    """Switch to `user` for good, keeping the group, and give it the folders `owned` with their files.
+def switch_user(user: int, *, owned: Iterable[str], must_read: Iterable[str]) -> str:
+    """Switch to `user` permanently and keep the group. The folders `owned` and their files get the new owner.
 
-    Stays root if `user` could not read the paths in `needed`. Returns the detail for the report.
+    Stays root if `user` cannot read a path in `must_read`. Returns the detail for the report.
     """
     os.setgroups([])
-    unreadable = _unreadable(user, needed)
+    unreadable = _unreadable(user, must_read)
     if unreadable:
-        return f"processes are NOT bounded: the kernel must stay root, only root can read {unreadable}"
+        return f"processes are NOT bounded: the kernel stays root because only root can read {unreadable}"
     for folder in owned:
         for path in (Path(folder), *Path(folder).iterdir()):
             os.chown(path, user, -1, follow_symlinks=False)
-    # Without this, leaving root would remove capabilities that the next layer needs to drop all of them.
+    # Without this, the switch would remove the capabilities that the next layer needs. That layer then drops
+    # all of them.
     check_result(libc.prctl(_PR_SET_SECUREBITS, _NO_SETUID_FIXUP, 0, 0, 0), "prctl(SECUREBITS)")
     os.setresuid(user, user, user)
-    # Otherwise its own /proc/self would belong to root.
+    # Otherwise root would own this process's /proc/self.
     check_result(libc.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0), "prctl(DUMPABLE)")
     return f"on, as user {user}"
 
 
-def threads_of_user() -> int:
+def count_user_threads() -> int:
     """Count the threads of this user on the machine.
 
-    Without its own user namespace, a kernel's threads are counted together with them.
+    If a kernel has no user namespace of its own, Linux counts its threads together with these.
     """
     total = 0
     for entry in Path("/proc").iterdir():
@@ -77,6 +79,7 @@ def threads_of_user() -> int:
 
 
 def _unreadable(user: int, paths: Iterable[str]) -> str:
+    """Return the first path that `user` cannot read, or an empty string."""
     os.seteuid(user)
     try:
         return next((path for path in paths if not _readable(path)), "")
@@ -85,5 +88,5 @@ def _unreadable(user: int, paths: Iterable[str]) -> str:
 
 
 def _readable(path: str) -> bool:
-    wanted = os.R_OK | (os.X_OK if Path(path).is_dir() else 0)
-    return os.access(path, wanted, effective_ids=True)
+    mode = os.R_OK | (os.X_OK if Path(path).is_dir() else 0)
+    return os.access(path, mode, effective_ids=True)

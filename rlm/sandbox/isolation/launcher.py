@@ -121,7 +121,7 @@ class _Watcher:
     def _fork(self, report: LayerReport, run: Run) -> int:
         user: int | None = None
         if "namespaces" in self._layers:
-            user = identity.spare_user()
+            user = identity.find_unused_user_id()
             try:
                 first = namespaces.fork_inside(user)
             except OSError as error:
@@ -229,16 +229,16 @@ def confine(confinement: Confinement, report: LayerReport, user: int | None) -> 
     def limits() -> str | None:
         words = None
         if user is not None:
-            words = identity.become(
+            words = identity.switch_user(
                 user,
                 owned=[confinement.scratch, *shared, *writable],
-                needed=[sys.executable, *read],
+                must_read=[sys.executable, *read],
             )
         rlimits.apply(
             memory_mb=confinement.memory_mb,
             body_bytes=confinement.body_bytes,
             file_mb=confinement.scratch_mb,
-            processes=confinement.processes + (0 if private_root else identity.threads_of_user()),
+            processes=confinement.processes + (0 if private_root else identity.count_user_threads()),
             open_files=confinement.open_files,
         )
         return words

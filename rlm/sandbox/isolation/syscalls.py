@@ -1,7 +1,7 @@
-"""System calls that Python does not wrap, by name.
+"""Makes system calls that Python does not wrap, by name.
 
 The numbers are from Linux's own tables (`arch/x86/entry/syscalls/syscall_64.tbl` and
-`include/uapi/asm-generic/unistd.h`). The aarch64 column has not been tried on such a machine.
+`include/uapi/asm-generic/unistd.h`). The aarch64 column is untested.
 """
 
 from __future__ import annotations
@@ -134,20 +134,20 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 
 def syscall(name: str, *arguments: object) -> int:
-    """Make a system call. Raises OSError that names the call if it fails."""
+    """Make a system call. Raises OSError with the name of the call if it fails."""
     if not sys.platform.startswith("linux"):
         raise Unsupported(errno.ENOSYS, f"{name} is a Linux system call")
-    wanted = number(name)
-    if wanted is None:
+    number_here = number(name)
+    if number_here is None:
         raise Unsupported(errno.ENOSYS, f"no {name} on this machine")
     # ctypes would pass a Python int as a 32-bit C int.
     converted = [ctypes.c_long(value) if isinstance(value, int) else value for value in arguments]
-    result: int = libc.syscall(ctypes.c_long(wanted), *converted)
+    result: int = libc.syscall(ctypes.c_long(number_here), *converted)
     return check_result(result, name)
 
 
 def check_result(result: int, what: str) -> int:
-    """Return `result`, or raise OSError that names `what` if it is negative."""
+    """Return `result`. Raises OSError with `what` in its message if the result is negative."""
     if result < 0:
         code = ctypes.get_errno()
         raise OSError(code, f"{what}: {os.strerror(code)}")

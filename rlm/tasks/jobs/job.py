@@ -110,7 +110,9 @@ class Job:
         request = Request("summary", (Message("user", prompt),), max_tokens, task="")
         tokens = estimate(prompt)
         async with seconds_left(self._budget):
-            call = await self._metered.ask(model, request, prompt_tokens=tokens, facts={"prompt": prompt})
+            call = await self._metered.ask(
+                model, request, prompt_tokens=tokens, event_fields={"prompt": prompt}
+            )
         if call.reply.finish_reason != "stop":
             raise ModelError(f"{model.name} did not complete its reply ({call.reply.finish_reason})")
         return without_reasoning(call.reply.text).strip()

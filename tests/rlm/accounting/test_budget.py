@@ -208,10 +208,10 @@ def test_only_limits_with_under_a_quarter_left_are_low() -> None:
     clock.now += 75
     for _ in range(3):
         budget.begin_round()
-    assert budget.low() == ()
+    assert budget.limits_running_low() == ()
     clock.now += 0.1
     budget.settle(budget.reserve(calls=0, tokens=1, cost_usd=4.0), tokens=1, cost_usd=4.0)
-    assert set(budget.low()) == {"seconds", "tokens", "cost_usd"}
+    assert set(budget.limits_running_low()) == {"seconds", "tokens", "cost_usd"}
 
 
 def test_a_sub_rlm_cannot_outspend_what_is_left() -> None:

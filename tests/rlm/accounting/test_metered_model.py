@@ -28,12 +28,12 @@ async def test_reserves_are_calibrated_with_the_providers_usage(tmp_path: Path) 
     async with Journal.open(tmp_path / "rlm.db") as journal, journal.run("r", "?", {}) as log:
         metered = MeteredModel(Budget(Limits(tokens=2_900)), log, ReplayCursor(), lambda _: None, Prices())
         assert metered.calibrated(model, 1_000) == 1_000
-        await metered.ask(model, REQUEST, prompt_tokens=1_000, facts={})
+        await metered.ask(model, REQUEST, prompt_tokens=1_000, event_fields={})
         assert 1_575 <= metered.calibrated(model, 1_000) <= 1_576
         assert metered.calibrated(ScriptedModel([], name="scripted:other"), 1_000) == 1_000
         # 1,400 tokens are left. The estimate is 1,000, and the model would take 1,500.
         with pytest.raises(BudgetExhausted, match="tokens"):
-            await metered.ask(model, REQUEST, prompt_tokens=1_000, facts={})
+            await metered.ask(model, REQUEST, prompt_tokens=1_000, event_fields={})
     assert len(model.requests) == 1
 
 
@@ -57,7 +57,7 @@ async def test_a_place_is_free_again_while_the_reply_is_written_down(tmp_path: P
         slow.may = asyncio.Event()
         metered = MeteredModel(Budget(Limits()), slow, ReplayCursor(), lambda _: None, Prices())
         calls = [
-            asyncio.ensure_future(metered.ask(model, REQUEST, prompt_tokens=1, room=room, facts={}))
+            asyncio.ensure_future(metered.ask(model, REQUEST, prompt_tokens=1, slot=room, event_fields={}))
             for _ in range(3)
         ]
         while len(model.requests) < 3:
@@ -74,7 +74,9 @@ async def test_who_waits_for_a_place_has_reserved_nothing(tmp_path: Path) -> Non
     model, room, budget = ScriptedModel.of(child="!"), asyncio.Semaphore(0), Budget(Limits())
     async with Journal.open(tmp_path / "rlm.db") as journal, journal.run("r", "?", {}) as log:
         metered = MeteredModel(budget, log, ReplayCursor(), lambda _: None, Prices())
-        waiting = asyncio.ensure_future(metered.ask(model, REQUEST, prompt_tokens=9, room=room, facts={}))
+        waiting = asyncio.ensure_future(
+            metered.ask(model, REQUEST, prompt_tokens=9, slot=room, event_fields={})
+        )
         await asyncio.sleep(0.01)
         assert budget.remaining()["sub_calls"] == budget.limits.sub_calls
         waiting.cancel()
@@ -89,8 +91,8 @@ async def test_who_lost_a_run_pays_for_nothing_more(tmp_path: Path, monkeypatch)
     model, budget = ScriptedModel.of(child="!"), Budget(Limits())
     async with Journal.open(tmp_path / "rlm.db") as journal, journal.run("r", "?", {}) as log:
         metered = MeteredModel(budget, log, ReplayCursor(), lambda _: None, Prices())
-        await metered.ask(model, REQUEST, prompt_tokens=1, facts={})
+        await metered.ask(model, REQUEST, prompt_tokens=1, event_fields={})
         async with journal.resume("r", take_over=True):
             with pytest.raises(JournalError, match="is written by another process"):
-                await metered.ask(model, REQUEST, prompt_tokens=1, facts={})
+                await metered.ask(model, REQUEST, prompt_tokens=1, event_fields={})
     assert len(model.requests) == 1

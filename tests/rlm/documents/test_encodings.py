@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from document_tree import put, text_of
 
-from rlm.documents import Guessed, load
+from rlm.documents import GuessedEncoding, load
 
 FRENCH = "Les élèves français étaient déjà là, où l'été passé ils mangeaient des crêpes brûlées.\n"
 RUSSIAN = "Съешь же ещё этих мягких французских булок, да выпей чаю. Большой текст на русском.\n"
@@ -59,5 +59,5 @@ def test_a_guess_at_the_encoding_is_reported(tmp_path: Path, tree: Path) -> None
         e_dot_txt=(RUSSIAN * 3).encode("cp1251"),
     )
     loaded = load([tree], tmp_path / "c")
-    assert loaded.guessed == (Guessed("a.txt", "cp1252"), Guessed("e.txt", "cp1251"))
+    assert loaded.guessed == (GuessedEncoding("a.txt", "cp1252"), GuessedEncoding("e.txt", "cp1251"))
     assert loaded.replaced == 1

@@ -303,9 +303,9 @@ def silent_html(path: Path) -> None:
 HOSTILE = [
     (locked_pdf, "pdf", "protected by a password", "qpdf"),
     (scanned_pdf, "pdf", "without text", "ocrmypdf"),
-    (cut_pdf, "pdf", "can't be opened", "get it again"),
-    (no_pdf, "pdf", "can't be opened", "get it again"),
-    (cut_docx, "docx", "can't be opened", "get it again"),
+    (cut_pdf, "pdf", "cannot be opened", "get it again"),
+    (no_pdf, "pdf", "cannot be opened", "get it again"),
+    (cut_docx, "docx", "cannot be opened", "get it again"),
     (locked_docx, "docx", "protected by a password", "without a password"),
     (bomb_docx, "docx", "zip bomb", "unpack it yourself"),
     (entity_docx, "docx", "XML bomb", "save it again"),

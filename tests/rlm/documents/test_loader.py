@@ -219,13 +219,13 @@ def test_permissions_are_named(tmp_path: Path, tree: Path) -> None:
         assert "unreadable (Permission denied): check its permissions" in failure(
             [tree / "b"], tmp_path / "c"
         )
-        assert "can't be read: Permission denied: check its permissions" in failure(
+        assert f"cannot read {tree / 'sub'}: Permission denied. Check its permissions" in failure(
             [tree / "sub"], tmp_path / "c"
         )
         loaded = load([tree], tmp_path / "c")
         assert reasons(loaded, tree) == {
             "b": "unreadable (Permission denied)",
-            "sub": "can't be read: Permission denied",
+            "sub": "cannot be read: Permission denied",
         }
     finally:
         (tree / "sub").chmod(0o700)
@@ -233,7 +233,7 @@ def test_permissions_are_named(tmp_path: Path, tree: Path) -> None:
 
 @pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="needs /proc")
 def test_a_file_that_fails_in_reading_is_one_clear_line(tmp_path: Path) -> None:
-    assert "can't be read to its end: " in failure([Path("/proc/self/mem")], tmp_path / "c")
+    assert "cannot read /proc/self/mem to its end: " in failure([Path("/proc/self/mem")], tmp_path / "c")
 
 
 def rewrite(path: Path) -> None:

@@ -94,7 +94,7 @@ async def test_the_steps_lead_to_the_tables_that_the_code_uses(store: str) -> No
     script = ScriptDirectory(str(Path(journal_schema.__file__).parent / "migrations"))
     assert script.get_current_head() == HEAD
     async with Journal.open(store) as journal:
-        engine = journal._database._opened()
+        engine = journal._database._get_engine()
 
         def shape(connection: object) -> dict[str, set[tuple[str, bool]]]:
             found = inspect(connection)

@@ -169,7 +169,7 @@ async def test_a_commit_whose_answer_was_lost_is_not_made_twice(postgres_url: st
 async def test_a_server_that_stays_away_is_named_with_what_to_do(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(journal_database, "_SERVER_SECONDS", 1.0)
+    monkeypatch.setattr(journal_database, "_SERVER_WAIT_SECONDS", 1.0)
     name = conninfo_to_dict(postgres_url)["dbname"]
     async with Journal.open(postgres_url) as journal:
         async with journal.run("r", "task", {}) as log:

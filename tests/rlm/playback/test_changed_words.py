@@ -10,7 +10,7 @@ from rlm import RLM, Settings
 from rlm.errors import ModelRejected
 from rlm.journal import Journal
 from rlm.models.base import SliceText
-from rlm.playback.asked import Asked, asked_child, asked_direct, outline_of
+from rlm.playback.question_id import QuestionId, identify_child, identify_direct, outline_of
 from rlm.prompts.recipes import child
 from rlm.prompts.templates import table, words
 from rlm.replay import replay
@@ -146,9 +146,9 @@ def piece(start: int, end: int) -> SliceText:
     return SliceText("x" * (end - start), Span(start, end))
 
 
-def question_asked(question: str, *pieces: SliceText, **form: object) -> Asked:
+def question_asked(question: str, *pieces: SliceText, **form: object) -> QuestionId:
     defaults = {"numbered": False, "part": None, "sample": 0, "schema": None}
-    return asked_child("m", question, pieces, **{**defaults, **form})
+    return identify_child("m", question, pieces, **{**defaults, **form})
 
 
 def test_an_event_without_a_digest_is_known_by_question_spans_and_shape() -> None:
@@ -177,7 +177,7 @@ def test_what_an_event_without_a_digest_cannot_show_is_never_matched() -> None:
     assert question_asked("q", SliceText("made")).outline is None
     assert question_asked("q", piece(0, 3), SliceText("made")).outline is None
     assert question_asked("q", piece(0, 3), numbered=True).outline is None
-    assert asked_direct("m", "q", [SliceText("made")], schema=None, earlier=()).outline is None
+    assert identify_direct("m", "q", [SliceText("made")], schema=None, earlier=()).outline is None
 
 
 def test_digests_tell_all_parts_of_a_question_apart() -> None:

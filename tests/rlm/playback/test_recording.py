@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlm.journal import JournalEvent
-from rlm.playback.asked import Asked
 from rlm.playback.cursor import ReplayCursor
+from rlm.playback.question_id import QuestionId
 from rlm.playback.recording import RecordedFailure, Recording
 from rlm.sandbox.types import CellReport, CellResult, Span, VariableInfo
 
@@ -208,7 +208,7 @@ def test_a_reply_is_found_by_its_key_first_and_else_by_its_question_once() -> No
         {**child(key), "asked": asked} for key, asked in (("a", "q"), ("b", "q"), ("c", "p"))
     )
     playback = ReplayCursor(recording_of(mark("run_started"), root(1), first, second, other, cell(1)))
-    question = Asked("q")
+    question = QuestionId("q")
     playback.begin(1, CELL)
     found = [playback.reply("b", question), playback.reply("new", question)]
     assert [past and past.reply.text for past in found] == ["to b", "to a"]
@@ -216,7 +216,7 @@ def test_a_reply_is_found_by_its_key_first_and_else_by_its_question_once() -> No
     assert not playback.diverged
     assert playback.reply("new", question) is None
     assert playback.diverged
-    assert playback.reply("c", Asked("p")).reply.text == "to c"
+    assert playback.reply("c", QuestionId("p")).reply.text == "to c"
     assert playback.unserved == 0
 
 
@@ -226,9 +226,9 @@ def test_a_failure_without_a_digest_is_found_by_its_spans_where_no_reply_serves(
     playback = ReplayCursor(recording_of(mark("run_started"), root(1), failed, answered, cell(1)))
     playback.begin(1, CELL)
     spans = ("failed", ((0, 3),))
-    assert playback.failure("x", Asked("q", failure_outline=spans)) is None
-    assert playback.failure("x", Asked("p", failure_outline=("failed", ((0, 4),)))) is None
-    assert playback.failure("x", Asked("p", failure_outline=spans)) == RecordedFailure("model", "down")
-    assert playback.failure("x", Asked("p", failure_outline=spans)) is None
+    assert playback.failure("x", QuestionId("q", failure_outline=spans)) is None
+    assert playback.failure("x", QuestionId("p", failure_outline=("failed", ((0, 4),)))) is None
+    assert playback.failure("x", QuestionId("p", failure_outline=spans)) == RecordedFailure("model", "down")
+    assert playback.failure("x", QuestionId("p", failure_outline=spans)) is None
     playback.begin(2, None)
-    assert playback.failure("x", Asked("p", failure_outline=spans)) is None
+    assert playback.failure("x", QuestionId("p", failure_outline=spans)) is None

@@ -102,7 +102,7 @@ async def test_no_more_than_the_cap_are_alive(source, over) -> None:
 async def test_a_spare_that_has_died_is_not_handed_out(source, over) -> None:
     async with KernelPool(2, source=source) as pool:
         spare = await pool._spares[0]
-        spare.condemn(RuntimeError("a test"))  # type: ignore[arg-type]
+        spare.kill_now(RuntimeError("a test"))  # type: ignore[arg-type]
         kernel = over(pool)
         await kernel.open()
         assert await stdout_of(kernel, "print(1)") == "1\n"

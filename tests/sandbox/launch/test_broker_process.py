@@ -51,14 +51,14 @@ def test_a_result_that_is_none_breaks_the_protocol(process, change) -> None:
 def test_words_that_nobody_asked_for_do_not_pile_up(process) -> None:
     for _ in range(32):
         process._queue(RESULT)
-    with pytest.raises(WireError, match="more events"):
+    with pytest.raises(WireError, match="too many unread events"):
         process._queue(RESULT)
 
 
 async def test_a_broker_that_was_stopped_is_not_waited_for(process, monkeypatch) -> None:
     """A stopped broker delays a start, and does not block it for ever."""
     monkeypatch.setattr(
-        "rlm.sandbox.host.kernel_process._ANSWER_SECONDS", -KernelLimits().start_seconds + 0.2
+        "rlm.sandbox.host.kernel_process._START_GRACE_SECONDS", -KernelLimits().start_seconds + 0.2
     )
 
     async def silent() -> dict[str, Any]:
@@ -66,5 +66,5 @@ async def test_a_broker_that_was_stopped_is_not_waited_for(process, monkeypatch)
         raise AssertionError
 
     monkeypatch.setattr(process, "event", silent)
-    with pytest.raises(KernelStartError, match="gave no answer"):
+    with pytest.raises(KernelStartError, match="its broker did not answer"):
         await process.start(Candidate(0, "own"))

@@ -1,8 +1,7 @@
-"""Identifies what a call asked, without the words of our own prompt around it.
+"""Identifies the question of a call without the words of our own prompt around it.
 
 A reply in a journal is found by the hash of the whole prompt (`call_key`). A release that changes one word
-of a prompt changes every such hash. A run that is resumed or replayed then finds its replies by these
-identities.
+of a prompt changes every such hash. A run that is resumed or replayed then finds its replies by these ids.
 """
 
 from __future__ import annotations
@@ -16,21 +15,31 @@ from typing import Any
 from rlm.models.base import Role, SliceText
 from rlm.sandbox.types import Span
 
-__all__ = ["Asked", "asked_child", "asked_direct", "asked_notes", "outline_of", "outline_of_failure"]
+__all__ = [
+    "QuestionId",
+    "identify_child",
+    "identify_direct",
+    "identify_notes",
+    "outline_of",
+    "outline_of_failure",
+]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What one call asked. `digest` goes into its journal event ("" for none). `outline` is what events
-    without a digest tell of it, None where they tell too little to be sure. `failure_outline` is the same for
-    the events of children that failed."""
+class QuestionId:
+    """The id of one question.
+
+    `digest` goes into the journal event of the call ("" for none). Events of older releases have no digest.
+    For them, `outline` holds what such an event shows of the question; None if that is too little to be
+    sure. `failure_outline` is the same for events of children that failed.
+    """
 
     digest: str = ""
     outline: Hashable | None = None
     failure_outline: Hashable | None = None
 
 
-def asked_child(
+def identify_child(
     model: str,
     question: str,
     pieces: Sequence[SliceText],
@@ -40,33 +49,34 @@ def asked_child(
     sample: int,
     schema: str | None,
     retry: bool = False,
-) -> Asked:
-    """Identify a child's call. `retry` is the second call, after an answer that broke the schema."""
+) -> QuestionId:
+    """Identify the call of a child. `retry` marks the second call, after an answer that broke the schema."""
     form = [numbered, part, sample, schema, retry]
     spans = _spans([piece.span for piece in pieces if piece.span is not None])
     outline = failure = None
-    if len(spans) == len(pieces) and not numbered:  # events show neither a cell's own text nor numbering
+    if len(spans) == len(pieces) and not numbered:  # events show no text of a cell and no line numbering
         instructions = 1 + (schema is not None)
         frames = len(pieces) + (bool(pieces) and part is not None and part[1] > 1)
         outline = ("child", model, question, spans, instructions, frames)
         failure = ("failed", spans)
-    return Asked(_digest("child", model, question, pieces, form), outline, failure)
+    return QuestionId(_digest("child", model, question, pieces, form), outline, failure)
 
 
-def asked_direct(
+def identify_direct(
     model: str, question: str, pieces: Sequence[SliceText], *, schema: str | None, earlier: Sequence[object]
-) -> Asked:
-    """Identify a direct call. A run makes one over its own input, so its events need not show the
+) -> QuestionId:
+    """Identify a direct call. A run makes only one direct call over its own input, so its outline needs no
     question."""
     form = [schema, *map(str, earlier)]
     whole = all(piece.span is not None for piece in pieces)
     outline = ("direct", model, len(pieces)) if whole else None
-    return Asked(_digest("direct", model, question, pieces, form), outline)
+    return QuestionId(_digest("direct", model, question, pieces, form), outline)
 
 
-def asked_notes(model: str, last_round: int, room: int) -> Asked:
-    """Identify a call for the notes of folded rounds. The calls of one folding follow each other."""
-    return Asked(outline=("summary", model, last_round, room))
+def identify_notes(model: str, last_round: int, room: int) -> QuestionId:
+    """Identify a call that summarizes folded rounds. The calls of one compaction have the same id and are
+    found in order."""
+    return QuestionId(outline=("summary", model, last_round, room))
 
 
 def outline_of(event: Mapping[str, Any]) -> Hashable | None:
