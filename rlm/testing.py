@@ -24,7 +24,7 @@ class FakeSandbox:
 
     A result with the status `died` ends the fake, like the death of a kernel. A coroutine function gets the
     code and the handler, so it can make the requests of a cell; an interrupt cancels it. Cells do not
-    compute, so none times out unless its result says so. """
+    compute, so none times out unless its result says so."""
 
     def __init__(self, handler: KernelHandler, results: Sequence[Cell]) -> None:
         self._handler = handler
