@@ -1,7 +1,7 @@
-"""A provider for measuring, on this machine: Chat Completions and Messages over HTTP, streamed, every answer
-after a fixed time. It does next to nothing for a request, so that what is measured is the driver.
+"""A provider for benchmarks: Chat Completions and Messages over HTTP on this machine, with a fixed latency.
 
-Run as a program it prints its port and serves until its standard input ends.
+It does almost nothing for a request, so that a benchmark measures the driver. Run as a program, it prints its
+port and serves until its standard input ends.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _TEXT = "The slice says nothing of note."
 
 @contextmanager
 def provider(latency: float, root: str = _TEXT) -> Iterator[str]:
-    """The URL of one in a process of its own. `root` is what it says to a prompt that asks for a ```repl
-    block; `latency` is in seconds."""
+    """Start a provider in its own process, and yield its URL. `root` is its reply to prompts that ask for a
+    ```repl block; `latency` is in seconds."""
     process = subprocess.Popen(
         [sys.executable, __file__, str(latency), root],
         stdin=subprocess.PIPE,
@@ -68,7 +68,7 @@ def _anthropic(text: str) -> bytes:
 
 
 def _answers(text: str) -> tuple[bytes, bytes]:
-    """The HTTP answer that says `text`, of either protocol."""
+    """Return the HTTP response with the reply `text` in the request's protocol."""
     completion, message = (
         _HEAD + f"{len(body):x}\r\n".encode() + body + b"\r\n0\r\n\r\n"
         for body in (_openai(text), _anthropic(text))

@@ -1,10 +1,11 @@
-"""A card in the stage `error_fixing`: it asks for research, is asked again, and acts. Offline.
+"""Work on a card in the stage `error_fixing`: its first run asks for research, and its second run acts.
 
-The model is a script (`rlm.testing.ScriptedModel`); put a real one's name in its place:
+It runs offline, because its model is a script (`rlm.testing.ScriptedModel`). Give the name of a real model to
+use that one:
 
     .venv/bin/python examples/card_stage.py openai:gpt-5
 
-Where the machine can't isolate what a model writes this is refused; `RLM_SANDBOX=0` runs it all the same.
+The run is refused if this machine cannot isolate code that a model writes. `RLM_SANDBOX=0` runs it anyway.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ finalize("The cause has to be known first.\\nRESEARCH: What caused the lock in t
 ```"""
 
 ACT = """```repl
-# The report stands among the notes now: act on it.
+# The notes contain the report now, so act on it.
 hits = search("takes its connection from the", max_hits=1)
 finalize(
     "Take the connection from the request in the handler [1]. <promise>COMPLETE</promise>",
@@ -47,14 +48,14 @@ finalize("Two connections that write in one test caused it [1].", evidence=hits)
 
 
 def root(request: Request) -> str:
-    """What a model would write: this one knows whether the report is there already."""
+    """Return what a model would write. It depends on whether the notes contain the report."""
     if "one question of a larger piece of research" in request.task:
         return FOUND
     return ACT if "Research on “" in request.task else LOOK
 
 
 def summary(request: Request) -> str:
-    """The plan of the research, then its summing up."""
+    """Return the plan of the research, then its summary."""
     prompt = request.messages[-1].content
     if prompt.startswith("Plan research"):
         return "- What caused the lock in the tests?"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-__all__ = ["Mark", "marked", "marker", "marks_in", "sourced", "unknown_marks"]
+__all__ = ["Mark", "marker", "marks_in", "sentences_with_sources", "unknown_marks", "write_marks"]
 
 _SUPERSCRIPT = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 _PLAIN = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")
@@ -42,7 +42,7 @@ def marks_in(text: str) -> Iterator[Mark]:
         yield Mark(*match.span(), numbers, superscript or not (before.isalnum() or before in ("", "_", ")")))
 
 
-def sourced(text: str, known: int) -> list[str]:
+def sentences_with_sources(text: str, known: int) -> list[str]:
     """Return the sentences of `text` whose marks all name existing sources (1 to `known`), each on one line.
     Drops sentences without marks."""
     kept = []
@@ -66,7 +66,7 @@ def unknown_marks(text: str, known: int) -> list[int]:
     )
 
 
-def marked(text: str, quotes: Mapping[int, str]) -> str:
+def write_marks(text: str, quotes: Mapping[int, str]) -> str:
     """Return `text` with its marks of these quotes (by number) written as `[¹]`. If the text contains a quote
     in quotation marks and no mark names it, adds the mark after it."""
     pieces, at = [], 0

@@ -13,7 +13,7 @@ from html import escape
 from types import MappingProxyType
 from typing import Any, Literal
 
-from rlm.citation_markers import marked, marker
+from rlm.citation_markers import marker, write_marks
 from rlm.sandbox.types import Span
 
 __all__ = [
@@ -225,7 +225,7 @@ class RunResult:
         if not isinstance(self.answer, str):
             return json.dumps(self.answer, ensure_ascii=False, indent=2)
         numbered = enumerate(self.citations, 1)
-        return marked(
+        return write_marks(
             self.answer, {number: one.quote for number, one in numbered if one.marker == marker(number)}
         )
 

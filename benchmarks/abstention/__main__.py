@@ -1,4 +1,4 @@
-"""How often `extractive` answers questions that a document does not answer, and denies those it does.
+"""Measure how often `extractive` answers unanswerable questions, and denies answerable ones.
 
     python -m benchmarks.abstention DATA [--sets locomo,qmsum] [--wrong 6] [--json OUT.json]
 

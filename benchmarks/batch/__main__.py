@@ -1,4 +1,4 @@
-"""Many short tasks: `python -m benchmarks.batch` prints a table, and `--json FILE` writes it to a file.
+"""Measure many short tasks: `python -m benchmarks.batch` prints a table, and `--json FILE` writes it.
 
 `rlm batch` runs in its own process. Each task is a whole run: one root round, a block in its own kernel, a
 child and an answer. The calls go over HTTP to a provider on this machine with a fixed latency. The memory is
@@ -40,7 +40,7 @@ def measure(tasks: int, jobs: int, latency: float, strategy: str, workers: int =
         folder = Path(name)
         with (folder / "tasks.jsonl").open("w") as file:
             for number in range(tasks):
-                text = f"Note {number:05d}. " + "Nothing else stands here. " * 20
+                text = f"Note {number:05d}. " + "Nothing else is written. " * 20
                 line = {"id": f"t{number}", "task": "What does it say?", "context": [{"text": text}]}
                 file.write(json.dumps(line) + "\n")
         out = folder / "results.jsonl"

@@ -1,4 +1,4 @@
-"""Throughput of children: `python -m benchmarks.children` prints a table, and `--json FILE` writes it.
+"""Measure children: `python -m benchmarks.children` prints a table, and `--json FILE` writes it.
 
 Each child takes the whole path. A cell in a real kernel asks; the driver assembles the prompt, reserves the
 budget, sends over HTTP to a provider on this machine with a fixed latency, journals and answers. The ideal

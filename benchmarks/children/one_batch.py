@@ -1,4 +1,4 @@
-"""One batch of children, measured."""
+"""Measure one batch of children."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Quotes looked for in the body, as the driver does for an answer's citations."""
+"""Measure the search for quotes in the body, which the driver does for an answer's citations."""
 
 from __future__ import annotations
 

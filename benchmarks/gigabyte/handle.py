@@ -1,4 +1,4 @@
-"""The handle over the body, in this process: peek, search against ripgrep, count, chunk."""
+"""Measure the handle over the body in this process: peek, search (against ripgrep), count, chunk."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _ROUNDS = 3
 
 
 def rows(folder: Path) -> Iterator[Row]:
-    """Measure one thing after the other."""
+    """Measure the helpers one after another."""
     with Body.open(folder) as body:
         handle = Handle(body)
         yield from _peeks(handle, body)
@@ -57,8 +57,8 @@ def rows(folder: Path) -> Iterator[Row]:
 
 
 def best(action: Callable[[], Any], rounds: int = _ROUNDS) -> tuple[float, Any]:
-    """The least seconds of processor time of a few rounds, of this process and of those it waited for, and
-    what the last round gave. On a machine that does nothing else that is the time it takes."""
+    """Return the lowest processor time of a few rounds in seconds, and the result of the last round. Counts
+    this process and the children that it waited for. On an idle machine this is the elapsed time."""
     least, given = float("inf"), None
     for _ in range(rounds):
         began = _processor_seconds()

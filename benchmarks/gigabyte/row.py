@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What was measured. `limit` is what it should not pass, None where nothing is asked."""
+    """A measured value. `limit` is the goal that it must not exceed, None if there is none."""
 
     what: str
     value: float

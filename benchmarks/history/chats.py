@@ -200,7 +200,7 @@ _LOG = "[{k:02d}:{j:02d}:07] INFO worker-{j} processed job {k} in {j} ms"
 def chat(
     seed: int, messages: int = 500, facts: int = 80, *, talk: Sequence[str] = (), busy: bool = False
 ) -> Chat:
-    """Make a chat of so many messages, the same for the same seed.
+    """Make a chat of `messages` messages, the same for the same seed.
 
     `talk` are sentences of real chats to use between the facts. `busy` talk is full of numbers, names and
     paths.

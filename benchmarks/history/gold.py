@@ -38,7 +38,7 @@ COUNT = get_counter().count
 LONG = 8_000
 _MARK = re.compile(r" ?\[(?:m\d+(?:, )?|[⁰¹²³⁴⁵⁶⁷⁸⁹]+)+\]")
 Scores = tuple[float, ...]
-"""Recall and F1 of ROUGE-1, of ROUGE-2, of ROUGE-L."""
+"""Recall and F1 of ROUGE-1, ROUGE-2 and ROUGE-L."""
 
 
 def items(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -86,7 +86,7 @@ _MAKERS: dict[str, Callable[[random.Random], str]] = {
 def styled_chat(
     seed: int, phrasings: str, messages: int = 500, facts: int = 70, *, talk: Sequence[str] = ()
 ) -> Chat:
-    """Make a chat of so many messages, the same for the same seed. `phrasings` is `seen` or `unseen`."""
+    """Make a chat of `messages` messages, the same for the same seed. `phrasings` is `seen` or `unseen`."""
     styles = tomllib.loads((_FOLDER / f"{phrasings}.toml").read_text(encoding="utf-8"))
     dice = random.Random(f"{phrasings}{seed}")
     choices = [

@@ -80,7 +80,7 @@ def main() -> None:
 
 
 def figures(chats: Sequence[Chat], tokens: int) -> dict[str, tuple[float, float]]:
-    """(share kept by the summary, share kept by the latest messages), by kind of fact."""
+    """Return by kind of fact: the share kept by the summary, and the share kept by the latest messages."""
     facts: dict[str, list[tuple[bool, bool]]] = {}
     began = time.process_time()
     summaries = [compact_history(one.messages, budget=tokens).text for one in chats]

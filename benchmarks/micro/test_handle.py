@@ -1,4 +1,4 @@
-"""The handle over a mixed body of about 50 MB: peek, search, count, lines and chunks; and writing one."""
+"""Measure writing a handle of about 50 MB, and reading it: peek, search, count, lines and chunks."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ _WORDS = [
 
 
 def generated(megabytes: int, *, ascii_only: bool) -> Iterator[bytes]:
-    """A text of that size, always the same, in blocks; NEEDLE_XYZ stands once, at its end."""
+    """Yield the blocks of a text of this size, which is always the same. NEEDLE_XYZ occurs once, at its
+    end."""
     chooser = random.Random(1)
     words = [word for word in _WORDS if word.isascii() or not ascii_only]
     lines = (

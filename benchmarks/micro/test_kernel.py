@@ -1,4 +1,4 @@
-"""What a round costs beside the model: kernel start, cells, helper calls, and the driver's own overhead."""
+"""Measure what a round costs besides the model: kernel start, cells, helper calls, overhead of the driver."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ def context(tmp_path_factory: pytest.TempPathFactory) -> ContextFile:
 
 @pytest.fixture
 def report(benchmark, capsys) -> Callable[..., None]:
-    """Takes facts that no clock of the benchmark's own measures: into its JSON, and onto the terminal."""
+    """Return a function that adds facts to the benchmark's JSON and prints them. Use it for values that the
+    benchmark's clock does not measure."""
 
     def tell(**facts: float) -> None:
         benchmark.extra_info.update(facts)
@@ -69,7 +70,7 @@ def kernel(loop: asyncio.Runner, context: ContextFile) -> Iterator[JupyterSandbo
 
 
 async def started(context: ContextFile, kernels: KernelSource) -> float:
-    """Seconds from the start of `open` to the first reply."""
+    """Return the seconds from the start of `open` to the first reply."""
     opened = kernel_over(context, kernels)
     try:
         began = time.perf_counter()
@@ -81,7 +82,7 @@ async def started(context: ContextFile, kernels: KernelSource) -> float:
 
 
 async def plain_ipykernel_started(folder: Path) -> float:
-    """The same of an ordinary ipykernel, not confined, with its client in this process."""
+    """Return the same time for an ordinary, unconfined ipykernel with its client in this process."""
     manager = AsyncKernelManager(transport="ipc", connection_file=str(folder / "k.json"))
     manager.ip = str(folder / "s")
     began = time.perf_counter()
@@ -100,8 +101,8 @@ async def plain_ipykernel_started(folder: Path) -> float:
 
 @pytest.mark.parametrize("launch", ["forkserver", "spare", "plain"])
 def test_kernel_start_to_first_reply(report, loop, context, launch) -> None:
-    """As a ratio to an ordinary ipykernel's start, of the medians of one run; `spare` is with a pool that
-    has one ready. Goals: 120 ms and a quarter for the forkserver."""
+    """Compares the medians of one run with an ordinary ipykernel. `spare` uses a pool with a ready kernel.
+    Goals for the forkserver: 120 ms, and a ratio of 0.25."""
     brokers = PlainBrokers() if launch == "plain" else shared_forkserver()
     kernels = FreshKernels(level=LEVEL, brokers=brokers)
     rounds = 9
@@ -133,7 +134,7 @@ def test_kernel_start_to_first_reply(report, loop, context, launch) -> None:
 
 
 def test_32_kernels_at_once(report, loop, context) -> None:
-    """All alive, each with an answer; what each holds of its own. Goal: 45 MB."""
+    """All are alive and each has answered. Measures the memory of each. Goal: 45 MB."""
     code = "print(open('/proc/self/smaps_rollup').read().split('Pss:')[1].split()[0])\nimport os; os.getpid()"
 
     async def measure() -> tuple[float, list[int]]:
@@ -153,7 +154,7 @@ def test_32_kernels_at_once(report, loop, context) -> None:
 
 
 def test_one_kernels_own_memory(report, loop, kernel) -> None:
-    """Alone, it shares its pages with nobody but the forkserver and its broker. Goal: 45 MB."""
+    """A single kernel shares its pages only with the forkserver and its broker. Goal: 45 MB."""
     code = "print(open('/proc/self/smaps_rollup').read())"
     result = loop.run(kernel.execute(code, round=1, timeout=10))
     sizes = {line.split(":")[0]: int(line.split()[1]) for line in result.stdout.splitlines()[1:] if line}
@@ -162,7 +163,7 @@ def test_one_kernels_own_memory(report, loop, kernel) -> None:
 
 
 def test_kernels_on_one_context_share_its_pages(report, loop, tmp_path: Path) -> None:
-    """Each of four kernels reads all of 64 MB: none has a page of it to itself."""
+    """Each of four kernels reads all 64 MB, and none has a private page of it."""
     with ContextFileWriter(tmp_path / "context") as writer:
         writer.begin_document("text")
         for _ in range(64):
@@ -205,7 +206,7 @@ def test_one_cell(benchmark, loop, kernel) -> None:
 
 
 def test_500_helper_calls(benchmark, loop, kernel) -> None:
-    """One cell of 500 calls, each to the driver and back; divide by 500."""
+    """One cell makes 500 calls to the driver. Divide the time by 500."""
     code = "for n in range(500): evaluate_progress()"
     benchmark.pedantic(lambda: loop.run(kernel.execute(code, round=1, timeout=30)), rounds=7, warmup_rounds=1)
 
@@ -216,7 +217,7 @@ def test_printing_100_megabytes(benchmark, loop, kernel) -> None:
 
 
 def test_printing_short_lines_as_a_ratio_to_dev_null(report, loop, kernel) -> None:
-    """Two million lines of 100 characters, nearly all beyond what is kept. Goal: 1.5."""
+    """Prints two million lines of 100 characters, nearly all beyond the output limit. Goal: 1.5."""
     code = (
         "import sys, time\n"
         "line, nowhere = 'x' * 99, open('/dev/null', 'w')\n"
@@ -233,7 +234,7 @@ def test_printing_short_lines_as_a_ratio_to_dev_null(report, loop, kernel) -> No
 
 @pytest.mark.parametrize("rounds", [2, 22])
 def test_rounds_of_a_run_with_a_model_that_takes_no_time(benchmark, loop, tmp_path: Path, rounds) -> None:
-    """The difference of the two, divided by 20, is what the driver adds to a round."""
+    """The difference of the two, divided by 20, is the driver's overhead per round."""
 
     def run() -> None:
         blocks = ["```repl\nx = 1\n```"] * (rounds - 1) + ["```repl\npeek(0, 1)\nfinalize(x)\n```"]

@@ -1,6 +1,6 @@
-"""How long it takes to assemble ten thousand items, and to count tokens.
+"""Measure the time to assemble ten thousand items, and to count tokens.
 
-Every round starts cold: nothing is remembered from one assembly to the next.
+Every round starts cold: no cache survives from one assembly to the next.
 """
 
 from __future__ import annotations

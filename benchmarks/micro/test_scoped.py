@@ -1,4 +1,4 @@
-"""Scoped prompts: out of a store that has not been read yet, and when nothing but the input is new."""
+"""Measure scoped prompts: from a store that has not been read yet, and when only the input is new."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much of the gold answers `extractive` cites, compared with the five best passages of plain BM25.
+"""Measure how much of the gold answers `extractive` cites, compared with the top five passages of plain BM25.
 
     python -m benchmarks.retrieval.run DATA [--sets locomo,qmsum] [--json OUT.json]
 
@@ -26,7 +26,7 @@ from rlm import RLM, Settings
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One question, both ways."""
+    """The results of both sides for one question."""
 
     set: str
     id: str

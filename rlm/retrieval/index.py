@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Self
 
 from rlm.errors import RLMError
-from rlm.retrieval.words import TOKENIZE, SearchTerms, spaced
+from rlm.retrieval.words import TOKENIZE, SearchTerms, split_spaceless
 
 __all__ = ["INDEX_FORMAT", "INDEX_VERSION", "QueryStopped", "RankedIndex", "RetrievalError", "Stop"]
 
@@ -69,7 +69,7 @@ class RankedIndex:
             for first, texts in batches:
                 connection.executemany(
                     "INSERT INTO passages(rowid, text) VALUES (?, ?)",
-                    ((number, spaced(text)) for number, text in enumerate(texts, first)),
+                    ((number, split_spaceless(text)) for number, text in enumerate(texts, first)),
                 )
             connection.execute("COMMIT")
             return cls(connection)

@@ -10,7 +10,7 @@ import sqlite3
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-__all__ = ["FUNCTION_WORDS", "MAX_QUERY", "TOKENIZE", "SearchTerms", "Tokens", "spaced"]
+__all__ = ["FUNCTION_WORDS", "MAX_QUERY", "TOKENIZE", "SearchTerms", "Tokens", "split_spaceless"]
 
 TOKENIZE = "porter unicode61 remove_diacritics 2 categories 'L* N* Co M*'"
 """The tokenizer in FTS5's notation. M* keeps marks with their letters: else every vowel sign would end a
@@ -45,7 +45,7 @@ _RUN = re.compile(f"[{_SPACELESS}]+")
 _PHRASE = re.compile('["“«]([^"“”«»]{2,200})["”»]')
 
 
-def spaced(text: str) -> str:
+def split_spaceless(text: str) -> str:
     """Return `text` with every run of a script without spaces split into overlapping pairs of characters."""
     return text if text.isascii() else _RUN.sub(_split_pairs, text)
 
@@ -109,7 +109,7 @@ class Tokens:
         self._connection.close()
 
     def _tokenize(self, table: str, texts: Iterable[str]) -> list[list[str]]:
-        rows = [(number, spaced(text)) for number, text in enumerate(texts, 1)]
+        rows = [(number, split_spaceless(text)) for number, text in enumerate(texts, 1)]
         found: list[list[str]] = [[] for _ in rows]
         try:
             # The table's name is a constant of this module.

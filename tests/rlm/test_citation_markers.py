@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlm.citation_markers import marked, marker, marks_in, sourced, unknown_marks
+from rlm.citation_markers import marker, marks_in, sentences_with_sources, unknown_marks, write_marks
 from rlm.cli.console.render_result import answer_text, style_answer
 from rlm.results import Citation, Coverage, RunResult
 
@@ -52,7 +52,7 @@ def test_what_is_a_mark(text: str, numbers: list[tuple[int, ...]]) -> None:
     ],
 )
 def test_sentences_that_name_no_source_that_there_is_are_left_out(text: str, kept: list[str]) -> None:
-    assert sourced(text, 2) == kept
+    assert sentences_with_sources(text, 2) == kept
 
 
 @pytest.mark.parametrize(
@@ -75,8 +75,8 @@ def test_marks_are_written_one_way_and_quotes_get_theirs() -> None:
     """Rendered with their sources."""
     quotes = {1: "a", 2: "We leave at noon", 3: "c"}
     text = 'So [1, 3], and "We leave at noon." And [9].'
-    assert marked(text, quotes) == 'So [¹][³], and "We leave at noon."[²] And [9].'
-    assert marked(marked(text, quotes), quotes) == marked(text, quotes)
+    assert write_marks(text, quotes) == 'So [¹][³], and "We leave at noon."[²] And [9].'
+    assert write_marks(write_marks(text, quotes), quotes) == write_marks(text, quotes)
     assert marker(120) == "[¹²⁰]"
 
 
@@ -90,7 +90,7 @@ def test_writing_marks_changes_nothing_else(text: str, known: int) -> None:
             of = of[: mark.start] + of[mark.end :]
         return of
 
-    assert rest(marked(text, quotes)) == rest(text)
+    assert rest(write_marks(text, quotes)) == rest(text)
 
 
 def test_a_megabyte_of_marks_is_fast() -> None:
@@ -98,7 +98,7 @@ def test_a_megabyte_of_marks_is_fast() -> None:
     for text in ("[1]" * 100_000, "[" * 1_000_000, "`" * 1_000_000, "[1," * 100_000):
         began = time.process_time()
         unknown_marks(text, 3)
-        marked(text, {1: "x"})
+        write_marks(text, {1: "x"})
         assert time.process_time() - began < 5
 
 

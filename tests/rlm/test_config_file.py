@@ -33,7 +33,7 @@ def test_files_are_the_users_then_the_folders_and_config_replaces_the_latter(tmp
     assert settings_files(other, {"XDG_CONFIG_HOME": str(home)}, here) == (users, other)
     plain = written(tmp_path / ".config" / "rlm" / "config.toml", "")
     assert settings_files(None, {"HOME": str(tmp_path), "XDG_CONFIG_HOME": "relative"}, here) == (plain, near)
-    with pytest.raises(ConfigurationError, match=r"gone\.toml is not there"):
+    with pytest.raises(ConfigurationError, match=r"gone\.toml does not exist"):
         settings_files(tmp_path / "gone.toml", {}, here)
 
 

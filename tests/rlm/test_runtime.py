@@ -83,7 +83,7 @@ async def test_model_written_code_is_refused_without_isolation(run, block, monke
     assert any("not isolated (level 0)" in warning for warning in result.warnings)
 
 
-def test_a_model_that_is_none_is_refused_at_once() -> None:
+def test_an_object_that_is_not_a_model_is_refused_at_once() -> None:
     with pytest.raises(ConfigurationError, match="gtp-5"):
         RLM("gtp-5")
 
@@ -154,7 +154,7 @@ async def test_children_may_have_another_model(run, block) -> None:
     assert [request.role for request in child.requests] == ["child"]
 
 
-async def test_documents_read_on_a_guess_are_told(run, block, tmp_path: Path) -> None:
+async def test_guessed_encodings_are_reported(run, block, tmp_path: Path) -> None:
     """What was no valid text is said."""
     for name in ("a.txt", "notes.txt"):
         (tmp_path / name).write_bytes(b"Caf\xe9 \xff\xfe\x80\n")

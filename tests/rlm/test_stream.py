@@ -30,7 +30,7 @@ async def test_events_come_as_they_happen_and_the_result_last(settings, block) -
     assert kinds == [RoundStarted, CellStarted, CellEnded] * 2
 
 
-async def test_whoever_stops_listening_cancels_the_run(settings, block) -> None:
+async def test_closing_the_stream_cancels_the_run(settings, block) -> None:
     """Nothing is orphaned."""
     asked, cancelled = asyncio.Event(), asyncio.Event()
 
@@ -59,7 +59,7 @@ async def test_what_a_run_raises_comes_out_of_its_stream(settings) -> None:
             pass
 
 
-async def test_two_streams_of_one_object_are_told_apart(settings, block) -> None:
+async def test_two_streams_of_one_object_are_separate(settings, block) -> None:
     rlm = RLM(ScriptedModel.of(root=lambda request: block("finalize(peek(0, 3))")), settings=settings)
 
     async def ids(text: str) -> tuple[set[str], str]:

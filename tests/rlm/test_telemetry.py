@@ -98,7 +98,7 @@ async def test_runs_at_once_have_spans_of_their_own(rlm, spans, block) -> None:
     assert {span.parent.span_id for span in rounds if span.parent} == {run.context.span_id for run in runs}
 
 
-async def test_a_run_is_told_to_the_standard_log(rlm, caplog) -> None:
+async def test_a_run_is_written_to_the_standard_log(rlm, caplog) -> None:
     with caplog.at_level(logging.DEBUG, logger="rlm"):
         result = await rlm.run("What?", SECRET)
     lines = [record.getMessage() for record in caplog.records if record.name == "rlm"]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rlm.accounting.run_plan import RunPlan
-from rlm.citation_markers import sourced
+from rlm.citation_markers import sentences_with_sources
 from rlm.documents import Source
 from rlm.errors import BudgetExhausted, ModelError, UsageError, cause_of
 from rlm.models.base import is_extractive
@@ -304,4 +304,4 @@ async def _summarize(job: Job, plan: Plan, table: EvidenceTable, gaps: Sequence[
     except (ModelError, BudgetExhausted) as error:
         job.warn(f"the report has no summary: {cause_of(error)}")
         return ""
-    return " ".join(sourced(reply, len(table.sources)))
+    return " ".join(sentences_with_sources(reply, len(table.sources)))

@@ -10,7 +10,7 @@ from typing import Any
 
 from rlm.answers.citations import cite
 from rlm.answers.quote_search import locate_all
-from rlm.citation_markers import marked, marker, sourced
+from rlm.citation_markers import marker, sentences_with_sources, write_marks
 from rlm.errors import BudgetExhausted, ModelError, UsageError, cause_of
 from rlm.models.base import is_extractive
 from rlm.prompts.templates import table
@@ -201,8 +201,8 @@ async def _write_overview(
         return ""
     kept: list[str] = []
     quotes = dict.fromkeys(range(1, len(points) + 1), "")
-    for sentence in sourced(reply, len(points)):
-        longer = [*kept, marked(sentence, quotes)]
+    for sentence in sentences_with_sources(reply, len(points)):
+        longer = [*kept, write_marks(sentence, quotes)]
         if _COUNTER.count(" ".join(longer)) > room:
             break
         kept = longer

@@ -216,7 +216,7 @@ def _restore_facts(
         row = Fact(fact.heading, fact.text, names[fact.place])
         if not kept:
             line = _line(fact, names)
-            cost = counter.count("\n" + line.rendered())
+            cost = counter.count("\n" + line.to_markdown())
             if cost <= room and counter.count(page([*lines, line])) <= tokens:
                 lines = [*lines, line]
                 room = tokens - counter.count(page(lines))

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from rlm.prompts.history import HEADINGS
-from rlm.retrieval.words import spaced
+from rlm.retrieval.words import split_spaceless
 from rlm.tasks.summaries.entries import Entry
 
 __all__ = ["NONE_FOUND", "Line", "Tracer", "page", "parse_lines", "words_of"]
@@ -48,7 +48,7 @@ class Line:
     text: str
     names: tuple[str, ...] = ()
 
-    def rendered(self) -> str:
+    def to_markdown(self) -> str:
         """Return the line as Markdown: `- text [m3, m7]`."""
         mark = f" [{', '.join(self.names)}]" if self.names else ""
         if "```" in self.text or "~~~" in self.text:
@@ -63,7 +63,7 @@ def page(lines: Sequence[Line]) -> str:
         "\n".join(
             [
                 f"## {heading}",
-                *([line.rendered() for line in lines if line.heading == heading] or [NONE_FOUND]),
+                *([line.to_markdown() for line in lines if line.heading == heading] or [NONE_FOUND]),
             ]
         )
         for heading in HEADINGS
@@ -91,7 +91,7 @@ def parse_lines(text: str) -> list[Line]:
 def words_of(text: str) -> set[str]:
     """Return the words, numbers, paths and identifiers of `text` in lower case. In scripts without spaces,
     every pair of characters is a word."""
-    return {word.casefold() for word in _WORD.findall(spaced(text))}
+    return {word.casefold() for word in _WORD.findall(split_spaceless(text))}
 
 
 class Tracer:

@@ -76,7 +76,7 @@ def test_what_will_not_do_is_one_line_and_nothing_is_run(
 def test_a_config_that_is_not_there_is_an_error(rlm: Run, folder: Path) -> None:
     ran = rlm("ask", "When?", "a.txt", "--config", "gone.toml")
     assert ran.code == 2
-    assert "gone.toml is not there" in ran.one_line
+    assert "gone.toml does not exist" in ran.one_line
 
 
 def test_sandbox_may_be_a_number_or_a_text(rlm: Run, folder: Path) -> None:

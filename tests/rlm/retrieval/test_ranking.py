@@ -103,7 +103,7 @@ def large(tmp_path):
         yield body
 
 
-async def test_building_is_told_and_done_once(large, tmp_path) -> None:
+async def test_building_is_reported_and_done_once(large, tmp_path) -> None:
     """The index is built on first use, with progress."""
     told: list[Indexing] = []
     cache = IndexCache(tmp_path / "index")
@@ -137,7 +137,7 @@ async def test_a_cancelled_building_leaves_nothing_and_may_be_asked_again(large,
     gc.collect()
 
 
-async def test_a_cache_folder_that_can_not_be_used_is_passed_over(large, tmp_path) -> None:
+async def test_an_unusable_cache_folder_is_skipped(large, tmp_path) -> None:
     (tmp_path / "file").write_text("x")
     own = IndexCache(tmp_path / "own")
     ranking = Ranking(large, lambda _: None, [IndexCache(tmp_path / "file" / "index"), own])

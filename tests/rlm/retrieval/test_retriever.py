@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from rlm.errors import UsageError
 from rlm.retrieval import IndexCache, QueryStopped, RetrievalError, Retriever
 from rlm.retrieval.passages import MAX_CHARS, cut
-from rlm.retrieval.words import Tokens, spaced
+from rlm.retrieval.words import Tokens, split_spaceless
 from rlm.sandbox.context.writer import ContextFileWriter
 from rlm.sandbox.in_kernel.body.body import Body
 from rlm.sandbox.in_kernel.body.place_index import MessageHeader
@@ -64,7 +64,7 @@ def long_text(paragraphs: int, seed: int = 1) -> str:
     )
 
 
-def test_packs_say_where_they_stand(body) -> None:
+def test_packs_have_their_places(body) -> None:
     """A pack has ids, score, order, span, heading path, text and hits."""
     text = long_text(30) + "\n\n# Rules\n\n## Notice\n\nThe quarrelsome zebras were running away.\n"
     with body("Nothing here.\n", text) as context, Retriever(context) as retriever:
@@ -92,7 +92,7 @@ def test_five_packs_best_first_and_none_twice(body, rank) -> None:
         assert len(retriever.retrieve("winter", limit=12, rank=rank)) == 12
 
 
-def test_neighbours_are_added_on_both_sides_and_swallow_hits_beside(body) -> None:
+def test_neighbours_are_added_on_both_sides_and_include_adjacent_hits(body) -> None:
     """Widened packs absorb adjacent hits."""
     with body(long_text(40)) as context, Retriever(context) as retriever:
         (alone,) = retriever.retrieve("p20q")
@@ -115,7 +115,7 @@ def test_neighbours_stay_in_their_document(body) -> None:
         assert pack.text == "Beta zebra two."
 
 
-def test_a_section_is_what_stands_under_the_heading(body) -> None:
+def test_a_section_is_the_text_under_the_heading(body) -> None:
     """Expand section; a heading path."""
     one, two, three = (long_text(4, seed) for seed in range(3))
     text = f"# One\n\n{one}\n\n# Two\n\nfoo zebra\n\n{two}\n\n# Three\n\n{three}\n"
@@ -215,7 +215,7 @@ def test_function_words_rank_nothing_unless_there_is_nothing_else() -> None:
     [("plain text", "plain text"), ("a合同终止b", "a 合同 同终 终止 b"), ("好", " 好 "), ("", "")],
 )
 def test_runs_without_spaces_become_pairs(text, wanted) -> None:
-    assert spaced(text) == wanted
+    assert split_spaceless(text) == wanted
 
 
 @settings(max_examples=60)

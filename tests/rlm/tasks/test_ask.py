@@ -51,7 +51,7 @@ async def test_an_answer_is_cited(asked: Ask) -> None:
         "What does the warranty of the dishwasher cover after delivery?",
     ],
 )
-async def test_what_is_not_in_the_documents_is_said_without_a_model(asked: Ask, question: str) -> None:
+async def test_a_missing_answer_is_reported_without_a_model(asked: Ask, question: str) -> None:
     found = await asked(question)
     assert not found.found
     assert found.result.answer == NOT_IN_DOCUMENTS
@@ -76,7 +76,7 @@ async def test_what_is_there_is_not_denied(asked: Ask, question: str) -> None:
 async def test_a_model_says_that_it_is_not_in_the_documents(
     asked: Ask, block: Callable[[str], str], said: str
 ) -> None:
-    """The root is told how to say it; what it writes is read back."""
+    """The root's prompt says how to report it, and the answer is recognized."""
     model = ScriptedModel.of(direct="NOT_FOUND", root=[block(f"peek(0, 10)\nfinalize({said!r})")])
     found = await asked("Who is the notary?", model)
     assert not found.found
@@ -122,7 +122,7 @@ async def test_a_model_may_find_no_choice_decided(asked: Ask, block: Callable[[s
     assert (found.found, found.choice) == (False, None)
 
 
-async def test_choices_without_a_model_are_told_by_their_words(asked: Ask) -> None:
+async def test_choices_without_a_model_are_chosen_by_their_words(asked: Ask) -> None:
     question = "How long is the notice that the tenant has to give under clause 9?"
     found = await asked(question, choices=CHOICES)
     assert found.choice == "B"
@@ -182,7 +182,7 @@ CHAT = (
 async def test_a_name_or_most_of_the_words_that_are_not_there_is_not_answered(
     asked: Ask, question: str
 ) -> None:
-    """A word or two of a question stand nearly everywhere: they are no answer."""
+    """One or two words of a question occur nearly everywhere, so they are not an answer."""
     assert not (await asked(question, context=[CHAT])).found
 
 
@@ -198,7 +198,7 @@ async def test_a_name_or_most_of_the_words_that_are_not_there_is_not_answered(
     ],
 )
 async def test_other_words_for_what_is_there_do_not_make_it_absent(asked: Ask, question: str) -> None:
-    """Names that stand there, months and titles in capitals don't count against a question."""
+    """Names in the text, months and capitalized titles do not count against a question."""
     assert (await asked(question, context=[CHAT])).found
 
 

@@ -102,7 +102,7 @@ async def test_research_ends_at_its_bound_and_is_not_done_twice(
 async def test_at_most_three_questions_a_turn_and_no_more_than_there_may_be(
     worked: Work, block: Callable[[str], str]
 ) -> None:
-    """Who may ask for no more is not told how to."""
+    """The prompt explains how to ask for research only while more is allowed."""
     five = "\\n".join(f"RESEARCH: What caused lock {number}?" for number in range(5))
     turns = [block(f"peek(0, 9)\nfinalize('{five}')"), block(f"peek(0, 9)\nfinalize('{five}')")]
     last = block("peek(0, 9)\nfinalize('Done. <promise>COMPLETE</promise>')")

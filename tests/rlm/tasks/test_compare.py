@@ -112,7 +112,7 @@ async def test_a_method_that_fails_is_a_row_that_says_why(compared: Any) -> None
     assert found.advice.startswith("Use the RLM here: it is the only method with only verified quotes.")
 
 
-async def test_a_limit_that_does_not_reach_for_every_part_is_said_before_it_is_spent(compared: Any) -> None:
+async def test_a_limit_too_small_for_all_parts_is_reported_before_anything_is_spent(compared: Any) -> None:
     found = await compared(methods=("map-reduce",), limits=Limits(tokens=5_000))
     (row,) = found.rows
     assert row.result.answer is None
@@ -152,7 +152,7 @@ async def test_the_rlm_is_asked_first_and_each_method_within_its_share_of_what_i
     assert parts["map-reduce"].cost_usd == pytest.approx(8.0 - sum(costs.values()) + costs["map-reduce"])
 
 
-async def test_parts_that_failed_and_findings_that_do_not_fit_are_told_of_map_reduce(compared: Any) -> None:
+async def test_map_reduce_reports_failed_parts_and_answers_that_do_not_fit(compared: Any) -> None:
     def child(request: Request) -> Reply:
         if FACT in request.slices[0].text:
             raise ModelRejected("not this one")

@@ -39,7 +39,7 @@ def seen(*texts: str) -> list[tuple[int, ...]]:
         ("[D1:3] The red pump moves 40 litres a minute.", "(17) The red pump moves 60 litres a minute."),
     ],
 )
-def test_the_same_said_with_another_number_or_denied_is_a_conflict(one: str, other: str) -> None:
+def test_another_number_or_a_denial_is_a_conflict(one: str, other: str) -> None:
     assert seen(one, other) == [(1, 2)]
 
 

@@ -306,7 +306,7 @@ def test_the_files_of_a_commit_are_named_without_their_bars(tmp_path: Path) -> N
     ]
 
 
-def test_a_time_of_day_belongs_to_the_day_it_stands_under() -> None:
+def test_a_time_of_day_belongs_to_the_day_above_it() -> None:
     text = (
         "--- 2026-05-02 ---\n[10:00] Anna: one\n[10:05] Ben: two\n--- 2026-05-03 ---\n[09:00] Anna: three\n"
     )
@@ -389,7 +389,7 @@ def card_entries(value: object, folder: Path) -> tuple[Entry, ...]:
         return entries
 
 
-def test_a_card_has_its_messages_and_what_it_holds_beside_them(tmp_path: Path) -> None:
+def test_a_card_has_entries_for_its_messages_and_its_other_parts(tmp_path: Path) -> None:
     entries = card_entries(
         {
             "id": "17",

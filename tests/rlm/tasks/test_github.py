@@ -88,7 +88,7 @@ def test_an_issue_of_gh_has_comments_reviews_and_commits_in_the_order_of_time() 
     assert "state: OPEN\nlabels: bug" in chats[0]["messages"][0]["content"]
 
 
-def test_threads_of_a_review_and_what_happened_to_an_issue_are_told() -> None:
+def test_review_threads_and_events_of_an_issue_are_messages() -> None:
     def at(hour: int) -> str:
         return f"2026-05-03T{hour:02}:00:00Z"
 

@@ -1,5 +1,7 @@
-"""Research and comparisons killed with -9 at any moment, against a provider that counts: they are gone on
-with, nothing that was answered is paid again, and what comes of them is what would have come of them."""
+"""Research and comparisons killed with -9 at any moment.
+
+They resume without paying an answered call again. The result is the one that they would have without the kill.
+"""
 
 from __future__ import annotations
 
@@ -86,7 +88,7 @@ def settled(outcome: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("job", ["research", "compare"])
 @pytest.mark.parametrize("share", range(5))
-def test_a_killed_job_is_gone_on_with_from_any_event(
+def test_a_killed_job_resumes_from_any_event(
     drivers: Drivers, provider_server: Any, undisturbed: dict[str, Any], job: str, share: int
 ) -> None:
     """kill -9 from its first event to its last: the report of the undisturbed job, byte by byte, its
@@ -111,7 +113,7 @@ def test_a_killed_job_is_gone_on_with_from_any_event(
 def test_a_research_that_is_killed_again_and_again_still_ends(
     drivers: Drivers, undisturbed: dict[str, Any]
 ) -> None:
-    """Also while it is being gone on with; what it spent is counted once."""
+    """Also while it is being resumed. What it spent is counted once."""
     drivers.order["job"] = "research"
     outcome, length, all_replies = check_undisturbed(drivers, undisturbed)
     drivers.kill_at(4)
@@ -127,7 +129,7 @@ def test_a_research_that_is_killed_again_and_again_still_ends(
 def test_a_research_is_one_run_with_its_questions_under_it(
     drivers: Drivers, undisturbed: dict[str, Any]
 ) -> None:
-    """One journal, one ledger: what every question was asked stands under its name in the one run."""
+    """The one run in the journal has the calls of each question under the question's name."""
     drivers.order["job"] = "research"
     outcome, _, all_replies = check_undisturbed(drivers, undisturbed)
     parts = {key.partition(" ")[0] for key in all_replies}

@@ -80,5 +80,5 @@ ASPECTS = ("price", "notice", "liability")
         ("The history of the crane", ["The history of the crane"]),
     ],
 )
-def test_a_task_is_taken_apart_without_a_model(task: str, questions: list[str]) -> None:
+def test_a_task_is_split_without_a_model(task: str, questions: list[str]) -> None:
     assert [leaf.text for leaf in from_task(task, 8).leaves] == (questions or [task])

@@ -93,7 +93,7 @@ async def test_passages_that_are_mostly_the_same_stretch_are_one_source(
     assert found.findings[0].sources == (1,)
 
 
-async def test_what_was_found_under_an_earlier_question_is_not_told_twice(researched: Run) -> None:
+async def test_a_finding_of_an_earlier_question_is_not_repeated(researched: Run) -> None:
     model = ScriptedModel.of(direct=scripted, summary=summaries)
     plan = from_markdown("# T\n- What is the notice?\n- How long is the notice?\n")
     found = await researched("T", model, plan=plan)
@@ -150,7 +150,7 @@ async def test_planning_alone_asks_one_call_and_researches_nothing(tmp_path: Pat
     assert len(plan.leaves) == 2
 
 
-async def test_a_question_that_fails_is_a_gap_and_the_others_stand(researched: Run) -> None:
+async def test_a_question_that_fails_is_a_gap_and_the_others_are_kept(researched: Run) -> None:
     def fails(request: Request) -> str:
         if "notice" in request.task.partition("(This")[0]:
             raise ModelUnavailable("gone for good")
@@ -163,7 +163,9 @@ async def test_a_question_that_fails_is_a_gap_and_the_others_stand(researched: R
     assert "90,000" in found.report
 
 
-async def test_what_no_source_proves_is_told_apart(researched: Run, block: Callable[[str], str]) -> None:
+async def test_a_finding_without_a_source_is_marked_unverified(
+    researched: Run, block: Callable[[str], str]
+) -> None:
     code = block("peek(0, 9)\nfinalize('The crane is blue.', evidence=['a blue crane stands here'])")
     model = ScriptedModel.of(root=[code, code], summary=summaries)
     plan = from_markdown("# T\n- Which colour is the crane?\n")
@@ -296,7 +298,7 @@ def test_of_a_long_passage_a_finding_holds_the_sentences_that_say_most() -> None
         ("I can't.", "the model's plan could not be used (the plan has no questions", 1),
     ],
 )
-async def test_a_plan_of_too_many_questions_or_none_is_mended_and_said(
+async def test_a_plan_with_too_many_or_no_questions_is_corrected_with_a_warning(
     researched: Run, said: str, warning: str, questions: int
 ) -> None:
     def planning(request: Request) -> str:
@@ -319,7 +321,7 @@ async def test_a_warning_of_several_questions_is_given_once(
     assert sum("continued as an RLM" in one for one in found.result.warnings) == 1
 
 
-async def test_evidence_that_does_not_stand_is_counted_and_left_out(
+async def test_unverified_evidence_is_counted_and_left_out(
     researched: Run, block: Callable[[str], str]
 ) -> None:
     evidence = "['The notice is three months.', 'a blue crane stands here']"
@@ -333,7 +335,7 @@ async def test_evidence_that_does_not_stand_is_counted_and_left_out(
     assert warning in found.result.warnings
 
 
-async def test_where_the_summary_model_fails_conflicts_are_seen_without_it_and_the_findings_stand(
+async def test_if_the_summary_model_fails_rules_find_conflicts_and_the_findings_are_kept(
     researched: Run,
 ) -> None:
     offers = "Zeppelin Works offers the crane for {} euros."
@@ -405,7 +407,7 @@ async def test_a_question_whose_provider_failed_is_asked_again_and_the_answered_
     assert len(model.requests) == paid
 
 
-async def test_a_job_of_another_kind_or_with_other_models_is_not_gone_on_with(
+async def test_a_job_of_another_kind_or_with_other_models_is_not_resumed(
     researched: Run, tmp_path: Path
 ) -> None:
     found = await researched()
@@ -419,8 +421,7 @@ async def test_a_job_of_another_kind_or_with_other_models_is_not_gone_on_with(
 
 
 async def test_the_input_is_loaded_once_for_all_questions(tmp_path: Path, sandbox_level: int) -> None:
-    """A stream can be read once only: every question is asked of what came of it. One run, of which its
-    watchers are told once that it began and ended."""
+    """A stream can be read only once, and all questions are asked over its text. Observers see one run."""
     told: list[Event] = []
     text = b"Zeppelin Works offers the crane for 90,000 euros.\nThe notice is three months.\n"
     settings = Settings(store=tmp_path / "rlm.db", sandbox=sandbox_level, strategy="rlm")

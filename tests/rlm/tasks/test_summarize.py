@@ -142,7 +142,7 @@ async def test_a_history_that_grew_costs_its_new_chunk_alone(summary: Summarize)
     assert third.text == second.text
 
 
-async def test_an_interrupted_summary_is_gone_on_with_and_pays_nothing_twice(summary: Summarize) -> None:
+async def test_an_interrupted_summary_continues_and_pays_nothing_twice(summary: Summarize) -> None:
     window = ModelWindow(context=3_000, output=400)
     answers = iter([counting, counting])
 
@@ -161,13 +161,13 @@ async def test_an_interrupted_summary_is_gone_on_with_and_pays_nothing_twice(sum
     assert len(rest.requests) == len(whole.requests) - 2
 
 
-async def test_another_history_than_before_is_said(summary: Summarize) -> None:
+async def test_a_changed_history_is_reported(summary: Summarize) -> None:
     first = await summary([chat(30)], tokens=300)
     other = await summary(
         ["Anna: no\nBen: yes\nAnna: no\nBen: yes\n" * 3], tokens=300, since=first.result.run_id
     )
     assert other.known == 0
-    assert any("not those of run" in warning for warning in other.result.warnings)
+    assert any("have changed since run" in warning for warning in other.result.warnings)
 
 
 async def test_a_summary_of_documents_says_nothing_of_a_history(summary: Summarize) -> None:
@@ -181,7 +181,7 @@ async def test_a_summary_of_documents_says_nothing_of_a_history(summary: Summari
 async def test_a_history_that_is_too_long_is_refused_with_the_remedy(
     summary: Summarize, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rlm.tasks.summaries.summarize._LARGEST_HISTORY", 1_000)
+    monkeypatch.setattr("rlm.tasks.summaries.summarize._MAX_HISTORY_CHARS", 1_000)
     with pytest.raises(UsageError, match="in parts, or use --kind document"):
         await summary([chat(100)])
     assert (await summary([chat(100)], kind="document")).kind == "document"
@@ -191,7 +191,7 @@ async def test_since_names_a_summary(summary: Summarize, tmp_path: Path) -> None
     asked = await RLM("extractive", settings=Settings(store=tmp_path / "rlm.db")).run(
         "What?", "The end is red."
     )
-    with pytest.raises(JournalError, match="no summarize run"):
+    with pytest.raises(JournalError, match="is not a summarize run"):
         await summary([chat(30)], since=asked.run_id)
 
 
@@ -209,7 +209,7 @@ async def test_a_card_says_its_state(summary: Summarize) -> None:
     assert "Do not add a queue" in found.text
 
 
-async def test_a_state_that_the_model_wrote_is_not_said_twice(summary: Summarize) -> None:
+async def test_a_state_that_the_model_wrote_is_not_repeated(summary: Summarize) -> None:
     card = {"id": "17", "state": "error_fixing", "messages": [{"role": "user", "content": TALK[0][1]}]}
     model = ScriptedModel.of(summary="## Current State\n- Errors are being fixed: error_fixing. [m1]\n")
     found = await summary([TextSource("card.json", json.dumps(card), "json")], model, tokens=800)
@@ -232,7 +232,7 @@ async def test_a_short_chat_is_summarized_though_that_saves_nothing(summary: Sum
     assert (found.result.stop_reason, found.result.warnings) == ("finalized", ())
 
 
-async def test_the_model_is_told_how_long_the_summary_may_be(summary: Summarize) -> None:
+async def test_the_prompt_limits_the_length_of_the_summary(summary: Summarize) -> None:
     asked: list[str] = []
 
     def model(request: Request) -> str:
@@ -361,7 +361,7 @@ async def test_messages_without_words_and_broken_lines_do_not_hide_a_chat(summar
     assert "- Decision: lmdb. [m" in found.text
 
 
-async def test_a_task_names_its_sources_also_the_folder_one_stands_in(
+async def test_a_task_names_its_sources_and_their_folders(
     summary: Summarize, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "notes"
@@ -374,14 +374,14 @@ async def test_a_task_names_its_sources_also_the_folder_one_stands_in(
     assert run.task == "Summarize notes, a.txt, text, chat.jsonl"
 
 
-async def test_the_kind_can_be_said(summary: Summarize) -> None:
+async def test_the_kind_can_be_given(summary: Summarize) -> None:
     prose = "We met in May. The limit must stay under 40 seconds.\n\nIt was decided to use Redis.\n"
     assert (await summary([prose])).kind == "document"
     assert (await summary([prose], kind="chat")).kind == "history"
     assert (await summary([chat(10)], kind="document")).kind == "document"
 
 
-async def test_what_looks_like_a_mark_in_a_message_stays_as_it_was_said(summary: Summarize) -> None:
+async def test_text_of_a_message_that_looks_like_a_mark_is_unchanged(summary: Summarize) -> None:
     said = "The hall must have at least 400 (m2), as agreed in [m7]."
     more = TextSource("more.json", json.dumps([{"role": "user", "content": said}]), "json")
     found = await summary([chat(30), more])

@@ -49,7 +49,7 @@ def test_a_summary_is_read_line_by_line_with_its_marks() -> None:
     ]
 
 
-def test_a_line_that_begins_with_no_is_a_line_and_one_that_says_that_there_is_none_is_not() -> None:
+def test_a_line_that_begins_with_no_is_kept_but_a_statement_of_no_lines_is_not() -> None:
     said = [
         "No queue.",
         "No retries. [m4]",
@@ -104,7 +104,7 @@ def test_a_mark_is_believed_when_its_message_shares_words_with_the_line() -> Non
     assert [line.text for line in lost] == ["Everything was deployed to production on Mars"]
 
 
-def test_an_answer_is_named_beside_what_it_agrees_to() -> None:
+def test_an_answer_may_be_cited_with_the_message_it_agrees_to() -> None:
     said = entries("Shall we drop the queue?", "Yes, do that.", "ok", "hm", "so", "Thanks!")
     traced, _ = Tracer(said).trace([Line("Key Decisions", "The queue is dropped.", ("m1", "m2", "m6"))])
     assert traced[0].names == ("m1", "m2")
@@ -159,7 +159,7 @@ def test_a_fact_survives_in_the_lines_that_name_its_message(
     assert check(facts, given, [one.name for one in said])[place] is kept
 
 
-def test_a_fact_is_lost_with_its_ticket_and_what_stands_beside_a_fact_is_none() -> None:
+def test_a_fact_is_lost_with_its_ticket_number_and_nearby_text_is_not_a_fact() -> None:
     said = entries(
         "We will split flush_batch() later, filed FIN-5019.", "Lovely weather. We must not log iban. Yes."
     )
@@ -195,7 +195,7 @@ def test_a_fact_survives_in_other_forms_of_its_words() -> None:
     assert not check(facts, [other])[place]
 
 
-def test_a_range_of_marks_is_read_no_further_than_a_line_can_stand_on() -> None:
+def test_a_range_of_marks_is_limited() -> None:
     (line,) = parse_lines("## Key Decisions\n- Yes, so it is. [m3-5, m100-m9000000]")
     assert line.names[:4] == ("m3", "m4", "m5", "m100")
     assert len(line.names) < 30
