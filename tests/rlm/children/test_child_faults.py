@@ -89,7 +89,7 @@ async def test_a_price_that_is_not_known_is_said_with_what_to_do(
     model = make_model(provider_server.url)
     result = await _run(run, block, model, 1)
     (said,) = result.warnings
-    assert said.startswith(f"the price of {model.name} is not known: the cost limit was not held, the token ")
+    assert said.startswith(f"the price of {model.name} is not known: the cost limit was not applied, only")
     assert "rlm.toml takes prices" in said
 
 
