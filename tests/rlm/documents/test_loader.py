@@ -300,7 +300,7 @@ def test_a_home_that_the_shell_left_is_found(tree: Path, monkeypatch) -> None:
     [
         (["nowhere.txt"], "nowhere.txt does not exist: check the path"),
         (["*.nothing"], "no file matches '*.nothing': check the pattern"),
-        (["-", "-"], "given twice: it can be read once"),
+        (["-", "-"], "given twice: give it once"),
         ([""], "an empty path was given"),
         (["~nobody-of-that-name/a.txt"], "~nobody-of-that-name/a.txt does not exist"),
         (["x" * 5000], "does not exist"),
