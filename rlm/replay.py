@@ -13,7 +13,7 @@ from rlm.events import Observer
 from rlm.results import RunResult
 from rlm.runs.stored_run import StoredRun
 from rlm.runtime import RLM
-from rlm.sessions.previous_questions import before
+from rlm.sessions.previous_questions import read_earlier_runs
 from rlm.settings import Settings
 
 __all__ = ["Replayed", "replay"]
@@ -50,8 +50,8 @@ async def replay(
         async with Journal.open(store) as journal:
             left = await StoredRun.read(journal, run)
             if left.result is None:
-                raise UsageError(f"run {left.run_id} has not ended: resume it first (rlm resume)")
-            earlier = await before(journal, left)
+                raise UsageError(f"run {left.run_id} has not ended. Resume it first (rlm resume)")
+            earlier = await read_earlier_runs(journal, left)
             loaded = await left.load(journal, workspace)
         root, child, summary = left.replay_only_models()
         rlm = RLM(root, sub_model=child, summary_model=summary, settings=settings, observe=observe or ())

@@ -38,7 +38,12 @@ from rlm.runs.setup import (
 from rlm.runs.stored_run import StoredRun, input_to_keep, limits_of, settings_of, source_facts
 from rlm.sandbox.host.pool import KernelPool
 from rlm.sandbox.in_kernel.body.body import Body
-from rlm.sessions.previous_questions import PreviousQuestion, before, kernel_after, variables_of
+from rlm.sessions.previous_questions import (
+    PreviousQuestion,
+    describe_variables,
+    make_continued_kernel,
+    read_earlier_runs,
+)
 from rlm.sessions.session import Session
 from rlm.settings import Limits, Settings
 from rlm.telemetry import log_event, run_spans
@@ -198,11 +203,11 @@ class RLM:
                 if rlm.tools.missing:
                     lost = ", ".join(rlm.tools.missing)
                     raise UsageError(
-                        f"run {left.run_id} was begun with tools that are not here as they were: {lost}; "
-                        "resume it in Python, with RLM(…, tools=[…]).resume(…)"
+                        f"run {left.run_id} was begun with tools that are missing or changed: {lost}. "
+                        "Resume it in Python, with RLM(…, tools=[…]).resume(…)"
                     )
                 workspace = stack.enter_context(Workspace())
-                earlier = await before(journal, left)
+                earlier = await read_earlier_runs(journal, left)
                 loaded = await left.load(journal, workspace, () if context is None else _sources(context))
                 log = await stack.enter_async_context(journal.resume(left.run_id, take_over=take_over))
                 # Read once the run is ours: another process may have resumed it meanwhile.
@@ -239,7 +244,7 @@ class RLM:
             body = stack.enter_context(loaded.context.open())
             resources = resources_for(config, workspace, kernels)
             if earlier:
-                kernel = kernel_after(earlier, config, loaded.context, body, resources)
+                kernel = make_continued_kernel(earlier, config, loaded.context, body, resources)
                 stack.push_async_callback(kernel.close)
                 resources = replace(resources, kernel=kernel)
             known = [PreviousQuestion.of(one) for one in earlier]
@@ -253,8 +258,8 @@ class RLM:
                     recording=recording,
                     answer_type=left.answer_type,
                     warnings=left.facts["warnings"],
-                    earlier=[one.told for one in known],
-                    variables=variables_of(known),
+                    earlier=[one.question for one in known],
+                    variables=describe_variables(known),
                 ),
             )
             replies = sum(map(len, recording.replies.values()))

@@ -48,10 +48,16 @@ Descend = Callable[[str, ChildSlice | None, str], Awaitable[SubRunResult]]
 
 
 class SubRuns:
-    """The sub-RLMs of one run, which is at `depth` (the root: 0) and may go down to `deepest`."""
+    """The sub-RLMs of one run, which is at `depth` (the root: 0) and may go down to `max_depth`."""
 
     def __init__(
-        self, descend: Descend, child_calls: ChildCalls, run_context: RunContext, *, depth: int, deepest: int
+        self,
+        descend: Descend,
+        child_calls: ChildCalls,
+        run_context: RunContext,
+        *,
+        depth: int,
+        max_depth: int,
     ) -> None:
         self._descend = descend
         self._child_calls = child_calls
@@ -60,7 +66,7 @@ class SubRuns:
         self._log = run_context.log
         self._concurrency = run_context.concurrency
         self._depth = depth
-        self._deepest = deepest
+        self._max_depth = max_depth
         self._playback = run_context.playback
         self._in_flight = InFlightCache()
         self._begun: Counter[str] = Counter()
@@ -123,7 +129,7 @@ class SubRuns:
         return await self._ask(prompt, source, name)
 
     async def _ask(self, prompt: str, source: ChildSlice | None, name: str) -> ChildAnswer:
-        if self._depth >= self._deepest:
+        if self._depth >= self._max_depth:
             return await self._one_child(prompt, source)
         # If the journal says that it failed, it is replayed only for its coverage.
         past = self._playback.end(name)
@@ -157,7 +163,9 @@ class SubRuns:
             deeper = self._depth + 1
             return ChildAnswer(
                 "",
-                error=table("feedback.toml")["forecast"]["depth"].format(depth=deeper, deepest=self._deepest),
+                error=table("feedback.toml")["forecast"]["depth"].format(
+                    depth=deeper, deepest=self._max_depth
+                ),
                 error_type="depth",
                 found=False,
             )

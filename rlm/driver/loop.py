@@ -79,8 +79,8 @@ class _Over(Exception):
 
 
 class Driver:
-    """Runs the root of one run. `new_sandbox` makes a kernel that is not open yet. `rewind` is called before
-    the cells of the run are re-run in it."""
+    """Runs the root of one run. `new_sandbox` makes a kernel that is not open yet. `forget_answers` is called
+    before the cells of the run are re-run in a new kernel."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class Driver:
         handler: RunHandler,
         run_context: RunContext,
         settings: RootSettings,
-        rewind: Callable[[], None],
+        forget_answers: Callable[[], None],
         summary_model: Model | None = None,
     ) -> None:
         self._model = model
@@ -107,7 +107,7 @@ class Driver:
         self._playback = run_context.playback
         self._observe = run_context.observe
         self._settings = settings
-        self._rewind = rewind
+        self._forget_answers = forget_answers
         self._output = min(settings.output_tokens, model.window.output)
         self._compactor = Compactor(
             summary_model or model,
@@ -387,7 +387,7 @@ class Driver:
             await self._log.append("kernel_died", {"round": round_, "reason": result.evalue})
             await self._close()
             self._variables.clear()
-            self._rewind()
+            self._forget_answers()
             self._playback.load(Recording.of(await self._log.events(), self._log.within))
             try:
                 await self._open()

@@ -1,4 +1,4 @@
-"""The models, limits and settings of a run: the same for all runs of one RLM, at every depth."""
+"""The models, limits and settings of runs. All runs of one RLM share them, at every depth."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = [
     "RunConfig",
 ]
 
-_TOLD_FROM_BELOW = (
+_SUB_RLM_EVENTS = (
     ChildrenStarted,
     ChildEnded,
     ModelAnswered,
@@ -41,8 +41,9 @@ _TOLD_FROM_BELOW = (
     ToolEnded,
     Warned,
 )
-_RUN_KERNELS = 2
-_SHARED_SPARES = 2
+"""Events of a sub-RLM that the observers get."""
+_KERNELS_PER_RUN = 2
+_MAX_SHARED_SPARES = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,45 +63,45 @@ class RunConfig:
         return Prices(self.settings.facts)
 
     def first_strategy(self, body: Body, earlier: Sequence[EarlierQuestion] = ()) -> Strategy:
-        """Return how a run over `body` begins: with one direct call if asked for or if the body is short."""
+        """Return how a run over `body` begins. "auto" begins with one direct call if the body is short."""
         strategy = self.settings.strategy
         if strategy == "auto":
             return "direct" if fits(self.model, body, self.settings.direct, earlier) else "rlm"
         return strategy
 
     def kernels(self, shared: KernelPool | None = None) -> KernelPool:
-        """Return a pool for one run, with a spare that starts while the run loads or asks. A pool on top of
-        `shared` has no spare, because `shared` has its own."""
+        """Return a pool for one run. Its spare kernel starts while the run loads its input or waits for the
+        model. A pool on top of `shared` has no spare, because `shared` has its own."""
         if shared is not None:
-            return KernelPool(_RUN_KERNELS, spare=0, source=shared)
-        return KernelPool(_RUN_KERNELS, source=self.fresh_kernels())
+            return KernelPool(_KERNELS_PER_RUN, spare=0, source=shared)
+        return KernelPool(_KERNELS_PER_RUN, source=self.fresh_kernels())
 
     def shared_kernels(self, runs: int) -> KernelPool:
-        """Return a pool for so many runs at a time, with a few spares."""
-        spare = min(runs, _SHARED_SPARES)
-        return KernelPool(runs * _RUN_KERNELS + spare, spare=spare, source=self.fresh_kernels())
+        """Return a pool for `runs` concurrent runs, with a few spare kernels."""
+        spare = min(runs, _MAX_SHARED_SPARES)
+        return KernelPool(runs * _KERNELS_PER_RUN + spare, spare=spare, source=self.fresh_kernels())
 
     def fresh_kernels(self) -> FreshKernels:
-        """Return a source that starts each kernel when it is asked for."""
+        """Return a source that starts each kernel on request."""
         return FreshKernels(
             self.settings.kernel,
             level=self.settings.sandbox,
-            # Cells of `extractive` are our own code, so they may run without isolation: it works without
-            # any set-up.
+            # The cells of `extractive` are our own code, so they may run without isolation. This model then
+            # works on a machine without any set-up.
             minimum=0 if is_extractive(self.model) else 2,
         )
 
-    def below(self, tell: Callable[[Event], None]) -> RunConfig:
-        """Return the config of a sub-RLM: it reports its children to the observers, not its rounds."""
+    def for_sub_rlm(self, tell: Callable[[Event], None]) -> RunConfig:
+        """Return the config of a sub-RLM. The observers get its child events but not its rounds."""
 
-        def told(event: Event) -> None:
+        def forward(event: Event) -> None:
             if isinstance(event, Warned):
                 message = event.message if event.depth else f"in a sub-RLM: {event.message}"
                 event = Warned(message, event.depth + 1)
-            if isinstance(event, _TOLD_FROM_BELOW):
+            if isinstance(event, _SUB_RLM_EVENTS):
                 tell(event)
 
-        return replace(self, tell=told)
+        return replace(self, tell=forward)
 
     def facts(self) -> dict[str, Any]:
         """Return what the journal keeps of the config. It holds no secret."""

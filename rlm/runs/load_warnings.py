@@ -1,4 +1,4 @@
-"""Warnings of a run about its input and its journal, a line each."""
+"""Writes the warnings of a run about its input and its journal, one line each."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from pathlib import Path
 
 from rlm.documents import GuessedEncoding, Loaded, Skipped
 
-__all__ = ["pruned", "warnings_of"]
+__all__ = ["pruned_warning", "warnings_of"]
 
 _MAX_ENCODINGS = 3
 _MAX_DOCUMENTS = 20
 
 
 def warnings_of(loaded: Loaded) -> list[str]:
-    """Return what was skipped, replaced or decoded by a guess."""
+    """Return warnings about documents that were skipped, replaced in part, or decoded by a guess."""
     warnings = _document_warnings(loaded)
     skipped = [one for one in loaded.skipped if not one.remedy]
     if skipped:
@@ -27,12 +27,13 @@ def warnings_of(loaded: Loaded) -> list[str]:
     if loaded.replaced:
         warnings.append(f"{loaded.replaced:,} bytes are not valid text; replaced by U+FFFD")
     if loaded.guessed:
-        warnings.append(_guesses(loaded.guessed))
+        warnings.append(_encoding_warning(loaded.guessed))
     return warnings
 
 
 def _document_warnings(loaded: Loaded) -> list[str]:
-    """Return a line with the remedy for each document that was not read, or only in part. Bounded."""
+    """Return a line with the remedy for each document that was not read, or only in part; at most 20 lines
+    and a count."""
     broken: list[Skipped] = [one for one in loaded.skipped if one.remedy]
     lines = [f"skipped {one.path}, {one.reason}: {one.remedy}" for one in broken]
     lines += loaded.notes
@@ -42,7 +43,7 @@ def _document_warnings(loaded: Loaded) -> list[str]:
     return lines
 
 
-def _guesses(guessed: Sequence[GuessedEncoding]) -> str:
+def _encoding_warning(guessed: Sequence[GuessedEncoding]) -> str:
     """Return `3 documents are not UTF-8; decoded as cp1252 (notes.txt, …), cp1251 (brief.txt)`."""
     by_encoding: dict[str, list[str]] = {}
     for guess in guessed:
@@ -58,7 +59,7 @@ def _guesses(guessed: Sequence[GuessedEncoding]) -> str:
     return f"{subject} not UTF-8; decoded as {shown}{more}"
 
 
-def pruned(removed: Sequence[str], max_mb: int) -> str:
-    """Return the note that the oldest runs were removed to make room."""
+def pruned_warning(removed: Sequence[str], max_mb: int) -> str:
+    """Return the warning that the oldest runs were removed to make room."""
     runs = "the oldest run" if len(removed) == 1 else f"the {len(removed):,} oldest runs"
     return f"the journal exceeded {max_mb:,} MB (the setting store_mb): removed {runs}"

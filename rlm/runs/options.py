@@ -1,4 +1,4 @@
-"""The options of one run: what it continues, what it belongs to, and what its answer must be."""
+"""The options of one run: the run that it continues, its parent, the type of its answer."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ __all__ = ["Parent", "RunOptions"]
 
 @dataclass(frozen=True, slots=True)
 class Parent:
-    """The run above a sub-RLM: its context, its coverage as the sub-RLM sees it, its depth. The parts of a
-    job have the job above them, at depth -1."""
+    """The run above a sub-RLM. `coverage` is its coverage in the characters of the sub-RLM. The parent of a
+    part of a job is the job, at depth -1."""
 
     run_context: RunContext
     coverage: Above
@@ -26,11 +26,11 @@ class Parent:
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """Everything optional about a run.
+    """The optional settings of a run.
 
-    `recording` holds its earlier rounds, which are replayed. With a `parent` it spends from the parent's
-    budget and writes to the parent's log. `warnings` are those of loading its input. `earlier` are the
-    questions asked before it in the same kernel, and `variables` are what they left there.
+    `recording` holds its earlier rounds, which are replayed. With a `parent` the run spends from the parent's
+    budget and writes to the parent's log. `warnings` come from loading its input. `earlier` are the questions
+    that were asked before it in the same kernel, and `variables` describe the variables that they left there.
     """
 
     recording: Recording | None = None

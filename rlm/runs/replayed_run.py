@@ -1,4 +1,4 @@
-"""A run that has ended, whose cells are run again in the kernel of a later run."""
+"""Replays the cells of an ended run in the kernel of a later run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["ReplayedRun"]
 
 
 class ReplayedRun:
-    """Implements ReplayableRun. Nothing is spent: the handler answers from the journal."""
+    """Implements ReplayableRun. It calls no model, because the handler answers from the journal."""
 
     def __init__(self, run: Run) -> None:
         run.handler.accept_all()
@@ -21,7 +21,7 @@ class ReplayedRun:
         self._contract = run.config.settings.root.contract
         self._cell_seconds = run.config.limits.cell_seconds
 
-    async def cells(self, sandbox: Sandbox) -> tuple[CellResult | None, list[int]]:
+    async def replay_cells(self, sandbox: Sandbox) -> tuple[CellResult | None, list[int]]:
         """See ReplayableRun."""
 
         async def execute(code: str, round_: int) -> CellResult:

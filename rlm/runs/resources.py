@@ -16,8 +16,8 @@ __all__ = ["RunResources"]
 
 @dataclass(frozen=True, slots=True)
 class RunResources:
-    """`folder` is private and outlives the run. `ranking` makes the ranking of a body. `kernel` is the kernel
-    that the run shares with the questions before it, if there is one."""
+    """The resources of one run. `folder` is private and outlives the run. `ranking` makes the ranking of a
+    body. `kernel` is the kernel that the run shares with earlier questions, if there are any."""
 
     folder: Path
     kernels: KernelSource

@@ -1,4 +1,4 @@
-"""Builds the result of a run from how its rounds ended."""
+"""Builds the result of a run from the outcome of its rounds."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ __all__ = ["ResultBuilder"]
 
 @dataclass(frozen=True, slots=True)
 class ResultBuilder:
-    """Reads the totals from the run's own ledgers. `began` is when the run began, on the monotonic clock;
-    `warn` takes a warning as the run itself does. `is_root` is False for sub-RLMs, which leave warnings about
-    the whole to the run above."""
+    """Builds the result. The totals come from the run's own ledgers. `began` is the start of the run on the
+    monotonic clock. `warn` adds a warning to the run. `is_root` is False for sub-RLMs; only the root warns
+    about the whole tree."""
 
     run_context: RunContext
     child_calls: ChildCalls
@@ -36,10 +36,10 @@ class ResultBuilder:
         return time.monotonic() - self.began
 
     def build(self, outcome: Outcome, strategy: Strategy) -> RunResult:
-        """Return the result. Adds the warnings of its last moment first, the reason for no answer last."""
+        """Return the result, after adding the last warnings to it."""
         context, answer = self.run_context, outcome.answer
         if self.is_root:
-            self._warn_of_the_whole()
+            self._warn_about_tree()
         if answer is None and outcome.detail:
             self.warn(outcome.detail)
         for warning in () if answer is None else answer.warnings:
@@ -64,13 +64,13 @@ class ResultBuilder:
             else self.answer_type.parsed(answer.value),
         )
 
-    def _warn_of_the_whole(self) -> None:
+    def _warn_about_tree(self) -> None:
         context = self.run_context
         if not context.budget.cost_known:
             unknown = [one.model for one in context.metered.usage() if one.cost_usd is None]
             self.warn(
                 f"the price of {' and '.join(unknown) or 'a model'} is not known: the cost limit was not "
-                "held, the token limit was (rlm.toml takes prices of your own, also 0)"
+                "applied, only the token limit (rlm.toml takes prices of your own, also 0)"
             )
         if self.warnings.dropped:
             self.warn(f"{self.warnings.dropped:,} more warnings of sub-RLMs: rlm show {context.log.run_id}")

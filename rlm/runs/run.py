@@ -1,4 +1,4 @@
-"""One run, from its input to its result."""
+"""Runs one question from its input to its result."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Run"]
 
-_DEFAULTS = RunOptions()
+_NO_OPTIONS = RunOptions()
 
 
 class Run:
-    """One run and its parts, made for it alone. See RunOptions for what else it can be."""
+    """One run and its parts, which serve this run only. RunOptions can make it a sub-RLM or a resumed run."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class Run:
         input_: RunInput,
         log: RunLog,
         resources: RunResources,
-        options: RunOptions = _DEFAULTS,
+        options: RunOptions = _NO_OPTIONS,
     ) -> None:
         self.config = config
         self.input = input_
@@ -65,7 +65,7 @@ class Run:
         self._options = options
         self._depth = 0 if options.parent is None else options.parent.depth + 1
         self._ranking = resources.ranking(input_.body)
-        # A default value in a signature may be a key.
+        # A default value in a tool's signature may be an API key.
         self._tools = [
             Helper(*log.redact((tool.name, tool.signature, tool.summary))) for tool in config.tools.docs
         ]
@@ -82,7 +82,7 @@ class Run:
             self._child_calls,
             self.run_context,
             depth=self._depth,
-            deepest=config.limits.depth,
+            max_depth=config.limits.depth,
         )
         self.handler = RunHandler(
             self._child_calls,
@@ -107,7 +107,7 @@ class Run:
         )
 
     def _new_context(self) -> RunContext:
-        """Return ledgers of its own, or branches of the parent's."""
+        """Return the ledgers of this run: its own, or branches of the parent's."""
         config, log, parent = self.config, self._log, self._options.parent
         chars = self.input.body.chars
         playback = ReplayCursor(self._options.recording)
@@ -125,7 +125,7 @@ class Run:
         return RunContext(budget, metered, CoverageLedger(chars), log, playback, concurrency, self._observe)
 
     async def run(self) -> RunResult:
-        """Answer the task, in one direct call where that suits, else in rounds."""
+        """Answer the task by one direct call if the strategy allows it, or else in rounds."""
         try:
             return await self._answer()
         except asyncio.CancelledError:
@@ -136,7 +136,7 @@ class Run:
             await self.aclose()
 
     async def run_as_part(self) -> RunResult:
-        """Answer the task as a part of a job. The job records the end."""
+        """Answer the task as a part of a job. The job records the end of the part."""
         try:
             return await self._answer()
         finally:
@@ -144,7 +144,7 @@ class Run:
             await self.aclose()
 
     async def run_as_child(self) -> RunResult:
-        """Answer the task as a sub-RLM: in rounds, never in a direct call."""
+        """Answer the task as a sub-RLM, which works in rounds and never by a direct call."""
         try:
             return await self._answer_in_rounds()
         finally:
@@ -165,17 +165,17 @@ class Run:
         log = PartLog(self._log, name)
         playback, budget = self.run_context.playback, self.run_context.budget
         if name not in playback.recording.below:
-            # It counts as one child call. Its own calls are counted apart.
+            # A sub-RLM counts as one child call. Its own calls are counted separately.
             budget.settle(budget.reserve(tokens=0, cost_usd=0.0), tokens=0, cost_usd=0.0)
             await log.append("sub_rlm", {"depth": self._depth + 1, "prompt": prompt})
         folder = self._resources.folder / f"sub-{name}-{time.monotonic_ns()}"
-        inner = await self.input.part(source, folder)
-        coverage = ParentCoverage(self.run_context.coverage, inner.stretches)
+        sub_input = await self.input.part(source, folder)
+        coverage = ParentCoverage(self.run_context.coverage, sub_input.stretches)
         try:
             run = Run(
-                self.config.below(self._observe),
+                self.config.for_sub_rlm(self._observe),
                 prompt,
-                inner,
+                sub_input,
                 log,
                 replace(self._resources, kernels=self.config.fresh_kernels(), kernel=None),
                 RunOptions(
@@ -184,7 +184,7 @@ class Run:
             )
             result = await run.run_as_child()
         finally:
-            inner.body.close()
+            sub_input.body.close()
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
         cited = [
             Span(one.start, one.end)
@@ -192,11 +192,11 @@ class Run:
             if one.verified and one.start is not None and one.end is not None
         ]
         return SubRunResult(
-            result, tuple(inner.stretches.above(cited)), *run.run_context.metered.branch_tokens
+            result, tuple(sub_input.stretches.above(cited)), *run.run_context.metered.branch_tokens
         )
 
     async def _answer_directly(self) -> RunResult | None:
-        """Ask once. Return None when the run continues as an RLM."""
+        """Answer by one direct call. Return None if the run must continue as an RLM."""
         self.config.tell(RunStarted(self._log.run_id, "direct", self.config.model.name))
         stop: Outcome
         try:
@@ -215,7 +215,7 @@ class Run:
             stop = Outcome(None, STOP_REASONS[error.limit], detail=error.cause)
         else:
             if answer is not None:
-                return self._end(Outcome(answer, "finalized"), "direct")
+                return self._finish(Outcome(answer, "finalized"), "direct")
             if self.config.settings.strategy == "auto":
                 abstained = "the direct answer abstained or its quotes were not found: continued as an RLM"
                 self.warn(abstained)
@@ -226,7 +226,7 @@ class Run:
                 "finalized",
                 detail="the direct call gave no answer whose quotes are in the input; try --strategy rlm",
             )
-        return self._end(stop, "direct")
+        return self._finish(stop, "direct")
 
     async def _answer_in_rounds(self) -> RunResult:
         config, options = self.config, self._options
@@ -240,73 +240,76 @@ class Run:
             run_context=self.run_context,
             settings=config.settings.root,
             summary_model=config.summary_model,
-            rewind=self._rewind,
+            forget_answers=self._forget_answers,
         )
         question = RootQuestion(
             self._task, options.answer_type, options.earlier, options.variables, self._tools
         )
         prompt = root_input(question, self.input.body, config.model, config.limits, config.settings)
-        return self._end(await driver.run(prompt), "rlm")
+        return self._finish(await driver.run(prompt), "rlm")
 
     def _new_sandbox(self) -> Sandbox:
         if self._resources.kernel is not None:
-            return self._resources.kernel.seat(
+            return self._resources.kernel.lease(
                 self.handler,
                 self.input.body.chars,
-                opened=self._note_kernel,
-                repeating=lambda questions: self.config.tell(QuestionsRepeated(questions)),
-                changed=self._warn_of_changes,
+                on_open=self._note_kernel,
+                on_replay=lambda questions: self.config.tell(QuestionsRepeated(questions)),
+                on_change=self._warn_about_changes,
             )
         return JupyterSandbox(
             self.input.context,
             self.handler,
-            opened=self._note_kernel,
+            on_open=self._note_kernel,
             seed=f"{self._log.run_id}:{self._depth}{self._log.within}",
             kernels=self._resources.kernels,
             window=self.input.window,
             tools=self._tools,
         )
 
-    def _end(self, outcome: Outcome, strategy: Strategy) -> RunResult:
+    def _finish(self, outcome: Outcome, strategy: Strategy) -> RunResult:
         result = self._results.build(outcome, strategy)
         self.config.tell(RunEnded(result.stop_reason, result.seconds))
         return result
 
     async def aclose(self) -> None:
-        """Release what the run holds. Only for a run that is never started: the others do it themselves."""
+        """Release the resources of a run that was never started. The `run` methods do this themselves."""
         await self._ranking.aclose()
 
     async def log_result(self, result: RunResult) -> None:
-        """Write the last entry of the run. Raises JournalError."""
+        """Write the last event of the run. Raises JournalError."""
         await self._log.append("finished", {**result.to_json(), **asdict(self._totals())})
 
     def warn(self, message: str) -> None:
-        """Add a warning to the result, and tell the observers of it."""
+        """Add a warning to the result and report it to the observers."""
         self._observe(Warned(message))
 
     def _observe(self, event: Event) -> None:
-        """Pass an event of any part to the observers, each warning once."""
-        if not isinstance(event, Warned) or self._warnings.keep(event):
+        """Pass an event of any part to the observers. Each warning is passed once."""
+        if not isinstance(event, Warned) or self._warnings.add(event):
             self.config.tell(event)
 
-    def _rewind(self) -> None:
+    def _forget_answers(self) -> None:
         self._child_calls.forget_answers()
         self._sub_runs.forget_answers()
 
-    def _warn_of_changes(self, question: int, rounds: list[int]) -> None:
+    def _warn_about_changes(self, question: int, rounds: list[int]) -> None:
         self.warn(
-            f"when the blocks of question {question} were run again in a new kernel, not all came out "
-            f"as before: rounds {', '.join(map(str, rounds))}"
+            f"when the blocks of question {question} were run again in a new kernel, some results "
+            f"changed: rounds {', '.join(map(str, rounds))}"
         )
 
     def _note_kernel(self, isolation: IsolationReport) -> None:
         missing = "; ".join(f"{layer} ({reason})" for layer, reason in isolation.failed.items())
         self.config.tell(KernelOpened(isolation.level, missing))
         if isolation.level < 2:
-            why = f": this machine refuses {missing}" if missing else ""
-            held = "not isolated" if isolation.level == 0 else "only partly isolated"
-            # The observers have KernelOpened. A kernel that follows one that died says the same again.
-            self._warnings.keep(Warned(f"the code of this run was {held} (level {isolation.level}){why}"))
+            reason = f": this machine refuses {missing}" if missing else ""
+            isolated = "not isolated" if isolation.level == 0 else "only partly isolated"
+            # Only for the result, because the observers got KernelOpened. A second kernel gives the same
+            # warning, which `add` ignores.
+            self._warnings.add(
+                Warned(f"the code of this run was {isolated} (level {isolation.level}){reason}")
+            )
 
     def _totals(self) -> RunTotals:
         context = self.run_context

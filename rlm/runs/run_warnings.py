@@ -9,7 +9,7 @@ from rlm.events import Warned
 __all__ = ["RunWarnings"]
 
 _MAX_FROM_SUB_RLMS = 5
-"""Warnings kept of sub-RLMs. A run may have a thousand of them, each with numbers of its own."""
+"""How many warnings of sub-RLMs are kept. A thousand sub-RLMs may give a thousand different warnings."""
 
 
 class RunWarnings:
@@ -21,11 +21,11 @@ class RunWarnings:
 
     @property
     def dropped(self) -> int:
-        """How many warnings of sub-RLMs were not kept."""
+        """Return how many warnings of sub-RLMs were not kept."""
         return max(0, self._from_sub_rlms - _MAX_FROM_SUB_RLMS)
 
-    def keep(self, warning: Warned) -> bool:
-        """Add a warning. Return False if it is known already, or one too many of a sub-RLM."""
+    def add(self, warning: Warned) -> bool:
+        """Add a warning. Return False if it was already added, or if a sub-RLM gave too many."""
         if warning.message in self.messages:
             return False
         if warning.depth:

@@ -1,4 +1,4 @@
-"""Sets up what every run needs: its input, the journal, its resources, the facts that the journal keeps."""
+"""Sets up a run: its input, its journal, its resources, and the facts that the journal keeps."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from rlm.results import RunResult
 from rlm.retrieval import IndexCache, default_index_cache
 from rlm.retrieval.ranking import Ranking
 from rlm.runs.config import RunConfig
-from rlm.runs.load_warnings import pruned
+from rlm.runs.load_warnings import pruned_warning
 from rlm.runs.resources import RunResources
 from rlm.sandbox.context.writer import ContextFile
 from rlm.sandbox.host.kernel_process import KernelSource
@@ -47,7 +47,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class JobResources:
-    """What a job works with. `kernels` is a pool that it shares with other jobs, or None."""
+    """The resources of a job. `kernels` is a pool that it shares with other jobs, or None."""
 
     config: RunConfig
     loaded: Loaded
@@ -59,8 +59,8 @@ class JobResources:
 async def load_input(
     config: RunConfig, sources: Sequence[str | Path | Source], workspace: Workspace
 ) -> Loaded:
-    """Load the sources as one body and report it. Imports what the first model call needs meanwhile. Raises
-    DocumentError and UsageError."""
+    """Load the sources as one body and report it to the observers. Meanwhile, imports the modules that the
+    first model call needs. Raises DocumentError and UsageError."""
     began = time.monotonic()
     import_early((config.model, config.sub_model, config.summary_model))
     cache = default_cache(os.environ) if config.settings.document_cache else None
@@ -73,12 +73,12 @@ async def load_input(
 
 @asynccontextmanager
 async def open_journal(settings: Settings, shared: Journal | None = None) -> AsyncIterator[Journal]:
-    """Open the journal that the settings name, or yield `shared`, which stays open. The journal never writes
-    a secret of the environment."""
+    """Open the journal of the settings, or yield `shared` and leave it open. The journal never writes a
+    secret of the environment."""
     if shared is not None:
         yield shared
         return
-    # The database library takes a third of a second: `import rlm` must not.
+    # Imported here, because the database library takes a third of a second to import.
     from rlm.journal import Journal, default_store
 
     async with Journal.open(settings.store or default_store(os.environ)) as journal:
@@ -87,25 +87,28 @@ async def open_journal(settings: Settings, shared: Journal | None = None) -> Asy
 
 
 async def make_room(journal: Journal, settings: Settings) -> list[str]:
-    """Remove the oldest runs from a journal that is over the limit of the settings. Return the warnings."""
+    """Remove the oldest runs if the journal exceeds the limit of the settings. Return the warnings."""
     removed = await journal.prune(most_bytes=settings.store_mb << 20)
-    return [pruned(removed, settings.store_mb)] if removed else []
+    return [pruned_warning(removed, settings.store_mb)] if removed else []
 
 
 def with_journal_failure(result: RunResult, error: JournalError) -> RunResult:
-    """Return the result with a warning that its last entry was not written.
+    """Return the result with a warning that its last event was not written.
 
-    Only this failure of a journal is forgiven, because the answer is there and paid for. Before that a run
-    must not continue unrecorded."""
-    return replace(result, warnings=(*result.warnings, f"the end of this run is not kept: {error}"))
+    A run ends with any earlier failure of the journal, because it must not continue unrecorded. This failure
+    is only a warning, because the answer exists and is paid for.
+    """
+    return replace(result, warnings=(*result.warnings, f"the end of this run was not stored: {error}"))
 
 
 def resources_for(config: RunConfig, workspace: Workspace, kernels: KernelSource) -> RunResources:
-    """Return the resources of runs under `config`, in that workspace."""
-    # Without the user's cache folder the index lives as long as the run.
-    own = IndexCache(workspace.folder / "index")
-    kept = (IndexCache(default_index_cache(os.environ)),) if config.settings.document_cache else ()
-    return RunResources(workspace.folder, kernels, lambda body: Ranking(body, config.tell, (*kept, own)))
+    """Return the resources of runs with this `config`, in this workspace."""
+    # Without the user's cache folder, the index is removed with the run's workspace.
+    run_cache = IndexCache(workspace.folder / "index")
+    user_caches = (IndexCache(default_index_cache(os.environ)),) if config.settings.document_cache else ()
+    return RunResources(
+        workspace.folder, kernels, lambda body: Ranking(body, config.tell, (*user_caches, run_cache))
+    )
 
 
 def facts_of(
@@ -115,7 +118,7 @@ def facts_of(
     warnings: Sequence[str],
     answer_type: AnswerType | None,
 ) -> dict[str, Any]:
-    """Return what the journal keeps of how a run began."""
+    """Return what the journal stores about the start of a run."""
     return {
         **config.facts(),
         "context_sha256": context.sha256,
@@ -128,10 +131,12 @@ def facts_of(
 
 
 def type_of(task: str, schema: Any, model: Model) -> AnswerType | None:
-    """Return the type that the answer must have. Raises UsageError for a question that can't be asked."""
+    """Return the type of the answer. Raises UsageError for an empty question or an unsupported type."""
     if not task.strip():
-        raise UsageError("the question is empty: say what is to be answered")
+        raise UsageError("the question is empty. Write a question")
     answer_type = None if schema is None else AnswerType(schema)
     if answer_type is not None and is_extractive(model) and not answer_type.is_text:
-        raise UsageError("extractive answers in plain text: choose a model for an answer of a given type")
+        raise UsageError(
+            "extractive answers in plain text. Choose another model for an answer of a given type"
+        )
     return answer_type

@@ -1,5 +1,7 @@
-"""The one kernel that the questions of a session share. It opens when a question first needs it, in the state
-that the earlier questions left."""
+"""The one kernel that the questions of a session share.
+
+It opens when a question first needs it. It then has the variables that the earlier questions left.
+"""
 
 from __future__ import annotations
 
@@ -40,18 +42,18 @@ class ReplayableRun(Protocol):
     @property
     def handler(self) -> KernelHandler: ...
 
-    async def cells(self, sandbox: Sandbox) -> tuple[CellResult | None, list[int]]:
-        """Run its cells again in that kernel. Return the result of the cell that ended the kernel, or None,
-        and the rounds whose cells gave other results than before."""
+    async def replay_cells(self, sandbox: Sandbox) -> tuple[CellResult | None, list[int]]:
+        """Run the cells again in that kernel. Return the result of the cell that ended the kernel, or None.
+        Return also the rounds whose cells gave other results than before."""
 
 
 PastQuestion = Callable[[], AbstractAsyncContextManager[ReplayableRun]]
-"""Opens the question for one replay. Each replay needs a new one."""
+"""Opens an earlier question for one replay. Each replay opens it again."""
 
 
 class SharedKernel:
-    """The kernel over `context`, which may be replaced by a longer one. `past` are the questions whose
-    variables it holds, oldest first. `seed` seeds its random numbers."""
+    """The kernel over `context`. A longer context may replace it. `past` are the questions whose variables
+    the kernel holds, oldest first. `seed` seeds its random numbers."""
 
     def __init__(
         self, context: ContextFile, kernels: KernelSource, *, seed: str = "", tools: Sequence[Helper] = ()
@@ -61,97 +63,99 @@ class SharedKernel:
         self.seed = seed
         self._kernels = kernels
         self._tools = tools
-        self._switch = HandlerProxy()
+        self._handler_proxy = HandlerProxy()
         self._sandbox: JupyterSandbox | None = None
-        self._of: ContextFile | None = None
+        self._opened_context: ContextFile | None = None
 
-    def seat(
+    def lease(
         self,
         handler: KernelHandler,
         chars: int,
         *,
-        opened: Callable[[IsolationReport], None],
-        repeating: Callable[[int], None],
-        changed: Callable[[int, list[int]], None],
+        on_open: Callable[[IsolationReport], None],
+        on_replay: Callable[[int], None],
+        on_change: Callable[[int, list[int]], None],
     ) -> KernelLease:
-        """Return the kernel as a sandbox for one question over the first `chars` characters. `repeating` gets
-        how many earlier questions a new kernel replays; `changed` gets the number of a question, and its
-        rounds that gave other results than before."""
-        return KernelLease(self, handler, chars, opened, repeating, changed)
+        """Return the kernel as a sandbox for one question over the first `chars` characters.
+
+        `on_replay` gets the number of earlier questions that a new kernel replays. `on_change` gets the
+        number of a replayed question, and the rounds of it that gave other results than before.
+        """
+        return KernelLease(self, handler, chars, on_open, on_replay, on_change)
 
     async def close(self) -> None:
-        """End the kernel. The next question that needs one builds it again."""
-        self._switch.handler = None
+        """Shut down the kernel. The next question that needs it starts a new one."""
+        self._handler_proxy.handler = None
         if self._sandbox is not None:
             sandbox, self._sandbox = self._sandbox, None
             await sandbox.close()
 
-    async def acquire(self, seat: KernelLease) -> JupyterSandbox:
-        """Give the kernel to the question of `seat`. Close the kernel if this raises."""
-        if self._sandbox is None or not self._sandbox.alive or self._of is not self.context:
+    async def acquire(self, lease: KernelLease) -> JupyterSandbox:
+        """Give the kernel to the question of `lease`. The caller closes the kernel if this raises."""
+        if self._sandbox is None or not self._sandbox.alive or self._opened_context is not self.context:
             await self.close()
-            await self._build(seat)
+            await self._build(lease)
         sandbox = self._sandbox
         assert sandbox is not None
-        await sandbox.begin(seat.chars)
-        self._switch.handler = seat.handler
+        await sandbox.begin(lease.chars)
+        self._handler_proxy.handler = lease.handler
         return sandbox
 
-    async def leave(self) -> None:
-        """End the question. Nothing that it left running may continue."""
-        self._switch.handler = None
+    async def end_question(self) -> None:
+        """End the question. Nothing that it started may continue to run."""
+        self._handler_proxy.handler = None
         if self._sandbox is not None and self._sandbox.alive:
             await self._sandbox.begin(0)
 
-    async def _build(self, seat: KernelLease) -> None:
+    async def _build(self, lease: KernelLease) -> None:
         # A kernel's variables cannot be saved, so a new kernel gets them by running every earlier cell.
         # Each question is replayed over the body as it was then (`begin`), and its own handler answers the
-        # cells from the journal: nothing is asked or paid twice. The handlers change behind one proxy,
-        # because a kernel keeps the handler that it was opened with. A cell that ends the kernel ends the
-        # build, because the variables would not be those that the next question expects.
+        # cells from the journal, so no call is paid twice. The handlers change behind one proxy, because a
+        # kernel keeps the handler that it was opened with. If a cell ends the kernel, the build fails: the
+        # next question would not find the variables that it expects.
         sandbox = self._sandbox = JupyterSandbox(
             self.context,
-            self._switch,
-            opened=seat.opened,
+            self._handler_proxy,
+            on_open=lease.on_open,
             seed=self.seed,
             kernels=self._kernels,
             tools=self._tools,
             shared=True,
         )
         await sandbox.open()
-        self._of = self.context
+        self._opened_context = self.context
         if self.past:
-            seat.repeating(len(self.past))
-        for number, make in enumerate(self.past, 1):
-            async with make() as again:
-                await sandbox.begin(again.chars)
-                self._switch.handler = again.handler
-                died, changed = await again.cells(sandbox)
+            lease.on_replay(len(self.past))
+        for number, open_question in enumerate(self.past, 1):
+            async with open_question() as replayable:
+                await sandbox.begin(replayable.chars)
+                self._handler_proxy.handler = replayable.handler
+                died, changed = await replayable.replay_cells(sandbox)
             if died is not None:
                 raise KernelStartError(
                     f"the kernel's variables could not be restored up to question {number}: {died.evalue}"
                 )
             if changed:
-                seat.changed(number, changed)
+                lease.on_change(number, changed)
 
 
 class KernelLease:
-    """Implements Sandbox for one question. Closing it leaves the kernel open."""
+    """The shared kernel, for one question. Implements Sandbox. `close` leaves the kernel open."""
 
     def __init__(
         self,
         kernel: SharedKernel,
         handler: KernelHandler,
         chars: int,
-        opened: Callable[[IsolationReport], None],
-        repeating: Callable[[int], None],
-        changed: Callable[[int, list[int]], None],
+        on_open: Callable[[IsolationReport], None],
+        on_replay: Callable[[int], None],
+        on_change: Callable[[int, list[int]], None],
     ) -> None:
         self.handler = handler
         self.chars = chars
-        self.opened = opened
-        self.repeating = repeating
-        self.changed = changed
+        self.on_open = on_open
+        self.on_replay = on_replay
+        self.on_change = on_change
         self._kernel = kernel
         self._sandbox: JupyterSandbox | None = None
 
@@ -171,7 +175,7 @@ class KernelLease:
 
     async def close(self) -> None:
         self._sandbox = None
-        await self._kernel.leave()
+        await self._kernel.end_question()
 
 
 class HandlerProxy:
@@ -180,24 +184,24 @@ class HandlerProxy:
     handler: KernelHandler | None = None
 
     async def children(self, batch: ChildBatch, answered: AnswerSink) -> None:
-        await self._now().children(batch, answered)
+        await self._current_handler().children(batch, answered)
 
     async def sub_rlms(self, batch: SubRLMBatch, answered: AnswerSink) -> None:
-        await self._now().sub_rlms(batch, answered)
+        await self._current_handler().sub_rlms(batch, answered)
 
     async def finalize(self, final: Finalization) -> FinalizeVerdict:
-        return await self._now().finalize(final)
+        return await self._current_handler().finalize(final)
 
     async def progress(self) -> Progress:
-        return await self._now().progress()
+        return await self._current_handler().progress()
 
     async def rank(self, query: RankQuery) -> Sequence[RankedSpan]:
-        return await self._now().rank(query)
+        return await self._current_handler().rank(query)
 
     async def tool(self, call: ToolCall) -> Any:
-        return await self._now().tool(call)
+        return await self._current_handler().tool(call)
 
-    def _now(self) -> KernelHandler:
+    def _current_handler(self) -> KernelHandler:
         if self.handler is None:
-            raise BadCall("value", "no question is being asked now")
+            raise BadCall("value", "no question is in progress")
         return self.handler

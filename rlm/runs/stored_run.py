@@ -1,4 +1,4 @@
-"""A run as the journal stores it, and its input as it was."""
+"""Reads a run and its input back from the journal."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ if TYPE_CHECKING:
 __all__ = ["StoredRun", "input_to_keep", "limits_of", "settings_of", "source_facts"]
 
 _MB = 1 << 20
-KEPT_FROM_PATHS = 16 * _MB
-"""Inputs of up to so many bytes are kept in the journal; larger ones are read again from their paths."""
-KEPT_FROM_ELSEWHERE = 64 * _MB
-"""The same for what can't be read again: standard input, strings, pipes."""
+MAX_KEPT_FROM_PATHS = 16 * _MB
+"""Bytes. The journal keeps inputs of up to this size; larger ones are read again from their paths."""
+MAX_KEPT_FROM_STREAMS = 64 * _MB
+"""The same limit for an input that cannot be read again: standard input, strings, pipes."""
 
 _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
 class StoredRun:
-    """A run as the journal stores it. `facts` are its settings. `result` is None until it has ended for good:
-    a run that only its provider failed can be resumed."""
+    """A run as the journal stores it. `facts` are its settings. `result` is None if the run can be resumed,
+    because it has not ended or because the provider failed."""
 
     run_id: str
     task: str
@@ -50,40 +50,40 @@ class StoredRun:
 
     @classmethod
     async def read(cls, journal: Journal, run: str, *, job: str | None = None) -> StoredRun:
-        """Read the run whose name is or starts with `run`. `job` is the kind of job that it must be. Raises
-        JournalError."""
+        """Read the run with the name `run`, or whose name starts with `run`. `job` is the required kind of
+        job; None requires a run of one question. Raises JournalError."""
         name = await journal.resolve(run)
         summary = await journal.get(name)
         events = await journal.events(name)
         facts = summary.settings
         if facts.get("job") != job:
-            raise JournalError(_another_kind(name, facts.get("job"), job))
+            raise JournalError(_wrong_kind(name, facts.get("job"), job))
         if not {"sources", "root", "limits"} <= facts.keys():
             raise JournalError(
-                f"run {name} was written by an older rlm, which did not keep what resuming it takes; "
-                "ask again"
+                f"run {name} was written by an older version of rlm, without the data that a resume needs. "
+                "Ask the question again"
             )
         return cls(name, summary.task, facts, events, _result(events))
 
     def recording(self) -> Recording:
-        """Return its rounds and replies so far. Raises JournalError when this rlm cannot read its events."""
+        """Return the recorded rounds and replies. Raises JournalError if this version cannot read them."""
         try:
             return Recording.of(self.events)
         except (KeyError, TypeError, ValueError) as error:
             raise JournalError(
-                f"the journal of run {self.run_id} can't be replayed: another rlm wrote it, or it is "
-                f"damaged ({type(error).__name__}: {error}); ask again"
+                f"the journal of run {self.run_id} can't be replayed: another version of rlm wrote it, or it "
+                f"is damaged ({type(error).__name__}: {error}). Ask the question again"
             ) from error
 
     @property
     def answer_type(self) -> AnswerType | None:
-        """The type of its answer, if its caller gave one. Of a Python type only the schema is stored."""
+        """Return the type of the answer, if the run has one. Only its JSON schema is stored."""
         schema = self.facts.get("answer_schema")
         return None if schema is None else AnswerType(json.loads(schema))
 
     @property
     def model_facts(self) -> Mapping[str, ModelFacts]:
-        """The windows and prices that it assumed, by the model's name."""
+        """Return the windows and prices that the run used, by the name of the model."""
         return {
             self.facts[kind]: replace(
                 _restore(ModelFacts, self.facts.get("model_facts", {}).get(self.facts[kind], {})),
@@ -94,7 +94,7 @@ class StoredRun:
         }
 
     def replay_only_models(self) -> tuple[ReplayOnlyModel, ReplayOnlyModel, ReplayOnlyModel]:
-        """Return stubs of its root, sub and summary model, with their names and windows."""
+        """Return stubs for the root, sub and summary models, with their names and windows."""
         root, child, summary = (
             ReplayOnlyModel(self.run_id, self.facts[kind], ModelWindow(**self.facts["windows"][kind]))
             for kind in ("model", "sub_model", "summary_model")
@@ -104,8 +104,8 @@ class StoredRun:
     async def load(
         self, journal: Journal, workspace: Workspace, given: Sequence[str | Path | Source] = ()
     ) -> Loaded:
-        """Load its input again: what the journal kept, else what is `given`, else the files it was read from.
-        Raises UsageError when the input is gone or has changed."""
+        """Load the input again: from the journal, or else from `given`, or else from the original files.
+        Raises UsageError if the input is gone or has changed."""
         folder = workspace.folder / "kept"
         if await journal.restore_input(self.run_id, folder):
             return Loaded(await asyncio.to_thread(_open_context, folder))
@@ -114,7 +114,7 @@ class StoredRun:
         if lost and not given:
             raise UsageError(
                 f"the input of run {self.run_id} ({lost[0]}) can't be read again and was not kept (it was "
-                f"over {KEPT_FROM_ELSEWHERE // _MB} MB, or held a key): ask again"
+                f"over {MAX_KEPT_FROM_STREAMS // _MB} MB, or contained an API key). Ask the question again"
             )
         try:
             loaded = await workspace.load(given or [_source(source) for source in sources])
@@ -124,48 +124,48 @@ class StoredRun:
             first = sources[0].get("path") or sources[0]["name"]
             raise UsageError(
                 f"the input of run {self.run_id} has changed since ({first}"
-                f"{', …' if len(sources) > 1 else ''}): put the files back as they were, or ask again"
+                f"{', …' if len(sources) > 1 else ''}): restore the files, or ask the question again"
             )
         return loaded
 
 
-def _another_kind(run: str, found: str | None, wanted: str | None) -> str:
-    """Return why a run can't be resumed here, and the command that resumes it."""
+def _wrong_kind(run: str, found: str | None, wanted: str | None) -> str:
+    """Return why this command cannot resume a run, and the command that resumes it."""
     if found == "summarize":
-        return f"run {run} is a summary: give the same command again with --since {run}"
+        return f"run {run} is a summary. Give the same command again with --since {run}"
     if found == "plan":
-        return f"run {run} made a plan (rlm show {run}): give it to rlm research with --plan FILE"
+        return f"run {run} made a plan (rlm show {run}). Give the plan to rlm research with --plan FILE"
     if found is None:
-        return f"run {run} is no {wanted} job: resume it with rlm resume {run}"
-    return f"run {run} is a {found} job, not a run of one question: resume it with rlm resume {run}"
+        return f"run {run} is not a {wanted} job. Resume it with rlm resume {run}"
+    return f"run {run} is a {found} job, not a run of one question. Resume it with rlm resume {run}"
 
 
 def source_facts(sources: Sequence[str | Path | Source]) -> list[dict[str, Any]]:
-    """Return the sources as the journal keeps them: paths to read again, anything else by name."""
+    """Return the sources as the journal stores them: a path that can be read again, or only a name."""
     facts: list[dict[str, Any]] = []
     for source in sources:
         match as_source(source):
             case PathSource(path, exclude) if not path.is_fifo():
                 facts.append({"path": str(path.absolute()), "exclude": list(exclude)})
-            case other:
-                facts.append({"name": other.name})
+            case unrepeatable:
+                facts.append({"name": unrepeatable.name})
     return facts
 
 
 def input_to_keep(journal: Journal, folder: Path, sources: Sequence[Mapping[str, Any]]) -> Path | None:
-    """Return the context's folder if the journal may keep it, else None."""
-    again = all("path" in source for source in sources)
-    most = KEPT_FROM_PATHS if again else KEPT_FROM_ELSEWHERE
-    return folder if journal.may_keep(folder, most) else None
+    """Return the folder of the context if the journal may store it, or None."""
+    has_only_paths = all("path" in source for source in sources)
+    max_bytes = MAX_KEPT_FROM_PATHS if has_only_paths else MAX_KEPT_FROM_STREAMS
+    return folder if journal.may_keep(folder, max_bytes) else None
 
 
 def limits_of(facts: Mapping[str, Any]) -> Limits:
-    """Return the limits that a run started with."""
+    """Return the limits of a stored run."""
     return _restore(Limits, facts["limits"])
 
 
 def settings_of(settings: Settings, facts: Mapping[str, Any]) -> Settings:
-    """Return `settings` with those of the run wherever they decide how it goes."""
+    """Return `settings`, with the stored settings of the run where they affect its rounds."""
     return replace(
         settings,
         strategy=facts["strategy"],
@@ -178,7 +178,7 @@ def settings_of(settings: Settings, facts: Mapping[str, Any]) -> Settings:
 
 
 def _restore(kind: type[_T], facts: Mapping[str, Any]) -> _T:
-    """Return a settings dataclass from its stored fields. Fields that no longer exist are ignored."""
+    """Return a settings dataclass from its stored fields. Ignores fields that no longer exist."""
     known = {field.name for field in fields(kind)}  # type: ignore[arg-type]
     return kind(**{name: value for name, value in facts.items() if name in known})
 

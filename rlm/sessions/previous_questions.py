@@ -1,4 +1,4 @@
-"""The questions asked before one in the same kernel, and how a new kernel gets the variables they left."""
+"""Reads the earlier questions of the same kernel, and restores their variables in a new kernel."""
 
 from __future__ import annotations
 
@@ -27,76 +27,85 @@ if TYPE_CHECKING:
     from rlm.journal import Journal
     from rlm.sandbox.context.writer import ContextFile
 
-__all__ = ["PreviousQuestion", "before", "kernel_after", "past_question", "variables_of"]
+__all__ = [
+    "PreviousQuestion",
+    "describe_variables",
+    "make_continued_kernel",
+    "make_past_question",
+    "read_earlier_runs",
+]
 
 
 @dataclass(frozen=True, slots=True)
 class PreviousQuestion:
-    """An earlier question, by the name of its run. `variables` are what its cells assigned, by name."""
+    """An earlier question. `run_id` names its run. `variables` describes its variables, by name."""
 
     run_id: str
-    told: EarlierQuestion
+    question: EarlierQuestion
     variables: Mapping[str, str]
 
     @classmethod
-    def of(cls, left: StoredRun) -> Self:
-        """Raises UsageError for a run that has not ended."""
-        last = left.events[-1] if left.events else None
+    def of(cls, stored: StoredRun) -> Self:
+        """Return the question of a stored run. Raises UsageError if the run has not ended."""
+        last = stored.events[-1] if stored.events else None
         if last is None or last.kind != "finished":
-            raise UsageError(f"run {left.run_id} has not ended: resume it first (rlm resume {left.run_id})")
+            raise UsageError(
+                f"run {stored.run_id} has not ended. Resume it first (rlm resume {stored.run_id})"
+            )
         answer = last.data["answer"]
         if answer is None:
             text = f"none ({last.data['stop_reason']})"
         else:
             text = answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)
         variables: dict[str, str] = {}
-        for past in left.recording().rounds:
-            changed = () if past.cell is None else past.cell.report.changed
+        for round_ in stored.recording().rounds:
+            changed = () if round_.cell is None else round_.cell.report.changed
             variables.update((variable.name, str(variable)) for variable in changed)
-        return cls(left.run_id, EarlierQuestion(left.task, text), variables)
+        return cls(stored.run_id, EarlierQuestion(stored.task, text), variables)
 
 
-async def before(journal: Journal, left: StoredRun) -> tuple[StoredRun, ...]:
-    """Return the runs that `left` continues, oldest first. Raises UsageError when one is gone."""
+async def read_earlier_runs(journal: Journal, stored: StoredRun) -> tuple[StoredRun, ...]:
+    """Return the runs that `stored` continues, oldest first. Raises UsageError if one of them is gone."""
     found: list[StoredRun] = []
-    one = left
-    while (name := one.facts.get("after")) is not None:
+    latest = stored
+    while (name := latest.facts.get("after")) is not None:
         try:
-            one = await StoredRun.read(journal, name)
+            latest = await StoredRun.read(journal, name)
         except JournalError as error:
             raise UsageError(
-                f"run {left.run_id} continues run {name}, which is no longer in the journal: ask again"
+                f"run {stored.run_id} continues run {name}, which is no longer in the journal. "
+                "Ask the question again"
             ) from error
-        found.append(one)
+        found.append(latest)
     return tuple(reversed(found))
 
 
-def past_question(
+def make_past_question(
     read: Callable[[], Awaitable[StoredRun]],
     config: RunConfig,
     context: Callable[[], tuple[ContextFile, Body]],
     resources: RunResources,
 ) -> PastQuestion:
-    """Return what a session's kernel needs to replay an earlier question. Its cells run over the context as
-    it was and get the replies they got. No model is asked and no tool runs."""
+    """Return what the kernel of a session needs to replay an earlier question. The cells run over the context
+    of that time and get the recorded replies. No model is called, and no tool runs."""
 
     @asynccontextmanager
-    async def again() -> AsyncIterator[ReplayableRun]:
+    async def open_question() -> AsyncIterator[ReplayableRun]:
         from rlm.journal import ReadOnlyLog
 
-        left = await read()
+        stored = await read()
         file, body = context()
-        chars = left.facts["context_chars"]
+        chars = stored.facts["context_chars"]
         source = RunInput(file, body)
         if chars != body.chars:
             source = RunInput(file, body.window(0, chars), Span(0, chars))
         run = Run(
-            _replay_config(config, left),
-            left.task,
+            _replay_config(config, stored),
+            stored.task,
             source,
-            ReadOnlyLog(left.events),
+            ReadOnlyLog(stored.events),
             replace(resources, kernel=None),
-            RunOptions(recording=left.recording(), answer_type=left.answer_type),
+            RunOptions(recording=stored.recording(), answer_type=stored.answer_type),
         )
         try:
             yield ReplayedRun(run)
@@ -105,42 +114,43 @@ def past_question(
             if source.body is not body:
                 source.body.close()
 
-    return again
+    return open_question
 
 
-def kernel_after(
+def make_continued_kernel(
     earlier: Sequence[StoredRun],
     config: RunConfig,
     context: ContextFile,
     body: Body,
     resources: RunResources,
 ) -> SharedKernel:
-    """Return the kernel of a run that continues these, oldest first."""
+    """Return the kernel of a run that continues the runs `earlier` (oldest first)."""
 
-    async def known(left: StoredRun) -> StoredRun:
-        return left
+    async def read(stored: StoredRun) -> StoredRun:
+        return stored
 
     kernel = SharedKernel(context, resources.kernels, seed=f"{earlier[0].run_id}:0", tools=config.tools.docs)
     kernel.past = [
-        past_question(partial(known, left), config, lambda: (context, body), resources) for left in earlier
+        make_past_question(partial(read, stored), config, lambda: (context, body), resources)
+        for stored in earlier
     ]
     return kernel
 
 
-def _replay_config(config: RunConfig, left: StoredRun) -> RunConfig:
-    """Return the config under which `left` is replayed: its limits and settings, no model, no observer."""
+def _replay_config(config: RunConfig, stored: StoredRun) -> RunConfig:
+    """Return the config that replays `stored`: its limits and settings, without a model or an observer."""
     return RunConfig(
-        *left.replay_only_models(),
-        limits_of(left.facts),
-        settings_of(config.settings, left.facts),
+        *stored.replay_only_models(),
+        limits_of(stored.facts),
+        settings_of(config.settings, stored.facts),
         lambda _: None,
-        Toolbox().as_recorded(left.facts.get("tools", ())),
+        Toolbox().as_recorded(stored.facts.get("tools", ())),
     )
 
 
-def variables_of(earlier: Sequence[PreviousQuestion]) -> tuple[str, ...]:
-    """Return what the kernel holds of them: `name: type, size`."""
-    known: dict[str, str] = {}
+def describe_variables(earlier: Sequence[PreviousQuestion]) -> tuple[str, ...]:
+    """Return one line for each variable that the kernel holds of these questions: `name: type, size`."""
+    variables: dict[str, str] = {}
     for one in earlier:
-        known.update(one.variables)
-    return tuple(known.values())
+        variables.update(one.variables)
+    return tuple(variables.values())

@@ -1,5 +1,7 @@
-"""A session: many questions over one context, in one kernel. Variables stay from question to question, and
-the context may grow between them."""
+"""A session asks many questions over one context, in one kernel.
+
+Variables stay from question to question, and the context may grow between questions.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,12 @@ from rlm.runs.shared_kernel import SharedKernel
 from rlm.runs.stored_run import StoredRun, input_to_keep, source_facts
 from rlm.sandbox.context.writer import ContextFile, ContextFileWriter
 from rlm.sandbox.in_kernel.body.body import Body
-from rlm.sessions.previous_questions import PreviousQuestion, before, past_question, variables_of
+from rlm.sessions.previous_questions import (
+    PreviousQuestion,
+    describe_variables,
+    make_past_question,
+    read_earlier_runs,
+)
 
 if TYPE_CHECKING:
     from rlm.journal import Journal
@@ -45,22 +52,22 @@ __all__ = ["Session"]
 
 
 class Session:
-    """Made by `RLM.session`; open from `async with` to its end. One question at a time.
+    """Made by `RLM.session`. Use it in `async with`. It answers one question at a time.
 
-    Each question is a run of its own, with the limits of the RLM anew. A question that is cancelled, or fails
-    with an exception, leaves nothing in the kernel: the next one finds it as the one before had left it.
+    Each question is a run of its own and gets the full limits of the RLM. If a question is cancelled or fails
+    with an exception, its variables are discarded, but not those of earlier questions.
     """
 
     def __init__(
         self, config: Callable[[], RunConfig], sources: Sequence[str | Path | Source], after: str | None
     ) -> None:
         self._new_config = config
-        self._given = list(sources)
+        self._initial_sources = list(sources)
         self._after = after
         self._stack: AsyncExitStack | None = None
         self._pending: list[str | Path | Source] = []
         self._earlier: list[PreviousQuestion] = []
-        self._asking = False
+        self._is_asking = False
         self._workspace: Workspace
         self._journal: Journal
         self._resources: RunResources
@@ -69,7 +76,7 @@ class Session:
         self._body: Body
         self._sources: list[dict[str, Any]]
         self._warnings: list[str]
-        self._grown = 0
+        self._times_grown = 0
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
@@ -86,13 +93,13 @@ class Session:
 
     @property
     def run_ids(self) -> tuple[str, ...]:
-        """The runs of its questions, oldest first, with the runs that it continues."""
+        """Return the runs of the questions, oldest first, including the runs that the session continues."""
         return tuple(one.run_id for one in self._earlier)
 
     def append(self, source: str | Path | Source) -> None:
         """Append a text, a file or a folder to the context of the next question. It is read when that
-        question is asked; offsets of the documents before it stay. Raises UsageError for an empty text,
-        DocumentError for a path that does not exist."""
+        question is asked. The offsets of earlier documents do not change. Raises UsageError for an empty
+        text, DocumentError for a path that does not exist."""
         if isinstance(source, str) and not source:
             raise UsageError("the text to append is empty")
         if isinstance(source, Path) and not source.exists():
@@ -100,27 +107,29 @@ class Session:
         self._pending.append(source)
 
     async def run(self, task: str, *, schema: Any = None) -> RunResult:
-        """Answer the next question, as `RLM.run` does. Raises DocumentError when something appended can't be
-        read; then nothing is appended."""
+        """Answer the next question like `RLM.run`. Raises DocumentError if an appended source cannot be read;
+        then nothing is appended."""
         if self._stack is None:
-            raise UsageError("the session is not open: ask within `async with rlm.session(…) as session`")
-        if self._asking:
-            raise UsageError("the session answers one question at a time: await the one before")
-        self._asking = True
+            raise UsageError("the session is not open. Ask inside `async with rlm.session(…) as session`")
+        if self._is_asking:
+            raise UsageError("the session answers one question at a time. Await the previous question first")
+        self._is_asking = True
         try:
             config = self._new_config()
             answer_type = type_of(task, schema, config.model)
-            await self._grow()
+            await self._append_pending()
             return await self._ask(config, task, answer_type)
         finally:
-            self._asking = False
+            self._is_asking = False
 
     async def _open(self, stack: AsyncExitStack) -> None:
         config = self._new_config()
         self._workspace = stack.enter_context(Workspace())
         self._journal = await stack.enter_async_context(open_journal(config.settings))
         removed = await make_room(self._journal, config.settings)
-        loaded = await (self._load(config) if self._after is None else self._load_again(config, self._after))
+        loaded = await (
+            self._load(config) if self._after is None else self._load_continued(config, self._after)
+        )
         self._warnings += removed
         self._context, self._body = loaded.context, loaded.context.open()
         stack.callback(self._close_body)
@@ -130,31 +139,31 @@ class Session:
         self._kernel = SharedKernel(self._context, kernels, tools=config.tools.docs)
         stack.push_async_callback(self._kernel.close)
         for one in self._earlier:
-            self._remember(config, one)
+            self._add_past_question(config, one)
 
     async def _load(self, config: RunConfig) -> Loaded:
-        loaded = await load_input(config, self._given, self._workspace)
-        self._sources = source_facts(self._given)
+        loaded = await load_input(config, self._initial_sources, self._workspace)
+        self._sources = source_facts(self._initial_sources)
         self._warnings = warnings_of(loaded)
         return loaded
 
-    async def _load_again(self, config: RunConfig, after: str) -> Loaded:
-        """Load the context of a run, and the questions up to it."""
-        left = await StoredRun.read(self._journal, after)
-        runs = (*await before(self._journal, left), left)
+    async def _load_continued(self, config: RunConfig, after: str) -> Loaded:
+        """Load the context of the run `after`, and read its question and the earlier ones."""
+        stored = await StoredRun.read(self._journal, after)
+        runs = (*await read_earlier_runs(self._journal, stored), stored)
         for one in runs:
-            lost = config.tools.as_recorded(one.facts.get("tools", ())).missing
-            if lost:
+            missing = config.tools.as_recorded(one.facts.get("tools", ())).missing
+            if missing:
                 raise UsageError(
-                    f"run {one.run_id} had tools that are not here as they were: {', '.join(lost)}; go on "
-                    "from it in Python, with RLM(…, tools=[…]).session(after=…)"
+                    f"run {one.run_id} had tools that are missing or changed: {', '.join(missing)}. Continue "
+                    "it in Python, with RLM(…, tools=[…]).session(after=…)"
                 )
         self._earlier = [PreviousQuestion.of(one) for one in runs]
-        self._sources = list(left.facts["sources"])
-        self._warnings = list(left.facts["warnings"])
-        for source in self._given:
+        self._sources = list(stored.facts["sources"])
+        self._warnings = list(stored.facts["warnings"])
+        for source in self._initial_sources:
             self.append(source)
-        return await left.load(self._journal, self._workspace)
+        return await stored.load(self._journal, self._workspace)
 
     async def _ask(self, config: RunConfig, task: str, answer_type: AnswerType | None) -> RunResult:
         from rlm.journal import new_run_id
@@ -170,7 +179,7 @@ class Session:
         kept = input_to_keep(self._journal, self._context.folder, self._sources)
         result: RunResult | None = None
         async with AsyncExitStack() as undo:
-            # A run that did not end, or is not stored, can't be replayed, so the kernel must not keep the
+            # A run that did not end, or was not stored, cannot be replayed. The kernel must not keep the
             # variables that its cells assigned.
             undo.push_async_callback(self._kernel.close)
             try:
@@ -184,8 +193,8 @@ class Session:
                         RunOptions(
                             answer_type=answer_type,
                             warnings=self._warnings,
-                            earlier=[one.told for one in self._earlier],
-                            variables=variables_of(self._earlier),
+                            earlier=[one.question for one in self._earlier],
+                            variables=describe_variables(self._earlier),
                         ),
                     )
                     result = await run.run()
@@ -197,12 +206,12 @@ class Session:
                 return with_journal_failure(result, error)
             undo.pop_all()
         self._earlier.append(one)
-        self._remember(config, one)
+        self._add_past_question(config, one)
         return result
 
-    def _remember(self, config: RunConfig, one: PreviousQuestion) -> None:
+    def _add_past_question(self, config: RunConfig, one: PreviousQuestion) -> None:
         self._kernel.past.append(
-            past_question(
+            make_past_question(
                 lambda: StoredRun.read(self._journal, one.run_id),
                 config,
                 lambda: (self._context, self._body),
@@ -213,43 +222,43 @@ class Session:
     def _close_body(self) -> None:
         self._body.close()
 
-    async def _grow(self) -> None:
-        """Move what was appended into the context."""
+    async def _append_pending(self) -> None:
+        """Add the pending sources to the context."""
         pending = list(self._pending)
         if not pending:
             return
-        self._grown += 1
-        folder = self._workspace.folder / f"grown-{self._grown}"
-        with Workspace() as side:
+        self._times_grown += 1
+        folder = self._workspace.folder / f"grown-{self._times_grown}"
+        with Workspace() as workspace:
             try:
-                loaded = await side.load(pending)
+                loaded = await workspace.load(pending)
             except DocumentError:
                 del self._pending[: len(pending)]
                 raise
-            growing = asyncio.ensure_future(asyncio.to_thread(_extend, self._body, loaded, folder))
+            writing = asyncio.ensure_future(asyncio.to_thread(_extend, self._body, loaded, folder))
             try:
-                grown = await asyncio.shield(growing)
+                grown = await asyncio.shield(writing)
             except asyncio.CancelledError:
                 # Neither folder may be removed while the thread writes.
-                await asyncio.wait([growing])
+                await asyncio.wait([writing])
                 shutil.rmtree(folder, ignore_errors=True)
                 raise
         del self._pending[: len(pending)]
-        former, self._context = self._context, grown
+        previous, self._context = self._context, grown
         self._body.close()
         self._body = grown.open()
         self._kernel.context = grown
         self._sources = [*self._sources, *source_facts(pending)]
         self._warnings = [*self._warnings, *warnings_of(loaded)]
-        if former.folder.is_relative_to(self._workspace.folder):
-            shutil.rmtree(former.folder, ignore_errors=True)
+        if previous.folder.is_relative_to(self._workspace.folder):
+            shutil.rmtree(previous.folder, ignore_errors=True)
 
 
 def _extend(body: Body, added: Loaded, folder: Path) -> ContextFile:
-    """Write the documents of a body, then those of `added`, which are renamed where names are equal."""
+    """Write the documents of a body, then the documents of `added`. A name that is taken gets a number."""
     names: set[str] = set()
 
-    def free(name: str) -> str:
+    def unique_name(name: str) -> str:
         number, wanted = 2, name
         while name in names:
             name = f"{wanted} ({number})"
@@ -258,6 +267,6 @@ def _extend(body: Body, added: Loaded, folder: Path) -> ContextFile:
         return name
 
     with ContextFileWriter(folder) as writer, added.context.open() as more:
-        writer.add_body(body, free)
-        writer.add_body(more, free)
+        writer.add_body(body, unique_name)
+        writer.add_body(more, unique_name)
         return writer.finish()

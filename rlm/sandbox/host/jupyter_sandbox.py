@@ -34,7 +34,7 @@ class JupyterSandbox:
 
     level: the isolation level. "auto" takes the strongest that a probe proves (once per process) and that is
         at least `minimum`; a number is used without a probe.
-    opened: called with the isolation report each time a kernel has been opened.
+    on_open: called with the isolation report each time a kernel has been opened.
     kernels: the source of the kernel, for example a KernelPool. It replaces `limits`, `level` and `minimum`.
     seed: starts the kernel's random numbers, so that the same cells give the same output. None is random.
     window: the part of the context that the kernel's handle shows. Offsets count from its start.
@@ -50,7 +50,7 @@ class JupyterSandbox:
         limits: KernelLimits | None = None,
         level: SandboxLevel = "auto",
         minimum: int = 2,
-        opened: Callable[[IsolationReport], None] | None = None,
+        on_open: Callable[[IsolationReport], None] | None = None,
         kernels: KernelSource | None = None,
         seed: str | None = None,
         window: Span | None = None,
@@ -63,7 +63,7 @@ class JupyterSandbox:
         self._shared = shared
         self._handler = handler
         self._kernels = kernels or FreshKernels(limits, level=level, minimum=minimum)
-        self._opened = opened
+        self._on_open = on_open
         self._seed = seed
         self._bridge: Bridge | None = None
         self._kernel: KernelProcess | None = None
@@ -95,8 +95,8 @@ class JupyterSandbox:
             await self.close()
             raise
         self.isolation = kernel.isolation
-        if self._opened is not None:
-            self._opened(self.isolation)
+        if self._on_open is not None:
+            self._on_open(self.isolation)
 
     async def execute(self, code: str, *, round: int, timeout: float) -> CellResult:
         kernel, bridge = self._kernel, self._bridge

@@ -276,11 +276,14 @@ def test_a_job_is_neither_replayed_nor_asked_on(rlm) -> None:
     for command in (("replay", run_id), ("ask", "And then?", "--continue", run_id)):
         refused = rlm(*command)
         assert refused.code == 2
-        assert f"is a research job, not a run of one question: rlm resume {run_id}" in refused.one_line
+        assert (
+            f"is a research job, not a run of one question. Resume it with rlm resume {run_id}"
+            in refused.one_line
+        )
     shown = rlm("show", run_id).stdout
     assert "q1: What does the crane cost?" in shown
     assert "q1 ended: finalized" in shown
     planned = rlm("research", "What is it?", str(EXAMPLES / "offers"), "--plan-only", "--quiet")
     assert planned.code == 0
     (run, _) = rlm("runs", "--json").json
-    assert "give it to rlm research with --plan FILE" in rlm("resume", run["run_id"]).one_line
+    assert "Give the plan to rlm research with --plan FILE" in rlm("resume", run["run_id"]).one_line

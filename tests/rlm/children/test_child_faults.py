@@ -92,7 +92,7 @@ async def test_an_unknown_price_is_reported_with_its_remedy(
     model = make_model(provider_server.url)
     result = await _run(run, block, model, 1)
     (note,) = result.warnings
-    assert note.startswith(f"the price of {model.name} is not known: the cost limit was not held, the token ")
+    assert note.startswith(f"the price of {model.name} is not known: the cost limit was not applied, only")
     assert "rlm.toml takes prices" in note
 
 

@@ -408,7 +408,7 @@ async def test_a_shared_sub_rlm_continues_while_anybody_waits_for_it(tmp_path: P
         run_context = RunContext(
             budget, metered, CoverageLedger(0), log, playback, ConcurrencyLimits(4), lambda _: None
         )
-        sub_runs = SubRuns(waiters.descend, Counted(), run_context, depth=0, deepest=1)
+        sub_runs = SubRuns(waiters.descend, Counted(), run_context, depth=0, max_depth=1)
         batch = SubRLMBatch(("same",), (None,))
 
         async def waiting() -> list[asyncio.Future[None]]:

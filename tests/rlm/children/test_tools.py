@@ -248,7 +248,7 @@ async def test_a_resumed_run_needs_its_tools_and_does_not_repeat_them(run, block
         (summary,) = await journal.runs()
     settings = Settings(sandbox=run.level, store=run.store)
     model = ScriptedModel.of(root=[block("peek(0, 1)\nfinalize([a, send('b')])")])
-    with pytest.raises(UsageError, match=r"tools that are not here as they were: send"):
+    with pytest.raises(UsageError, match=r"tools that are missing or changed: send"):
         await RLM(model, settings=settings).resume(summary.run_id)
     result = await RLM(model, settings=settings, tools=[send]).resume(summary.run_id)
     assert result.answer == [1, 2]

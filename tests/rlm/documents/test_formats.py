@@ -309,7 +309,7 @@ HOSTILE = [
     (locked_docx, "docx", "protected by a password", "without a password"),
     (bomb_docx, "docx", "zip bomb", "unpack it yourself"),
     (entity_docx, "docx", "XML bomb", "save it again"),
-    (no_docx, "docx", "not a DOCX", "unpack it"),
+    (no_docx, "docx", "not a DOCX", "unpack the archive"),
     (bomb_epub, "epub", "zip bomb", "unpack it yourself"),
     (entity_epub, "epub", "XML bomb", "save it again"),
     (empty_epub, "epub", "without chapters", "get it again"),

@@ -257,8 +257,8 @@ async def test_an_input_that_was_not_kept_is_read_again_and_checked(
     leaver, block, tmp_path, monkeypatch
 ) -> None:
     """The sha256 of the context must be the same. A changed or missing file is reported."""
-    monkeypatch.setattr("rlm.runs.stored_run.KEPT_FROM_PATHS", 3)
-    monkeypatch.setattr("rlm.runs.stored_run.KEPT_FROM_ELSEWHERE", 3)
+    monkeypatch.setattr("rlm.runs.stored_run.MAX_KEPT_FROM_PATHS", 3)
+    monkeypatch.setattr("rlm.runs.stored_run.MAX_KEPT_FROM_STREAMS", 3)
     folder = tmp_path / "texts"
     folder.mkdir()
     for name in ("a.txt", "b.txt"):
@@ -288,7 +288,9 @@ async def test_events_that_another_rlm_wrote_are_refused(leaver, block) -> None:
         )
     database.close()
     model = ScriptedModel.of(root=[block("y = 1")])
-    with pytest.raises(JournalError, match=f"{run_id} can't be replayed.*KeyError: 'result'.*ask again"):
+    with pytest.raises(
+        JournalError, match=f"{run_id} can't be replayed.*KeyError: 'result'.*Ask the question again"
+    ):
         await leaver.resume(model, run_id)
     assert model.requests == []
 

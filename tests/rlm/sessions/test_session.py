@@ -306,7 +306,7 @@ async def test_a_question_of_a_session_is_resumed_and_replayed(asker) -> None:
             await asking
     async with Journal.open(asker.run.store) as journal:
         (left, _) = await journal.runs()
-    with pytest.raises(UsageError, match=r"has not ended: resume it first"):
+    with pytest.raises(UsageError, match=r"has not ended\. Resume it first"):
         async with asker.rlm(model).session(after=left.run_id):
             pass
     again = asker.model(two=["", "finalize([x, y, context_meta().chars])"])
@@ -340,7 +340,7 @@ async def test_tools_are_there_for_every_question_and_run_once(asker) -> None:
         session.append("more")
         assert (await session.run("two")).answer == [1, 2, 200]
     assert calls == ["one", "two"]
-    with pytest.raises(UsageError, match=r"had tools that are not here as they were: note"):
+    with pytest.raises(UsageError, match=r"had tools that are missing or changed: note"):
         async with asker.rlm(model).session(after=first.run_id):
             pass
 
