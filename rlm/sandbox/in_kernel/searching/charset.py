@@ -1,4 +1,4 @@
-"""Represents sets of characters as sorted, disjoint, inclusive ranges of code points, and spells them for RE2."""
+"""Spells sets of characters for RE2. A set is sorted, disjoint, inclusive ranges of code points."""
 
 from __future__ import annotations
 

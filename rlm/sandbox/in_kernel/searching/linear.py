@@ -109,7 +109,7 @@ class LinearScan:
         return border, border
 
     def spans(self, at: int = 0) -> Iterator[tuple[int, int]]:
-        """Yield the matches from byte `at` on. RE2 sees the text around a window, so `^` and `\\b` are right."""
+        """Yield the matches from byte `at` on. RE2 sees the text around a window, so `^` and `\\b` work."""
         find, buffer, size = self._linear.search, self._buffer, self._body.bytes
         while at <= size:
             began = at

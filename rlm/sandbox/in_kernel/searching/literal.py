@@ -129,7 +129,7 @@ class LiteralScan:
             yield start, end
 
     def _start(self, place: int) -> int | None:
-        """Return where the match with its chosen character at byte `place` begins, or None if there is none."""
+        """Return where the match with its chosen character at byte `place` begins, or None."""
         raw, start = self._raw, place
         for _ in range(self._number):
             start -= 1
