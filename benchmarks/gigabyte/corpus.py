@@ -1,4 +1,4 @@
-"""A text of any size in English, Chinese, Russian and emoji, the same every time it is made."""
+"""Write a text of any size in English, Chinese, Russian and emoji. It is always the same."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 NEEDLE = "The vault of Zanzibar opens with the number 7481920."
-"""Stands once, just before the end."""
+"""Occurs once, just before the end."""
 CHINESE_NEEDLE = "密码藏在琥珀宫殿的第七扇门后面。"
-"""Stands once, in the middle."""
+"""Occurs once, in the middle."""
 RUSSIAN_NEEDLE = "Ключ лежит под Янтарной лестницей."
-"""Stands once, after three quarters."""
+"""Occurs once, after three quarters."""
 
 _LINES_A_BLOCK = 60_000
 _ENGLISH = (  # noqa: SIM905
@@ -25,7 +25,7 @@ _EMOJI = "🙂 👩‍👩‍👧 🇪🇺 👍🏽 é ✅".split()  # noqa: SIM
 
 
 def write_corpus(path: Path, size: int) -> int:
-    """Write about `size` bytes to `path`; returns how many it came to."""
+    """Write about `size` bytes to `path`. Return the number of bytes written."""
     written = 0
     planted = [(size // 2, CHINESE_NEEDLE), (size * 3 // 4, RUSSIAN_NEEDLE)]
     with path.open("wb") as file:
@@ -40,7 +40,7 @@ def write_corpus(path: Path, size: int) -> int:
 
 
 def _blocks() -> Iterator[bytes]:
-    """Eight different blocks of a few megabytes, over and over."""
+    """Yield eight different blocks of a few megabytes, over and over."""
     chooser = random.Random(20)
     kinds = [_ENGLISH] * 6 + [_CHINESE, _CHINESE, _RUSSIAN, _ENGLISH + _EMOJI]
     made = []

@@ -1,4 +1,4 @@
-"""The memory of this process and of those it started that is theirs alone: a mapped file does not count."""
+"""Measure the private memory of this process and its descendants. Mapped files do not count."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _MB = 1 << 20
 
 
 def private(process: int | str = "self") -> int:
-    """Bytes that a process wrote and shares with no other; 0 if it is gone."""
+    """Return the bytes that only this process uses, or 0 if it has ended."""
     try:
         rollup = Path(f"/proc/{process}/smaps_rollup").read_text("ascii")
     except OSError:
@@ -22,7 +22,7 @@ def private(process: int | str = "self") -> int:
 
 
 def descendants(process: int | str = "self") -> list[int]:
-    """Every process that this one started, and those that they started."""
+    """Return the processes that this one started, directly or not."""
     found: list[int] = []
     for children in Path(f"/proc/{process}/task").glob("*/children"):
         try:
@@ -35,7 +35,7 @@ def descendants(process: int | str = "self") -> list[int]:
 
 
 def _command(process: int | str = "self") -> bytes:
-    """What a process runs. One that was just made for a program runs its parent's still, in its memory."""
+    """Return the command line of a process. After a fork it is the parent's until the program starts."""
     try:
         return Path(f"/proc/{process}/cmdline").read_bytes()
     except OSError:
@@ -43,8 +43,11 @@ def _command(process: int | str = "self") -> bytes:
 
 
 class MemoryWatch:
-    """Samples the memory while it is open. In MB: `driver_growth` over what it was at the start, `largest` of
-    any process it started (the kernel, the largest by far), `together` of all of those."""
+    """Samples the memory while it is open. All figures are in MB.
+
+    `driver_growth` is the growth of this process since the start. `largest` is the largest child process (the
+    kernel), and `together` is the sum of all child processes.
+    """
 
     def __init__(self, seconds: float = 0.02) -> None:
         self._seconds = seconds

@@ -1,4 +1,4 @@
-"""One line of the table."""
+"""Define a line of the table."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What was measured. `limit` is what it should not pass, None where nothing is asked."""
+    """A measured figure. It should be at most `limit`, if there is one."""
 
     what: str
     value: float

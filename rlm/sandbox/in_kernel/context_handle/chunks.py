@@ -120,7 +120,7 @@ def _borders(body: Body, by: ChunkUnit, overlap: int) -> _Borders:
         case "messages":
             if not body.marks.messages:
                 raise ValueError(
-                    "this input has no messages. Use by='lines', 'paragraphs', 'headings' or 'documents'."
+                    "this input has no messages: use by='lines', 'paragraphs', 'headings' or 'documents'"
                 )
             return _message_borders(body)
         case "headings":

@@ -175,7 +175,7 @@ class Handle:
         return Lines(self._body, self._log, *resolve_range(_whole("start", start), last, self._body.lines))
 
     def read_records(self) -> Rows:
-        """Return rows of JSON Lines, JSON arrays, CSV or chats, read lazily: value, start, end, error, document.
+        """Return rows of JSON Lines, JSON, CSV or chats, read lazily: value, start, end, error, document.
 
         Skips documents of other kinds. Raises ValueError if no document has rows.
         """
@@ -353,7 +353,7 @@ class _HitFields:
         return shown(self.value(record, key))
 
     def passage(self, hit: LazyRecord) -> Span:
-        """Return the match with its context, extended to whole lines of its document if they are short enough."""
+        """Return the match with its context, and the rest of the lines if they are short."""
         body = self._handle._body
         document = body.document_at(hit.start)
         first, last = (document.start, document.end) if document else (0, body.chars)
@@ -388,7 +388,7 @@ class _HitFields:
         return Span(min(first, start), max(end, first + len(text.strip())))
 
     def _line(self, start: int, end: int) -> tuple[int, int]:
-        """Return the line where the match begins. Of a long line, return what fits around the match."""
+        """Return the line where the match begins. Of a long line, return the part around the match."""
         body = self._handle._body
         low = max(0, start - _LINE_TEXT)
         before = body.text(low, start)

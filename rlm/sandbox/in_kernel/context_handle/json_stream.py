@@ -102,7 +102,7 @@ class JsonStream:
             if self.take("]"):
                 return
             if not self.take(","):
-                raise BadJson("expected ',' or ']'", self.position)
+                raise BadJson("',' or ']' has to come next", self.position)
 
     def members(self) -> Iterator[str]:
         """Take the next object and yield its keys. The caller takes each value before the next key. Raises
@@ -114,12 +114,12 @@ class JsonStream:
         while True:
             key = self.value()
             if not isinstance(key, str) or not self.take(":"):
-                raise BadJson("expected a key and ':'", self.position)
+                raise BadJson("a key and ':' have to come next", self.position)
             yield key
             if self.take("}"):
                 return
             if not self.take(","):
-                raise BadJson("expected ',' or '}'", self.position)
+                raise BadJson("',' or '}' has to come next", self.position)
 
     def rest(self) -> Iterator[str]:
         """Yield the text that was not taken, to the end."""

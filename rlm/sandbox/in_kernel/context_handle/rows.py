@@ -174,7 +174,7 @@ def _json(body: Body, document: Document) -> Iterator[_Row]:
         for value in stream.elements() if is_array else _values(stream):
             yield stream.value_start, stream.position, value, None
         if stream.next_mark():
-            raise BadJson("expected nothing after the array", stream.position)
+            raise BadJson("nothing may come after the array", stream.position)
     except BadJson as bad:
         stream.next_mark()
         yield stream.position, end, None, f"not JSON at character {bad.position}: {bad}"

@@ -95,7 +95,7 @@ class LinearScan:
         self._slow = 0
 
     def borders(self, at: int) -> tuple[int, int]:
-        """Return the two borders of the window from `at`. Matches start before the first and end by the second."""
+        """Return the borders of a window from `at`: matches start before the first and end by the second."""
         size = self._body.bytes
         core = min(size, at + self._window)
         if core == size:

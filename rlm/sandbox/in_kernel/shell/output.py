@@ -1,4 +1,4 @@
-"""Limits the output of a cell where it is written, so that printing a gigabyte takes little memory and time."""
+"""Limits the output of a cell where it is written. Printing a gigabyte takes little memory and time."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def sendable(text: str) -> str:
 
 
 class BoundedStream:
-    """Replaces sys.stdout or sys.stderr. It forwards the first characters of a cell and keeps the last ones."""
+    """Replaces sys.stdout or sys.stderr. Forwards a cell's first characters and keeps the last ones."""
 
     write: Callable[[str], int]
 
