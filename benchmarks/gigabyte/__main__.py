@@ -1,6 +1,6 @@
-"""Measure a gigabyte in the handle: `python -m benchmarks.gigabyte` prints a table and writes JSON.
+"""Measure a gigabyte in the handle. Prints a table and writes JSON.
 
-On a busy machine, the ratios to ripgrep in the same run are more reliable than seconds.
+On a busy machine, the ratios to ripgrep in the same run are more reliable than the seconds.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rlm.documents import load
 
 
 def main() -> int:
-    """Make the text, measure, print and write. The exit code is 1 if a value exceeds its limit."""
+    """Make the text, measure, print and write. Return 1 if a figure is over its limit."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gigabyte", description=__doc__)
     parser.add_argument("--megabytes", type=int, default=1024, help="size of the text (1024)")
     parser.add_argument("--out", type=Path, default=Path("gigabyte.json"), help="where the JSON goes")

@@ -1,4 +1,4 @@
-"""Make a text of any size in English, Chinese, Russian and emoji. The same size gives the same text."""
+"""Write a text of any size in English, Chinese, Russian and emoji. It is always the same."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _EMOJI = "🙂 👩‍👩‍👧 🇪🇺 👍🏽 é ✅".split()  # noqa: SIM
 
 
 def write_corpus(path: Path, size: int) -> int:
-    """Write about `size` bytes to `path`. Return the exact number."""
+    """Write about `size` bytes to `path`. Return the number of bytes written."""
     written = 0
     planted = [(size // 2, CHINESE_NEEDLE), (size * 3 // 4, RUSSIAN_NEEDLE)]
     with path.open("wb") as file:
@@ -40,7 +40,7 @@ def write_corpus(path: Path, size: int) -> int:
 
 
 def _blocks() -> Iterator[bytes]:
-    """Yield eight different blocks of a few megabytes, in turn, forever."""
+    """Yield eight different blocks of a few megabytes, over and over."""
     chooser = random.Random(20)
     kinds = [_ENGLISH] * 6 + [_CHINESE, _CHINESE, _RUSSIAN, _ENGLISH + _EMOJI]
     made = []

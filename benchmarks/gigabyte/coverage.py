@@ -16,7 +16,7 @@ _SPANS = 100_000
 
 
 def rows() -> Iterator[Row]:
-    """Add 100,000 spans in random order: one by one, and all in the report of one cell."""
+    """Add 100,000 spans in random order: one by one, and in one report of a cell."""
     chooser = random.Random(6)
     spans = [Span(at, at + 500) for at in (chooser.randrange(_CHARS) for _ in range(_SPANS))]
 

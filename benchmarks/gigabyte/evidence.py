@@ -1,4 +1,4 @@
-"""Measure the search for quotes in the body, which the driver does for an answer's citations."""
+"""Measure how fast quotes are found in the body, as for the citations of an answer."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _QUOTES = {
         [NEEDLE.replace(" ", "  "), RUSSIAN_NEEDLE.replace(" ", "\n"), CHINESE_NEEDLE.replace("的", "的\n")],
         3,
     ),
-    "50 that are not there": ([f"{NEEDLE[:-1]} {number}" for number in range(50)], 0),
-    "50 stock phrases, not there": ([f"the of and to in kernel {number}" for number in range(50)], 0),
+    "50 that are not found": ([f"{NEEDLE[:-1]} {number}" for number in range(50)], 0),
+    "50 stock phrases, not found": ([f"the of and to in kernel {number}" for number in range(50)], 0),
 }
 
 

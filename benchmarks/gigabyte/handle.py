@@ -1,4 +1,4 @@
-"""Measure the handle over the body in this process: peek, search (against ripgrep), count, chunk."""
+"""Measure the handle in this process: peek, search and count (against ripgrep), chunk."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ LITERALS = {
     "a rare word": "Zanzibar",
     "Chinese, once": CHINESE_NEEDLE,
     "Russian, once": RUSSIAN_NEEDLE,
-    "emoji, not there": "👩‍👩‍👧 Zan",
-    "common letters, not there": "notation",
+    "emoji, not found": "👩‍👩‍👧 Zan",
+    "common letters, not found": "notation",
 }
 REGEXES = (
     r"id=\d{12}",
@@ -43,7 +43,7 @@ _ROUNDS = 3
 
 
 def rows(folder: Path) -> Iterator[Row]:
-    """Measure the helpers one after another."""
+    """Measure each method of the handle."""
     with Body.open(folder) as body:
         handle = Handle(body)
         yield from _peeks(handle, body)
@@ -57,18 +57,20 @@ def rows(folder: Path) -> Iterator[Row]:
 
 
 def best(action: Callable[[], Any], rounds: int = _ROUNDS) -> tuple[float, Any]:
-    """Return the lowest processor time of a few rounds in seconds, and the result of the last round. Counts
-    this process and the children that it waited for. On an idle machine this is the elapsed time."""
-    least, given = float("inf"), None
+    """Return the least processor seconds of a few rounds, and the value of the last round.
+
+    The seconds include child processes. They equal the elapsed time on an idle machine.
+    """
+    least, value = float("inf"), None
     for _ in range(rounds):
         began = _processor_seconds()
-        given = action()
+        value = action()
         least = min(least, _processor_seconds() - began)
-    return least, given
+    return least, value
 
 
 def _processor_seconds() -> float:
-    both = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    both = (resource.getrusage(processes) for processes in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return sum(used.ru_utime + used.ru_stime for used in both)
 
 

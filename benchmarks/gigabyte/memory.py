@@ -1,4 +1,4 @@
-"""Sample the private memory of this process and its descendants. A mapped file does not count."""
+"""Measure the private memory of this process and its descendants. Mapped files do not count."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _MB = 1 << 20
 
 
 def private(process: int | str = "self") -> int:
-    """Return the private dirty bytes of a process; 0 if it has ended."""
+    """Return the bytes that only this process uses, or 0 if it has ended."""
     try:
         rollup = Path(f"/proc/{process}/smaps_rollup").read_text("ascii")
     except OSError:
@@ -22,7 +22,7 @@ def private(process: int | str = "self") -> int:
 
 
 def descendants(process: int | str = "self") -> list[int]:
-    """Return all descendants of this process."""
+    """Return the processes that this one started, directly or not."""
     found: list[int] = []
     for children in Path(f"/proc/{process}/task").glob("*/children"):
         try:
@@ -35,8 +35,7 @@ def descendants(process: int | str = "self") -> list[int]:
 
 
 def _command(process: int | str = "self") -> bytes:
-    """Return the program of a process. Between fork and exec a process still has its parent's program and
-    memory."""
+    """Return the command line of a process. After a fork it is the parent's until the program starts."""
     try:
         return Path(f"/proc/{process}/cmdline").read_bytes()
     except OSError:
@@ -44,8 +43,11 @@ def _command(process: int | str = "self") -> bytes:
 
 
 class MemoryWatch:
-    """Samples the memory while it is open, in MB. `driver_growth`: growth of this process since the start.
-    `largest`: the largest descendant (the kernel). `together`: all descendants."""
+    """Samples the memory while it is open. All figures are in MB.
+
+    `driver_growth` is the growth of this process since the start. `largest` is the largest child process (the
+    kernel), and `together` is the sum of all child processes.
+    """
 
     def __init__(self, seconds: float = 0.02) -> None:
         self._seconds = seconds

@@ -1,4 +1,4 @@
-"""One line of the table."""
+"""Define a line of the table."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A measured value. `limit` is the goal that it must not exceed, None if there is none."""
+    """A measured figure. It should be at most `limit`, if there is one."""
 
     what: str
     value: float

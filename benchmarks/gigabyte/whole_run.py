@@ -1,4 +1,4 @@
-"""Measure a whole run over the file with a scripted model: load, search, loop over all chunks, finalize."""
+"""Measure a whole run with a scripted model: load, search, a loop over all chunks, finalize."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CELLS = (
 
 
 def rows(path: Path, store: Path) -> Iterator[Row]:
-    """Run once. Return the time to the first request, the total time and the memory."""
+    """Run once. Measure the time to the first request, the whole time, and the memory."""
     seen: dict[str, float] = {}
     cells = [f"```repl\n{cell}\n```" for cell in _CELLS]
     began = time.perf_counter()

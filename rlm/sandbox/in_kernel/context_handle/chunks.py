@@ -225,7 +225,7 @@ def _document_borders(body: Body) -> _Borders:
     def borders(start: int, limit: int) -> tuple[Sequence[int], bool]:
         here = bisect_right(starts, start)
         inside = starts[here : bisect_right(starts, limit)]
-        # The last part of a document that was cut is a chunk of its own.
+        # The last part of a cut document is a separate chunk.
         tail = bool(inside) and starts[here - 1] != start
         return (inside[:1] if tail else inside), tail
 

@@ -1,6 +1,7 @@
-"""The context handle: what a cell can do with the input, none of which puts the whole of it anywhere.
+"""Gives cells access to the input by bounded reads and searches.
 
-Its methods become the globals of a cell. Their errors are read by a model: each says what to do instead.
+The methods of the handle become the globals of a cell. A model reads their errors, so each error says what to
+do instead.
 """
 
 from __future__ import annotations
@@ -40,12 +41,15 @@ _SECOND_LOOK_BYTES = 64 << 20
 _QUOTED = re.compile(r'["“]([^"“”\n]+)["”]')
 
 Plan = Callable[[], Mapping[str, Any]]
-"""Gives what a full pass would take now: recommended_chunk, calls, cost_usd."""
+"""Returns what a full pass would take now: recommended_chunk, calls, cost_usd."""
 
 
 class Handle:
-    """The helpers over one body. Offsets are characters and lines are counted from 0, both over the whole
-    body; ends are exclusive. Records are dicts whose keys are attributes too."""
+    """The helpers over one body.
+
+    Characters and lines are counted from 0 over the whole body. Ends are exclusive. Records are dicts whose
+    keys are attributes too.
+    """
 
     def __init__(self, body: Body, plan: Plan | None = None) -> None:
         self._whole = self._body = body
@@ -55,15 +59,18 @@ class Handle:
         self._second_looks = 0
 
     def _show(self, chars: int) -> None:
-        """From now on the first `chars` characters are all there is. What was cut out before keeps its
-        offsets."""
+        """Limit the input to its first `chars` characters. Offsets of earlier results stay valid."""
         whole = self._whole
         self._body = whole if chars == whole.chars else whole.window(0, chars)
         self._scanner = Scanner(self._body)
 
     def context_meta(self) -> Record:
-        """Sizes, the first and last 500 characters, and what reading all of it by children would take:
-        chars, lines, bytes, documents, preview, tail_preview, sha256, recommended_chunk, calls, cost_usd."""
+        """Return chars, lines, bytes, documents, preview, tail_preview, sha256, recommended_chunk, calls and
+        cost_usd.
+
+        The previews are the first and last 500 characters. The last three fields are what a full pass by
+        children would take.
+        """
         body = self._body
         plan = self._plan() if self._plan is not None else {}
         chunk = plan.get("recommended_chunk") or _USUAL_CHUNK
@@ -81,7 +88,7 @@ class Handle:
         )
 
     def documents(self) -> Records:
-        """The documents in order: index, name, kind, start, end, and messages or pages where known."""
+        """Return the documents in order: index, name, kind, start, end, and messages or pages if known."""
         return Records(
             Record(
                 index=document.index,
@@ -96,10 +103,10 @@ class Handle:
         )
 
     def peek(self, start: int, end: int, unit: str = "chars") -> Text:
-        """The text from `start` to `end`, in characters or lines (whole, with their line ends).
+        """Return the text from `start` to `end`, in characters or in whole lines with their line ends.
 
-        Clamped; negative counts from the end; `start` beyond `end` gives "". The result's `.span` is where
-        it stands. ValueError for another unit, and for more than 100,000 characters.
+        Offsets are clamped, and negative ones count from the end. The text is "" if `start` is beyond `end`.
+        Its `.span` is its place. Raises ValueError for another unit or more than 100,000 characters.
         """
         first, last = _whole("start", start), _whole("end", end)
         if unit == "chars":
@@ -111,14 +118,15 @@ class Handle:
         return self._bounded(low, high)
 
     def search(self, pattern: str | re.Pattern[str], max_hits: int = 100, context: int = 120) -> Hits:
-        """The first `max_hits` (200,000 at most) matches of a regular expression, in order, as `re.finditer`
-        with MULTILINE finds them (matches of nothing too).
+        """Return the first `max_hits` (at most 200,000) matches of a regular expression, in order.
 
-        A hit has index, start, end, line, match (at most 500 characters), snippet (the match with `context`
-        characters on both sides), line_text (at most 1,000 characters around it) and document. `.truncated`
-        says whether there are more, `.total` how many there are in all. Linear time; a pattern that needs
-        backtracking gets 30 seconds (then TimeoutError), and a match of such a pattern that runs over
-        line ends is followed for at most 1,000,000 characters.
+        They are those of `re.finditer` with MULTILINE, including empty ones. A hit has index, start, end,
+        line, match (at most 500 characters), snippet (the match with `context` characters on both sides),
+        line_text (at most 1,000 characters) and document. `.truncated` is whether there are more matches.
+        `.total` is the number of all matches.
+
+        A search takes linear time. A pattern that needs backtracking raises TimeoutError after 30 seconds,
+        and its matches over several lines have at most 1,000,000 characters.
         """
         most, around = _whole("max_hits", max_hits), _whole("context", context)
         query = self._understood(pattern)
@@ -135,7 +143,7 @@ class Handle:
         return Hits(hits, truncated=more, count=lambda: self.count(pattern))
 
     def around(self, where: Any, lines: int = 3) -> Text:
-        """The whole lines of a hit, chunk, span or offset, with `lines` more above and below."""
+        """Return the whole lines of a hit, chunk, span or offset, with `lines` more above and below."""
         span = self._place(where)
         extra = max(0, _whole("lines", lines))
         body = self._body
@@ -144,13 +152,15 @@ class Handle:
         return self._bounded(body.line_start(first), body.line_start(last))
 
     def section_at(self, where: Any) -> Record:
-        """The message, heading, function or page that a hit, chunk, span or offset stands in, else its
-        document: title, kind ("message", "heading", "code", "page" or "document"), start, document, path (the
-        headings above it, the top one first), page and message (counted from 1; None where there is none)."""
+        """Return the message, heading, function or page of a hit, chunk, span or offset, else its document.
+
+        The fields are title, kind ("message", "heading", "code", "page" or "document"), start, document, path
+        (the headings above, from the top), page and message. The last two count from 1, or are None.
+        """
         return section_of(self._body, self._place(where).start)
 
     def count(self, pattern: str | re.Pattern[str]) -> int:
-        """How many matches `search` would find in the whole body: exact."""
+        """Return the exact number of matches that `search` would find in the whole body."""
         query = self._understood(pattern)
         found = self._scanner.count(query)
         if not found:
@@ -159,41 +169,44 @@ class Handle:
         return found
 
     def read_lines(self, start: int = 0, end: int | None = None) -> Lines:
-        """Lines, lazily, each a str with number, start, end and text: iterate over all of them if need be."""
+        """Return lines, read lazily. Each is a str with number, start, end and text."""
         last = None if end is None else _whole("end", end)
         return Lines(self._body, self._log, *resolve_range(_whole("start", start), last, self._body.lines))
 
     def read_records(self) -> Rows:
-        """Rows of JSON Lines, a JSON array, CSV or a chat, lazily: value, start, end, error, document.
-        Documents of other kinds are passed over; ValueError if there is none with rows."""
+        """Return rows of JSON Lines, JSON, CSV or chats, read lazily: value, start, end, error, document.
+
+        Skips documents of other kinds. Raises ValueError if no document has rows.
+        """
         return Rows(self._body, self._log)
 
     def read_all(self) -> str:
-        """The whole body as one str. ValueError beyond 20,000,000 characters."""
+        """Return the whole body as one str. Raises ValueError for more than 20,000,000 characters."""
         if self._body.chars > MAX_READ_ALL:
             raise ValueError(
-                f"the input has {self._body.chars:,} characters, read_all() gives at most {MAX_READ_ALL:,}: "
-                "go through it with read_lines() or chunk(), or use search() and count()"
+                f"the input has {self._body.chars:,} characters, read_all() returns at most {MAX_READ_ALL:,}: "
+                "iterate over read_lines() or chunk(), or use search() and count()"
             )
         return self._text(0, self._body.chars)
 
     def chunk(self, max_chars: int = 20000, overlap: int = 0, by: ChunkUnit | None = None) -> Chunks:
-        """Chunks that cover the whole body, lazily: index, start, end, text, document (of its start).
+        """Return chunks that cover the whole body, read lazily: index, start, end, text, document.
 
-        At most `max_chars` characters each, the next beginning at most `overlap` before the end of the last.
-        With `by` ("lines", "paragraphs", "headings", "messages" or "documents") such units stay whole where
-        they fit; a longer one is cut, at a line end if possible. Small documents share a chunk.
+        Each has at most `max_chars` characters and begins at most `overlap` before the end of the last one.
+        With `by` ("lines", "paragraphs", "headings", "messages" or "documents"), such units stay whole if
+        they fit. A longer unit is cut, at a line end if possible. Small documents share a chunk. `document`
+        is that of the chunk's start.
         """
         return cut(self._body, self._log, _whole("max_chars", max_chars), _whole("overlap", overlap), by)
 
     def chunk_coverage(self, chunks: Iterable[Any]) -> Record:
-        """What chunks, hits or (start, end) pairs cover: chunks, input_chars, covered_chars, gaps (the first
-        20) and complete."""
+        """Return what chunks, hits or (start, end) pairs cover: chunks, input_chars, covered_chars, gaps (the
+        first 20) and complete."""
         return coverage_of(self._body, chunks)
 
     def packs(self, ranked: Iterable[Any]) -> Records:
-        """What the driver ranked, [(start, end), score, heading path] each, as records that read their text
-        when it is asked for."""
+        """Return what the driver ranked as records that read their text on access. `ranked` holds
+        [(start, end), score, heading path] for each."""
         self._log.scanned(0, self._body.chars)
         fields = _PackFields(self)
         return Records(
@@ -206,29 +219,31 @@ class Handle:
         )
 
     def document_name(self, char: int) -> str | None:
-        """The name of the document that holds a character; None outside the body."""
+        """Return the name of the document of a character, or None outside the body."""
         document = self._body.document_at(char)
         return document.name if document else None
 
     def drain_access(self) -> tuple[tuple[Span, ...], tuple[Span, ...]]:
-        """(read, scanned) since the last call: what a cell was handed, and what was searched for it."""
+        """Return (read, scanned) since the last call: what the cell got, and what was searched."""
         self._second_looks = 0
         return self._log.drain()
 
     def restore_access(self, read: Iterable[Span], scanned: Iterable[Span]) -> None:
-        """Put back what was drained but could not be told."""
+        """Put back drained spans that could not be reported."""
         for span in read:
             self._log.read(*span)
         for span in scanned:
             self._log.scanned(*span)
 
     def resolved(self, start: int, end: int) -> Span:
-        """The span of the input that two offsets mean: clamped, negative ones counting from the end."""
+        """Return the span of two offsets. They are clamped, and negative ones count from the end."""
         return Span(*resolve_range(start, end, self._body.chars))
 
     def quoted(self, answer: str, within: Span) -> Span | None:
-        """Where the longest passage that `answer` puts in double quotes stands in `within`, word for word;
-        None when there is none of at least 20 characters."""
+        """Return the span in `within` of the longest passage that `answer` quotes verbatim in double quotes.
+
+        Returns None if no quoted passage of at least 20 characters is found.
+        """
         if within.end - within.start > MAX_READ_ALL:
             return None
         text = self._body.text(*within)
@@ -239,8 +254,10 @@ class Handle:
         return None
 
     def _look_across_lines(self, pattern: str | re.Pattern[str], query: SearchPattern) -> None:
-        """Say on stderr when a pattern that found nothing would, if its blanks could be line ends. Texts that
-        are wrapped hide a phrase so, and nothing else would tell. A few times a cell, where it is fast."""
+        """Report on stderr if a pattern without matches would match with line ends for its blanks.
+
+        A phrase in wrapped text is easily missed. Done a few times in each cell, and only if it is fast.
+        """
         wide = across_lines(pattern)
         if wide is None or query.linear is None or self._body.bytes > _SECOND_LOOK_BYTES:
             return
@@ -268,12 +285,12 @@ class Handle:
         if end - start > MAX_PEEK:
             raise ValueError(
                 f"that would be {end - start:,} characters, more than {MAX_PEEK:,} at once: "
-                "use chunk() or read_lines(), or ask for less"
+                "use chunk() or read_lines(), or a shorter range"
             )
         return self._text(start, end)
 
     def _place(self, where: Any) -> Span:
-        """The span that a hit, chunk, text, span or offset stands for, within the body."""
+        """Return the span of a hit, chunk, text, span or offset, within the body."""
         if isinstance(where, Mapping) and "start" in where:
             where = Span(where["start"], where.get("end", where["start"]))
         where = getattr(where, "span", where)
@@ -281,7 +298,7 @@ class Handle:
             start, end = _whole("start", where[0]), _whole("end", where[1])
         elif isinstance(where, str) or where is None:
             raise TypeError(
-                "where is a hit, a chunk, (start, end) or an offset; search() finds the hit for a text"
+                "where must be a hit, a chunk, (start, end) or an offset; use search() to get the hits of a text"
             )
         else:
             start = end = _whole("where", where)
@@ -290,7 +307,7 @@ class Handle:
 
 
 class _PackFields:
-    """The fields of a pack that are worked out when they are asked for."""
+    """Computes the fields of a pack on access."""
 
     KEYS = ("document", "text")
 
@@ -307,7 +324,7 @@ class _PackFields:
 
 
 class _HitFields:
-    """The fields of a hit that are worked out when they are asked for."""
+    """Computes the fields of a hit on access."""
 
     KEYS = ("line", "match", "snippet", "line_text", "document")
 
@@ -335,7 +352,7 @@ class _HitFields:
         return shown(self.value(record, key))
 
     def passage(self, hit: LazyRecord) -> Span:
-        """The match with its context, out to whole lines where these are not too long, in its document."""
+        """Return the match with its context, and the rest of the lines if they are short."""
         body = self._handle._body
         document = body.document_at(hit.start)
         first, last = (document.start, document.end) if document else (0, body.chars)
@@ -350,7 +367,7 @@ class _HitFields:
         return Span(low, high)
 
     def proof(self, hit: LazyRecord) -> Span:
-        """The line of the match; of a long one, the words around it."""
+        """Return the line of the match. Of a long line, return the words around the match."""
         start, end = hit.start, hit.end
         body = self._handle._body
         first, last = self._line(start, end)
@@ -359,7 +376,7 @@ class _HitFields:
             room = max(0, _PROOF - (end - start)) // 2
             low, high = max(first, start - room), min(last, end + room)
             before, after = body.text(low, start), body.text(end, high)
-            # Whole words alone: up to the first white space, and back to the last.
+            # Keep whole words: skip to the first white space, and go back to the last.
             if low > first:
                 low += next((at for at, char in enumerate(before, 1) if char.isspace()), len(before))
             if high < last:
@@ -370,7 +387,7 @@ class _HitFields:
         return Span(min(first, start), max(end, first + len(text.strip())))
 
     def _line(self, start: int, end: int) -> tuple[int, int]:
-        """The line that the match begins on; of a longer one, what fits around the match."""
+        """Return the line where the match begins. Of a long line, return the part around the match."""
         body = self._handle._body
         low = max(0, start - _LINE_TEXT)
         before = body.text(low, start)

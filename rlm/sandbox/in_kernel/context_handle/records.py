@@ -1,4 +1,4 @@
-"""The results of the handle: dicts with attribute access, and texts that know their span."""
+"""Defines the results of the handle: dicts with attribute access, and texts with their span."""
 
 from __future__ import annotations
 
@@ -90,8 +90,10 @@ def shown(value: object, length: int | None = None) -> str:
         if whole > SHOWN_TEXT:
             return f"{str(value[:SHOWN_TEXT])!r}… ({whole:,} characters)"
         return repr(str(value))
-    said = repr(value)
-    return said if len(said) <= 3 * SHOWN_TEXT else f"{said[: 2 * SHOWN_TEXT]}… ({type(value).__name__})"
+    printed = repr(value)
+    if len(printed) <= 3 * SHOWN_TEXT:
+        return printed
+    return f"{printed[: 2 * SHOWN_TEXT]}… ({type(value).__name__})"
 
 
 class Record(dict[str, Any]):
@@ -207,7 +209,7 @@ class HitFields(Fields, Protocol):
 
 
 class Hit(LazyRecord):
-    """A match. As a slice or as evidence it stands for the text around it, which says more."""
+    """A match. As a slice or as evidence, it includes the text around it."""
 
     __slots__ = ()
     __hash__ = None
@@ -267,8 +269,8 @@ def _hit_lines(hits: list[Any]) -> Iterator[str]:
         before = here
         at = max(0, min(hit["start"] - text.span.start - _SHOWN_LINE // 3, len(text) - _SHOWN_LINE))
         cut = text[at : at + _SHOWN_LINE]
-        said = ("…" if at else "") + cut + ("…" if at + len(cut) < len(text) else "")
-        yield f"{head}, line {hit['line']} of {hit['document']}: {said}"
+        excerpt = ("…" if at else "") + cut + ("…" if at + len(cut) < len(text) else "")
+        yield f"{head}, line {hit['line']} of {hit['document']}: {excerpt}"
 
 
 class Hits(Records):

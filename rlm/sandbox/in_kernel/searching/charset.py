@@ -1,4 +1,4 @@
-"""Sets of characters as sorted, disjoint, inclusive ranges of code points, and their RE2 spelling."""
+"""Spells sets of characters for RE2. A set is sorted, disjoint, inclusive ranges of code points."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ UNICODE_LIMIT = 0x110000
 
 
 def union(ranges: Iterable[tuple[int, int]]) -> CharSet:
-    """The ranges, in any order and overlapping, as one set."""
+    """Return one set of all the ranges. They may overlap, in any order."""
     merged: list[tuple[int, int]] = []
     for low, high in sorted(ranges):
         if merged and low <= merged[-1][1] + 1:
@@ -26,7 +26,7 @@ def union(ranges: Iterable[tuple[int, int]]) -> CharSet:
 
 
 def complement(chars: CharSet) -> CharSet:
-    """Every code point that is not in `chars`."""
+    """Return every code point that is not in `chars`."""
     gaps = []
     at = 0
     for low, high in chars:
@@ -39,19 +39,19 @@ def complement(chars: CharSet) -> CharSet:
 
 
 def holds(chars: CharSet, code: int) -> bool:
-    """Whether `code` is in `chars`."""
+    """Return whether `code` is in `chars`."""
     return any(low <= code <= high for low, high in chars)
 
 
 @lru_cache(maxsize=16)
 def category(escape: str, limit: int, flags: int) -> CharSet:
-    """What `re` means by `escape` (\\d, \\s or \\w) below `limit`: `re` itself is asked."""
+    """Return the characters below `limit` that `re` matches with `escape` (\\d, \\s or \\w)."""
     every = "".join(map(chr, range(limit)))
     return tuple((found.start(), found.end() - 1) for found in re.finditer(f"{escape}+", every, flags))
 
 
 def spell(chars: CharSet, *, negated: bool = False) -> str:
-    """The set as an RE2 character class."""
+    """Return the set as an RE2 character class."""
     if not chars:
         return spell(((0, UNICODE_LIMIT - 1),), negated=not negated)
     inside = "".join(

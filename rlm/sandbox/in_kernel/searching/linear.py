@@ -1,9 +1,9 @@
 """Runs a pattern's RE2 object over the mapped bytes of a body, one match at a time or counting many at once.
 
 Each match that RE2 reports costs a Python step of 1 to 2 µs. Where matches are dense, counting uses a second
-pattern, which matches the next eight in one call. `((?:gap P)|rest)` eight times over is exact: every
-part prefers the shortest gap before P and what P itself prefers, and a part never fails (without a P it takes
-the rest of the text), so RE2 never gives up an earlier choice for a later one.
+pattern, which matches the next eight in one call. `((?:gap P)|rest)` repeated eight times is exact. Every
+part prefers the shortest gap before P, then what P itself prefers. A part never fails, because without a P it
+takes the rest of the text. So RE2 never gives up an earlier choice for a later one.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from .literal import Literal
 __all__ = ["FAR", "LinearScan", "Spans", "compile_linear"]
 
 FAR = 1_000_000
-"""Characters: how far a match that may hold line ends is followed."""
+"""Characters that a match with line ends may span before its search stops."""
 
 _MEMORY = 64 << 20
 _BATCH = 8
 _LAP = 64
-"""Matches that are found one by one before their density is judged."""
+"""Matches that are found one by one before their density is measured."""
 _APART = 2_048
-"""Bytes a match: where matches are further apart, finding them one by one is as fast."""
+"""Bytes between matches beyond which finding them one by one is as fast."""
 _STEP = 64 << 10
 _SLOW = 8
 """Steps of a batch that may be slower than one match at a time."""
 _PIECE = 28_000
-"""Bytes: `bytes.count` is fastest on texts that CPython takes for short ones."""
+"""Bytes in one call of `bytes.count`. CPython uses a faster algorithm for short texts."""
 _DENSE = 1 << 20
 
 Spans = Callable[[int], Iterator[tuple[int, int]]]
@@ -41,7 +41,7 @@ Spans = Callable[[int], Iterator[tuple[int, int]]]
 
 
 def compile_linear(engine: ModuleType, source: str) -> Any:
-    """Return the RE2 object for a pattern; None where it is too large or holds a lone surrogate."""
+    """Return the RE2 object for a pattern, or None if it is too large or holds a lone surrogate."""
     options = engine.Options()
     options.log_errors = False
     options.max_mem = _MEMORY
@@ -54,7 +54,7 @@ def compile_linear(engine: ModuleType, source: str) -> Any:
 class LinearScan:
     """Finds and counts the matches of one RE2 object in one body. Offsets and `window` are in bytes.
 
-    `reach` and `crosses` are those of the SearchPattern; `empty` says that every match is empty.
+    `reach` and `crosses` are those of the SearchPattern. If `empty`, every match is empty.
     """
 
     __slots__ = (
@@ -95,8 +95,7 @@ class LinearScan:
         self._slow = 0
 
     def borders(self, at: int) -> tuple[int, int]:
-        """Return where the window from `at` ends: matches start before the first border and end by the
-        second."""
+        """Return the borders of a window from `at`: matches start before the first and end by the second."""
         size = self._body.bytes
         core = min(size, at + self._window)
         if core == size:
@@ -110,7 +109,7 @@ class LinearScan:
         return border, border
 
     def spans(self, at: int = 0) -> Iterator[tuple[int, int]]:
-        """Yield the matches from byte `at` on. RE2 sees the text around a window, so `^` and `\\b` hold."""
+        """Yield the matches from byte `at` on. RE2 sees the text around a window, so `^` and `\\b` work."""
         find, buffer, size = self._linear.search, self._buffer, self._body.bytes
         while at <= size:
             began = at
@@ -131,8 +130,8 @@ class LinearScan:
             self._body.passed(at - began)
 
     def count(self, spans: Spans, literal: Literal | None) -> int:
-        """Return how many matches there are. `spans` finds them one by one, `literal` is the text they all
-        are, if it is one that does not overlap itself and has one spelling."""
+        """Return how many matches there are. `spans` finds them one by one. `literal` is the text of every
+        match, if it has one spelling and does not overlap itself."""
         found = at = 0
         matches = spans(at)
         while True:
@@ -152,11 +151,11 @@ class LinearScan:
             matches = spans(at)
 
     def after(self, start: int, end: int) -> int:
-        """Return where the search goes on after a match."""
+        """Return where the search continues after a match."""
         return end if end > start else end + self._width(end)
 
     def _count_text(self, wanted: bytes, at: int) -> tuple[int, int]:
-        """Count `wanted` from `at` while it is dense; return the count and where it stopped."""
+        """Count `wanted` from `at` while it is dense. Return the count and where it stopped."""
         raw, size, more = self._raw, self._body.bytes, len(wanted) - 1
         found, apart = 0, 0
         while at < size and apart <= _APART:
@@ -169,11 +168,13 @@ class LinearScan:
         return found, at
 
     def _count_batches(self, at: int, pace: float) -> tuple[int, int]:
-        """Count from `at` by eight matches a call, while they are dense and in this window; return the count
-        and where it stopped. `pace` is what one match at a time takes, in seconds a byte."""
+        """Count from `at` with eight matches in each call, while they are dense and in this window.
+
+        Return the count and where it stopped. `pace` is the time of one match at a time, in seconds a byte.
+        """
         batch = self._batch = self._batch or self._compiled_batch()
         core, stop = self.borders(at)
-        # A character before, for what looks behind; the end of the slice is the `\z` of the batch.
+        # Assertions look at the character before. The end of the slice is the `\z` of the batch.
         low = max(0, at - 4)
         found, place, last = 0, at - low, stop - low
         mark, clock = place, time.thread_time()
@@ -189,7 +190,7 @@ class LinearScan:
                 if place - mark > _STEP:
                     self._body.passed(place - mark)
                     if time.thread_time() - clock > 2 * pace * (place - mark):
-                        # A new automaton is slow at first; one that outgrows RE2's memory stays so.
+                        # A new automaton is slow at first. One that outgrows RE2's memory stays slow.
                         self._slow += 1
                         if self._slow == _SLOW:
                             self._batch = _none_found
@@ -198,9 +199,11 @@ class LinearScan:
         return found, low + place
 
     def _compiled_batch(self) -> Callable[[Any, int, int], int]:
-        """Return a function that gives the end of the next eight matches from a place on; the end of the
-        text when there are fewer, or when it ends with the eighth."""
-        # After an empty match the search goes on behind the next character.
+        """Return a function that returns the end of the next eight matches from a place.
+
+        It returns the end of the text if there are fewer, or if the text ends with the eighth.
+        """
+        # After an empty match the search continues after the next character.
         one = f"(?:\\C*?(?:{self._linear.pattern}){'(?s:.)' if self._empty else ''}|\\C*\\z)"
         compiled = compile_linear(self._engine, one * _BATCH)
         if compiled is None:
@@ -212,7 +215,7 @@ class LinearScan:
         return lambda text, at, last: int(compiled.match(text, at, last).end())
 
     def _width(self, at: int) -> int:
-        """Return how many bytes the character at `at` has (1 at the end of the body)."""
+        """Return the number of bytes of the character at `at` (1 at the end of the body)."""
         lead = self._raw[at] if at < self._body.bytes else 0
         return 1 + (lead >= 0xC0) + (lead >= 0xE0) + (lead >= 0xF0)
 

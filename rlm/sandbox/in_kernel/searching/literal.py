@@ -1,7 +1,7 @@
-"""A plain text to search for, and a search for one in any case that jumps from one rare byte to the next.
+"""Searches for a plain text in any case by its rarest byte.
 
-RE2 finds a text in one case about as fast as ripgrep. In any case it compares every byte, so a large body is
-searched for the rarest character of the text instead, once for each spelling of it, and the text around each
+RE2 finds a text in one case about as fast as ripgrep. In any case it compares every byte. So a large body is
+searched for the rarest character of the text instead, once for each spelling of it. Then the text around each
 such place is compared.
 """
 
@@ -20,35 +20,35 @@ from ..body.body import Body
 __all__ = ["Literal", "LiteralScan", "literal_of", "sample_of"]
 
 _CASED_LIMIT = 0x1F000
-"""No letter with two cases is beyond this code point."""
+"""Every letter with two cases is below this code point."""
 _SAMPLES = 16
 _SAMPLE = 4_096
 _RARE = 1_500
-"""How often the chosen bytes may occur in the sample: 2.3 %. RE2's own pass is faster beyond that."""
+"""Most occurrences of the chosen bytes in the sample (2.3 %). Beyond that, RE2's own pass is faster."""
 _FEW = 8
-"""How many places the sample may hold that have to be looked at."""
+"""Most places in the sample that need a comparison."""
 _TRIED = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A plain text: for each of its characters the ways to write it in UTF-8, the usual one first."""
+    """A plain text. `spellings` holds the ways to write each character in UTF-8, the usual one first."""
 
     spellings: tuple[tuple[bytes, ...], ...]
 
     @property
     def usual(self) -> bytes:
-        """The text itself, in lower case where case does not matter."""
+        """Return the text itself, in lower case if case does not matter."""
         return b"".join(ways[0] for ways in self.spellings)
 
     @property
     def folded(self) -> bool:
-        """Whether any character has more ways than one."""
+        """Return whether any character has several spellings."""
         return any(len(ways) > 1 for ways in self.spellings)
 
     @property
     def longest(self) -> int:
-        """The most bytes that a match may have."""
+        """Return the most bytes that a match may have."""
         return sum(max(map(len, ways)) for ways in self.spellings)
 
     def overlaps_itself(self) -> bool:
@@ -58,8 +58,8 @@ class Literal:
 
 
 def literal_of(codes: Sequence[int], flags: int, *, ascii_body: bool) -> Literal | None:
-    """Return the literal for these characters under the flags of `re`; None when there are none, or one is a
-    lone surrogate."""
+    """Return the literal for these characters under the flags of `re`. Return None for no characters, or if
+    one is a lone surrogate."""
     if not codes or any(0xD800 <= code < 0xE000 for code in codes):
         return None
     if not flags & re.IGNORECASE:
@@ -68,7 +68,7 @@ def literal_of(codes: Sequence[int], flags: int, *, ascii_body: bool) -> Literal
 
 
 def sample_of(body: Body) -> bytes:
-    """Return 64 KB from all over the body; all of a smaller one."""
+    """Return 64 KB from all over the body, or all of a smaller body."""
     raw, size = body.raw, body.bytes
     if size <= _SAMPLES * _SAMPLE:
         return raw[:size]
@@ -76,7 +76,7 @@ def sample_of(body: Body) -> bytes:
 
 
 class LiteralScan:
-    """Finds one literal in one body by its rarest character. `sample` is text of the body, `window` is in
+    """Finds one literal in one body by its rarest character. `sample` is text of the body. `window` is in
     bytes."""
 
     __slots__ = ("_body", "_buffer", "_lead", "_literal", "_number", "_probes", "_raw", "_window", "pays")
@@ -129,7 +129,7 @@ class LiteralScan:
             yield start, end
 
     def _start(self, place: int) -> int | None:
-        """Return where the match begins whose chosen character is at byte `place`, if it is one."""
+        """Return where the match with its chosen character at byte `place` begins, or None."""
         raw, start = self._raw, place
         for _ in range(self._number):
             start -= 1
@@ -142,22 +142,25 @@ class LiteralScan:
 
 @dataclass(frozen=True, slots=True)
 class _Probe:
-    """One spelling of the chosen character: RE2 looks for its rarest byte, what comes after that, and the
-    rest of the text; `before` are the bytes of the spelling before it."""
+    """One spelling of the chosen character.
+
+    RE2 searches for its rarest byte and for all of the text after it. `before` holds the bytes of the
+    spelling before that byte.
+    """
 
     before: bytes
     pattern: Any
 
     @classmethod
     def of(cls, way: bytes, rest: str, rate: Callable[[int], int], engine: ModuleType) -> _Probe:
-        """Return the probe for one spelling; `rate` says how often a byte occurs."""
+        """Return the probe for one spelling. `rate` returns how often a byte occurs."""
         at = min(range(len(way)), key=lambda place: rate(way[place]))
-        # The group keeps RE2 from taking the rest for a part of the text that it jumps to.
+        # Without the group, RE2 would jump to the rest too.
         return cls(way[:at], _compiled(_escaped(way[at:]) + (f"(?:{rest}){{1}}" if rest else ""), engine))
 
 
 def _compiled(source: str, engine: ModuleType) -> Any:
-    """Return an RE2 pattern of bytes: RE2's Latin-1 is one byte a character."""
+    """Return an RE2 pattern of bytes. In RE2's Latin-1, a character is one byte."""
     options = engine.Options()
     options.log_errors = False
     options.encoding = engine.Options.Encoding.LATIN1
@@ -174,10 +177,10 @@ def _either(ways: tuple[bytes, ...]) -> str:
 
 @lru_cache(maxsize=256)
 def _cases(char: str, flags: int, ascii_body: bool) -> tuple[bytes, ...]:
-    """Return the ways to write a character when case does not matter, as `re` itself compares it."""
+    """Return the ways to write a character if case does not matter, as `re` itself compares it."""
     same = re.compile(re.escape(char), re.IGNORECASE | flags)
     alike = {char, *same.findall(_cased(ascii_body))}
-    # Small ASCII letters first, else any order that is always the same.
+    # Lower-case ASCII letters first, then any stable order.
     ordered = sorted(alike, key=lambda one: (not one.isascii(), one.isascii() and one != one.lower(), one))
     return tuple(one.encode() for one in ordered)
 

@@ -1,8 +1,8 @@
 """Finds every match of a pattern in a body, as `re.finditer` over the whole text would, without holding it.
 
-RE2 runs over the mapped bytes, window by window, in linear time; what it can't express runs in `re` over
-decoded windows under a time limit. Windows end where no match can be cut: at a line end when no match can
-hold one, else far enough behind the last character that a match may start at.
+RE2 runs over the mapped bytes, window by window, in linear time. Patterns that it does not support run in
+`re`, over decoded windows and with a time limit. A window ends at a line end if no match can hold one.
+Otherwise it ends far enough after the last character where a match may start.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from functools import partial
-from itertools import islice
+from itertools import islice, takewhile
+from operator import methodcaller
 from types import FrameType, ModuleType
 from typing import NoReturn
 
@@ -22,6 +23,7 @@ from ..body.checkpoints import BLOCK, count_chars
 from .linear import FAR, LinearScan, Spans
 from .literal import LiteralScan, sample_of
 from .pattern import SearchPattern
+from .terms import Term, terms_of
 
 try:
     import re2
@@ -31,18 +33,27 @@ except ImportError:
 __all__ = ["ENGINE", "Scanner"]
 
 ENGINE: ModuleType | None = re2
-"""The linear-time engine, or None where it is not installed."""
+"""The linear-time engine, or None if it is not installed."""
 
 _WINDOW = 16 << 20
 _LINE = 32 << 20
 _LARGE = 256 << 10
 _PROBED = 1 << 20
 _NEAR = 4_096
+_LAP = 4_096
+
+_span_of = methodcaller("span")
+
+_Batch = tuple[int, list[tuple[int, int]]]
+"""A character of the body, and the spans of matches in order, counted from there."""
 
 
 class Scanner:
-    """Runs queries over one body. `window` is in bytes, `seconds` the time `re` may take for one request;
-    in a body of `large` bytes or more a plain text is worth a plan of how to look for it."""
+    """Runs queries over one body.
+
+    `window` is in bytes. `seconds` is the time limit of `re` for one request. In a body of at least `large`
+    bytes, a plain text may be searched by its rarest byte.
+    """
 
     __slots__ = (
         "_block",
@@ -72,32 +83,45 @@ class Scanner:
         self._sample = b""
 
     def first(self, query: SearchPattern, most: int) -> tuple[list[Span], bool]:
-        """The first `most` matches, and whether there are more. Raises TimeoutError, or ValueError where
-        no time limit can be set."""
+        """Return the first `most` matches, and whether there are more.
+
+        Raises TimeoutError, or ValueError in a thread, where no time limit can be set.
+        """
         with self._limit(query):
             found = list(islice(self._spans(query), most + 1))
         return found[:most], len(found) > most
 
     def count(self, query: SearchPattern) -> int:
         """Return how many matches there are. Raises as `first` does."""
+        if not query.exact and self._body.bytes:
+            terms = terms_of(query, ascii_body=self._body.ascii, engine=ENGINE)
+            if terms:
+                return sum(term.sign * self._count_term(term) for term in terms)
         with self._limit(query):
             if not (query.exact and query.linear is not None and self._body.bytes):
-                return sum(1 for _ in self._spans(query))
+                return sum(len(spans) for _, spans in self._batches(query, _LAP))
             linear, text = self._linear(query), query.literal
             if text is not None and (text.folded or text.overlaps_itself()):
                 text = None
             return linear.count(self._by_rare_bytes(query) or linear.spans, text)
 
     def _spans(self, query: SearchPattern) -> Iterator[Span]:
-        if query.linear is None or (query.nullable and not query.exact) or not self._body.bytes:
-            yield from self._backtracked(query, 0, self._body.bytes)
-        elif query.exact:
+        if query.exact and query.linear is not None and self._body.bytes:
             spans = self._by_rare_bytes(query) or self._linear(query).spans
             yield from self._in_chars(spans(0))
+            return
+        for base, batch in self._batches(query, 1):
+            for start, end in batch:
+                yield Span(base + start, base + end)
+
+    def _batches(self, query: SearchPattern, lap: int) -> Iterator[_Batch]:
+        """Yield the matches that `re` finds, up to `lap` at once: a step of Python for each takes 1 µs."""
+        if query.linear is None or query.nullable or not self._body.bytes:
+            yield from self._backtracked(query, 0, self._body.bytes, lap)
         elif query.crosses and query.reach > _NEAR:
             yield from self._one_by_one(query)
         else:
-            yield from self._in_blocks(query)
+            yield from self._in_blocks(query, lap)
 
     def _linear(self, query: SearchPattern) -> LinearScan:
         assert ENGINE is not None
@@ -111,8 +135,21 @@ class Scanner:
             engine=ENGINE,
         )
 
+    def _count_term(self, term: Term) -> int:
+        assert ENGINE is not None
+        scan = LinearScan(
+            term.linear,
+            self._body,
+            self._window,
+            reach=term.reach,
+            crosses=term.crosses,
+            empty=False,
+            engine=ENGINE,
+        )
+        return scan.count(scan.spans, None)
+
     def _by_rare_bytes(self, query: SearchPattern) -> Spans | None:
-        """Return a faster way than RE2's own to find a plain text in any case in a large body, if any."""
+        """Return a faster search than RE2's own for a plain text in any case in a large body, or None."""
         literal = query.literal
         if literal is None or not literal.folded or ENGINE is None or self._body.bytes < self._large:
             return None
@@ -121,9 +158,9 @@ class Scanner:
         scan = LiteralScan(literal, self._body, self._sample, ENGINE, window)
         return scan.spans if scan.pays else None
 
-    def _in_blocks(self, query: SearchPattern) -> Iterator[Span]:
-        """RE2 finds where a match may start, `re` looks at that place and, where such places are close
-        together, at larger and larger blocks at once."""
+    def _in_blocks(self, query: SearchPattern, lap: int) -> Iterator[_Batch]:
+        """Yield the matches that `re` finds where RE2 finds that one may start. `re` searches larger and
+        larger blocks while such places are close together."""
         find, buffer, size = query.linear.search, self._buffer, self._body.bytes
         linear = self._linear(query)
         at = block = 0
@@ -138,11 +175,13 @@ class Scanner:
             block = min(self._most_block, 2 * block + self._block) if start - at <= block + self._block else 0
             high = min(size, max(end, start + block))
             high = self._boundary(high) if query.crosses else self._line_end(high, size)
-            at = yield from self._backtracked(query, start, high)
+            at = yield from self._backtracked(query, start, high, lap)
 
-    def _one_by_one(self, query: SearchPattern) -> Iterator[Span]:
-        """RE2 finds every place where a match may start, `re` tries that place alone: for matches that may
-        run on over many lines, where a search in a window would look much further than needed."""
+    def _one_by_one(self, query: SearchPattern) -> Iterator[_Batch]:
+        """Yield the matches that `re` finds at the places where RE2 finds that one may start, and only there.
+
+        A match may span many lines, and a search in a window would look much further than needed.
+        """
         find, buffer, size = query.linear.search, self._buffer, self._body.bytes
         at = core = known = behind = 0
         while at < size and (match := find(buffer, at, size)):
@@ -160,13 +199,18 @@ class Scanner:
             if found is None:
                 at = start + self._width(start)
                 continue
-            yield Span(base + local, base + found.end())
+            yield base, [found.span()]
             at = start + len(text[local : found.end()].encode())
         self._body.passed(size - behind)
 
-    def _backtracked(self, query: SearchPattern, low: int, high: int) -> Generator[Span, None, int]:
-        """Matches found by `re` that start within the bytes from `low` to `high` (a line end, if no match
-        holds one); returns the byte from which to go on."""
+    def _backtracked(
+        self, query: SearchPattern, low: int, high: int, lap: int
+    ) -> Generator[_Batch, None, int]:
+        """Yield the matches of `re` that start within the bytes from `low` to `high`, up to `lap` at once.
+        Return the byte where the search continues.
+
+        `high` is a line end if no match holds one. Nothing runs in Python between the matches of a batch.
+        """
         raw, body = self._raw, self._body
         at = low
         while True:
@@ -176,18 +220,18 @@ class Scanner:
             body.passed(stop - before)
             base = body.char_of(before)
             last, limit = count_chars(raw[before:at]), count_chars(raw[before:core])
-            for match in query.compiled.finditer(text, last):
-                start, end = match.span()
-                if start >= limit and core < body.bytes:
-                    break
-                yield Span(base + start, base + end)
-                last = end
+            spans: Iterator[tuple[int, int]] = map(_span_of, query.compiled.finditer(text, last))
+            if core < body.bytes:
+                spans = takewhile((limit,).__gt__, spans)  # while a match starts before the limit
+            while batch := list(islice(spans, lap)):
+                last = batch[-1][1]
+                yield base, batch
             at = core if last <= limit else before + len(text[:last].encode())
             if core >= high:
                 return at
 
     def _decoded_borders(self, query: SearchPattern, at: int, high: int) -> tuple[int, int]:
-        """As `LinearScan.borders`, for a window that is decoded and therefore smaller."""
+        """Return the borders like `LinearScan.borders`, for a smaller window that is decoded."""
         core = min(high, at + self._decoded)
         if core == self._body.bytes or (core == high and not query.crosses):
             return core, core
@@ -199,7 +243,7 @@ class Scanner:
         return core, self._boundary(min(self._body.bytes, core + 4 * min(query.reach, FAR) + 4))
 
     def _in_chars(self, spans: Iterator[tuple[int, int]]) -> Iterator[Span]:
-        """Byte spans, in order, as character spans: counting goes on from the span before."""
+        """Yield byte spans, in order, as character spans. Each is counted from the span before it."""
         if self._body.ascii:
             yield from (Span(start, end) for start, end in spans)
             return
@@ -216,23 +260,23 @@ class Scanner:
             yield Span(first, char)
 
     def _line_end(self, at: int, size: int) -> int:
-        """The first byte of the line after the one that holds `at`; the end of the body if there is none."""
+        """Return the first byte of the line after that of `at`, or the end of the body."""
         return self._raw.find(b"\n", at) + 1 or size
 
     def _boundary(self, at: int) -> int:
-        """The first byte at or after `at` where a character begins."""
+        """Return the first byte at or after `at` where a character begins."""
         while at < self._body.bytes and self._raw[at] & 0xC0 == 0x80:
             at += 1
         return at
 
     def _width(self, at: int) -> int:
-        """How many bytes the character at `at` has (1 at the end of the body)."""
+        """Return the number of bytes of the character at `at` (1 at the end of the body)."""
         lead = self._raw[at] if at < self._body.bytes else 0
         return 1 + (lead >= 0xC0) + (lead >= 0xE0) + (lead >= 0xF0)
 
     @contextmanager
     def _limit(self, query: SearchPattern) -> Iterator[None]:
-        """A time limit where `re` will do the work: a signal, the one thing that stops it."""
+        """Set a time limit if `re` does the work. Only a signal stops `re`."""
         if query.exact and query.linear is not None:
             yield
             return
@@ -240,12 +284,12 @@ class Scanner:
         if threading.current_thread() is not threading.main_thread():
             raise ValueError(
                 f"{shown!r} needs the backtracking engine, which has no time limit in a thread: search in "
-                "the cell itself, or leave out look-around, back-references and what can match nothing"
+                "the cell itself, or leave out look-around, back-references and parts that can match nothing"
             )
         advice = (
             f"the search for {shown!r} was stopped after {self._seconds:g} s: it needs the backtracking "
             "engine. Leave out look-around, back-references and nested repeats, or search for a plain part "
-            "of it and test hit.line_text with re"
+            "of it and check hit.line_text with re"
         )
         with _alarm(self._seconds, partial(_expire, advice)):
             yield
@@ -257,7 +301,7 @@ def _expire(advice: str) -> NoReturn:
 
 @contextmanager
 def _alarm(seconds: float, ring: Callable[[], NoReturn]) -> Iterator[None]:
-    """Call `ring` after `seconds`, unless the block has ended; a timer that ran before runs on after."""
+    """Call `ring` after `seconds`, unless the block has ended. A timer from before is restored after it."""
     armed = True
 
     def handle(_number: int, _frame: FrameType | None) -> None:

@@ -1,4 +1,4 @@
-"""Patterns for texts whose lines are wrapped: where a pattern has a blank, the text may have a line end."""
+"""Rewrites patterns for wrapped text, where a blank of the pattern may be a line end."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import re
 
 __all__ = ["across_lines"]
 
-# What keeps its blanks: an escaped character, a set, and a blank that is repeated.
+# Blanks stay in an escaped character, in a set, and if they are repeated.
 _PARTS = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]| +[*+?{]|(?P<blanks> +)", re.DOTALL)
 
 
 def across_lines(pattern: str | re.Pattern[str]) -> str | re.Pattern[str] | None:
-    r"""The same pattern with `\s+` for its blanks; None where it has none, or means none (re.VERBOSE).
+    r"""Return the pattern with `\s+` for its blanks, or None if it has none or ignores them (re.VERBOSE).
 
-    Raises re.error for what is no pattern.
+    Raises re.error for an invalid pattern.
     """
     source = pattern if isinstance(pattern, str) else pattern.pattern
     flags = re.compile(pattern).flags

@@ -1,4 +1,4 @@
-"""Output bounded where it is made: a cell that prints a gigabyte costs neither memory nor minutes."""
+"""Limits the output of a cell where it is written. Printing a gigabyte takes little memory and time."""
 
 from __future__ import annotations
 
@@ -7,18 +7,20 @@ from collections.abc import Callable
 from typing import Any, TextIO
 
 SOURCE_LIMIT = 1_000_000
-"""Characters of one stream of one cell that are kept: the first part as it comes, the last at the end."""
+"""Characters kept of one stream of one cell. The last part is sent when the cell ends."""
 STDERR_LIMIT = 200_000
-"""The same of stderr: warnings and tracebacks, which nobody reads by the million."""
+"""The same for stderr, which holds warnings and tracebacks."""
 TAIL = 50_000
 _JOINED_FROM = 8
 _SHORT = 128
-"""Characters of a piece that is held without a look at how much is held already."""
+"""Characters of a piece that is stored without checking the size of the tail."""
 
 
 def sendable(text: str) -> str:
-    """`text` as UTF-8 can carry it. A lone surrogate (any JSON may hold one) is replaced: the message that
-    held it could not be sent, and whoever waits for it would wait for ever."""
+    """Return `text` with lone surrogates replaced, so that it can be sent as UTF-8.
+
+    Any JSON may hold a lone surrogate. A message with one could not be sent, and its receiver would hang.
+    """
     if text.isascii():
         return text
     try:
@@ -29,7 +31,7 @@ def sendable(text: str) -> str:
 
 
 class BoundedStream:
-    """Stands in for sys.stdout or sys.stderr: passes on a cell's first characters, keeps its last ones."""
+    """Replaces sys.stdout or sys.stderr. Forwards a cell's first characters and keeps the last ones."""
 
     write: Callable[[str], int]
 
@@ -37,7 +39,7 @@ class BoundedStream:
         self._stream = stream
         self._head_limit = limit - tail
         self._tail_limit = tail
-        # No more pieces than characters: none is empty, so that those left are enough.
+        # No piece is empty, so `tail` pieces hold at least `tail` characters.
         self._tail: deque[str] = deque(maxlen=tail)
         self.write, self._count = _writer(self._write, self._tail.append)
         self.begin()
@@ -52,11 +54,11 @@ class BoundedStream:
 
     @property
     def written(self) -> int:
-        """Characters since the cell began, kept or not."""
+        """Return the characters since the cell began, kept or not."""
         return self._count(False)
 
     def _write(self, text: str) -> bool:
-        """Take a piece that is not merely counted; whether the head is full, so that short ones may be."""
+        """Write a piece, and return whether the head is full. If it is, short pieces need not come here."""
         if not isinstance(text, str):
             raise TypeError(f"write() argument must be str, not {type(text).__name__}")
         room = self._head_limit - self._head
@@ -65,7 +67,7 @@ class BoundedStream:
             self._head += len(head)
             self.kept.append(head)
             self._stream.write(head)
-        # One copy of what is needed: `text` may be most of what the memory holds.
+        # Copy only what is needed: `text` may take most of the memory.
         text = text[max(0, room, len(text) - self._tail_limit) :]
         if text:
             self._tail.append(text)
@@ -78,7 +80,7 @@ class BoundedStream:
         return self._head >= self._head_limit
 
     def end(self) -> str:
-        """Pass on the tail, with the gap named, and return all that was kept of the cell."""
+        """Forward the tail with a note about the gap, and return all kept output of the cell."""
         if self._tail:
             tail = sendable("".join(self._tail)[-self._tail_limit :])
             gap = self.written - self._head - len(tail)
@@ -103,10 +105,10 @@ class BoundedStream:
 def _writer(
     take: Callable[[str], bool], hold: Callable[[str], object]
 ) -> tuple[Callable[[str], int], Callable[[bool], int]]:
-    """`write`, and what tells (or, given True, resets) the characters written.
+    """Return `write`, and a function that returns the characters written (and resets them if given True).
 
-    Once `take` has said that the head is full, a short piece is counted and held, no more. A method with
-    attributes takes twice the time, which is that of ten million lines.
+    Once `take` has returned that the head is full, a short piece is only counted and held. These are closures
+    because a method with attributes takes twice as long, which matters for millions of lines.
     """
     written = 0
     full = False

@@ -14,6 +14,7 @@ from rlm.sandbox.in_kernel.searching import linear
 from rlm.sandbox.in_kernel.searching.linear import LinearScan
 from rlm.sandbox.in_kernel.searching.pattern import understand
 from rlm.sandbox.in_kernel.searching.scanner import ENGINE, Scanner
+from rlm.sandbox.in_kernel.searching.terms import terms_of
 
 pytestmark = pytest.mark.skipif(ENGINE is None, reason="needs google-re2")
 
@@ -45,7 +46,7 @@ def check(make_body, pattern: str, text: str) -> None:
     wanted = sum(1 for _ in re.finditer(pattern, text, re.MULTILINE))
     with make_body(text) as body:
         query = understand(pattern, ascii_body=body.ascii, engine=ENGINE)
-        for window, large in ((64, 0), (1 << 24, 1 << 24)):
+        for window, large in ((64, 0), (4_096, 0), (1 << 24, 1 << 24)):
             assert Scanner(body, window=window, large=large).count(query) == wanted, (pattern, window)
 
 
@@ -116,6 +117,38 @@ def test_any_pattern_is_counted_as_re_counts_it(
     check(make_body, pattern, "".join(part * times for part in parts) * 3)
 
 
+PLAIN = st.text("aBé世1 ,\nkK\u212a", min_size=1, max_size=3).map(re.escape)
+
+
+@given(
+    st.sampled_from(["{0}(?={1})", "(?<={1}){0}", "(?<={1}){0}(?={2})", "\\b{1}\\b", "\\b{1}", "{1}\\b"]),
+    st.sampled_from(["", "(?i)", "(?ai)", "(?a)"]),
+    patterns(),
+    PLAIN,
+    PLAIN,
+    st.lists(st.text("abBé世1 ,\nkK\u212a", max_size=12), min_size=1, max_size=4),
+    st.integers(1, 12),
+)
+@example("(?<={1}){0}", "", "1", "1", "a", ["111", "11"], 5)
+@example("(?<={1}){0}(?={2})", "", "1", ",", ",", [",1", ","], 12)
+@example("(?<={1}){0}", "(?i)", "k", "\u212a", "a", ["Kk\u212a"], 5)
+@example("(?<={1}){0}", "", "[^a]+", "b", "a", ["bb1"], 5)
+@example("(?<={1}){0}", "", "1+", "a ", "a", ["a 11\n", "a 1 "], 5)
+@example("{0}(?={1})", "", "\\d+?", ",", "a", ["11,1,", ","], 5)
+@example("\\b{1}\\b", "(?i)", "", "ab", "", ["ab AB", " é", "éab", "abab ab"], 5)
+@example("\\b{1}\\b", "(?a)", "", "ab", "", ["éab", "abé "], 5)
+@example("\\b{1}\\b", "", "", "a,a", "", ["a,a,a "], 5)
+@example("\\b{1}\\b", "", "", "a", "", ["aa a", "a é"], 5)
+@settings(max_examples=60, deadline=None)
+def test_assertions_at_the_ends_are_counted_as_re_counts_them(
+    make_body, sizes, shape: str, flags: str, middle: str, one: str, other: str, parts: list[str], times: int
+) -> None:
+    """Also at the borders of windows, and where the text of an assertion is that of the match before."""
+    if flags and not middle.startswith("(?i"):
+        middle = middle.replace("(?i:", "(?:")
+    check(make_body, flags + shape.format(middle, one, other), "".join(part * times for part in parts) * 3)
+
+
 LOG = "2026-01-06 10:15:32 INFO served 4711 in 868 ms with Code 200\n"
 
 
@@ -183,3 +216,35 @@ def test_counting_needs_no_private_name_of_the_engine(make_body, monkeypatch) ->
     monkeypatch.setattr("rlm.sandbox.in_kernel.searching.scanner.ENGINE", Engine)
     with make_body(LOG * 1_000) as body:
         assert Scanner(body).count(understand(r"\d+", ascii_body=True, engine=ENGINE)) == 9_000
+
+
+@pytest.mark.parametrize(
+    ("pattern", "each"),
+    [(r"(?<=code )\d+", 1), (r"(?i)\binfo\b", 1), (r"(?<!x)\w+", 20)],
+)
+def test_assertions_take_no_step_of_python_each(make_body, pattern: str, each: int) -> None:
+    """Matches that are dense are counted in RE2 or in `re`, also in a body with letters beyond ASCII."""
+    lines = 150_000
+    with make_body("12:32 INFO served 4711 in 868 ms to 10.0.0.1 by a, b, c, code 200, é\n" * lines) as body:
+        query = understand(pattern, ascii_body=body.ascii, engine=ENGINE)
+        began = time.thread_time()
+        found = Scanner(body).count(query)
+        seconds = time.thread_time() - began
+    assert found == lines * each
+    assert seconds < 4e-8 * 70 * lines + 2e-6 * found
+
+
+@pytest.mark.parametrize("pattern", [r"(?<=code )\d+", r"(?i)\binfo\b", r"\w+(?=,)"])
+def test_assertions_at_the_ends_are_counted_without_re(pattern: str) -> None:
+    """Such a count has no time limit, so that a thread may ask for it."""
+    query = understand(pattern, ascii_body=False, engine=ENGINE)
+    assert terms_of(query, ascii_body=False, engine=ENGINE)
+
+
+def test_counting_stops_at_the_time_limit(make_body) -> None:
+    """A batch of matches of `re` is interrupted like a single one."""
+    query = understand(r"(?=(?:a+)+b)|(a?)\1c", ascii_body=True, engine=ENGINE)
+    began = time.monotonic()
+    with make_body("c" + "a" * 60) as body, pytest.raises(TimeoutError, match="stopped after"):
+        Scanner(body, seconds=0.3).count(query)
+    assert time.monotonic() - began < 3
