@@ -1,9 +1,9 @@
-"""A provider on this machine: a real HTTP server that speaks Anthropic Messages and OpenAI Chat
+"""Play a provider on this machine: a real HTTP server that speaks Anthropic Messages and OpenAI Chat
 Completions, streamed, in the bytes of their protocols, and misbehaves on demand.
 
-It runs on a thread of its own, so that a test may talk to it from its event loop, from a thread or from
-another process. Every request is answered by the next behaviour of `play(...)`, else by `always`, which is
-a behaviour, a text, or a function of the request that makes one of these.
+It runs on its own thread, so a test may talk to it from its event loop, from a thread or from another
+process. Every request is answered by the next behaviour of `play(...)`, else by `always`, which is a
+behaviour, a text, or a function of the request that returns one of these.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ from typing import Any
 @dataclass(frozen=True)
 class Answer:
     """A whole reply, streamed in pieces of `piece` characters. `usage` is (input, output, cached) tokens,
-    input including cached; None for a server that counts none. `finish` is in OpenAI's words; `delay` is
-    the seconds before it begins, `pause` those between its last event and the end of the HTTP answer, which
-    does not come if not `ended`: the connection is cut."""
+    input including cached; None for a server that counts none. `finish` is in OpenAI's words. `delay`
+    is the seconds before the reply begins, and `pause` those between its last event and the end of the
+    HTTP answer. Unless `ended`, the connection is cut instead of that end.
+    """
 
     text: str = "ok"
     finish: str = "stop"
@@ -50,8 +51,9 @@ class Status:
 
 @dataclass(frozen=True)
 class Dropped:
-    """The connection is cut after `text`, with `reset` by what TCP calls so. With `politely` the stream ends
-    as HTTP wants it, too soon."""
+    """Cuts the connection after `text`, with `reset` by a TCP reset. With `politely` the stream ends as
+    HTTP requires, too soon.
+    """
 
     text: str = "half a re"
     politely: bool = False
@@ -60,7 +62,7 @@ class Dropped:
 
 @dataclass(frozen=True)
 class StreamError:
-    """An error event after `text`."""
+    """Sends an error event after `text`."""
 
     kind: str = "overloaded_error"
     message: str = "Overloaded"
@@ -69,7 +71,7 @@ class StreamError:
 
 @dataclass(frozen=True)
 class Silence:
-    """Nothing more after `text`, until the other side hangs up."""
+    """Sends nothing after `text`, until the other side hangs up."""
 
     text: str = "half a re"
 
@@ -90,7 +92,7 @@ Always = Behaviour | str | Callable[["Received"], Behaviour | str]
 
 @dataclass(frozen=True)
 class Received:
-    """One request as it came over the wire. `at` is in seconds of the monotonic clock."""
+    """One request as it was received. `at` is in seconds of the monotonic clock."""
 
     path: str
     headers: dict[str, str]
@@ -99,13 +101,13 @@ class Received:
 
     @property
     def system(self) -> str:
-        """The system text, of either protocol."""
+        """Return the system text, of either protocol."""
         blocks = self.body.get("system") or [m for m in self.body["messages"] if m["role"] == "system"]
         return "\n".join(block.get("text") or block.get("content") for block in blocks)
 
     @property
     def prompt(self) -> str:
-        """The text of the last user message, of either protocol."""
+        """Return the text of the last user message, of either protocol."""
         content = [m for m in self.body["messages"] if m["role"] == "user"][-1]["content"]
         return content if isinstance(content, str) else "".join(block["text"] for block in content)
 
