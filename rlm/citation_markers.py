@@ -42,26 +42,27 @@ def marks_in(text: str) -> Iterator[Mark]:
         yield Mark(*match.span(), numbers, superscript or not (before.isalnum() or before in ("", "_", ")")))
 
 
-def sentences_with_sources(text: str, known: int) -> list[str]:
-    """Return the sentences of `text` whose marks all name existing sources (1 to `known`), each on one line.
+def sentences_with_sources(text: str, count: int) -> list[str]:
+    """Return the sentences of `text` whose marks all name existing sources (1 to `count`), each on one line.
     Drops sentences without marks."""
     kept = []
     for sentence in _SENTENCE.split(" ".join(text.split())):
         numbers = [number for mark in marks_in(sentence) for number in mark.numbers]
-        if numbers and all(1 <= number <= known for number in numbers):
+        if numbers and all(1 <= number <= count for number in numbers):
             kept.append(sentence)
     return kept
 
 
-def unknown_marks(text: str, known: int) -> list[int]:
-    """Return the numbers in marks of `text` outside 1 to `known`, in order, each once. If no mark names known
-    evidence, only superscript numbers count as marks, because plain brackets may mean something else."""
+def unknown_marks(text: str, count: int) -> list[int]:
+    """Return the numbers in marks of `text` outside 1 to `count`, in order, each once. If no mark names
+    existing evidence, only superscript numbers count as marks, because plain brackets may mean something
+    else."""
     marks = list(marks_in(text))
-    if not any(1 <= number <= known for mark in marks for number in mark.numbers):
+    if not any(1 <= number <= count for mark in marks for number in mark.numbers):
         marks = [mark for mark in marks if not text[mark.start + 1].isascii()]
     return list(
         dict.fromkeys(
-            number for mark in marks if mark.certain for number in mark.numbers if not 1 <= number <= known
+            number for mark in marks if mark.certain for number in mark.numbers if not 1 <= number <= count
         )
     )
 

@@ -15,7 +15,7 @@ from rlm.documents import Source
 from rlm.errors import UsageError
 from rlm.models.base import is_extractive
 from rlm.models.offline.extractive.answer_texts import is_extracts
-from rlm.models.offline.extractive.words import peculiar, telling
+from rlm.models.offline.extractive.words import distinctive_terms, subject_words
 from rlm.prompts import NOT_FOUND, is_not_found
 from rlm.prompts.templates import table
 from rlm.results import RunResult
@@ -119,7 +119,7 @@ def _mentions_names(question: str, result: RunResult) -> bool:
     """Return whether the extracts contain the names in the question and half of its other subject words.
     Without a name they must contain more than half, or one of two."""
     quotes = [text for citation in result.citations for text in (citation.quote, citation.document or "")]
-    about = telling(question)
+    about = subject_words(question)
     with closing(Tokens()) as tokens:
         quoted = set().union(*tokens.stems(quotes)) if quotes else set()
         names = [set(stems) for stems in tokens.stems(_names(question)) if stems]
@@ -137,7 +137,7 @@ def _names(question: str) -> list[str]:
     capitals = _NAME.findall(question)
     if len(capitals) > _MAX_CAPITALS * len(question.split()):
         capitals = []
-    named = [_POSSESSIVE.sub("", name) for name in (*peculiar(question), *capitals)]
+    named = [_POSSESSIVE.sub("", name) for name in (*distinctive_terms(question), *capitals)]
     return sorted({name for name in named if name.casefold() not in _CALENDAR})
 
 

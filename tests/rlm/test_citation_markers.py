@@ -1,4 +1,4 @@
-"""The marks of an answer, and results as people see them."""
+"""The marks of an answer, and results in all their formats."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ LOST = Citation("[³]", "never said", None, None, None, None, None, False)
         ("[1](http://x) [1]: y [text] [] [1a] [12345]", []),
     ],
 )
-def test_what_is_a_mark(text: str, numbers: list[tuple[int, ...]]) -> None:
+def test_marks_are_recognized(text: str, numbers: list[tuple[int, ...]]) -> None:
     """`[¹]`, `[1]`, `[1, 3]`; not code, not links."""
     assert [mark.numbers for mark in marks_in(text)] == numbers
 
@@ -51,7 +51,7 @@ def test_what_is_a_mark(text: str, numbers: list[tuple[int, ...]]) -> None:
         ("", []),
     ],
 )
-def test_sentences_that_name_no_source_that_there_is_are_left_out(text: str, kept: list[str]) -> None:
+def test_sentences_without_an_existing_source_are_left_out(text: str, kept: list[str]) -> None:
     assert sentences_with_sources(text, 2) == kept
 
 
@@ -66,13 +66,13 @@ def test_sentences_that_name_no_source_that_there_is_are_left_out(text: str, kep
         ("So [0] and [1].", 1, [0]),
     ],
 )
-def test_marks_that_point_at_nothing(text: str, known: int, unknown: list[int]) -> None:
-    """They are reported, and what may be an index is not taken for one."""
+def test_marks_without_evidence_are_reported(text: str, known: int, unknown: list[int]) -> None:
+    """They are reported, unless they may be an index."""
     assert unknown_marks(text, known) == unknown
 
 
 def test_marks_are_written_one_way_and_quotes_get_theirs() -> None:
-    """Rendered with their sources."""
+    """The text is shown with the marks of its sources."""
     quotes = {1: "a", 2: "We leave at noon", 3: "c"}
     text = 'So [1, 3], and "We leave at noon." And [9].'
     assert write_marks(text, quotes) == 'So [¹][³], and "We leave at noon."[²] And [9].'
@@ -82,7 +82,7 @@ def test_marks_are_written_one_way_and_quotes_get_theirs() -> None:
 
 @given(st.text(st.sampled_from('[]¹²12,; `a\n"'), max_size=40), st.integers(0, 3))
 def test_writing_marks_changes_nothing_else(text: str, known: int) -> None:
-    """What is left without marks is what was there without marks."""
+    """The text without marks stays the same."""
     quotes = dict.fromkeys(range(1, known + 1), "")
 
     def rest(of: str) -> str:
@@ -94,7 +94,7 @@ def test_writing_marks_changes_nothing_else(text: str, known: int) -> None:
 
 
 def test_a_megabyte_of_marks_is_fast() -> None:
-    """A model may write what it likes."""
+    """A model may write any text."""
     for text in ("[1]" * 100_000, "[" * 1_000_000, "`" * 1_000_000, "[1," * 100_000):
         began = time.process_time()
         unknown_marks(text, 3)
@@ -103,7 +103,7 @@ def test_a_megabyte_of_marks_is_fast() -> None:
 
 
 def test_the_terminal_shows_marks_and_sources() -> None:
-    """Document, page or line or message, quote; what is not verified is said."""
+    """A source has document, page or line or message, and quote. Unverified ones are marked."""
     text = answer_text(result("It ends [1], they leave [2], [3].", PAPER, TALK, LOST))
     assert text.splitlines() == [
         "It ends [¹], they leave [²], [³].",
@@ -122,7 +122,7 @@ def test_the_terminal_shows_marks_and_sources() -> None:
 
 
 def test_markdown_shows_marks_and_sources_and_escapes_them() -> None:
-    """A document can't put a link, a heading or markup into the list."""
+    """A document cannot add a link, a heading or markup to the list."""
     evil = Citation("[²]", "# [x](http://y)\n<b>", 1, 2, "n\n# b.md", None, 1, True)
     shown = result("It ends [1], [2].", PAPER, evil).markdown()
     assert shown.startswith("It ends [¹], [²].\n\n**Sources**\n\n- [¹] a\\_\\[b\\].pdf, page 2, line 3")
@@ -142,7 +142,7 @@ def test_html_shows_marks_and_sources_and_escapes_them() -> None:
 
 
 def test_json_round_trip_keeps_page_message_and_heading() -> None:
-    """Marker, quote, start, end, document, page, line, verified, and more."""
+    """A citation keeps all its fields."""
     whole = result("x [1]", PAPER, TALK, LOST)
     data = json.loads(json.dumps(whole.to_json()))
     assert RunResult.from_json(data) == whole

@@ -1,4 +1,4 @@
-"""rlm.toml, the user's file, and what they may hold."""
+"""rlm.toml, the user's file, and the values in them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def written(path: Path, text: str) -> Path:
 
 
 def test_files_are_the_users_then_the_folders_and_config_replaces_the_latter(tmp_path: Path) -> None:
-    """Nearest last: it goes before."""
+    """The last file wins."""
     home, here = tmp_path / "home", tmp_path / "here"
     here.mkdir()
     assert settings_files(None, {"XDG_CONFIG_HOME": str(home)}, here) == ()
@@ -37,7 +37,7 @@ def test_files_are_the_users_then_the_folders_and_config_replaces_the_latter(tmp
         settings_files(tmp_path / "gone.toml", {}, here)
 
 
-def test_the_nearest_file_wins_key_by_key(tmp_path: Path) -> None:
+def test_the_last_file_wins_key_by_key(tmp_path: Path) -> None:
     far = written(
         tmp_path / "far.toml",
         'model = "a"\nmax_rounds = 3\n[prompt]\nchat_history_budget = 5000\n[prompt.rlm]\nmodel = "x"\n'
@@ -76,8 +76,8 @@ def test_the_nearest_file_wins_key_by_key(tmp_path: Path) -> None:
         ("[models]\na = 3", "make it a table"),
     ],
 )
-def test_what_will_not_do_is_one_line_naming_file_and_key(tmp_path: Path, text: str, said: str) -> None:
-    """One clear error."""
+def test_an_invalid_value_is_reported_with_file_and_key(tmp_path: Path, text: str, said: str) -> None:
+    """An error is one line."""
     file = written(tmp_path / "rlm.toml", text)
     with pytest.raises(ConfigurationError) as caught:
         load_settings((file,))
@@ -95,7 +95,7 @@ def test_a_file_that_is_not_utf_8_or_can_not_be_read_is_named(tmp_path: Path) ->
         load_settings((tmp_path,))
 
 
-def test_facts_of_a_model_go_over_the_shipped_window() -> None:
+def test_facts_of_a_model_override_the_built_in_window() -> None:
     shipped = ModelWindow(context=128_000, output=8_000, known=False)
     assert ModelFacts().apply_to_window(shipped) is None
     assert ModelFacts(window=4_000).apply_to_window(shipped) == ModelWindow(4_000, 4_000)

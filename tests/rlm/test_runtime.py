@@ -64,14 +64,14 @@ async def test_the_events_of_a_run_come_in_order(run, block) -> None:
 
 
 async def test_a_run_without_isolation_says_so(run, block) -> None:
-    """Below level 2 nothing runs quietly."""
+    """A run below level 2 has a warning."""
     run.level = 0
     result = await run(ScriptedModel.of(root=[block("peek(0, 1)\nfinalize(1)")]))
     assert any("not isolated" in warning for warning in result.warnings)
 
 
 async def test_model_written_code_is_refused_without_isolation(run, block, monkeypatch) -> None:
-    """Below 2 model-written code does not run unasked; our own cells do, and it is said."""
+    """Below level 2, code of a model does not run by default. Our own cells do, with a warning."""
     monkeypatch.setattr("rlm.sandbox.launch.kernel_view.interpreter_paths", lambda: ["/nowhere-at-all"])
     run.level = "auto"
     model = ScriptedModel.of(root=[block("finalize(1)")])
@@ -89,15 +89,15 @@ def test_an_object_that_is_not_a_model_is_refused_at_once() -> None:
 
 
 def test_importing_is_light() -> None:
-    """HTTP, databases and Jupyter are imported by those who use them."""
+    """Only their users import HTTP, databases and Jupyter."""
     heavy = "{'aiohttp', 'sqlalchemy', 'zmq', 'IPython'}"
     code = f"import sys, rlm; print(sorted({heavy} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
 
 
-def test_what_a_first_call_needs_is_imported_while_the_input_loads(tmp_path: Path) -> None:
-    """Of a run, a session or a job; a model that is a program needs none of it."""
+def test_modules_of_the_first_call_are_imported_while_the_input_loads(tmp_path: Path) -> None:
+    """For a run, a session or a job. A model without a provider needs no SDK."""
     code = (
         "import asyncio, sys, threading\n"
         "from rlm import RLM, Settings\n"
@@ -113,8 +113,8 @@ def test_what_a_first_call_needs_is_imported_while_the_input_loads(tmp_path: Pat
     assert done.stdout == "False False\nTrue True\n"
 
 
-def test_the_collector_looks_through_what_was_imported_once() -> None:
-    """Beside the loading, not amid a batch. It holds up every thread: a program of many runs pays once."""
+def test_the_collector_scans_imported_objects_once() -> None:
+    """Freezing runs during loading, because it stops every thread. Many runs pay for it once."""
     code = (
         "import gc, threading\n"
         "from rlm.models import resolve\n"
@@ -145,7 +145,7 @@ async def test_a_notebook_shows_the_answer_escaped(run, block) -> None:
 
 
 async def test_children_may_have_another_model(run, block) -> None:
-    """Root and child models can differ; a cell has no say in it."""
+    """Root and child models can differ, and a cell cannot choose them."""
     root = ScriptedModel.of(root=[block("finalize(sub_query('q', (0, 3)))")], child="from the root's model")
     child = ScriptedModel.of(child="from the child's model")
     result = await run(root, sub_model=child)
@@ -155,7 +155,7 @@ async def test_children_may_have_another_model(run, block) -> None:
 
 
 async def test_guessed_encodings_are_reported(run, block, tmp_path: Path) -> None:
-    """What was no valid text is said."""
+    """Text in an unclear encoding gives a warning."""
     for name in ("a.txt", "notes.txt"):
         (tmp_path / name).write_bytes(b"Caf\xe9 \xff\xfe\x80\n")
     (tmp_path / "b.txt").write_bytes(("Съешь же ещё этих мягких французских булок. " * 9).encode("cp1251"))
@@ -183,7 +183,7 @@ class Breaking:
 
 
 async def test_an_answer_is_not_lost_with_the_journals_last_entry(run, block) -> None:
-    """A disk that fills up while `finished` is written: the answer is there and paid for."""
+    """If the disk fills up while `finished` is written, the paid answer is still returned."""
     Breaking(run, RunEnded)
     result = await run(ScriptedModel.of(root=[block("finalize(peek(0, 3))")]))
     assert (result.answer, result.stop_reason) == ("one", "finalized")
@@ -192,7 +192,7 @@ async def test_an_answer_is_not_lost_with_the_journals_last_entry(run, block) ->
 
 
 @pytest.mark.parametrize("kind", [RunStarted, KernelOpened])
-async def test_a_run_that_can_not_be_recorded_does_not_go_on(run, block, kind) -> None:
+async def test_a_run_that_cannot_be_journalled_stops(run, block, kind) -> None:
     Breaking(run, kind)
     model = ScriptedModel.of(root=[block("1"), block("2"), block("finalize(1)")])
     with pytest.raises(JournalError, match="can't be written"):
@@ -201,7 +201,7 @@ async def test_a_run_that_can_not_be_recorded_does_not_go_on(run, block, kind) -
 
 
 async def test_a_run_is_cancelled_while_it_loads(run, tmp_path: Path, monkeypatch) -> None:
-    """An interrupt ends a run, and nothing of its documents stays."""
+    """An interrupt ends a run and leaves no documents behind."""
     temp = tmp_path / "temp"
     temp.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(temp))
@@ -244,7 +244,7 @@ class WaitsForAKernel(io.BytesIO):
 
 @pytest.mark.parametrize("strategy", ["rlm", "auto"])
 async def test_a_kernel_is_started_while_a_long_input_loads(run, block, strategy) -> None:
-    """One spare kernel is kept warm; none is left."""
+    """One spare kernel is kept warm, and is closed at the end."""
     stream = WaitsForAKernel(b"one two three\n")
     model = ScriptedModel.of(root=[block("peek(0, 1)\nfinalize(1)")], direct=["NOT_FOUND"])
     result = await run(model, [StreamSource("slow", stream)], settings=Settings(strategy=strategy))
@@ -267,7 +267,7 @@ async def test_a_short_input_is_answered_without_a_kernel(run, strategy) -> None
     await no_broker_is_left()
 
 
-async def test_the_kernel_after_one_that_died_is_at_hand(run, block) -> None:
+async def test_a_spare_kernel_replaces_one_that_died(run, block) -> None:
     """One spare kernel is kept warm."""
     seen = []
 
@@ -284,7 +284,7 @@ async def test_the_kernel_after_one_that_died_is_at_hand(run, block) -> None:
 
 
 async def test_time_ends_a_run_with_a_last_round(run, block) -> None:
-    """The cell is interrupted, its variables stay, the root may still finalize."""
+    """The cell is interrupted, its variables stay, and the root may still finalize."""
     model = ScriptedModel.of(
         root=[block("kept = peek(0, 3)\nimport time; time.sleep(60)"), block("finalize(kept)")]
     )

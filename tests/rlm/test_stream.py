@@ -31,7 +31,7 @@ async def test_events_come_as_they_happen_and_the_result_last(settings, block) -
 
 
 async def test_closing_the_stream_cancels_the_run(settings, block) -> None:
-    """Nothing is orphaned."""
+    """No task or kernel is left."""
     asked, cancelled = asyncio.Event(), asyncio.Event()
 
     async def never(request: object) -> str:
@@ -52,7 +52,7 @@ async def test_closing_the_stream_cancels_the_run(settings, block) -> None:
     await asyncio.wait_for(cancelled.wait(), 5)
 
 
-async def test_what_a_run_raises_comes_out_of_its_stream(settings) -> None:
+async def test_the_stream_raises_the_error_of_its_run(settings) -> None:
     rlm = RLM(ScriptedModel.of(), settings=settings)
     with pytest.raises(UsageError, match="question is empty"):
         async for _ in rlm.stream(" ", "one"):

@@ -87,7 +87,7 @@ async def test_no_text_is_in_a_span(rlm, spans) -> None:
         assert text not in told
 
 
-async def test_runs_at_once_have_spans_of_their_own(rlm, spans, block) -> None:
+async def test_concurrent_runs_have_separate_spans(rlm, spans, block) -> None:
     import asyncio
 
     rlm.model = ScriptedModel.of(root=lambda request: block("finalize(peek(0, 3))"))
@@ -117,7 +117,7 @@ async def test_a_run_is_written_to_the_standard_log(rlm, caplog) -> None:
         (Warned("so it is"), logging.WARNING, "so it is"),
     ],
 )
-def test_what_happens_is_a_line_of_the_log(caplog, event, level, line) -> None:
+def test_each_event_is_a_line_of_the_log(caplog, event, level, line) -> None:
     with caplog.at_level(logging.DEBUG, logger="rlm"):
         log_event(event)
     assert [(record.levelno, record.getMessage()) for record in caplog.records] == [(level, line)]
@@ -139,7 +139,7 @@ async def test_the_trace_holds_every_event_in_order(rlm, tmp_path) -> None:
 
 
 def test_no_key_is_in_the_trace(tmp_path, monkeypatch) -> None:
-    """A model that saw one in a document may write it into its code."""
+    """A model may write a key from a document into its code."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-planted-0123456789")
     path = tmp_path / "trace.jsonl"
     with TraceFile(path) as file:

@@ -116,9 +116,9 @@ def _is_denial(one: _Claim, other: _Claim) -> bool:
     return one.denied != other.denied and same and len(one.frame & other.frame) >= _MIN_SHARED_DENIED
 
 
-def read_conflicts(reply: str, known: int) -> list[Conflict]:
-    """Parse a model's reply: `[{"sources": [1, 4], "about": "…"}]`. Drops entries with fewer than two of the
-    `known` sources. Raises ValueError if the reply has no such list."""
+def read_conflicts(reply: str, count: int) -> list[Conflict]:
+    """Parse a model's reply: `[{"sources": [1, 4], "about": "…"}]`. Drops entries with fewer than two
+    of the `count` sources. Raises ValueError if the reply has no such list."""
     array = _ARRAY.search(reply)
     if array is None:
         raise ValueError("the reply has no JSON array")
@@ -126,7 +126,7 @@ def read_conflicts(reply: str, known: int) -> list[Conflict]:
     for entry in json.loads(array[0]):
         if not isinstance(entry, dict) or not isinstance(entry.get("sources"), list):
             continue
-        numbers = [n for n in entry["sources"] if isinstance(n, int) and 1 <= n <= known]
+        numbers = [n for n in entry["sources"] if isinstance(n, int) and 1 <= n <= count]
         about = " ".join(str(entry.get("about", "")).split())[:_LONGEST]
         if len(set(numbers)) > 1 and about:
             found.append(Conflict(tuple(dict.fromkeys(numbers)), about))

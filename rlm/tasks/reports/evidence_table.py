@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from rlm.citation_markers import marks_in
 from rlm.models.offline.extractive.answer_texts import is_extracts
 from rlm.models.offline.extractive.sentences import sentences
-from rlm.models.offline.extractive.words import telling
+from rlm.models.offline.extractive.words import subject_words
 from rlm.results import Citation, RunResult
 from rlm.retrieval.words import Tokens
 from rlm.tasks.question import Answered
@@ -130,7 +130,7 @@ def _claims_of_extracts(
 def _shared_words(question: str, texts: Sequence[str]) -> list[set[str]]:
     """Return the subject words of the question that each text contains."""
     with closing(Tokens()) as tokens:
-        query = set(tokens.query(telling(question) or question).stems)
+        query = set(tokens.query(subject_words(question) or question).stems)
         return [query & set(stems) for stems in tokens.stems(texts)]
 
 

@@ -281,6 +281,9 @@ def _make_entries(text: str, starts: _Starts) -> list[Found]:
     titles = {match.start(): match["title"] for match in _headings(text)}
     found: list[Found] = []
     places = sorted({0, *starts, *dated, *titles})
+    # `start` is the end of the last entry. A place without content does not end an entry, so that `start`
+    # stays behind and the next entry includes the heading or separator there. In this way the entries have no
+    # gaps.
     start, day, heading = 0, "", ""
     for place, end in zip(places, [*places[1:], len(text)], strict=True):
         content, author, time, _ = starts.get(place, (place, "", "", ""))

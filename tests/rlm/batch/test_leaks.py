@@ -1,4 +1,4 @@
-"""What one task of a batch leaves behind, and that no other task ever finds it.
+"""No task of a batch finds what another task leaves behind.
 
 One batch, one task after another on one slot: first every task that leaves something of its kind, then every
 task that looks for it. A test a kind.
@@ -175,13 +175,13 @@ def found(tmp_path_factory: pytest.TempPathFactory, sandbox_level: int) -> Itera
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_a_task_leaves_no_later_task_finds(found: dict[str, Any], kind: str) -> None:
+def test_no_task_finds_what_an_earlier_task_left(found: dict[str, Any], kind: str) -> None:
     denied = kind == "an open socket"  # at levels 1 and up
     assert denied or found[f"leave {kind}"] not in (None, "False", "[]"), "it is seen where it is left"
     assert found[f"find {kind}"] in ("False", "[]")
 
 
-async def test_the_answers_of_a_tasks_children_are_not_anothers(tmp_path: Path, sandbox_level: int) -> None:
+async def test_no_task_gets_the_answers_of_another_tasks_children(tmp_path: Path, sandbox_level: int) -> None:
     """The same prompt over another text is another call."""
 
     def root(request: Request) -> str:
@@ -191,9 +191,7 @@ async def test_the_answers_of_a_tasks_children_are_not_anothers(tmp_path: Path, 
     assert answers == {task: f"seen by {task}" for task in ("first", "other", "third")}
 
 
-async def test_the_driver_holds_no_more_after_many_tasks_than_after_a_few(
-    tmp_path: Path, sandbox_level: int
-) -> None:
+async def test_the_drivers_memory_does_not_grow_with_tasks(tmp_path: Path, sandbox_level: int) -> None:
     """Descriptors, threads, child processes, folders in the temp folder."""
 
     def counts_now() -> tuple[int, int, int, int]:

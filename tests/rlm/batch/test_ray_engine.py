@@ -1,4 +1,4 @@
-"""Which worker gets which job, over a stand-in for Ray: its actors are here, and die when a job says so."""
+"""Which worker gets which job. A fake Ray has actors in this process, which die when a job tells them to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The results file: one line a task, wherever its writer is cut off."""
+"""The results file has one line for each task, wherever its writer is cut off."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def room_for(size: int) -> Iterator[None]:
 
 @pytest.mark.parametrize("fits", [0, 1, 50])
 def test_a_full_disk_is_reported_and_the_file_can_be_resumed(tmp_path: Path, fits: int) -> None:
-    """Other tasks may end, and find room for their smaller lines, before the batch has stopped."""
+    """Other tasks may end and write smaller lines before the batch has stopped."""
     out = tmp_path / "r.jsonl"
     with ResultsFile.open(out, "b", FACTS) as results:
         results.append(line("a"))

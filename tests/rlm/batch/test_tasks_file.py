@@ -1,4 +1,4 @@
-"""The tasks file: every line checked before anything is spent."""
+"""The tasks file: every line is checked before anything is spent."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def written(folder: Path, *lines: bytes) -> Path:
         (line(schema={"type": "nonsense"}), "schema:"),
     ],
 )
-def test_a_line_that_is_no_task_says_what_is_wrong_in_one_line(given: bytes, message: str) -> None:
+def test_an_invalid_line_is_reported_in_one_line(given: bytes, message: str) -> None:
     with pytest.raises(BadTask) as raised:
         BatchTask.parse(given)
     assert message in str(raised.value)
@@ -72,7 +72,7 @@ def test_a_line_that_is_no_task_says_what_is_wrong_in_one_line(given: bytes, mes
         max_leaves=12,
     )
 )
-def test_whatever_json_a_line_holds_it_is_a_task_or_a_bad_one(value: object) -> None:
+def test_any_json_line_is_a_task_or_a_bad_line(value: object) -> None:
     try:
         task = BatchTask.parse(json.dumps(value).encode())
     except BadTask:
@@ -93,7 +93,7 @@ def test_a_task_gives_its_sources_and_its_limits(tmp_path: Path) -> None:
     assert task.under(Limits(cost_usd=2.0)) == Limits(cost_usd=2.0, rounds=3)
 
 
-def test_a_task_is_known_by_its_content(tmp_path: Path) -> None:
+def test_a_task_is_identified_by_its_content(tmp_path: Path) -> None:
     same = BatchTask.parse(b'{"context": [{"text": "Anna."}], "task": "Who?", "id": "a", "limits": null}')
     assert BatchTask.parse(line()).digest == same.digest
     assert BatchTask.parse(line(task="Whom?")).digest != same.digest
@@ -115,7 +115,7 @@ def test_bad_lines_are_refused_with_their_numbers_before_anything_is_run(tmp_pat
     assert "--skip-bad" in message
 
 
-def test_skipping_bad_lines_keeps_the_tasks_and_says_which_are_none(tmp_path: Path) -> None:
+def test_skipping_bad_lines_keeps_the_tasks_and_reports_the_lines(tmp_path: Path) -> None:
     path = written(tmp_path, line(), b"", b"{", line(id="b", context=["missing.txt"]), line(), line(id=7))
     with TasksFile.open(path, skip_bad=True) as file:
         assert [(place.id, place.line) for place in file.places] == [("a", 1), (7, 6)]

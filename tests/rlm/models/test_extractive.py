@@ -14,7 +14,7 @@ from rlm import Limits, Settings
 from rlm.models.offline.extractive.computing import computing_block
 from rlm.models.offline.extractive.reader import BUDGET, LONGEST_EXTRACT, extracts
 from rlm.models.offline.extractive.sentences import LONGEST, sentences
-from rlm.models.offline.extractive.words import is_overview, peculiar, terms
+from rlm.models.offline.extractive.words import distinctive_terms, is_overview, terms
 
 FILLER = "The grass is green. The sky is blue. Here we go. There and back again.\n"
 
@@ -251,7 +251,7 @@ def test_where_sentences_end(text, expected) -> None:
     ],
 )
 def test_what_sort_of_question_it_is(question, whole, named) -> None:
-    assert (is_overview(question), peculiar(question)[:1]) == (whole, named)
+    assert (is_overview(question), distinctive_terms(question)[:1]) == (whole, named)
 
 
 @pytest.mark.parametrize(

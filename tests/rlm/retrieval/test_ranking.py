@@ -44,7 +44,7 @@ async def test_a_pack_is_a_slice_and_evidence(run, block) -> None:
     assert "A cat fished once" in child.slices[0].text
 
 
-async def test_what_was_ranked_counts_as_scanned_not_as_read(run, block) -> None:
+async def test_ranked_text_counts_as_scanned_not_as_read(run, block) -> None:
     """Ranked text counts as searched."""
     result = await run(ScriptedModel.of(root=[block("packs = rank('heron'); finalize(1)")]), TEXT)
     assert result.coverage.scanned_chars == result.coverage.input_chars
@@ -84,7 +84,7 @@ async def test_a_bad_call_says_what_to_do(run, block, call, said) -> None:
     assert said in result.answer
 
 
-async def test_nothing_that_fits_is_an_empty_list(run, block) -> None:
+async def test_no_match_is_an_empty_list(run, block) -> None:
     result = await run(ScriptedModel.of(root=[block("finalize(len(rank('zeppelin')))")]), TEXT)
     assert result.answer == 0
 
@@ -146,7 +146,7 @@ async def test_an_unusable_cache_folder_is_skipped(large, tmp_path) -> None:
     await ranking.aclose()
 
 
-async def test_what_can_not_be_ranked_is_an_error_not_a_crash(large, tmp_path) -> None:
+async def test_a_failure_of_the_index_is_an_error_not_a_crash(large, tmp_path) -> None:
     ranking = Ranking(large, lambda _: None, [IndexCache(tmp_path / "index")])
     with pytest.raises(UsageError, match="limit is 0"):
         await ranking.packs("x", limit=0)

@@ -270,7 +270,7 @@ def test_options_out_of_range_are_named(body, options, said) -> None:
         retriever.retrieve("x", **options)
 
 
-def test_it_is_usable_alone(tmp_path, monkeypatch) -> None:
+def test_the_retriever_works_without_a_run(tmp_path, monkeypatch) -> None:
     """Python; files, folders and texts."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "a.md").write_text(FRUIT)
@@ -293,7 +293,7 @@ class TestCache:
     def cache(self, tmp_path) -> IndexCache:
         return IndexCache(tmp_path / "cache" / "index")
 
-    def test_it_is_built_once(self, context, cache) -> None:
+    def test_an_index_is_built_once(self, context, cache) -> None:
         built = []
         for _ in range(2):
             with Retriever(
@@ -305,14 +305,14 @@ class TestCache:
         assert built == first
         assert built[-1] == (context.chars, context.chars)
 
-    def test_only_its_owner_may_read_it(self, context, cache) -> None:
+    def test_only_the_owner_may_read_an_index(self, context, cache) -> None:
         with Retriever(context, cache=cache) as retriever:
             retriever.prepare()
         modes = {stat.S_IMODE(path.stat().st_mode) for path in cache.top.rglob("*")}
         assert modes == {0o700, 0o600}
         assert stat.S_IMODE(cache.top.stat().st_mode) == 0o700
 
-    def test_a_damaged_one_is_built_anew(self, context, cache) -> None:
+    def test_a_damaged_index_is_rebuilt(self, context, cache) -> None:
         with Retriever(context, cache=cache) as retriever:
             wanted = retriever.retrieve("p5q")
         for file in cache.top.rglob("*"):
@@ -321,12 +321,12 @@ class TestCache:
         with Retriever(context, cache=cache) as retriever:
             assert retriever.retrieve("p5q") == wanted
 
-    def test_a_small_body_is_not_kept(self, body, cache) -> None:
+    def test_the_index_of_a_small_body_is_not_cached(self, body, cache) -> None:
         with body("A zebra.\n") as context, Retriever(context, cache=cache) as retriever:
             assert retriever.retrieve("zebra")
         assert not cache.top.exists()
 
-    def test_what_progress_raises_ends_it_and_leaves_nothing(self, context, cache) -> None:
+    def test_an_exception_of_the_progress_callback_ends_the_build(self, context, cache) -> None:
         class Enough(Exception):
             pass
 
@@ -338,7 +338,7 @@ class TestCache:
             retriever.retrieve("p5q")
         assert list(cache.top.iterdir()) == []
 
-    def test_the_least_used_makes_room(self, tmp_path) -> None:
+    def test_the_least_recently_used_index_is_evicted(self, tmp_path) -> None:
         cache = IndexCache(tmp_path / "index", max_bytes=3_000)
         for number in range(4):
             building = cache.begin()
@@ -349,7 +349,7 @@ class TestCache:
                 assert cache.find("key0")  # used again: the oldest is key1 now
         assert [cache.find(f"key{number}") is not None for number in range(4)] == [True, False, True, True]
 
-    def test_what_a_killed_process_left_is_swept(self, tmp_path) -> None:
+    def test_folders_of_killed_processes_are_removed(self, tmp_path) -> None:
         cache = IndexCache(tmp_path / "index")
         old, new = cache.begin(), cache.begin()
         (old / "data").write_bytes(b"x")
@@ -359,7 +359,7 @@ class TestCache:
         cache.begin()
         assert (old.exists(), new.exists()) == (False, True)
 
-    def test_two_processes_build_the_same_one(self, context, cache) -> None:
+    def test_two_processes_build_the_same_index(self, context, cache) -> None:
         a, b = cache.begin(), cache.begin()
         for building in (a, b):
             (building / "data").write_text("same")

@@ -1,4 +1,4 @@
-"""Questions: cited answers, choices, typed answers, and the word that the documents do not hold one."""
+"""Questions: cited answers, choices, typed answers, and questions that the documents do not answer."""
 
 from __future__ import annotations
 
@@ -68,14 +68,12 @@ async def test_a_missing_answer_is_reported_without_a_model(asked: Ask, question
         "What notice does the tenant have to give?",
     ],
 )
-async def test_what_is_there_is_not_denied(asked: Ask, question: str) -> None:
+async def test_an_answer_that_exists_is_not_denied(asked: Ask, question: str) -> None:
     assert (await asked(question)).found
 
 
 @pytest.mark.parametrize("said", ["NOT_FOUND", "Not in the documents: no notary is named."])
-async def test_a_model_says_that_it_is_not_in_the_documents(
-    asked: Ask, block: Callable[[str], str], said: str
-) -> None:
+async def test_a_models_not_found_is_recognized(asked: Ask, block: Callable[[str], str], said: str) -> None:
     """The root's prompt says how to report it, and the answer is recognized."""
     model = ScriptedModel.of(direct="NOT_FOUND", root=[block(f"peek(0, 10)\nfinalize({said!r})")])
     found = await asked("Who is the notary?", model)
@@ -108,7 +106,7 @@ async def test_a_choice_is_one_of_those_given(asked: Ask, block: Callable[[str],
     assert found.result.citations[0].verified
 
 
-async def test_an_answer_that_is_no_choice_is_asked_for_again(
+async def test_an_answer_that_is_not_a_choice_is_requested_again(
     asked: Ask, block: Callable[[str], str]
 ) -> None:
     model = ScriptedModel.of(root=[block("peek(0, 9)\nfinalize('three months')"), block("finalize('B')")])
@@ -152,7 +150,7 @@ async def test_a_typed_answer_is_parsed(asked: Ask) -> None:
         ({"choices": ("one", "two"), "schema": Rent}, "cannot be combined"),
     ],
 )
-async def test_what_can_not_be_asked_is_refused(asked: Ask, options: dict[str, Any], message: str) -> None:
+async def test_invalid_questions_are_refused(asked: Ask, options: dict[str, Any], message: str) -> None:
     model = ScriptedModel.of()
     with pytest.raises(UsageError, match=message):
         await asked("What?", model, **options)
@@ -179,9 +177,7 @@ CHAT = (
         "How is the theme of duty explored?",
     ],
 )
-async def test_a_name_or_most_of_the_words_that_are_not_there_is_not_answered(
-    asked: Ask, question: str
-) -> None:
+async def test_a_missing_name_or_most_words_missing_is_not_found(asked: Ask, question: str) -> None:
     """One or two words of a question occur nearly everywhere, so they are not an answer."""
     assert not (await asked(question, context=[CHAT])).found
 
@@ -202,7 +198,7 @@ async def test_other_words_for_what_is_there_do_not_make_it_absent(asked: Ask, q
     assert (await asked(question, context=[CHAT])).found
 
 
-async def test_what_comes_nearest_is_shown_with_its_citations(asked: Ask) -> None:
+async def test_the_closest_passages_are_shown_with_their_citations(asked: Ask) -> None:
     found = await asked("What did Bartholomew say about his job at the harbour?", context=[CHAT])
     assert found.result.answer.startswith(f"{NOT_IN_DOCUMENTS} The closest passages:\n")
     assert "I lost my job at the harbour" in found.result.answer
@@ -211,6 +207,6 @@ async def test_what_comes_nearest_is_shown_with_its_citations(asked: Ask) -> Non
 
 
 @pytest.mark.parametrize(("names", "there"), [("Bartholomew", True), ("Bartholomew and Ottoline", False)])
-async def test_of_four_names_and_more_one_may_be_missing(asked: Ask, names: str, there: bool) -> None:
+async def test_one_of_four_or_more_names_may_be_missing(asked: Ask, names: str, there: bool) -> None:
     found = await asked(f"What does the lease of Mira Holt and the Zeppelin Works say of {names}?")
     assert found.found is there

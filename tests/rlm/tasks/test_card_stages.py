@@ -1,4 +1,4 @@
-"""A card's stage: its state picks the prompt; a run acts, or asks for research first."""
+"""Cards: the state picks the prompt, and a run acts or first asks for research."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def summary(request: Request) -> str:
 
 
 async def test_a_card_run_may_spawn_research_and_act_on_it(worked: Work, block: Callable[[str], str]) -> None:
-    """Seed 000: a card run may act, or spawn child research."""
+    """A card run may act, or ask for research."""
     model = ScriptedModel.of(
         root=roots(
             block("peek(0, 9)\nfinalize('First:\\nRESEARCH: What caused the lock?')"),
@@ -99,7 +99,7 @@ async def test_research_ends_at_its_bound_and_is_not_done_twice(
     assert none.reports == ()
 
 
-async def test_at_most_three_questions_a_turn_and_no_more_than_there_may_be(
+async def test_a_turn_researches_at_most_three_questions_within_the_limit(
     worked: Work, block: Callable[[str], str]
 ) -> None:
     """The prompt explains how to ask for research only while more is allowed."""
@@ -114,9 +114,7 @@ async def test_at_most_three_questions_a_turn_and_no_more_than_there_may_be(
     assert ["`RESEARCH: question`" in task for task in told] == [True, True, False]
 
 
-async def test_of_a_long_report_the_card_gets_the_beginning_and_its_run(
-    worked: Work, block: Callable[[str], str]
-) -> None:
+async def test_a_long_report_is_cut_and_names_its_run(worked: Work, block: Callable[[str], str]) -> None:
     source = "".join(
         f"The lock was caused by writer {number} of the {number} writers.\n" for number in range(300)
     )
@@ -140,7 +138,7 @@ async def test_of_a_long_report_the_card_gets_the_beginning_and_its_run(
     assert note.endswith(f"[… cut; the whole report is run {report.result.run_id}]")
 
 
-async def test_without_a_model_what_was_last_asked_is_looked_up(worked: Work) -> None:
+async def test_without_a_model_the_last_message_is_searched(worked: Work) -> None:
     run = await worked("extractive", card())
     assert "The timeout is 5 seconds." in run.result.answer
     assert not run.completed

@@ -1,4 +1,4 @@
-"""Comparing ways of answering: the same question, the same models, the same check of quotes."""
+"""Comparisons: all methods get the same question, models and check of quotes."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ async def test_map_reduce_reports_failed_parts_and_answers_that_do_not_fit(compa
     assert row.result.answer == "Orlen & Sons."
 
 
-async def test_where_the_provider_failed_every_method_that_is_why_it_stopped(
+async def test_if_the_provider_failed_every_method_that_is_the_stop_reason(
     compared: Any, tmp_path: Path
 ) -> None:
     await compared(methods=("direct", "bm25"), answers={"direct": ModelRejected("no such key")})

@@ -1,4 +1,4 @@
-"""Conflicts that are seen without a model: real ones, and above all none that is not."""
+"""Conflicts found by rules: real ones, and above all no false ones."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_another_number_or_a_denial_is_a_conflict(one: str, other: str) -> None:
         ("The crane lifts 12 tons.", "The crane is 30 metres high and was built by hand."),
     ],
 )
-def test_what_a_name_a_year_or_a_label_tells_apart_is_no_conflict(one: str, other: str) -> None:
+def test_different_names_years_or_labels_are_not_a_conflict(one: str, other: str) -> None:
     """A false conflict is worse than none."""
     assert seen(one, other) == []
 
@@ -75,7 +75,7 @@ def test_one_passage_does_not_contradict_itself() -> None:
     assert seen("The yard paid 5 euros to the crew. The yard paid 6 euros to the crew.") == []
 
 
-def test_a_models_list_is_read_and_what_names_no_two_sources_is_left_out() -> None:
+def test_a_models_list_is_read_without_entries_of_fewer_than_two_sources() -> None:
     reply = 'Here: [{"sources": [1, 2], "about": "price"}, {"sources": [9, 1], "about": "x"}]'
     assert [one.sources for one in read_conflicts(reply, 3)] == [(1, 2)]
     with pytest.raises(ValueError, match="no JSON array"):

@@ -1,4 +1,4 @@
-"""Entries of histories: found by dates, names, headings and hashes; nothing of a text is lost."""
+"""Entries of histories: they are found by dates, names, headings and hashes, and no text is lost."""
 
 from __future__ import annotations
 
@@ -313,7 +313,7 @@ def test_a_time_of_day_belongs_to_the_day_above_it() -> None:
     assert [one[1] for one in found(text)] == ["2026-05-02 10:00", "2026-05-02 10:05", "2026-05-03 09:00"]
 
 
-def test_a_git_log_begins_with_its_oldest_commit_whichever_way_it_was_printed() -> None:
+def test_a_git_log_of_any_order_starts_with_its_oldest_commit() -> None:
     first, second = GIT.split("\ncommit 1c2d")
     reversed_log = f"commit 1c2d{second}\n{first}\n"
     assert [one[0] for one in found(GIT)] == [one[0] for one in found(reversed_log)] == ["Ben", "Ann"]
@@ -329,12 +329,12 @@ def test_a_git_log_begins_with_its_oldest_commit_whichever_way_it_was_printed() 
     ],
     ids=["prose", "report", "code", "one-label"],
 )
-def test_prose_is_no_history(text: str, tmp_path: Path) -> None:
+def test_prose_is_not_a_history(text: str, tmp_path: Path) -> None:
     with load([text], tmp_path / "c").context.open() as body:
         assert not is_history(body)
 
 
-def test_lines_that_a_margin_broke_are_one_sentence_again(tmp_path: Path) -> None:
+def test_wrapped_lines_are_joined(tmp_path: Path) -> None:
     wrapped = (
         "user: We decided against a queue, because nobody can run one on weekends. We store the event id in\n"
         "`refund_events`, with a unique index.\n- a list item\n- another\n"
@@ -370,7 +370,7 @@ _LINES = st.lists(
 
 
 @given(lines=_LINES)
-def test_the_entries_of_a_text_hold_all_of_it_and_do_not_overlap(lines: list[str]) -> None:
+def test_entries_cover_the_whole_text_without_overlaps(lines: list[str]) -> None:
     text = "\n".join(lines)
     entries = sorted(split(text), key=lambda one: one.start)
     at = 0

@@ -1,4 +1,4 @@
-"""Issues and pull requests of GitHub become chats, whichever way they were fetched."""
+"""Issues and pull requests of GitHub become chats, from every API."""
 
 from __future__ import annotations
 
@@ -112,14 +112,14 @@ def test_review_threads_and_events_of_an_issue_are_messages() -> None:
     ],
     ids=["rest", "list", "graphql", "search"],
 )
-def test_every_shape_of_the_api_is_known(value: Any, expected: list[tuple[str, str]]) -> None:
+def test_every_shape_of_the_api_is_supported(value: Any, expected: list[tuple[str, str]]) -> None:
     assert said(value) == expected
 
 
 @pytest.mark.parametrize(
     "value", [{}, [], 3, {"title": "A page", "body": "x"}, [{"a": 1}], {"messages": [], "title": "c"}]
 )
-def test_other_json_is_left_alone(value: Any) -> None:
+def test_other_json_is_unchanged(value: Any) -> None:
     assert as_chats(value) is None
 
 
@@ -135,7 +135,7 @@ def test_files_and_streams_become_messages_with_places(tmp_path: Path) -> None:
             ]
 
 
-def test_a_stream_that_is_no_issue_can_still_be_read(tmp_path: Path) -> None:
+def test_a_stream_that_is_not_an_issue_can_still_be_read(tmp_path: Path) -> None:
     for text in (b"plain words", b'{"a": 1}', b"{broken"):
         (source,) = with_chats([StreamSource("stdin", io.BytesIO(text))])
         with load([source], tmp_path / str(len(text))).context.open() as body:

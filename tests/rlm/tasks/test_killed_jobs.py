@@ -1,6 +1,6 @@
 """Research and comparisons killed with -9 at any moment.
 
-They resume without paying an answered call again. The result is the same as without the kill.
+They resume without paying an answered call again, and have the same result as without the kill.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The questions of a research: plans that can be edited, a task taken apart without a model."""
+"""The questions of a research: plans that people can edit, and tasks split without a model."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_every_plan_is_read_as_it_was_written(tree: list[tuple[str, list[str]]])
         ("# T\n- a\n  - b\n    - c\n      - d\n        - e\n", "deeper than 4"),
     ],
 )
-def test_what_is_no_plan_is_refused_with_the_remedy(text: str, message: str) -> None:
+def test_an_invalid_plan_is_refused_with_the_remedy(text: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         from_markdown(text)
 

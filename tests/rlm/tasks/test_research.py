@@ -134,7 +134,7 @@ async def test_models_plan_answer_compare_and_sum_up(researched: Run) -> None:
     assert found.result.coverage.complete
 
 
-async def test_a_plan_that_is_given_is_what_is_asked(researched: Run) -> None:
+async def test_a_given_plan_is_used(researched: Run) -> None:
     model = ScriptedModel.of(direct=scripted, summary=summaries)
     plan = from_markdown("# Costs\n- What does the crane cost?\n")
     found = await researched("Costs", model, plan=plan)
@@ -142,7 +142,7 @@ async def test_a_plan_that_is_given_is_what_is_asked(researched: Run) -> None:
     assert [one.question.text for one in found.findings] == ["What does the crane cost?"]
 
 
-async def test_planning_alone_asks_one_call_and_researches_nothing(tmp_path: Path) -> None:
+async def test_planning_makes_one_call_and_no_research(tmp_path: Path) -> None:
     model = ScriptedModel.of(summary=summaries)
     plan = await plan_research(RLM(model, settings=Settings(store=tmp_path / "r.db")), "Compare", OFFERS)
     assert len(model.requests) == 1
@@ -200,7 +200,7 @@ async def test_a_document_can_put_neither_heading_nor_link_into_the_report(resea
 
 
 @pytest.mark.parametrize("text", ["1. Buy it", "- Buy it", "+ Buy it", "# Buy it", "[x](http://y) |"])
-def test_no_text_of_a_report_is_taken_for_markdown(text: str) -> None:
+def test_text_in_a_report_is_escaped(text: str) -> None:
     question = Question("1", text)
     table = EvidenceTable(findings=[Finding(question, text, (1,))])
     shown = report(Plan(text, (question,)), "", table, [Conflict((1, 2), text)], [(question, text)])
@@ -262,13 +262,13 @@ def test_every_sentence_of_a_passage_has_its_source() -> None:
         (" [1] now", " now"),
     ],
 )
-def test_a_mark_that_is_taken_out_leaves_no_blank_before_a_full_stop(end: str, shown: str) -> None:
+def test_removing_a_mark_leaves_no_space_before_a_full_stop(end: str, shown: str) -> None:
     notice = "The notice is ninety days"
     assert findings_of(notice + end, f"{notice}.") == [(notice + shown, (1,))]
 
 
 def test_without_a_model_a_question_has_its_eight_best_passages() -> None:
-    """Those that hold less than half of what the best one holds are left out."""
+    """Passages with less than half as many words of the question as the best one are left out."""
     question = "What does the red crane of the northern yard cost?"
     best = [f"The red crane of the northern yard costs {n}00 euros in week {n}." for n in range(10)]
     found = findings_of("Found:", "The crane rests.", *best, question=question, model=EXTRACTIVE)
@@ -276,7 +276,7 @@ def test_without_a_model_a_question_has_its_eight_best_passages() -> None:
     assert [sources for _, sources in found] == [(n,) for n in range(1, 9)]
 
 
-def test_of_a_long_passage_a_finding_holds_the_sentences_that_say_most() -> None:
+def test_a_finding_has_the_best_sentences_of_a_long_passage() -> None:
     filler = "Nothing of that was ever written down by anybody. " * 4
     quote = f"{filler}The red crane costs 900 euros. {filler}The yard is paid for the crane in May."
     ((text, _),) = findings_of(
@@ -358,7 +358,7 @@ async def test_if_the_summary_model_fails_rules_find_conflicts_and_the_findings_
         assert warning in found.result.warnings
 
 
-async def test_where_the_provider_failed_every_question_that_is_why_it_stopped(researched: Run) -> None:
+async def test_if_the_provider_failed_every_question_that_is_the_stop_reason(researched: Run) -> None:
     model = ScriptedModel.of(direct=ModelUnavailable("gone for good"), summary=summaries)
     found = await researched("Compare the offers", model)
     assert found.result.stop_reason == "model"

@@ -1,4 +1,4 @@
-"""The sections of documents: headings, else pages, else length; nothing of a text is in none."""
+"""The sections of documents: by headings, else pages, else length. They cover the whole text."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def chapters(level: int, names: str) -> list[Piece]:
     return [piece for name in names for piece in ((level, name), f"Of {name}.\n")]
 
 
-def test_a_document_is_cut_at_its_headings_as_deep_as_there_is_room_for() -> None:
+def test_a_document_is_cut_at_headings_down_to_the_level_that_fits() -> None:
     deep = [*chapters(1, "A"), *chapters(2, "ab"), *chapters(1, "B"), *chapters(2, "cd")]
     assert titles(deep) == ["A", "a", "b", "B", "c", "d"]
     assert titles(deep, most=4) == ["A", "B"]
@@ -50,21 +50,21 @@ def test_a_document_is_cut_at_its_headings_as_deep_as_there_is_room_for() -> Non
     assert titles(chapters(1, "ABCDEF"), most=3) == ["A …", "C …", "E …"]
 
 
-def test_where_there_are_no_headings_it_is_cut_at_pages() -> None:
+def test_a_document_without_headings_is_cut_at_pages() -> None:
     pages: list[Piece] = [piece for number in range(8) for piece in (None, f"Page {number} says so.\n")]
     assert titles(pages) == ["Pages 1–2", "Pages 3–4", "Pages 5–6", "Pages 7–8"]
     assert titles(pages[:6]) == ["Page 1", "Page 2", "Page 3"]
     assert titles(pages, most=2) == ["Pages 1–4", "Pages 5–8"]
 
 
-def test_where_there_are_neither_it_is_cut_by_length_at_the_end_of_a_sentence() -> None:
+def test_a_document_without_either_is_cut_by_length_at_sentence_ends() -> None:
     text, found = sections([["The pump of the yard has run for 30 days. " * 1_200]])
     assert [section.title for section in found] == ["Part 1 of 3", "Part 2 of 3", "Part 3 of 3"]
     assert all(text[one.start : one.end].startswith("The pump") for one in found)
     assert titles(["It is short."]) == ["0.md"]
 
 
-def test_sections_of_several_documents_say_which_and_blank_ones_are_none() -> None:
+def test_titles_name_the_document_and_blank_sections_are_dropped() -> None:
     _, found = sections([chapters(1, "AB"), ["One more."], [" \n\n"]])
     assert [section.title for section in found] == ["0.md: A", "0.md: B", "1.md"]
     assert [section.document for section in found] == ["0.md", "0.md", "1.md"]
@@ -78,7 +78,7 @@ _PIECES = st.one_of(
 
 
 @given(st.lists(st.lists(_PIECES, max_size=12), min_size=1, max_size=3), st.integers(1, 8))
-def test_sections_hold_all_that_is_written_once_and_in_order(documents: list[list[Piece]], most: int) -> None:
+def test_sections_cover_all_text_once_and_in_order(documents: list[list[Piece]], most: int) -> None:
     text, found = sections(documents, most)
     assert "".join("".join(text[one.start : one.end].split()) for one in found) == "".join(text.split())
     assert all(before.end <= after.start for before, after in pairwise(found))

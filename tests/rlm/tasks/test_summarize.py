@@ -1,4 +1,4 @@
-"""Summaries of histories and documents: within their tokens, every line with its source, none paid twice."""
+"""Summaries of histories and documents: token limits, a source for each line, and no call paid twice."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ async def test_a_chat_becomes_five_headings_within_its_tokens_every_line_traceab
     assert quoted["[m1]"] == TALK[0][1]
 
 
-async def test_what_must_survive_is_checked_and_the_check_is_shown(summary: Summarize) -> None:
+async def test_facts_are_checked_and_the_check_is_in_the_json(summary: Summarize) -> None:
     found = await summary([chat(60)], tokens=600)
     rows = {fact.text: fact.status for fact in found.facts}
     for _, text in TALK:
@@ -102,7 +102,7 @@ async def test_a_model_that_writes_too_much_still_ends_within_the_tokens(
     assert headings(found.text) == list(HEADINGS)
 
 
-async def test_lines_that_no_message_holds_are_left_out_and_lost_facts_put_back(summary: Summarize) -> None:
+async def test_unsupported_lines_are_left_out_and_lost_facts_restored(summary: Summarize) -> None:
     model = ScriptedModel.of(
         summary="## Task Summary\n- The refund must never be paid twice [m1]\n- Aliens landed in Ohio [m3]\n"
     )
@@ -114,7 +114,7 @@ async def test_lines_that_no_message_holds_are_left_out_and_lost_facts_put_back(
     assert f"- {TALK[2][1]} [m21]" in found.text
 
 
-async def test_a_failing_model_leaves_the_telling_sentences(summary: Summarize) -> None:
+async def test_if_the_model_fails_sentences_of_the_messages_are_used(summary: Summarize) -> None:
     model = ScriptedModel.of(summary=ModelUnavailable("nothing listens"))
     found = await summary([chat(50)], model, tokens=500)
     assert found.result.stop_reason == "model"
@@ -126,8 +126,8 @@ def counting(request: Request) -> str:
     return "## Task Summary\n- The refund must never be paid twice [m1]\n"
 
 
-async def test_a_history_that_grew_costs_its_new_chunk_alone(summary: Summarize) -> None:
-    """tasks: incremental by --since; nothing is paid twice, over a chain of runs."""
+async def test_a_history_that_grew_costs_only_its_new_chunk(summary: Summarize) -> None:
+    """With --since nothing is paid twice, over a chain of runs."""
     window = ModelWindow(context=3_000, output=400)
     first_model = ScriptedModel.of(summary=counting, window=window)
     first = await summary([chat(400)], first_model, tokens=400)
@@ -170,7 +170,7 @@ async def test_a_changed_history_is_reported(summary: Summarize) -> None:
     assert any("have changed since run" in warning for warning in other.result.warnings)
 
 
-async def test_a_summary_of_documents_says_nothing_of_a_history(summary: Summarize) -> None:
+async def test_a_summary_of_documents_has_no_known_messages(summary: Summarize) -> None:
     first = await summary([REPORT], tokens=300)
     assert first.kind == "document"
     found = await summary([chat(30)], tokens=300, since=first.result.run_id)
@@ -195,7 +195,7 @@ async def test_since_names_a_summary(summary: Summarize, tmp_path: Path) -> None
         await summary([chat(30)], since=asked.run_id)
 
 
-async def test_a_card_says_its_state(summary: Summarize) -> None:
+async def test_the_summary_of_a_card_has_its_state(summary: Summarize) -> None:
     card = {
         "id": "17",
         "title": "Refunds",
@@ -216,7 +216,7 @@ async def test_a_state_that_the_model_wrote_is_not_repeated(summary: Summarize) 
     assert found.text.count("error_fixing") == 1
 
 
-async def test_a_state_that_the_model_left_out_is_put_in(summary: Summarize) -> None:
+async def test_a_state_that_the_model_left_out_is_added(summary: Summarize) -> None:
     card = {"id": "17", "state": "error_fixing", "messages": [{"role": "user", "content": TALK[0][1]}]}
     model = ScriptedModel.of(summary="## Task Summary\n- The refund must never be paid twice. [m2]\n")
     found = await summary([TextSource("card.json", json.dumps(card), "json")], model, tokens=800)
@@ -289,14 +289,14 @@ async def test_children_read_sections_and_points_without_a_true_quote_are_left_o
     assert any("3 points were left out" in warning for warning in found.result.warnings)
 
 
-async def test_sections_that_the_tokens_do_not_hold_are_counted(summary: Summarize) -> None:
+async def test_sections_without_room_are_counted(summary: Summarize) -> None:
     model = ScriptedModel.of(child=points, summary="All [1].")
     found = await summary([TextSource("report.md", REPORT, "markdown")], model, tokens=110)
     assert COUNT(found.text) <= 110
     assert any(warning.startswith("2 of 3 sections have no line") for warning in found.result.warnings)
 
 
-async def test_documents_fill_the_tokens_that_they_have_words_for(summary: Summarize) -> None:
+async def test_a_summary_of_documents_fills_its_tokens(summary: Summarize) -> None:
     draw = random.Random(5)
     words = [
         first + last for first in ("bar", "cel", "dor", "fen", "gal") for last in ("an", "ik", "os", "um")
@@ -307,7 +307,7 @@ async def test_documents_fill_the_tokens_that_they_have_words_for(summary: Summa
     assert 950 <= COUNT(found.text) <= 1_000
 
 
-async def test_a_section_no_child_can_read_is_extracted(summary: Summarize) -> None:
+async def test_a_section_whose_child_failed_is_extracted(summary: Summarize) -> None:
     def fails_once(request: Request) -> str:
         if "results of sample" in request.slices[0].text:
             raise ModelUnavailable("gone")
@@ -329,7 +329,7 @@ async def test_more_children_than_allowed_are_refused_before_anything_is_spent(s
     assert model.requests == []
 
 
-async def test_what_can_not_be_summarized_is_refused_before_anything_is_spent(summary: Summarize) -> None:
+async def test_empty_input_is_refused_before_anything_is_spent(summary: Summarize) -> None:
     model = ScriptedModel.of()
     with pytest.raises(UsageError, match="100 or more"):
         await summary([chat(5)], model, tokens=99)
@@ -348,7 +348,7 @@ async def test_a_card_without_messages_still_says_its_state(summary: Summarize) 
 
 
 async def test_messages_without_words_and_broken_lines_do_not_hide_a_chat(summary: Summarize) -> None:
-    """A log of an agent's calls holds messages that are tool calls alone; its last line may be cut off."""
+    """The log of an agent has messages that are only tool calls, and its last line may be cut off."""
     lines = [
         {"role": "assistant", "content": None},
         {"role": "user", "content": "We must ship by 4 May."},

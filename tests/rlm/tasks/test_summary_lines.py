@@ -1,4 +1,4 @@
-"""Lines of a summary and the messages they came from; what must survive, and whether it did."""
+"""The lines of a summary, the messages that support them, and the check of its facts."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ _TEXTS = st.text(alphabet="ab 1.\n-#[]m,`é中", max_size=60)
         )
     )
 )
-def test_what_is_written_as_a_page_is_read_again(lines: list[tuple[str, str, set[int]]]) -> None:
+def test_a_page_can_be_parsed_again(lines: list[tuple[str, str, set[int]]]) -> None:
     made = [Line(heading, text, tuple(f"m{n}" for n in sorted(names))) for heading, text, names in lines]
     ordered = [line for heading in HEADINGS for line in made if line.heading == heading]
     assert parse_lines(page(made)) == ordered
@@ -91,7 +91,7 @@ def test_any_reply_can_be_read_and_every_page_has_the_five_headings(text: str) -
     assert all(f"## {heading}" in shown for heading in HEADINGS)
 
 
-def test_a_mark_is_believed_when_its_message_shares_words_with_the_line() -> None:
+def test_a_mark_is_accepted_if_its_message_shares_words_with_the_line() -> None:
     tracer = Tracer(entries("The refund must be idempotent.", "We use a unique index.", "Thanks!"))
     given = [
         Line("Task Summary", "Refunds: the refund is idempotent", ("m1",)),
@@ -127,7 +127,7 @@ HISTORY = (
         ("Refunds are important.", False),
     ],
 )
-def test_a_fact_survives_when_a_line_holds_its_numbers_and_most_of_its_words(line: str, kept: bool) -> None:
+def test_a_fact_is_kept_by_a_line_with_its_numbers_and_most_of_its_words(line: str, kept: bool) -> None:
     facts = facts_of(Extraction([one.message for one in entries(*HISTORY)]), len(HISTORY))
     place = next(place for place, fact in enumerate(facts) if "webhook" in fact.text)
     assert check(facts, [Line("Task Summary", line)])[place] is kept
@@ -149,7 +149,7 @@ def test_a_fact_survives_when_a_line_holds_its_numbers_and_most_of_its_words(lin
     ],
     ids=["in two lines", "in other words", "the other line is about another message", "another number"],
 )
-def test_a_fact_survives_in_the_lines_that_name_its_message(
+def test_a_fact_is_kept_by_lines_that_cite_its_message(
     lines: tuple[tuple[str, str], ...], kept: bool
 ) -> None:
     said = entries(*HISTORY)
@@ -173,7 +173,7 @@ def test_a_fact_is_lost_with_its_ticket_number_and_nearby_text_is_not_a_fact() -
     assert [check(facts, [line], ["m1", "m2"])[place] for line in lines] == [False, True]
 
 
-def test_a_fact_survives_word_for_word_whatever_it_is_made_of() -> None:
+def test_any_fact_is_kept_word_for_word() -> None:
     said = entries(
         *HISTORY,
         "We must not restart queue_5019 on db26 before 4.5 GB are free.",
@@ -185,7 +185,7 @@ def test_a_fact_survives_word_for_word_whatever_it_is_made_of() -> None:
     assert all(check(facts, [Line(fact.heading, fact.text) for fact in facts]))
 
 
-def test_a_fact_survives_in_other_forms_of_its_words() -> None:
+def test_a_fact_is_kept_in_other_forms_of_its_words() -> None:
     said = entries("We decided to store each event, because the provider keeps them.", "ok", "fine")
     facts = facts_of(Extraction([one.message for one in said]), len(said))
     place = next(place for place, fact in enumerate(facts) if "store" in fact.text)
@@ -210,7 +210,7 @@ def test_lines_in_a_script_without_spaces_are_traced() -> None:
     assert lost == []
 
 
-def test_requirements_decisions_errors_state_and_what_is_left_are_looked_for() -> None:
+def test_requirements_decisions_errors_state_and_open_tasks_are_facts() -> None:
     facts = facts_of(Extraction([one.message for one in entries(*HISTORY)]), len(HISTORY))
     texts = " ".join(fact.text for fact in facts)
     for word in ("webhook", "refund_events", "OperationalError", "refunds_v2", "rate limiting"):

@@ -23,7 +23,7 @@ ORIENT = """
 # Orient: find the rarest words, and definitions with these names.
 weights = {{term: math.log(1 + meta.chars / (1 + 40 * frequency[term])) for term in present}}
 rare = sorted(present, key=lambda term: frequency[term])[:6]
-sharp = [term for term in {peculiar} if frequency[term]]
+sharp = [term for term in {distinctive_terms} if frequency[term]]
 
 def fit(text):
     # A word inside a longer one that fits as well must not count twice.

@@ -37,13 +37,13 @@ _ASSIGNED = re.compile(
 _TIMES_CELL = """
 # Compute: count the exact number of occurrences in the whole input.
 import re
-wanted = {wanted}
-pattern = r"(?i)(?<!\\w)" + re.escape(wanted) + r"(?!\\w)"
+term = {term}
+pattern = r"(?i)(?<!\\w)" + re.escape(term) + r"(?!\\w)"
 found = search(pattern, max_hits=3, context=0)
-many = found.total
-print(many)
+total = found.total
+print(total)
 finalize(
-    f"{{wanted!r}} occurs {{many:,}} time{{'' if many == 1 else 's'}} in the input "
+    f"{{term!r}} occurs {{total:,}} time{{'' if total == 1 else 's'}} in the input "
     "(counted by code over the whole input, as a whole word, in upper or lower case).",
     confidence="high",
     evidence=list(found),
@@ -56,11 +56,11 @@ import re
 meta = context_meta()
 unit = {unit}
 if unit == "words":
-    many = sum(len(re.findall(r"\\w+", line.text)) for line in read_lines())
+    total = sum(len(re.findall(r"\\w+", line.text)) for line in read_lines())
 else:
-    many = meta.documents if unit in ("documents", "files") else meta[unit]
-print(many)
-finalize(f"The input has {{many:,}} {{unit}} (counted by code).", confidence="high")
+    total = meta.documents if unit in ("documents", "files") else meta[unit]
+print(total)
+finalize(f"The input has {{total:,}} {{unit}} (counted by code).", confidence="high")
 """
 
 _FREQUENT_CELL = """
@@ -79,7 +79,7 @@ for piece in chunk(max_chars=500_000):
 if len(carried) > 1:
     words[carried] += 1
 plain = set({plain})
-listed = [(word, many) for word, many in words.most_common({count} + len(plain)) if word not in plain]
+listed = [(word, total) for word, total in words.most_common({count} + len(plain)) if word not in plain]
 listed = listed[:{count}]
 print(listed)
 """
@@ -87,11 +87,11 @@ print(listed)
 _FREQUENT_END = """
 # Converge: submit the counts, each with the first occurrence of its word.
 first = []
-for word, many in listed:
+for word, total in listed:
     first += search(r"(?i)(?<!\\w)" + re.escape(word) + r"(?!\\w)", max_hits=1, context=0)
 finalize(
     "Counted by code over the whole input{note}:\\n"
-    + "\\n".join(f"{{word}}: {{many:,}}" for word, many in listed)
+    + "\\n".join(f"{{word}}: {{total:,}}" for word, total in listed)
     + ("\\nThe input has millions of different words, so the counts are lower bounds." if pruned else ""),
     confidence="high",
     evidence=first,
@@ -144,8 +144,8 @@ def _choose_cells(task: str) -> list[str]:
         return [_SIZE_CELL.format(unit=repr(size["unit"].lower()))]
     times = _TIMES.search(task)
     if times:
-        wanted = times["quoted"] or times["word"] or times["bare"]
-        return [_TIMES_CELL.format(wanted=repr(wanted))]
+        term = times["quoted"] or times["word"] or times["bare"]
+        return [_TIMES_CELL.format(term=repr(term))]
     assigned = _ASSIGNED.search(task)
     if assigned:
         value = assigned["value"].rstrip(".")

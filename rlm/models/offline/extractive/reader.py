@@ -14,10 +14,10 @@ from rlm.models.offline.extractive.answer_texts import HEADING
 from rlm.models.offline.extractive.sentences import sentences
 from rlm.models.offline.extractive.words import (
     asks_for_all,
+    distinctive_terms,
     is_overview,
     parts,
-    peculiar,
-    telling,
+    subject_words,
     terms,
     wants_summary,
 )
@@ -97,11 +97,11 @@ def extracts(question: str, pieces: Sequence[str], *, budget: int = BUDGET) -> l
         units = _split_units(pieces, tokens)
         if not units:
             return []
-        named = [term.casefold() for term in peculiar(question)]
-        if len(telling(question).split()) > _FEW_WORDS:
+        named = [term.casefold() for term in distinctive_terms(question)]
+        if len(subject_words(question).split()) > _FEW_WORDS:
             named = []
         whole = is_overview(question)
-        query = set() if whole else set(tokens.query(telling(question) or question).stems)
+        query = set() if whole else set(tokens.query(subject_words(question) or question).stems)
     finally:
         tokens.close()
     precise = _find_precise(question, named, units)

@@ -11,7 +11,14 @@ from rlm.models.base import Request
 from rlm.models.offline.extractive import cells
 from rlm.models.offline.extractive.answer_texts import HEADING, NO_WORDS, NOTHING
 from rlm.models.offline.extractive.computing import computing_block
-from rlm.models.offline.extractive.words import asks_when, is_overview, parts, peculiar, telling, terms
+from rlm.models.offline.extractive.words import (
+    asks_when,
+    distinctive_terms,
+    is_overview,
+    parts,
+    subject_words,
+    terms,
+)
 
 __all__ = ["next_block"]
 
@@ -49,8 +56,8 @@ def _fill_template(request: Request) -> str:
     return _choose_template(request, words, overview).format(
         question=repr(request.task),
         terms=repr([] if overview else words),
-        peculiar=repr(peculiar(request.task)),
-        ranked=repr(telling(request.task)[:_QUERY] or request.task[:_QUERY]),
+        distinctive_terms=repr(distinctive_terms(request.task)),
+        ranked=repr(subject_words(request.task)[:_QUERY] or request.task[:_QUERY]),
         names=repr([name.casefold() for name in names]),
         definitions=repr([name for name in names if name.isidentifier()]),
         when=asks_when(request.task),

@@ -10,10 +10,10 @@ from rlm.retrieval.words import FUNCTION_WORDS
 __all__ = [
     "asks_for_all",
     "asks_when",
+    "distinctive_terms",
     "is_overview",
     "parts",
-    "peculiar",
-    "telling",
+    "subject_words",
     "terms",
     "wants_summary",
 ]
@@ -78,13 +78,13 @@ def terms(question: str) -> list[str]:
     return ranked[:MAX_TERMS]
 
 
-def telling(question: str) -> str:
+def subject_words(question: str) -> str:
     """Return the words of the question's subject, in order, without those of a request for a summary."""
     without = _STOP | (_WHOLE if _SUMMARY.search(question) else frozenset())
     return " ".join(word for word in _WORD.findall(question) if word.casefold() not in without)
 
 
-def peculiar(question: str) -> list[str]:
+def distinctive_terms(question: str) -> list[str]:
     """Return the terms that rarely occur by chance: identifiers, compounds with digits or dots, quoted
     phrases. Excludes years and words with an ordinary apostrophe."""
     return [
@@ -101,7 +101,7 @@ def is_overview(question: str) -> bool:
     """Return whether the question is about the whole text and nothing in it: `Summarize the meeting.`"""
     if _SUMMARY_CJK.search(question):
         return len(question.strip()) <= _SHORT
-    return bool(_SUMMARY.search(question)) and not telling(question)
+    return bool(_SUMMARY.search(question)) and not subject_words(question)
 
 
 def wants_summary(question: str) -> bool:
