@@ -15,7 +15,7 @@ __all__ = ["cite", "quotes_in"]
 
 _MIN_ANSWER_QUOTE = 20
 _MAX_ANSWER_QUOTES = 50
-_MAX_QUOTE_CHARS = 600
+_MAX_SHOWN_CHARS = 600
 _SENTENCE_END = " \t\n.,;:!?…"
 _PARAGRAPH = r"(?:[^{marks}\n]|\n(?![ \t]*\n))*"
 _QUOTED = re.compile(
@@ -56,7 +56,7 @@ def cite(evidence: Sequence[Span | str], answer: str, body: Body) -> tuple[Citat
             cited.append((piece, places[piece], places[piece] is not None))
         elif 0 <= piece.start < piece.end <= body.chars:
             cited.append(
-                (body.text(piece.start, min(piece.end, piece.start + _MAX_QUOTE_CHARS)), piece, True)
+                (body.text(piece.start, min(piece.end, piece.start + _MAX_SHOWN_CHARS)), piece, True)
             )
         else:
             cited.append(("", piece, False))
@@ -75,7 +75,7 @@ def _citation(number: int, body: Body, quote: str, place: Span | None, verified:
     document = body.document_at(place.start) if place is not None and location is not None else None
     return Citation(
         marker=marker(number),
-        quote=quote[:_MAX_QUOTE_CHARS],
+        quote=quote[:_MAX_SHOWN_CHARS],
         start=None if place is None else place.start,
         end=None if place is None else place.end,
         document=None if location is None else location.document,

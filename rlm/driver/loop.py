@@ -22,7 +22,7 @@ from rlm.driver.compaction import Compactor, Folded, Round
 from rlm.driver.feedback import Feedback, bare_output, render
 from rlm.driver.kernel_handler import RunHandler
 from rlm.driver.reply_contract import Violation, fenced, parse
-from rlm.driver.rerun import DIED, repeated
+from rlm.driver.rerun import DIED, rerun_cells
 from rlm.errors import BudgetExhausted, ModelError
 from rlm.events import CellEnded, CellStarted, RoundStarted, Violated, Warned, describe_violation
 from rlm.models.base import FinishReason, Message, Model, Reply, Request
@@ -404,7 +404,7 @@ class Driver:
         """Re-run the cells before `round_`. Return the result of the cell that killed the kernel, if any, and
         the rounds whose cells diverged."""
         changed: list[int] = []
-        again = repeated(self._playback, self._settings.contract, self._execute, before=round_)
+        again = rerun_cells(self._playback, self._settings.contract, self._execute, before=round_)
         async for past, result, same in again:
             if result.ename == DIED:
                 return result, changed
