@@ -256,7 +256,7 @@ finalize(1)""",
         await session.run("one")
         await asyncio.sleep(0.3)
         second = await session.run("two")
-    assert second.answer[0] == "the question that this belonged to has ended"
+    assert second.answer[0] == "the question of this call has ended"
     assert asked == ["slow"]
 
 
@@ -316,7 +316,7 @@ async def test_a_question_of_a_session_is_resumed_and_replayed(asker) -> None:
     assert gone_through.equal
     async with Journal.open(asker.run.store) as journal:
         await journal.remove(first.run_id)
-    with pytest.raises(UsageError, match=rf"goes on from run {first.run_id}, which is not in the journal"):
+    with pytest.raises(UsageError, match=rf"continues run {first.run_id}, which is no longer in the journal"):
         async with asker.rlm(model).session(after=result.run_id):
             pass
 
