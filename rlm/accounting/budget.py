@@ -52,7 +52,7 @@ class Reservation:
 class _Ledger:
     """Sums of one tree of runs, in calls, tokens and nano-dollars.
 
-    A share has its own ledger. Its spending also counts in the ledger `above`, and must fit both.
+    A share has its own ledger. Its spending also counts in the ledger `above`, and must fit both ledgers.
     """
 
     limits: Mapping[_Kind, int]

@@ -1,4 +1,4 @@
-"""Checks a run's answer against a pydantic model, a type that JSON can carry, or a JSON Schema."""
+"""Checks the answer of a run against a pydantic model, another Python type, or a JSON Schema."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = ["AnswerType"]
 
 
 class AnswerType:
-    """Checks values and converts them to the caller's type. `text` is the JSON Schema for a prompt.
+    """The type that an answer must have. `text` is its JSON Schema for a prompt.
 
-    `given` is a JSON Schema (a mapping), or a type that pydantic understands: a model, a dataclass,
-    `list[int]`. Raises UsageError for anything else, before anything is spent.
+    `given` is a JSON Schema (a mapping), or a type that pydantic supports: a model, a dataclass,
+    `list[int]`. Raises UsageError for anything else.
     """
 
     def __init__(self, given: Any) -> None:
@@ -30,17 +30,17 @@ class AnswerType:
         else:
             try:
                 if isfunction(given):
-                    raise PydanticUserError("a function is no type", code=None)
+                    raise PydanticUserError("a function is not a type", code=None)
                 self._adapter = TypeAdapter(given)
                 schema = self._adapter.json_schema()
             except PydanticUserError as error:
                 first = str(error).splitlines()[0]
                 raise UsageError(
-                    f"schema {given!r} is no type that JSON can carry ({first}); give a pydantic model or a "
-                    "JSON Schema"
+                    f"schema {given!r} is not a type that JSON can represent ({first}). Give a pydantic "
+                    "model or a JSON Schema"
                 ) from error
         try:
-            # The caller's own schema may use references, which a schema from a cell may not.
+            # `trusted`: the schema of the caller may use references. A schema from a cell may not.
             self._schema = AnswerSchema.of(schema, trusted=True)
         except SchemaError as error:
             raise UsageError(f"schema: {error}") from error
@@ -48,7 +48,7 @@ class AnswerType:
 
     @property
     def is_text(self) -> bool:
-        """Return whether a plain text is an answer of this type."""
+        """Return whether a plain text is a valid answer."""
         try:
             self.check("text")
         except SchemaError:
@@ -56,19 +56,19 @@ class AnswerType:
         return True
 
     def check(self, value: Any) -> None:
-        """Raise SchemaError, with the place of the fault, unless the JSON value is of this type."""
+        """Raise SchemaError, with the place of the fault, if a JSON value is not of this type."""
         self._schema.check(value)
         if self._adapter is not None:
             self._validate(value)
 
     def read(self, reply: str) -> Any:
-        """Return the JSON value of this type that a reply holds. Raises SchemaError."""
+        """Return the JSON value in a reply. Raises SchemaError if it is not of this type."""
         value = self._schema.read(reply)
         self.check(value)
         return value
 
     def parsed(self, value: Any) -> Any:
-        """Convert a checked value to an instance of the caller's model, if there is one."""
+        """Convert a checked value to the caller's Python type, if there is one."""
         return value if self._adapter is None else self._validate(value)
 
     def _validate(self, value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Decides whether an answer that a cell gives to `finalize` ends the run."""
+"""Decides whether the answer of a `finalize` call is accepted. An accepted answer ends the run."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from rlm.sandbox.types import Finalization, FinalizeVerdict
 
 __all__ = ["Answer", "FinalizePolicy", "Finalizer", "Judgement"]
 
-_SHOWN = 3
+_MAX_SHOWN = 3
 MAX_ATTEMPTS = 200
 MAX_QUOTES = 50
-"""Each may need a search of the whole body."""
+"""Limit of quotes, because each may need a search of the whole body."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +36,9 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class FinalizePolicy:
-    """What a `finalize` is judged by, besides the answer. `last_round`: no round is left to correct it.
-    `warned`: an earlier one was refused for its evidence, which happens once. `looked_before`: earlier
-    questions in the same kernel have looked at the input."""
+    """How strictly a `finalize` is judged. `last_round`: no round is left to correct the answer. `warned`: an
+    answer was already refused for its evidence, which happens once only. `looked_before`: earlier questions
+    in the same kernel have read the input."""
 
     last_round: bool = False
     warned: bool = False
@@ -47,14 +47,14 @@ class FinalizePolicy:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """A verdict. `warns` is True when the answer was refused for its evidence."""
+    """The judgement of one answer. `warns`: the answer was refused because of its evidence."""
 
     verdict: FinalizeVerdict
     warns: bool = False
 
 
 class Finalizer:
-    """Judges every `finalize` of a run. `answer` is the first one that it accepted."""
+    """Judges every `finalize` of a run. `answer` is the first accepted answer."""
 
     def __init__(self, body: Body, coverage: CoverageLedger, answer_type: AnswerType | None = None) -> None:
         self._body = body
@@ -64,12 +64,12 @@ class Finalizer:
         self._attempts = 0
 
     async def judge(self, final: Finalization, policy: FinalizePolicy) -> Judgement:
-        """Accept or refuse an answer, and say what to do about it.
+        """Accept or refuse an answer. The reason of a refusal says what to do.
 
-        In the last round unverified evidence is no reason to refuse. An answer of the wrong type, or to an
-        input that was never looked at, is always refused.
+        In the last round, unverified evidence is accepted. An answer of the wrong type is always refused, and
+        so is an answer without any look at the input.
         """
-        if self._answered():
+        if self._has_answer():
             return _ACCEPTED
         self._attempts += 1
         words = table("feedback.toml")["finalize"]
@@ -88,19 +88,19 @@ class Finalizer:
         if quotes > MAX_QUOTES:
             return _refuse(words["too_many_quotes"].format(quotes=quotes, most=MAX_QUOTES))
         text = final.value if isinstance(final.value, str) else ""
-        # Locating quotes may search the whole body.
+        # In a thread, because a quote may need a search of the whole body.
         citations = await asyncio.to_thread(cite, final.evidence, text, self._body)
-        if self._answered():
+        if self._has_answer():
             # Lost a race with another call of the same cell: the first accepted answer wins.
             return _ACCEPTED
-        dangling = _dangling(text, len(final.evidence))
-        faults = [*_unverified(citations), *dangling]
+        unknown_marks_notes = _describe_unknown_marks(text, len(final.evidence))
+        faults = [*_describe_unverified(citations), *unknown_marks_notes]
         if faults and not policy.warned and not policy.last_round:
             return _refuse(words["evidence"].format(faults="; ".join(faults)), warns=True)
-        self.answer = Answer(final.value, final.confidence, citations, tuple(dangling))
+        self.answer = Answer(final.value, final.confidence, citations, tuple(unknown_marks_notes))
         return _ACCEPTED
 
-    def _answered(self) -> bool:
+    def _has_answer(self) -> bool:
         return self.answer is not None
 
 
@@ -115,21 +115,23 @@ def _is_blank(value: Any) -> bool:
     return value is None or (isinstance(value, str) and not value.strip())
 
 
-def _unverified(citations: tuple[Citation, ...]) -> list[str]:
+def _describe_unverified(citations: tuple[Citation, ...]) -> list[str]:
     quotes = [citation.quote for citation in citations if not citation.verified]
     if not quotes:
         return []
-    shown = "; ".join(f"{quote[:80]!r}" for quote in quotes[:_SHOWN])
+    shown = "; ".join(f"{quote[:80]!r}" for quote in quotes[:_MAX_SHOWN])
     words = table("feedback.toml")["finalize"]["unverified"]
     return [words.format(count=len(quotes), pieces=len(citations), shown=shown)]
 
 
-def _dangling(text: str, pieces: int) -> list[str]:
-    """Describe the marks of the answer that point at no piece of evidence, in one line at most."""
+def _describe_unknown_marks(text: str, pieces: int) -> list[str]:
+    """Describe the marks of the answer that refer to no piece of evidence. Return at most one line."""
     numbers = unknown_marks(text, pieces)
     if not numbers:
         return []
-    shown = ", ".join(f"[{number}]" for number in numbers[:_SHOWN]) + (", …" if numbers[_SHOWN:] else "")
+    shown = ", ".join(f"[{number}]" for number in numbers[:_MAX_SHOWN]) + (
+        ", …" if numbers[_MAX_SHOWN:] else ""
+    )
     words = table("feedback.toml")["finalize"]
     given = words["some_evidence"].format(pieces=pieces) if pieces else words["no_evidence"]
     return [words["dangling"].format(shown=shown, given=given)]

@@ -1,4 +1,4 @@
-"""Checks JSON Schemas before they are used, and answers against them."""
+"""Checks JSON Schemas, and checks answers against them."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _PLAIN_TYPES: Mapping[str, str] = {
 _FENCED = re.compile(r"```(?:json)?[ \t]*\n(.*?)\n[ \t]*```", re.DOTALL | re.IGNORECASE)
 
 
-_MAX_TEXT = 20_000
-"""Characters of a schema: it is part of every child's prompt."""
+_MAX_SCHEMA_CHARS = 20_000
+"""The schema is a part of every child's prompt."""
 
-# A schema comes from a cell and is applied in the driver. A keyword that would fetch a document or run a
-# regular expression is refused. References may also make a small schema endless.
-_REFUSED = ("$ref", "$id", "$dynamicRef", "$recursiveRef", "pattern", "patternProperties", "format")
+# A schema comes from a cell, but the driver applies it. Keywords that fetch a document or run a regular
+# expression are refused. So are references, which can make a small schema endless.
+_REFUSED_KEYWORDS = ("$ref", "$id", "$dynamicRef", "$recursiveRef", "pattern", "patternProperties", "format")
 
 
 class SchemaError(Exception):
@@ -48,16 +48,16 @@ class AnswerSchema:
 
     @classmethod
     def of(cls, given: Mapping[str, Any], *, trusted: bool = False) -> AnswerSchema:
-        """Check a JSON Schema, or a plain mapping of names to types (`{"name": "str", "age": "int"}`), all of
-        which are then required. `trusted`: no model wrote it. Raises SchemaError."""
+        """Check a JSON Schema, or a plain mapping of names to types (`{"name": "str", "age": "int"}`), in
+        which all names are required. `trusted`: not written by a model. Raises SchemaError."""
         from jsonschema import Draft202012Validator
         from jsonschema.exceptions import SchemaError as Invalid
 
         schema = _from_plain(given) or dict(given)
         try:
             text = json.dumps(schema, ensure_ascii=False)
-            if len(text) > _MAX_TEXT:
-                raise SchemaError(f"it has {len(text):,} characters; {_MAX_TEXT:,} are the limit")
+            if len(text) > _MAX_SCHEMA_CHARS:
+                raise SchemaError(f"it has {len(text):,} characters; {_MAX_SCHEMA_CHARS:,} are the limit")
             if not trusted:
                 _refuse(schema)
             Draft202012Validator.check_schema(schema)
@@ -84,7 +84,7 @@ class AnswerSchema:
         return value
 
     def check(self, value: Any) -> None:
-        """Raise SchemaError, with the place of the fault, unless `value` matches. Fetches nothing."""
+        """Raise SchemaError, with the place of the fault, if `value` does not match. Fetches no document."""
         from jsonschema import Draft202012Validator
         from referencing import Registry
         from referencing.exceptions import Unresolvable
@@ -108,10 +108,10 @@ def _refuse(schema: Any) -> None:
     if isinstance(schema, Mapping):
         for key, value in schema.items():
             if key == "properties" and isinstance(value, Mapping):
-                # Its keys are names, not keywords.
+                # The keys of `properties` are names, not keywords.
                 for inner in value.values():
                     _refuse(inner)
-            elif key in _REFUSED:
+            elif key in _REFUSED_KEYWORDS:
                 raise SchemaError(
                     f"{key} is not supported; describe the shape without it and check in Python"
                 )
@@ -123,7 +123,7 @@ def _refuse(schema: Any) -> None:
 
 
 def _from_plain(given: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Convert `{"name": "str"}` to a schema. Return None if `given` is a JSON Schema already."""
+    """Convert `{"name": "str"}` to a schema. Return None if `given` is already a JSON Schema."""
     if not given or not all(isinstance(value, str) and value in _PLAIN_TYPES for value in given.values()):
         return None
     if set(given) == {"type"}:

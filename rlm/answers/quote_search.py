@@ -25,9 +25,9 @@ import re2
 
 from rlm.sandbox import Body, Span, search_body
 
-__all__ = ["MAX_QUOTE", "locate", "locate_all"]
+__all__ = ["MAX_SEARCHED_CHARS", "locate", "locate_all"]
 
-MAX_QUOTE = 5_000
+MAX_SEARCHED_CHARS = 5_000
 """Characters. Longer quotes are not searched. Cite a span instead."""
 
 _NEAR_CHARS = 500
@@ -90,7 +90,7 @@ def _trim(quote: str) -> str | None:
     """Return the text to search for, or None if it is empty, too long, or not valid Unicode."""
     text = quote.strip().strip(_STRIPPED_CHARS)
     has_lone_surrogate = any("\ud800" <= char <= "\udfff" for char in text)
-    return None if not text or has_lone_surrogate or len(text) > MAX_QUOTE else text
+    return None if not text or has_lone_surrogate or len(text) > MAX_SEARCHED_CHARS else text
 
 
 class _QuotePattern:

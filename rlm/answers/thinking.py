@@ -17,8 +17,8 @@ def without_reasoning(
 ) -> str:
     """Return the reply after its leading `<think>…</think>` or `<thinking>…</thinking>`.
 
-    An unclosed tag is kept as text, since the model may have forgotten to close it. A closing tag alone ends
-    reasoning, too, if `is_reply` accepts the text after it.
+    An unclosed tag is kept as text, because the model may have forgotten to close it. A closing tag without
+    an opening tag also ends the reasoning, if `is_reply` accepts the text after it.
     """
     start = 0
     while (opened := _THINK_OPEN.match(reply, start)) is not None:
@@ -27,7 +27,7 @@ def without_reasoning(
             break
         start = closed.end()
     if start == 0 and (bare := _THINK_BARE_CLOSE.search(reply)) is not None:
-        # Some chat templates write the opening tag themselves, so that a reply begins within the reasoning.
+        # Some chat templates write the opening tag themselves, so the reply begins inside the reasoning.
         rest = reply[bare.end() :]
         if is_reply(rest):
             return rest

@@ -48,7 +48,7 @@ def files_of(
     DocumentError if `folder` itself cannot be read.
     """
     try:
-        entries = _list(folder)
+        entries = _sorted_entries(folder)
     except OSError as error:
         raise DocumentError(
             f"cannot read {folder}: {error.strerror}. Check its permissions or name another folder"
@@ -91,14 +91,14 @@ def _walk(
             yield FoundFile(path, name, _skip_reason(entry, settings.top))
             continue
         try:
-            below = _list(path)
+            below = _sorted_entries(path)
         except OSError as error:
             yield FoundFile(path, name + "/", f"cannot be read: {error.strerror}")
             continue
         yield from _walk(settings, path, name + "/", below, rules)
 
 
-def _list(folder: Path) -> list[os.DirEntry[str]]:
+def _sorted_entries(folder: Path) -> list[os.DirEntry[str]]:
     with os.scandir(folder) as entries:
         return sorted(entries, key=lambda entry: entry.name)
 

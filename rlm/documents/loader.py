@@ -1,4 +1,4 @@
-"""Loading of sources into one context. Every text is streamed."""
+"""Loads sources into one context. Every text is streamed."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from rlm.sandbox.errors import ContextFileError
 __all__ = ["Progress", "load"]
 
 Progress = Callable[[str, int], None]
-"""Takes the name of the present document and the bytes read so far, of all documents.
+"""Gets the name of the current document, and the number of bytes read so far from all documents.
 
-It is called on the reading thread for each file examined, after each block (1 MiB at most), and every 0.1 s
-of waiting for a pipe. To stop the loading, raise an exception of your own; `load` passes it on."""
+It is called on the reading thread: for each file, after each block (at most 1 MiB), and every 0.1 s while a
+pipe is waited for. To stop the loading, raise an exception; `load` passes it on."""
 
 
 def load(
@@ -42,58 +42,58 @@ def load(
     progress: Progress | None = None,
     cache: ContextCache | None = None,
 ) -> Loaded:
-    """Write the texts of `sources`, in order, into a new context folder. A bare Path is a path, a bare str
-    or bytes is a text; no sources at all make an empty context.
+    """Write the texts of `sources`, in order, into a new context folder. A Path names a file or a folder. A
+    str or bytes is a text. Without sources, the context is empty.
 
-    A document's name is the name of its file, or its path below the given folder. With several sources the
-    path begins with the folder's name. A name that is taken gets a number.
+    The name of a document is its file name, or its path below the given folder. With several sources, this
+    path begins with the name of the folder. A name that is taken gets a number.
 
     Binary, empty and unreadable files of a folder are skipped and listed. So is a broken document (PDF,
-    DOCX, EPUB, HTML) among several sources. A file that a folder holds under several names (links) is read
-    once. Raises DocumentError (one line) for a named file or stream that cannot be read, and for a source
-    without text. Raises ContextFileError if the disk fills up. After an error, `folder` is empty.
+    DOCX, EPUB, HTML) among several sources. A file with several names in a folder (links) is read once.
+    Raises DocumentError (one line) for a named file or stream that cannot be read, and for a source without
+    text. Raises ContextFileError if the disk is full. After an error, `folder` is empty.
 
-    With a `cache` the context may be in the cache instead of in `folder`, in use until its lease is closed. A
-    cache that cannot be used is ignored.
+    With a `cache`, the context may be in the cache instead of in `folder`. Close its lease when it is no
+    longer needed. A cache that cannot be used is ignored.
     """
-    wanted = [as_source(source) for source in sources]
+    given = [as_source(source) for source in sources]
 
     def tick() -> None:
         if progress is not None:
             progress("", 0)
 
-    key = cache.key(wanted, tick) if cache is not None else None
+    key = cache.key(given, tick) if cache is not None else None
     if cache is None or key is None:
-        return _load(wanted, folder, progress)
+        return _load(given, folder, progress)
     found = cache.find(key)
     if found is not None:
         return found
-    begun = cache.begin()
-    if begun is None:
-        return _load(wanted, folder, progress)
-    part, lease = begun
+    entry = cache.begin()
+    if entry is None:
+        return _load(given, folder, progress)
+    cache_folder, lease = entry
     with ExitStack() as stack:
         stack.callback(lease.close)
         try:
-            loaded = _load(wanted, part, progress)
+            loaded = _load(given, cache_folder, progress)
         except ContextFileError as error:
             if not isinstance(error.__cause__, OSError):
                 raise
-            # The cache has no room. The run's own folder may be on another disk.
-            return _load(wanted, folder, progress)
+            # The disk of the cache is full. The run's own folder may be on another disk.
+            return _load(given, folder, progress)
         stack.pop_all()
-    # A source changed while it was read: do not share this context.
-    if cache.key(wanted, tick) != key:
+    # A source changed while it was read. Do not share this context.
+    if cache.key(given, tick) != key:
         return replace(loaded, lease=lease)
-    return cache.keep(key, part, loaded, lease)
+    return cache.keep(key, cache_folder, loaded, lease)
 
 
-def _load(wanted: Sequence[Source], folder: Path, progress: Progress | None) -> Loaded:
+def _load(sources: Sequence[Source], folder: Path, progress: Progress | None) -> Loaded:
     with ContextFileWriter(folder) as writer, Converter() as converter:
-        loading = _Loading(writer, converter, folder, progress, several=len(wanted) > 1)
-        for source in wanted:
+        loading = _Loading(writer, converter, folder, progress, has_several=len(sources) > 1)
+        for source in sources:
             loading.add(source)
-        loading.check(wanted)
+        loading.check_not_empty(sources)
         context = writer.finish()
     return Loaded(
         context,
@@ -111,19 +111,19 @@ class SkipReason(Enum):
     REPEATED = auto()
     """It was read under another name."""
     BROKEN = auto()
-    """It is a document of a supported format, and its reader failed."""
-    UNFIT = auto()
+    """Its format is supported, but it could not be read."""
+    NOT_TEXT = auto()
     """It is not a readable text."""
 
 
 class _Skip(Exception):
-    """Skips one file. The message follows "is"; the remedy is for a file that was named."""
+    """Raised to skip one file. The message follows "is". The remedy is for a file that the user named."""
 
     def __init__(
         self,
         message: str,
         remedy: str = "name a file that holds text",
-        reason: SkipReason = SkipReason.UNFIT,
+        reason: SkipReason = SkipReason.NOT_TEXT,
     ) -> None:
         super().__init__(message)
         self.remedy = remedy
@@ -143,7 +143,7 @@ class _Loading:
         folder: Path,
         progress: Progress | None,
         *,
-        several: bool,
+        has_several: bool,
     ) -> None:
         self._rendering = Rendering(writer, converter, self._begin, self._tick, folder)
         self.notes: list[str] = []
@@ -152,7 +152,7 @@ class _Loading:
         self.replaced = 0
         self._writer = writer
         self._progress = progress
-        self._several = several
+        self._has_several = has_several
         self._name = ""
         self._names: set[str] = set()
         self._seen: set[Path] = set()
@@ -168,12 +168,12 @@ class _Loading:
             case StreamSource(name, stream):
                 self._add_stream(name, stream)
 
-    def check(self, sources: Sequence[Source]) -> None:
+    def check_not_empty(self, sources: Sequence[Source]) -> None:
         """Raise DocumentError if there are sources but no document was read."""
         if sources and not self._documents:
-            why = f": skipped {_count_reasons(self.skipped)}" if self.skipped else ""
-            helps = next((one.remedy for one in self.skipped if one.remedy), "name files that hold text")
-            raise DocumentError(f"there is nothing to read{why}: {helps}")
+            reason = f": skipped {_count_reasons(self.skipped)}" if self.skipped else ""
+            remedy = next((one.remedy for one in self.skipped if one.remedy), "name files that hold text")
+            raise DocumentError(f"there is nothing to read{reason}: {remedy}")
 
     def _add_path(self, path: Path, exclude: Sequence[str]) -> None:
         try:
@@ -199,38 +199,40 @@ class _Loading:
         else:
             try:
                 self._add_file(path, path.name)
-            except _Skip as unfit:
+            except _Skip as skip:
                 # An empty or broken file among several (from a glob) is skipped. Alone it is an error.
-                if not self._several or unfit.reason is SkipReason.UNFIT:
-                    raise DocumentError(f"{path} is {unfit}: {unfit.remedy}") from None
-                self.skipped.append(unfit.to_skipped(str(path)))
+                if not self._has_several or skip.reason is SkipReason.NOT_TEXT:
+                    raise DocumentError(f"{path} is {skip}: {skip.remedy}") from None
+                self.skipped.append(skip.to_skipped(str(path)))
 
     def _add_folder(self, folder: Path, exclude: Sequence[str]) -> None:
-        before, skipped = self._documents, len(self.skipped)
+        documents_before, skipped_before = self._documents, len(self.skipped)
         repeated: _Skip | None = None
-        prefix = f"{folder.resolve().name}/" if self._several else ""
+        prefix = f"{folder.resolve().name}/" if self._has_several else ""
         for found in files_of(folder, exclude, self._tick):
             try:
                 if found.skip_reason is not None:
                     raise _Skip(found.skip_reason)
                 self._add_file(found.path, prefix + found.name)
-            except _Skip as unfit:
-                if unfit.reason is SkipReason.REPEATED:
-                    repeated = unfit  # a link next to its file: no text is missing
+            except _Skip as skip:
+                if skip.reason is SkipReason.REPEATED:
+                    repeated = skip  # a link to a file that was read: no text is missing
                 else:
-                    self.skipped.append(unfit.to_skipped(str(found.path)))
-        if self._documents == before:
+                    self.skipped.append(skip.to_skipped(str(found.path)))
+        if self._documents == documents_before:
             if repeated is not None:
                 self.skipped.append(repeated.to_skipped(str(folder)))
                 return
-            left_out = self.skipped[skipped:]
-            if self._several and any(one.remedy for one in left_out):
-                return  # only broken documents: the other sources may hold text
-            why = f"nothing in it could be read ({_count_reasons(left_out)})" if left_out else "it is empty"
-            raise DocumentError(f"{folder} holds no text: {why}: name a folder or file that does")
+            left_out = self.skipped[skipped_before:]
+            if self._has_several and any(one.remedy for one in left_out):
+                return  # the folder has only broken documents, but other sources may hold text
+            reason = (
+                f"nothing in it could be read ({_count_reasons(left_out)})" if left_out else "it is empty"
+            )
+            raise DocumentError(f"{folder} holds no text: {reason}: name a folder or file that does")
 
     def _add_file(self, path: Path, name: str) -> None:
-        """Write one regular file. Raises _Skip before anything of it is written."""
+        """Write one regular file. Raises _Skip before any of it is written."""
         real = path.resolve()
         if real in self._seen:
             raise _Skip("given twice", reason=SkipReason.REPEATED)
@@ -243,7 +245,7 @@ class _Loading:
         with stream:
             before = os.fstat(stream.fileno())
             if not stat.S_ISREG(before.st_mode):
-                raise _Skip("no regular file any more")
+                raise _Skip("no longer a regular file")
             self._name = name
             rest = blocks(stream, path, self._tick)
             first = next(rest, b"")
@@ -257,7 +259,7 @@ class _Loading:
             except Unreadable as unreadable:
                 raise _Skip(str(unreadable), unreadable.remedy, SkipReason.BROKEN) from None
             if format_of(kind).is_converted:
-                next(given, b"")  # checks that the file did not change
+                next(given, b"")  # check that the file did not change
 
     def _add_stream(self, name: str, stream: BinaryIO) -> None:
         self._name = name
@@ -267,9 +269,9 @@ class _Loading:
             raise DocumentError(f"{name} is empty: pipe a text into it, or name a file")
         try:
             kind = _detect_kind(name, first)
-        except _Skip as unfit:
+        except _Skip as skip:
             raise DocumentError(
-                f"{name} is {unfit}: pipe a text into it, or name a file that holds text"
+                f"{name} is {skip}: pipe a text into it, or name a file that holds text"
             ) from None
         self._write_named(name, kind, itertools.chain((first,), rest), search_chats=True)
 
@@ -279,8 +281,8 @@ class _Loading:
         if isinstance(text, bytes):
             try:
                 found = _detect_kind(name, text)
-            except _Skip as unfit:
-                raise DocumentError(f"{name} is {unfit}: give a text") from None
+            except _Skip as skip:
+                raise DocumentError(f"{name} is {skip}: give a text") from None
             kind = found if kind == "text" and format_of(found).is_binary else kind
         pieces = (text[at : at + BLOCK] for at in range(0, len(text), BLOCK))
         self._write_named(name, kind, pieces, search_chats=kind in ("json", "jsonl"))
@@ -290,15 +292,15 @@ class _Loading:
         try:
             self._write(name, kind, given, None, search_chats=search_chats)
         except Unreadable as unreadable:
-            if not self._several:
+            if not self._has_several:
                 raise DocumentError(f"{name} is {unreadable}: {unreadable.remedy}") from None
             self.skipped.append(Skipped(name, str(unreadable), unreadable.remedy))
 
     def _write(
         self, name: str, kind: str, given: Given, file: BinaryIO | None, *, search_chats: bool | None = None
     ) -> None:
-        """Write one document. Raises Unreadable before anything of it is written."""
-        self._wanted = name
+        """Write one document. Raises Unreadable before any of it is written."""
+        self._given_name = name
         if search_chats is None:
             search_chats = kind in ("json", "jsonl")
         rendered = self._rendering.render(kind, self._counted(given), file, search_chats=search_chats)
@@ -312,7 +314,7 @@ class _Loading:
         self._documents += 1
 
     def _begin(self, kind: str) -> None:
-        self._name = self._unique_name(os.fsencode(self._wanted).decode("utf-8", "replace"))
+        self._name = self._unique_name(os.fsencode(self._given_name).decode("utf-8", "replace"))
         self._names.add(self._name)
         self._writer.begin_document(self._name, kind, headings_indexed=format_of(kind).headings_indexed)
 
@@ -362,8 +364,8 @@ def _unreadable(path: Path, error: OSError) -> DocumentError:
 def _blocks_unless_changed(
     rest: Iterator[bytes], stream: BinaryIO, before: os.stat_result, path: Path
 ) -> Iterator[bytes]:
-    """Yield the blocks of a file. Raises DocumentError as soon as the file changes: a file that grows as fast
-    as it is read would never end."""
+    """Yield the blocks of a file. Raises DocumentError as soon as the file changes, because a file that grows
+    as fast as it is read would never end."""
     while True:
         block = next(rest, b"")
         now = os.fstat(stream.fileno())

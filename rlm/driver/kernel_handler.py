@@ -1,7 +1,7 @@
 """Answers the requests of a run's kernel with the parts of that run.
 
-Replies that could not be computed again (the state of the run, a refusal) are journalled by round, helper and
-order. A cell that is re-run gets the same replies.
+Some replies cannot be computed again: the state of the run, a refusal. These are journalled by round, helper
+and order of the call. A cell that is re-run gets the same replies.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from rlm.sandbox.types import (
 
 __all__ = ["RunHandler"]
 
-MAX_NOTED = 1_000
-"""Calls of one helper in one round that are journalled: a cell that asks in a loop must not fill the
+MAX_JOURNALLED_CALLS = 1_000
+"""Limit of journalled calls of one helper in one round, because a cell that calls in a loop must not fill the
 journal."""
 
 
 class RunHandler:
-    """Implements KernelHandler. `policy` is what the first `finalize` is judged by."""
+    """Implements KernelHandler for one run. The first `finalize` is judged by `policy`."""
 
     def __init__(
         self,
@@ -66,11 +66,12 @@ class RunHandler:
         self._playback = run_context.playback
 
     def begin_last_round(self) -> None:
-        """Judge every further `finalize` as one of the last round."""
+        """Judge every following `finalize` as in the last round."""
         self._policy = replace(self._policy, last_round=True)
 
     def accept_all(self) -> None:
-        """Judge leniently: in a replay, whatever was refused is in the journal, so the rest was accepted."""
+        """Accept every answer. In a replay, each refusal comes from the journal, so all other answers were
+        accepted."""
         self._policy = replace(self._policy, last_round=True, looked_before=True)
 
     def answer(self) -> Answer | None:
@@ -78,13 +79,13 @@ class RunHandler:
         return self._finalizer.answer
 
     async def children(self, batch: ChildBatch, answered: AnswerSink) -> None:
-        await self._served("children", partial(self._child_calls.serve, batch, answered))
+        await self._serve_batch("children", partial(self._child_calls.serve, batch, answered))
 
     async def sub_rlms(self, batch: SubRLMBatch, answered: AnswerSink) -> None:
-        await self._served("sub_rlms", partial(self._sub_runs.serve, batch, answered))
+        await self._serve_batch("sub_rlms", partial(self._sub_runs.serve, batch, answered))
 
-    async def _served(self, helper: str, serve: Callable[[], Awaitable[None]]) -> None:
-        """Serve a batch. A cell that is re-run is refused as before, whatever budget is left by then."""
+    async def _serve_batch(self, helper: str, serve: Callable[[], Awaitable[None]]) -> None:
+        """Serve a batch. A cell that is re-run gets the recorded refusal, whatever budget is left now."""
         order = self._playback.order(helper)
         refused = self._playback.helper(helper, order)
         if refused is not None:
@@ -92,12 +93,12 @@ class RunHandler:
         try:
             await serve()
         except BadCall as error:
-            await self._note(helper, order, {"type": error.type, "message": str(error)})
+            await self._journal_reply(helper, order, {"type": error.type, "message": str(error)})
             raise
 
     async def finalize(self, final: Finalization) -> FinalizeVerdict:
-        # The report of the cell leaves out what was looked at before a `finalize`: it is counted here, also
-        # when the verdict comes from the journal.
+        # The report of the cell does not include the spans that were read before a `finalize`. They are
+        # counted here, even if the verdict comes from the journal.
         self._coverage.note_read(final.access.read)
         self._coverage.note_scanned(final.access.scanned)
         order = self._playback.order("finalize")
@@ -110,15 +111,17 @@ class RunHandler:
         if not verdict.accepted:
             warned = self._policy.warned or judgement.warns
             self._policy = replace(self._policy, warned=warned)
-            await self._note("finalize", order, {"reason": verdict.reason, "told_of_evidence": warned})
+            await self._journal_reply(
+                "finalize", order, {"reason": verdict.reason, "told_of_evidence": warned}
+            )
         return verdict
 
     async def progress(self) -> Progress:
         order = self._playback.order("progress")
-        told = self._playback.helper("progress", order)
-        if told is not None:
-            return Progress(**told)
-        if order < MAX_NOTED:
+        recorded = self._playback.helper("progress", order)
+        if recorded is not None:
+            return Progress(**recorded)
+        if order < MAX_JOURNALLED_CALLS:
             self._playback.miss()
         progress = Progress(
             has_final_answer=self._finalizer.answer is not None,
@@ -126,7 +129,7 @@ class RunHandler:
             coverage=asdict(self._coverage.report()),
             plan=self._child_calls.plan(),
         )
-        await self._note("progress", order, asdict(progress))
+        await self._journal_reply("progress", order, asdict(progress))
         return progress
 
     async def rank(self, query: RankQuery) -> Sequence[RankedSpan]:
@@ -139,8 +142,8 @@ class RunHandler:
     async def tool(self, call: ToolCall) -> Any:
         return await self._tools.serve(call)
 
-    async def _note(self, helper: str, order: int, result: Mapping[str, Any]) -> None:
-        if order >= MAX_NOTED:
+    async def _journal_reply(self, helper: str, order: int, result: Mapping[str, Any]) -> None:
+        if order >= MAX_JOURNALLED_CALLS:
             return
-        facts = {"round": self._playback.round, "helper": helper, "order": order, "result": result}
-        await self._log.append("helper", facts)
+        event_fields = {"round": self._playback.round, "helper": helper, "order": order, "result": result}
+        await self._log.append("helper", event_fields)

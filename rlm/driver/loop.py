@@ -1,8 +1,8 @@
 """Drives the root of a run, round by round, from the first prompt to the answer.
 
-A round asks the root for one block, runs it, and feeds back its output. One round is kept in reserve to
-answer when a limit is hit. Rounds that the journal holds are repeated without the model: their cells run in
-the new kernel and get the recorded replies.
+In each round, the root writes one block, the driver runs it, and its output goes into the next prompt. One
+round is kept in reserve to answer when a limit is hit. Rounds that the journal holds are replayed without the
+model: their cells run in the new kernel and get the recorded replies.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rlm.driver.compaction import Compactor, Folded, Round
 from rlm.driver.feedback import Feedback, bare_output, render
 from rlm.driver.kernel_handler import RunHandler
 from rlm.driver.reply_contract import Violation, fenced, parse
-from rlm.driver.rerun import DIED, repeated
+from rlm.driver.rerun import DIED, rerun_cells
 from rlm.errors import BudgetExhausted, ModelError
 from rlm.events import CellEnded, CellStarted, RoundStarted, Violated, Warned, describe_violation
 from rlm.models.base import FinishReason, Message, Model, Reply, Request
@@ -47,12 +47,13 @@ LAST_ROUND_SECONDS = 120.0
 """Seconds for the reply of the last round, which may begin when the run's time is up."""
 
 LAST_ROUND_TOKENS = 1_000
-"""The least tokens of its reply: fewer do not hold a `finalize`."""
+"""The smallest output limit of its reply. A `finalize` does not fit into fewer tokens."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How the rounds ended. Without an `answer`, `detail` says why, and `variables` what the kernel held."""
+    """How the rounds ended. If there is no `answer`, `detail` is the reason, and `variables` describes the
+    variables of the kernel."""
 
     answer: Answer | None
     stop_reason: StopReason
@@ -62,15 +63,15 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class _Ran:
-    """A cell that was run. `notes` tell the root what happened to the kernel."""
+class _CellRun:
+    """A cell that was run. `notes` are for the root: they report what happened to the kernel."""
 
     result: CellResult
     notes: tuple[str, ...] = ()
     answer: Answer | None = None
 
 
-class _Over(Exception):
+class _NoAnswer(Exception):
     """Raised to end the rounds without an answer."""
 
     def __init__(self, reason: StopReason, detail: str) -> None:
@@ -119,14 +120,14 @@ class Driver:
             run_context=run_context,
         )
         self._sandbox: Sandbox | None = None
-        self._final = False
+        self._is_last_round = False
         self._deaths = 0
         self._violations = 0
-        # Append-only until rounds are folded, and each message is the border of a prefix that the next round
-        # repeats, so that provider caches work.
+        # Only appended to until rounds are folded. Each request then begins with the messages of the request
+        # before it, so that provider caches work.
         self._messages: list[Message] = []
-        self._rounds_at: list[Round] = []
-        self._folding: RecordedCompaction | None = None
+        self._round_positions: list[Round] = []
+        self._begun_compaction: RecordedCompaction | None = None
         self._report: dict[str, Any] = {}
         self._tokens = 0
         self._last_cell: CellResult | None = None
@@ -134,27 +135,26 @@ class Driver:
         self._limit = self._playback.recording.limit or ("rounds", "")
 
     async def run(self, prompt: RootInput) -> Outcome:
-        """Run rounds until there is an answer, or a reason why there is none. Raises BudgetExceeded (the
-        task is too long), SandboxRefused and KernelStartError before anything is spent. On cancellation the
-        kernel is closed first."""
+        """Run rounds until there is an answer or a reason to stop. Always closes the kernel. Raises
+        BudgetExceeded (the task is too long), SandboxRefused and KernelStartError before any model call."""
         first = RootPrompt().assemble(prompt)
         self._report = first.report.to_json()
-        self._add(Message("system", first.system, stable=True))
-        self._add(Message("user", first.user, stable=True))
+        self._add_message(Message("system", first.system, stable=True))
+        self._add_message(Message("user", first.user, stable=True))
         try:
             await self._open()
-            outcome = await self._rounds()
+            outcome = await self._run_rounds()
             if outcome.answer is None:
                 return replace(outcome, variables=tuple(self._variables.values()))
             return outcome
         finally:
             await self._close()
 
-    async def _rounds(self) -> Outcome:
+    async def _run_rounds(self) -> Outcome:
         try:
-            ended = await self._repeat()
-            if ended is not None:
-                return ended
+            outcome = await self._replay_rounds()
+            if outcome is not None:
+                return outcome
             if self._playback.recording.over:
                 return Outcome(None, "cancelled")
             while True:
@@ -163,53 +163,53 @@ class Driver:
                     round_ = self._budget.begin_round()
                     answer = await self._round(round_)
                 except BudgetExhausted as error:
-                    return await self._last_round(error)
+                    return await self._run_last_round(error)
                 if answer is not None:
                     return Outcome(answer, "finalized")
-        except _Over as over:
-            return Outcome(None, over.reason, detail=str(over))
+        except _NoAnswer as end:
+            return Outcome(None, end.reason, detail=str(end))
 
-    async def _repeat(self) -> Outcome | None:
-        """Repeat the rounds of the journal. Return how the run ended, or None if it goes on."""
+    async def _replay_rounds(self) -> Outcome | None:
+        """Replay the rounds of the journal. Return how the run ended, or None if it continues."""
         rounds = self._playback.rounds
         for past in rounds:
             if past is rounds[-1] and past.cell is None and self._playback.recording.over:
                 break
             if past is not rounds[0]:
-                self._retell(past)
-            self._fold_again(past.folding)
+                self._restore_prompt(past)
+            self._repeat_compaction(past.folding)
             self._budget.count_replayed_round(is_last=past.final)
             self._observe(RoundStarted(past.number, self._budget.limits.rounds, past.final))
             if past.final:
                 self._begin_last_round()
             if past.cell is None:
-                # This cell was not finished. It is run anew, so its time counts.
+                # This cell did not end. It is run again, so its time counts.
                 self._restore_seconds()
-            answer = await self._take(past.reply, past.number, past)
+            answer = await self._process_reply(past.reply, past.number, past)
             if past.final:
-                return self._forced(answer)
+                return self._last_round_outcome(answer)
             if answer is not None:
                 return Outcome(answer, "finalized")
             if self._playback.diverged:
                 break
         else:
-            self._fold_again(self._playback.recording.folding)
+            self._repeat_compaction(self._playback.recording.folding)
         if rounds and rounds[-1].cell is not None:
             self._restore_seconds()
         return None
 
     def _restore_seconds(self) -> None:
-        """Leave out the time that the repetition took."""
+        """Do not count the time of the replay."""
         self._budget.restore_seconds(self._playback.recording.spent.seconds)
 
     async def _round(self, round_: int, *, final: bool = False) -> Answer | None:
-        """Ask the root for a block, run it, feed back its output. Return the answer if the block gave one."""
-        await self._make_room()
+        """Ask the root for a block and process its reply. Return the answer if the block gave one."""
+        await self._compact()
         self._observe(RoundStarted(round_, self._budget.limits.rounds, final))
         request = Request(
             role="root",
             messages=tuple(self._messages),
-            max_output_tokens=self._last_output() if final else self._output,
+            max_output_tokens=self._last_round_output() if final else self._output,
             task=self._task,
             round=round_,
             last_cell=self._last_cell,
@@ -225,66 +225,68 @@ class Driver:
                     event_fields=self._event_fields(),
                 )
         except ModelError as error:
-            raise _Over("model", str(error)) from error
-        return await self._take(call.reply, round_)
+            raise _NoAnswer("model", str(error)) from error
+        return await self._process_reply(call.reply, round_)
 
-    async def _take(self, reply: Reply, round_: int, past: RecordedRound | None = None) -> Answer | None:
-        """Check a reply, run its cell, feed back its output. `past` is the round as the journal has it.
+    async def _process_reply(
+        self, reply: Reply, round_: int, past: RecordedRound | None = None
+    ) -> Answer | None:
+        """Check a reply, run its cell and add the output to the messages. `past` is the recorded round.
         Return the answer if the cell gave one."""
-        self._rounds_at.append(Round(round_, len(self._messages)))
-        # A server may ignore the output limit. Its reply must not fill the window for good.
+        self._round_positions.append(Round(round_, len(self._messages)))
+        # A server may ignore the output limit. A reply that is too long must not stay in the messages.
         overlong = estimate(reply.text) > 4 * self._output
         finish: FinishReason = "length" if overlong else reply.finish_reason
         cell = parse(reply.text, finish_reason=finish, contract=self._settings.contract)
         if isinstance(cell, Violation):
-            await self._violated(round_, cell, finish, again=past is not None)
+            await self._handle_violation(round_, cell, finish, is_replay=past is not None)
             return None
         self._violations = 0
         notes = [soft_breach_reminder()] if cell.prose else []
-        # The history teaches the format: it holds the block alone, without prose and reasoning.
-        self._add(Message("assistant", fenced(cell.code)))
-        before = None if past is None else past.cell
-        if before is None:
+        # The messages teach the format, so they hold only the block, without prose and reasoning.
+        self._add_message(Message("assistant", fenced(cell.code)))
+        recorded = None if past is None else past.cell
+        if recorded is None:
             self._observe(CellStarted(round_, cell.code))
-        ran = await self._run_cell(cell.code, round_, before)
+        ran = await self._run_cell(cell.code, round_, recorded)
         result = ran.result
         notes.extend(ran.notes)
         self._last_cell = result
-        self._rounds_at[-1] = replace(
-            self._rounds_at[-1], output=bare_output(result, self._settings.output_limit)
+        self._round_positions[-1] = replace(
+            self._round_positions[-1], output=bare_output(result, self._settings.output_limit)
         )
         self._variables.update((variable.name, str(variable)) for variable in result.report.changed)
         self._coverage.note_read(result.report.read)
         self._coverage.note_scanned(result.report.scanned)
-        if result is not before:
+        if result is not recorded:
             self._observe(CellEnded(round_, result.status, result.seconds))
             await self._log.append(
                 "cell", {"round": round_, "code": cell.code, "prose": cell.prose, "result": asdict(result)}
             )
             await self._log.tally(self._metered.totals(round_, self._child_calls.calls))
         if ran.answer is None:
-            self._add(Message("user", self._feedback(round_, result, notes), stable=True))
+            self._add_message(Message("user", self._feedback(round_, result, notes), stable=True))
         return ran.answer
 
-    async def _make_room(self) -> None:
-        begun, self._folding = self._folding, None
+    async def _compact(self) -> None:
+        begun, self._begun_compaction = self._begun_compaction, None
         folded = await self._compactor.fold(
-            self._messages, self._rounds_at, tuple(self._variables.values()), begun
+            self._messages, self._round_positions, tuple(self._variables.values()), begun
         )
         if folded is not None:
-            self._put_folded(folded)
+            self._use_folded(folded)
 
-    def _fold_again(self, past: RecordedCompaction | None) -> None:
-        """Fold the same rounds as before, so that the root's history is the same."""
+    def _repeat_compaction(self, past: RecordedCompaction | None) -> None:
+        """Fold the same rounds as the recorded run, so that the messages are the same."""
         if past is None:
             return
         if past.message is None:
-            self._folding = past
+            self._begun_compaction = past
             return
-        self._put_folded(self._compactor.repeat(self._messages, self._rounds_at, past))
+        self._use_folded(self._compactor.repeat(self._messages, self._round_positions, past))
 
-    def _put_folded(self, folded: Folded) -> None:
-        self._messages, self._rounds_at = list(folded.messages), list(folded.rounds)
+    def _use_folded(self, folded: Folded) -> None:
+        self._messages, self._round_positions = list(folded.messages), list(folded.rounds)
         self._tokens = sum(estimate(message.content) for message in self._messages)
 
     def _feedback(self, round_: int, result: CellResult, notes: list[str]) -> str:
@@ -295,95 +297,93 @@ class Driver:
                 cell=result,
                 children=self._child_calls.take_tally(),
                 coverage=self._coverage.report(),
-                low=self._low(),
+                low=self._limit_warnings(),
                 notes=notes,
                 output_limit=self._settings.output_limit,
             )
         )
 
-    async def _violated(
-        self, round_: int, violation: Violation, finish: FinishReason, *, again: bool
+    async def _handle_violation(
+        self, round_: int, violation: Violation, finish: FinishReason, *, is_replay: bool
     ) -> None:
-        """Put a correction into the history, in place of the reply."""
-        if not again:
+        """Add a correction to the messages in place of the reply."""
+        if not is_replay:
             self._observe(Violated(round_, violation.kind))
             await self._log.append(
                 "limit", {"round": round_, "violation": violation.kind, "finish_reason": finish}
             )
         self._violations += 1
         if self._violations >= self._budget.limits.violations:
-            raise _Over(
+            raise _NoAnswer(
                 "contract_violation",
                 f"{self._violations} replies in a row were not one repl block "
                 f"(the last {describe_violation(violation.kind)})",
             )
-        self._add(Message("user", correction(violation.kind, violation.received), stable=True))
+        self._add_message(Message("user", correction(violation.kind, violation.received), stable=True))
 
-    async def _last_round(self, exhausted: BudgetExhausted) -> Outcome:
-        """Run the round in reserve: the root may still finalize from what it has."""
+    async def _run_last_round(self, exhausted: BudgetExhausted) -> Outcome:
+        """Run the round in reserve, in which the root may still finalize."""
         self._limit = (exhausted.limit, exhausted.cause)
         await self._log.append("limit", {"limit": exhausted.limit, "message": exhausted.cause})
         self._begin_last_round()
-        self._add(Message("user", last_round_notice(exhausted.cause), stable=True))
+        self._add_message(Message("user", last_round_notice(exhausted.cause), stable=True))
         answer: Answer | None = None
         with suppress(BudgetExhausted, TimeoutError):
             answer = await self._round(self._budget.rounds + 1, final=True)
-        return self._forced(answer)
+        return self._last_round_outcome(answer)
 
     def _begin_last_round(self) -> None:
-        self._final = True
+        self._is_last_round = True
         self._handler.begin_last_round()
 
-    def _forced(self, answer: Answer | None) -> Outcome:
-        """Return how a run ends whose last round gave `answer`."""
+    def _last_round_outcome(self, answer: Answer | None) -> Outcome:
+        """Return the outcome of a run whose last round gave `answer`."""
         limit, message = self._limit
         reason: StopReason = "finalized" if answer is not None else STOP_REASONS[limit]
         return Outcome(answer, reason, forced=answer is not None, detail=message)
 
     async def _run_cell(
         self, code: str, round_: int, past: CellResult | None = None, *, again: bool = False
-    ) -> _Ran:
-        """Run a cell. `past` is the result that the journal has: that very object comes back unless the cell
-        diverged. A cell that kills its kernel is run `again` in a new one, once."""
+    ) -> _CellRun:
+        """Run a cell. `past` is the recorded result; this very object is returned unless the cell diverged.
+        A cell that kills its kernel is run `again` in a new kernel, once."""
         if past is not None and past.ename == DIED:
-            return _Ran(past)
+            return _CellRun(past)
         self._playback.begin(round_, past)
         words = table("feedback.toml")["kernel"]
         result = await self._execute(code, round_)
         if result.ename == DIED:
-            changed = await self._renew(round_, result)
+            changed = await self._replace_kernel(round_, result)
             if result.status == "timeout" or again:
                 if past is not None:
                     await self._note_divergence(round_)
                 skipped = words["skipped_twice" if again else "skipped_timeout"]
-                return _Ran(result, (skipped, *changed), self._handler.answer())
+                return _CellRun(result, (skipped, *changed), self._handler.answer())
             ran = await self._run_cell(code, round_, past, again=True)
             return ran if ran.notes else replace(ran, notes=(words["restored"], *changed))
         answer = self._handler.answer()
         if past is None:
-            return _Ran(result, answer=answer)
+            return _CellRun(result, answer=answer)
         if result.status == past.status and not self._playback.diverged:
-            return _Ran(past, answer=answer)
+            return _CellRun(past, answer=answer)
         await self._note_divergence(round_)
-        return _Ran(result, (words["changed"],), answer)
+        return _CellRun(result, (words["changed"],), answer)
 
     async def _note_divergence(self, round_: int) -> None:
         self._playback.diverged = True
         await self._log.append("diverged", {"round": round_})
-        self._observe(
-            Warned(f"round {round_} did not go as before when it was run again: from there all is new")
-        )
+        self._observe(Warned(f"round {round_} changed when it was run again: the following rounds are new"))
 
-    async def _renew(self, round_: int, result: CellResult) -> list[str]:
-        """Replace a dead kernel by one with the state before `round_`. Return notes for the root."""
-        # The variables of the dead kernel exist nowhere but in the cells that made them, so these are re-run.
-        # The journal of this process is read back first: it answers what the cells ask, so no model is called
-        # and no tool has its effect twice. A cell that was in flight is forgotten, and is run by the caller.
-        # The re-run may kill the new kernel, too, which is why this is a loop with a count of deaths.
+    async def _replace_kernel(self, round_: int, result: CellResult) -> list[str]:
+        """Replace a dead kernel. Restore the variables from before `round_`. Return notes for the root."""
+        # The variables of the dead kernel can only be restored by running its cells again. The journal of
+        # this run is read first: it answers the calls of these cells, so no model and no tool is called
+        # twice. The cell that was running is not part of it; the caller runs that cell again. The re-run may
+        # kill the new kernel, too, so this is a loop that counts the deaths.
         while True:
             self._deaths += 1
             if self._deaths >= MAX_DEATHS:
-                raise _Over("kernel", f"the kernel died {self._deaths} times (the last: {result.evalue})")
+                raise _NoAnswer("kernel", f"the kernel died {self._deaths} times (the last: {result.evalue})")
             await self._log.append("kernel_died", {"round": round_, "reason": result.evalue})
             await self._close()
             self._variables.clear()
@@ -392,19 +392,19 @@ class Driver:
             try:
                 await self._open()
             except KernelStartError as error:
-                raise _Over("kernel", str(error)) from error
-            died, changed = await self._rebuild(round_)
+                raise _NoAnswer("kernel", str(error)) from error
+            died, changed = await self._rerun_cells(round_)
             if died is None:
                 self._child_calls.take_tally()
                 words = table("feedback.toml")["kernel"]["earlier_changed"]
                 return [words.format(rounds=", ".join(map(str, changed)))] if changed else []
             result = died
 
-    async def _rebuild(self, round_: int) -> tuple[CellResult | None, list[int]]:
-        """Re-run the cells before `round_`. Return the result of a cell that killed the kernel, if any, and
+    async def _rerun_cells(self, round_: int) -> tuple[CellResult | None, list[int]]:
+        """Re-run the cells before `round_`. Return the result of the cell that killed the kernel, if any, and
         the rounds whose cells diverged."""
         changed: list[int] = []
-        again = repeated(self._playback, self._settings.contract, self._execute, before=round_)
+        again = rerun_cells(self._playback, self._settings.contract, self._execute, before=round_)
         async for past, result, same in again:
             if result.ename == DIED:
                 return result, changed
@@ -414,11 +414,11 @@ class Driver:
         return None, changed
 
     async def _execute(self, code: str, round_: int) -> CellResult:
-        """Run a cell and return its result. It is interrupted when the run's time is up, as its children are.
-        The kernel stays for the last round."""
+        """Run a cell and return its result. When the run's time is up, the cell and its children are
+        interrupted. The kernel stays open for the last round."""
         assert self._sandbox is not None
         seconds = self._budget.limits.cell_seconds
-        if not self._final:
+        if not self._is_last_round:
             seconds = min(seconds, max(self._budget.remaining()["seconds"], MIN_CELL_SECONDS))
         try:
             return await self._sandbox.execute(code, round=round_, timeout=seconds)
@@ -441,12 +441,12 @@ class Driver:
             await sandbox.close()
 
     def _event_fields(self) -> dict[str, Any]:
-        """Return what the journal keeps of a prompt: its new message, and the report of the first prompt."""
-        facts: dict[str, Any] = {
+        """Return the journal's data of a prompt: its last message, and the report of the first prompt."""
+        fields: dict[str, Any] = {
             "prompt": self._messages[-1].content,
-            "final": self._final,
+            "final": self._is_last_round,
         }
-        return facts if len(self._messages) > 2 else {**facts, "report": self._report}
+        return fields if len(self._messages) > 2 else {**fields, "report": self._report}
 
     def _hold_last_round(self) -> None:
         tokens = self._metered.calibrated(self._model, self._tokens)
@@ -455,20 +455,22 @@ class Driver:
             cost_usd=self._metered.prices.at_most(self._model, tokens, self._output),
         )
 
-    def _last_output(self) -> int:
-        """Return the tokens of the last reply, so that it costs no more than what is left. The hold was made
-        before the latest round, whose output has made the prompt longer."""
+    def _last_round_output(self) -> int:
+        """Return the output limit of the last reply. It may be lower than usual, so that the reply costs no
+        more than what is left: the prompt has grown since the amount was held for it."""
         prices, prompt = self._metered.prices, self._metered.calibrated(self._model, self._tokens)
         tokens, dollars = self._budget.last_round_room()
-        room = min(self._output, tokens - prompt)
-        unread, whole = (prices.at_most(self._model, prompt, output) for output in (0, self._output))
-        if unread is not None and whole is not None and whole > unread:
-            room = min(room, int((dollars - unread) / (whole - unread) * self._output))
-        return max(room, min(self._output, LAST_ROUND_TOKENS))
+        output_tokens = min(self._output, tokens - prompt)
+        prompt_cost, full_cost = (prices.at_most(self._model, prompt, output) for output in (0, self._output))
+        if prompt_cost is not None and full_cost is not None and full_cost > prompt_cost:
+            output_tokens = min(
+                output_tokens, int((dollars - prompt_cost) / (full_cost - prompt_cost) * self._output)
+            )
+        return max(output_tokens, min(self._output, LAST_ROUND_TOKENS))
 
-    def _low(self) -> list[str]:
-        """Describe each limit of which less than a quarter is left, in one line. Earlier reminders would make
-        models finish early."""
+    def _limit_warnings(self) -> list[str]:
+        """Return one line for each limit of which less than a quarter is left. Earlier warnings would make
+        models finish too early."""
         used: dict[str, dict[str, Any]] = self._budget.used()
         words = table("feedback.toml")["low"]
         return [
@@ -476,12 +478,12 @@ class Driver:
             for name in self._budget.limits_running_low()
         ]
 
-    def _retell(self, past: RecordedRound) -> None:
-        """Put the recorded message before that round into the history, word for word."""
+    def _restore_prompt(self, past: RecordedRound) -> None:
+        """Add the recorded message before that round to the messages, word for word."""
         if not past.final:
             self._tokens -= estimate(self._messages.pop().content)
-        self._add(Message("user", past.prompt, stable=True))
+        self._add_message(Message("user", past.prompt, stable=True))
 
-    def _add(self, message: Message) -> None:
+    def _add_message(self, message: Message) -> None:
         self._messages.append(message)
         self._tokens += estimate(message.content)

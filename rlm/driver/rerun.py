@@ -10,13 +10,13 @@ from rlm.playback.recording import RecordedRound
 from rlm.prompts.recipes.root import Contract
 from rlm.sandbox.types import CellResult
 
-__all__ = ["DIED", "repeated"]
+__all__ = ["DIED", "rerun_cells"]
 
 DIED = "KernelDied"
 """The `ename` of the result of a cell that killed its kernel."""
 
 
-async def repeated(
+async def rerun_cells(
     playback: ReplayCursor,
     contract: Contract,
     execute: Callable[[str, int], Awaitable[CellResult]],
@@ -24,7 +24,7 @@ async def repeated(
     before: int | None = None,
 ) -> AsyncIterator[tuple[RecordedRound, CellResult, bool]]:
     """Re-run the ended cells of the rounds before `before`. Yield each round, the new result of its cell, and
-    whether the result is unchanged. Cells that killed their kernel are left out."""
+    whether the result is unchanged. Cells that killed their kernel are skipped."""
     for past in playback.rounds:
         if (before is not None and past.number >= before) or past.cell is None or past.cell.ename == DIED:
             continue

@@ -124,7 +124,7 @@ class Recording:
 
 
 class _Reading:
-    """One pass over the events."""
+    """Builds a recording in one pass over the events."""
 
     def __init__(self, within: str) -> None:
         self._within = within
@@ -147,30 +147,30 @@ class _Reading:
 
     def on_event(self, event: JournalEvent) -> None:
         data = event.data
-        at = data.get("within", "")
-        mine = at == self._within
-        self._hand_down(event, at)
+        origin = data.get("within", "")
+        is_own = origin == self._within
+        self._pass_to_sub_rlms(event, origin)
         match event.kind:
             case "run_started" | "resumed":
                 self._seconds += 0.0 if self._began is None else self._last - self._began
                 self._began = event.at
                 self._forget_all_unfinished()
             case "model_call" | "child" if "reply" in data:
-                self._take_reply(data, mine=mine)
+                self._add_reply(data, is_own=is_own)
             case "charge":
                 self._calls += data["role"] not in _NO_CHILDREN
                 self._count(data["model"], TokenUsage(**data["usage"]), data["cost_usd"])
             case "sub_rlm":
                 self._calls += 1
-            case "kernel_died" if self._under(at):  # the kernel of this sub-RLM was closed, too
+            case "kernel_died" if self._is_above(origin):  # the kernel of this sub-RLM was closed, too
                 self._forget_all_unfinished()
-            case _ if mine:
-                self._take_own(event.kind, data)
+            case _ if is_own:
+                self._add_own_event(event.kind, data)
             case _:
                 pass
         self._last = event.at
 
-    def _take_own(self, kind: str, data: Mapping[str, Any]) -> None:
+    def _add_own_event(self, kind: str, data: Mapping[str, Any]) -> None:
         """Read an event of this run itself, not of one of its sub-RLMs."""
         match kind:
             case "child" if data.get("key") is not None:
@@ -227,25 +227,25 @@ class _Reading:
             ),
         )
 
-    def _hand_down(self, event: JournalEvent, at: str) -> None:
-        """Keep the event for the sub-RLMs that it concerns."""
+    def _pass_to_sub_rlms(self, event: JournalEvent, origin: str) -> None:
+        """Add the event to `below` for each sub-RLM that it concerns."""
         if event.kind in ("run_started", "resumed", "kernel_died") and (
-            at == self._within or self._under(at)
+            origin == self._within or self._is_above(origin)
         ):
             for events in self._below.values():
                 events.append(event)
-        elif at and (not self._within or at.startswith(f"{self._within}/")):
-            name = at.removeprefix(f"{self._within}/").partition("/")[0]
+        elif origin and (not self._within or origin.startswith(f"{self._within}/")):
+            name = origin.removeprefix(f"{self._within}/").partition("/")[0]
             self._below.setdefault(name, []).append(event)
 
-    def _under(self, at: str) -> bool:
-        """Return whether `at` is a run above this one."""
-        return at != self._within and (not at or self._within.startswith(f"{at}/"))
+    def _is_above(self, origin: str) -> bool:
+        """Return whether `origin` is a run above this one."""
+        return origin != self._within and (not origin or self._within.startswith(f"{origin}/"))
 
-    def _take_reply(self, data: Mapping[str, Any], *, mine: bool) -> None:
+    def _add_reply(self, data: Mapping[str, Any], *, is_own: bool) -> None:
         reply = Reply(data["reply"], data["finish_reason"], TokenUsage(**data["usage"]))
         cached = data.get("cached") is True
-        if not mine:
+        if not is_own:
             pass
         elif data["role"] == "root":
             number = data["round"]
@@ -263,8 +263,8 @@ class _Reading:
                 self._folding = RecordedCompaction(data["last_round"], data["room"])
         if not cached:
             self._calls += data["role"] not in _NO_CHILDREN
-            known = self._calibrations.get(data["model"], Calibration())
-            self._calibrations[data["model"]] = known.observe(
+            calibration = self._calibrations.get(data["model"], Calibration())
+            self._calibrations[data["model"]] = calibration.observe(
                 data.get("prompt_tokens", 0), reply.usage.input_tokens
             )
             self._count(data["model"], reply.usage, data["cost_usd"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlm.driver.rerun import DIED, repeated
+from rlm.driver.rerun import DIED, rerun_cells
 from rlm.runs.run import Run
 from rlm.sandbox.protocol import KernelHandler, Sandbox
 from rlm.sandbox.types import CellResult
@@ -28,7 +28,7 @@ class ReplayedRun:
             return await sandbox.execute(code, round=round_, timeout=self._cell_seconds)
 
         changed: list[int] = []
-        async for past, result, same in repeated(self._run_context.playback, self._contract, execute):
+        async for past, result, same in rerun_cells(self._run_context.playback, self._contract, execute):
             if result.ename == DIED:
                 return result, changed
             if not same:

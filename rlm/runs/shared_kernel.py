@@ -203,5 +203,5 @@ class HandlerProxy:
 
     def _current_handler(self) -> KernelHandler:
         if self.handler is None:
-            raise BadCall("value", "no question is in progress")
+            raise BadCall("value", "no question is being asked now")
         return self.handler

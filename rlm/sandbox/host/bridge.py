@@ -1,7 +1,7 @@
-"""The driver's end of the helper channel: validates a kernel's calls, passes them to the handler, replies.
+"""The driver's end of the helper channel. Checks a kernel's calls, passes them to the handler, and replies.
 
-Every byte comes from a process that runs hostile code. A mistake that an honest cell can make is answered
-with an error; any other invalid input shuts the kernel down.
+Every byte comes from a process that runs hostile code. An honest cell may make mistakes; these are answered
+with an error. Any other invalid input shuts the kernel down.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ __all__ = ["Bridge", "ComputeClock"]
 MAX_IN_FLIGHT = 64
 MAX_LOAD = 24 * 2**20
 """Estimated bytes of driver memory that the calls in flight may take."""
-_SMALL = 2**20
-"""Frames below this size are decoded even when there is no room: a cancel is one."""
-_FREE_RANKS = 3
-"""Calls of rank that stop the cell's clock until one succeeds. After that the index exists, and later calls
-count as the cell's own time."""
-_MAX_UNREAD = 2**20
+_SMALL_FRAME = 2**20
+"""Frames below this size are decoded even when there is no room, because a frame may be a cancel."""
+_UNTIMED_RANKS = 3
+"""Calls of `rank` that pause the cell's clock, because the first one may build the index. After one success,
+the index exists, and later calls count as the cell's own time."""
+_MAX_UNREAD_BYTES = 2**20
 """Bytes of replies that may wait for the kernel to read them."""
 
 MAX_FRAGMENTS = 100_000
-"""Spans that a kernel may report as read or scanned during its life: the driver keeps them. One report may
-hold an eighth of what is left; of a larger report only the longest spans are kept."""
+"""Limit of the spans that a kernel may report as read or scanned for one question, because the driver keeps
+them. One report may use an eighth of what is left. Only the longest spans of a larger report are kept."""
 
 
 class ComputeClock:
@@ -67,20 +67,22 @@ class ComputeClock:
 
 
 class Bridge:
-    """Serves one kernel. Calls `broken` with the reason when the peer breaks the protocol.
+    """Serves one kernel. Calls `on_violation` with the reason if the kernel breaks the protocol.
 
-    `chars` is the size of the body; every span is checked against it.
+    `chars` is the size of the body. Every span is checked against it.
     """
 
-    def __init__(self, handler: KernelHandler, chars: int, broken: Callable[[ProtocolError], None]) -> None:
+    def __init__(
+        self, handler: KernelHandler, chars: int, on_violation: Callable[[ProtocolError], None]
+    ) -> None:
         self._handler = handler
         self._chars = chars
-        self._broken = broken
+        self._on_violation = on_violation
         self._calls: dict[int, asyncio.Task[None]] = {}
         self._load = 0
-        self._fragments = MAX_FRAGMENTS
+        self._spans_left = MAX_FRAGMENTS
         self._question = 0
-        self._free_ranks = _FREE_RANKS
+        self._untimed_ranks = _UNTIMED_RANKS
         self._room = asyncio.Event()
         self._serving: asyncio.Task[None] | None = None
         self.clock = ComputeClock()
@@ -90,7 +92,7 @@ class Bridge:
         """Serve the kernel at the other end of `sock`."""
         sock.setblocking(False)
         self._reader, self._writer = await asyncio.open_connection(sock=sock)
-        self._writer.transport.set_write_buffer_limits(high=_MAX_UNREAD)
+        self._writer.transport.set_write_buffer_limits(high=_MAX_UNREAD_BYTES)
         self._serving = asyncio.get_running_loop().create_task(self._serve())
 
     async def close(self) -> None:
@@ -100,7 +102,7 @@ class Bridge:
             _cancel(task)
         await asyncio.gather(*tasks, return_exceptions=True)
         if self._serving is not None:
-            # Not close(): that would wait until the kernel has read its pending replies.
+            # abort and not close: close would wait until the kernel has read all replies.
             self._writer.transport.abort()
             with suppress(OSError):
                 await self._writer.wait_closed()
@@ -117,14 +119,14 @@ class Bridge:
         await asyncio.gather(*calls.values(), return_exceptions=True)
         error = {"type": "ended", "message": "the question of this call has ended"}
         for number in calls:
-            # Not drained: the kernel may never read it.
+            # No drain, because the kernel may never read it.
             self._writer.write(wire.encode({"id": number, "error": error}))
         self._chars = chars
         self._question += 1
-        self._fragments = MAX_FRAGMENTS
+        self._spans_left = MAX_FRAGMENTS
 
     def begin_cell(self) -> None:
-        """Start the clock of a new cell and drop the report of the last one."""
+        """Start the clock of a new cell and forget the report of the previous cell."""
         self.clock = ComputeClock()
         self._report = CellReport()
 
@@ -133,11 +135,11 @@ class Bridge:
         return self._report
 
     async def _serve(self) -> None:
-        # One frame at a time: `_dispatch` returns only when the call has room among those in flight. Until
-        # then nothing is read, the socket fills up and the kernel blocks, so hostile code cannot make the
-        # driver hold more than MAX_LOAD. The kernel's own channel keeps below MAX_IN_FLIGHT, so the number
-        # of its calls never keeps an interrupt from being read. A closed socket is a normal end: it cancels
-        # the calls. Any other error means that the peer broke the protocol: `broken` kills the kernel.
+        # Frames are read one at a time. `_dispatch` returns only when there is room for the call. Until then
+        # nothing is read, the socket fills up and the kernel blocks, so hostile code cannot make the driver
+        # hold more than MAX_LOAD. The honest end of the channel never has more than MAX_IN_FLIGHT calls, so
+        # an interrupt is always read. A closed socket is a normal end and cancels the calls. Any other error
+        # means that the kernel broke the protocol; `on_violation` kills it.
         try:
             while True:
                 header = await self._reader.readexactly(wire.HEADER_SIZE)
@@ -147,13 +149,13 @@ class Bridge:
             for task in self._calls.values():
                 _cancel(task)
         except (wire.WireError, ValueError, KeyError, TypeError) as error:
-            self._broken(
+            self._on_violation(
                 ProtocolError(f"the kernel broke the helper protocol ({type(error).__name__}: {error})")
             )
 
     async def _dispatch(self, body: bytes) -> None:
         load = 4 * len(body) + wire.weight(body)
-        if load > _SMALL:
+        if load > _SMALL_FRAME:
             await self._wait_for_room(load)
         message = wire.decode(body)
         number, method, params = message["id"], message["method"], message["params"]
@@ -184,7 +186,7 @@ class Bridge:
         task.add_done_callback(lambda done: self._finish(number, load, done))
 
     async def _wait_for_room(self, load: int) -> None:
-        """Wait until a call of that load fits among those in flight. Nothing is read meanwhile."""
+        """Wait until there is room for a call of that load. Nothing is read meanwhile."""
         while self._calls and (len(self._calls) >= MAX_IN_FLIGHT or self._load + load > MAX_LOAD):
             self._room.clear()
             await self._room.wait()
@@ -197,9 +199,9 @@ class Bridge:
             return
         error = task.exception()
         if isinstance(error, ValueError):
-            self._broken(ProtocolError(f"the kernel broke the helper protocol (bad {error})"))
+            self._on_violation(ProtocolError(f"the kernel broke the helper protocol (bad {error})"))
         elif error is not None and not isinstance(error, ConnectionError):
-            self._broken(ProtocolError(f"serving the kernel failed: {type(error).__name__}: {error}"))
+            self._on_violation(ProtocolError(f"serving the kernel failed: {type(error).__name__}: {error}"))
 
     async def _answer(self, number: int, method: str, params: dict[str, Any]) -> None:
         try:
@@ -215,8 +217,8 @@ class Bridge:
                 children = requests.child_batch(params, self._chars)
                 return await self._stream(number, partial(self._handler.children, children))
             case "sub_rlms":
-                wanted = requests.sub_rlm_batch(params, self._chars)
-                return await self._stream(number, partial(self._handler.sub_rlms, wanted))
+                sub_rlms = requests.sub_rlm_batch(params, self._chars)
+                return await self._stream(number, partial(self._handler.sub_rlms, sub_rlms))
             case "finalize":
                 final = requests.finalization(params, self._chars)
                 return asdict(
@@ -235,18 +237,18 @@ class Bridge:
                 return None
 
     def _limit_spans(self, report: CellReport) -> CellReport:
-        """Return the report with at most the number of spans that the kernel may still report."""
+        """Return the report with no more spans than the kernel may still report."""
 
         def limit(spans: tuple[Span, ...]) -> tuple[Span, ...]:
-            kept = tuple(bounded(spans, max(1, self._fragments // 8)))
-            self._fragments -= len(kept)
+            kept = tuple(bounded(spans, max(1, self._spans_left // 8)))
+            self._spans_left -= len(kept)
             return kept
 
         return replace(report, read=limit(report.read), scanned=limit(report.scanned))
 
     async def _stream(self, number: int, ask: Callable[[AnswerSink], Awaitable[None]]) -> None:
         """Call the handler and send each answer as it arrives. The cell's clock is paused."""
-        clock = self.clock  # a call may outlive its cell, and the next cell has its own clock
+        clock = self.clock  # keep it: a call may outlive its cell, and the next cell has a new clock
 
         async def answered(position: int, answer: ChildAnswer) -> None:
             self._writer.write(wire.encode({"id": number, "part": [position, asdict(answer)]}))
@@ -266,16 +268,16 @@ class Bridge:
 
     async def _rank(self, params: dict[str, Any]) -> list[Any]:
         query = requests.rank_query(params)
-        if self._free_ranks:
+        if self._untimed_ranks:
             # The index may have to be built first, which must not count as the cell's own time.
-            self._free_ranks -= 1
+            self._untimed_ranks -= 1
             clock = self.clock
             clock.pause()
             try:
                 ranked = await self._handler.rank(query)
             finally:
                 clock.resume()
-            self._free_ranks = 0
+            self._untimed_ranks = 0
         else:
             ranked = await self._handler.rank(query)
         return [[list(one.span), one.score, list(one.heading_path)] for one in ranked]
@@ -296,8 +298,8 @@ class Bridge:
             await self._writer.drain()
 
     def _is_behind(self) -> bool:
-        """Return whether so many bytes wait to be read that the driver must pause."""
-        return self._writer.transport.get_write_buffer_size() > _MAX_UNREAD
+        """Return whether the kernel has too many unread bytes, so that the driver must wait."""
+        return self._writer.transport.get_write_buffer_size() > _MAX_UNREAD_BYTES
 
 
 def _cancel(task: asyncio.Task[None]) -> None:

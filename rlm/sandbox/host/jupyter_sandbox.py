@@ -1,4 +1,4 @@
-"""A sandboxed Jupyter kernel, seen from the driver.
+"""Controls a sandboxed Jupyter kernel from the driver.
 
 The driver uses two sockets: the broker's channel (cells and results) and the helper channel (the cells'
 requests). It opens no ZMQ socket and shares no memory with the kernel except the context file.
@@ -24,7 +24,7 @@ __all__ = ["GRACE_SECONDS", "JupyterSandbox", "SandboxLevel"]
 SandboxLevel = Literal["auto"] | int
 
 GRACE_SECONDS = 2.0
-"""Time that an interrupted cell has to stop before its kernel is killed."""
+"""Seconds that an interrupted cell has to stop. Then its kernel is killed."""
 
 _TICK_SECONDS = 0.05
 
@@ -32,12 +32,12 @@ _TICK_SECONDS = 0.05
 class JupyterSandbox:
     """One kernel over one context. Implements the Sandbox protocol.
 
-    level: the isolation level. "auto" takes the strongest that a probe proves (once per process) and that is
-        at least `minimum`; a number is used without a probe.
+    level: the isolation level. "auto" takes the strongest level of at least `minimum` that works on this
+        machine, which a probe tests once per process. A number is used without a probe.
     on_open: called with the isolation report each time a kernel has been opened.
     kernels: the source of the kernel, for example a KernelPool. It replaces `limits`, `level` and `minimum`.
-    seed: starts the kernel's random numbers, so that the same cells give the same output. None is random.
-    window: the part of the context that the kernel's handle shows. Offsets count from its start.
+    seed: seeds the kernel's random numbers, so that the same cells give the same output. None is random.
+    window: the part of the context that the kernel's `context` shows. Offsets count from its start.
     tools: the host tools that a cell may call. The handler runs them.
     shared: several questions use the kernel, one after another. Call `begin` for each.
     """
@@ -106,11 +106,11 @@ class JupyterSandbox:
         try:
             code.encode()
         except UnicodeEncodeError as error:
-            # A lone surrogate cannot be sent as UTF-8. The error is what Python would report.
-            half = ascii(code[error.start])[1:-1]
+            # A lone surrogate cannot be sent as UTF-8. Return the error that Python would report.
+            surrogate = ascii(code[error.start])[1:-1]
             line = code.count("\n", 0, error.start) + 1
             return CellResult(
-                "error", ename="SyntaxError", evalue=f"{half} in line {line} is not a character"
+                "error", ename="SyntaxError", evalue=f"{surrogate} in line {line} is not a character"
             )
         self._cells += 1
         number = self._cells
@@ -119,7 +119,7 @@ class JupyterSandbox:
         try:
             answer = await self._outcome(kernel, bridge, number, timeout)
         except asyncio.CancelledError:
-            # The caller closes next. Until then the cell must not keep computing.
+            # The caller closes the kernel next. Until then, the cell must not continue.
             await self.interrupt()
             raise
         finally:

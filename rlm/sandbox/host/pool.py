@@ -1,4 +1,4 @@
-"""A pool of started kernels with an upper limit on how many are alive."""
+"""A pool of started kernels that limits how many are alive."""
 
 from __future__ import annotations
 
@@ -42,19 +42,19 @@ class KernelPool:
         return len(self._in_use) + self._starting + len(self._spares)
 
     def warm(self) -> None:
-        """Start the spare kernels. `acquire` does this by itself; call this to start earlier."""
+        """Start the spare kernels. `acquire` also does this. Call it to start them earlier."""
         while not self._closed and len(self._spares) < self._spare and self.alive < self._cap:
             self._spares.append(asyncio.get_running_loop().create_task(self._source.acquire()))
 
     async def acquire(self) -> KernelProcess:
-        """Return a started kernel without a context, a spare one if there is one.
+        """Return a started kernel without a context. Takes a spare kernel if there is one.
 
         Raises SandboxRefused, or KernelStartError (also when the pool is closed).
         """
         await self._room.acquire()
         try:
             self._refuse_if_closed()
-            kernel = await self._take_spare() or await self._start_fresh()
+            kernel = await self._acquire_spare() or await self._start_new()
             self._in_use.add(kernel)
         except BaseException:
             self._room.release()
@@ -99,7 +99,7 @@ class KernelPool:
         if self._closed:
             raise KernelStartError("the pool is closed")
 
-    async def _take_spare(self) -> KernelProcess | None:
+    async def _acquire_spare(self) -> KernelProcess | None:
         """Return a spare kernel once it has started, or None if none is alive."""
         while self._spares:
             task = self._spares.popleft()
@@ -113,7 +113,7 @@ class KernelPool:
                     await self.close()
                 raise
             except Exception:
-                # It could not start. The caller starts a fresh kernel and gets the reason if that fails too.
+                # It could not start. The caller starts a new kernel, and gets the reason if that fails, too.
                 return None
             finally:
                 self._starting -= 1
@@ -122,7 +122,7 @@ class KernelPool:
             await self._source.release(kernel)
         return None
 
-    async def _start_fresh(self) -> KernelProcess:
+    async def _start_new(self) -> KernelProcess:
         self._starting += 1
         try:
             return await self._source.acquire()

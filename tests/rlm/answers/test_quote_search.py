@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rlm.answers.quote_search import MAX_QUOTE, locate, locate_all
+from rlm.answers.quote_search import MAX_SEARCHED_CHARS, locate, locate_all
 from rlm.sandbox.context.writer import ContextFileWriter
 from rlm.sandbox.in_kernel.body.body import Body
 from rlm.sandbox.types import Span
@@ -137,7 +137,7 @@ def test_quotes_made_to_be_searched_for_long_are_not(make_body: MakeBody) -> Non
     body = make_body("a " * 300_000)
     assert locate("a " * 2_000 + "b", body) is None
     assert locate("a  " * 1_000 + "a", body) == Span(0, 2_001)
-    assert locate("a" * (MAX_QUOTE + 1), body) is None
+    assert locate("a" * (MAX_SEARCHED_CHARS + 1), body) is None
     stock = ["a  a " * 10 + str(number) for number in range(50)]
     assert locate_all(stock, body) == [None] * 50
 

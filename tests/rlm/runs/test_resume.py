@@ -171,7 +171,7 @@ async def test_a_block_that_goes_another_way_is_noted_and_all_is_new_from_there(
     assert result.rounds == 3
     assert [request.role for request in second.requests] == ["child", "root"]
     assert "its output changed" in second.requests[-1].messages[-1].content
-    assert any("did not go as before" in warning for warning in result.warnings)
+    assert any("changed when it was run again" in warning for warning in result.warnings)
     async with Journal.open(leaver.run.store) as journal:
         assert [event.data for event in await journal.events(run_id) if event.kind == "diverged"] == [
             {"round": 2}
