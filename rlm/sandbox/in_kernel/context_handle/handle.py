@@ -299,7 +299,7 @@ class Handle:
             start, end = _whole("start", where[0]), _whole("end", where[1])
         elif isinstance(where, str) or where is None:
             raise TypeError(
-                "where must be a hit, a chunk, (start, end) or an offset; use search() to find a text"
+                "where must be a hit, a chunk, (start, end) or an offset: search() finds the hit for a text"
             )
         else:
             start = end = _whole("where", where)
