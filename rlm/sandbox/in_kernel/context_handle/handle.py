@@ -184,7 +184,7 @@ class Handle:
         """Return the whole body as one str. Raises ValueError for more than 20,000,000 characters."""
         if self._body.chars > MAX_READ_ALL:
             raise ValueError(
-                f"the input has {self._body.chars:,} characters, read_all() returns at most {MAX_READ_ALL:,}: "
+                f"the input has {self._body.chars:,} characters, read_all() returns up to {MAX_READ_ALL:,}: "
                 "iterate over read_lines() or chunk(), or use search() and count()"
             )
         return self._text(0, self._body.chars)
@@ -298,7 +298,7 @@ class Handle:
             start, end = _whole("start", where[0]), _whole("end", where[1])
         elif isinstance(where, str) or where is None:
             raise TypeError(
-                "where must be a hit, a chunk, (start, end) or an offset; use search() to get the hits of a text"
+                "where must be a hit, a chunk, (start, end) or an offset: search() finds the hit for a text"
             )
         else:
             start = end = _whole("where", where)

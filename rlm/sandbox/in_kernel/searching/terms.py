@@ -80,7 +80,8 @@ def _spell_looks(nodes: list[_Node], flags: int, ascii_body: bool) -> _Spelled:
     ahead = _looked_at(nodes[-1], 1)
     if not behind and not ahead:
         return []
-    before, after = _ways(behind, flags), _ways(ahead, flags)
+    # In any case, because a group of P may ignore case on its own.
+    before, after = _ways(behind, re.IGNORECASE), _ways(ahead, re.IGNORECASE)
     if bool(behind) != bool(before) or bool(ahead) != bool(after) or before & after:
         return []
     spelling = Spelling(ascii_body)
