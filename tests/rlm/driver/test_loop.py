@@ -151,7 +151,7 @@ async def test_too_many_violations_end_the_run_without_an_answer(run) -> None:
     """The limit is max_violations in a row."""
     result = await run(ScriptedModel.of(root="no code at all"))
     assert (result.answer, result.stop_reason, result.rounds) == (None, "contract_violation", 3)
-    assert "no repl block" in result.warnings[-1]
+    assert "held no repl block" in result.warnings[-1]
 
 
 async def test_a_good_reply_in_between_starts_the_count_anew(run, block) -> None:
