@@ -19,7 +19,7 @@ __all__ = ["ParentCoverage", "RunInput", "SpanMap"]
 
 
 @dataclass(frozen=True, slots=True)
-class _Stretch:
+class _MappedSpan:
     """Maps `length` characters from `start` of a sub-RLM's body to those from `origin` of its parent's."""
 
     start: int
@@ -30,7 +30,7 @@ class _Stretch:
 class SpanMap:
     """Maps the characters of a sub-RLM's body to those of its parent's."""
 
-    def __init__(self, stretches: Sequence[_Stretch]) -> None:
+    def __init__(self, stretches: Sequence[_MappedSpan]) -> None:
         self._stretches = tuple(stretches)
 
     def above(self, spans: Sequence[Span]) -> Iterator[Span]:
@@ -61,10 +61,10 @@ class RunInput:
         if len(pieces) == 1 and isinstance(pieces[0], Span):
             start, end = pieces[0]
             first = 0 if self.window is None else self.window.start
-            stretches = SpanMap([_Stretch(0, start, end - start)])
+            stretches = SpanMap([_MappedSpan(0, start, end - start)])
             window = Span(first + start, first + end)
             return RunInput(self.context, self.body.window(start, end), window, stretches)
-        written, stretches = await asyncio.to_thread(_written, pieces, self.body, folder)
+        written, stretches = await asyncio.to_thread(_write_pieces, pieces, self.body, folder)
         return RunInput(written, written.open(), None, stretches)
 
 
@@ -79,9 +79,9 @@ class ParentCoverage:
         self._ledger.note(what, self._stretches.above(spans))
 
 
-def _written(pieces: Sequence[Span | str], body: Body, folder: Path) -> tuple[ContextFile, SpanMap]:
+def _write_pieces(pieces: Sequence[Span | str], body: Body, folder: Path) -> tuple[ContextFile, SpanMap]:
     """Write each piece as a document. A piece of the parent's body keeps the name of its document."""
-    stretches: list[_Stretch] = []
+    stretches: list[_MappedSpan] = []
     with ContextFileWriter(folder) as writer:
         for number, piece in enumerate(pieces, 1):
             if isinstance(piece, str):
@@ -101,7 +101,7 @@ def _written(pieces: Sequence[Span | str], body: Body, folder: Path) -> tuple[Co
         written = writer.finish()
     for piece, document in zip(pieces, written.documents, strict=True):
         if not isinstance(piece, str):
-            stretches.append(_Stretch(document.start, piece.start, piece.end - piece.start))
+            stretches.append(_MappedSpan(document.start, piece.start, piece.end - piece.start))
     return written, SpanMap(stretches)
 
 

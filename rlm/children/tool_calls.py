@@ -31,7 +31,7 @@ _ARGUMENTS_SHOWN = 2_000
 
 
 class ToolCalls:
-    """The calls of one run."""
+    """Serves the tool calls of one run."""
 
     def __init__(self, toolbox: Toolbox, run_context: RunContext) -> None:
         self._toolbox = toolbox
@@ -47,36 +47,38 @@ class ToolCalls:
         digest = hashlib.sha256(arguments.encode()).hexdigest()[:16]
         name = f"tool {call.name} {digest}"
         order = self._playback.order(name)
-        told = self._playback.helper(name, order)
-        if told is None:
+        recorded = self._playback.helper(name, order)
+        if recorded is None:
             self._playback.miss()
             began = time.monotonic()
-            told = self._log.redact(await self._outcome(call))
-            self._observe(ToolEnded(call.name, "value" in told, round(time.monotonic() - began, 3)))
-            facts = {"round": self._playback.round, "helper": name, "order": order, "result": told}
+            recorded = self._log.redact(await self._call(call))
+            self._observe(ToolEnded(call.name, "value" in recorded, round(time.monotonic() - began, 3)))
+            facts = {"round": self._playback.round, "helper": name, "order": order, "result": recorded}
             await self._log.append(
                 "helper", {**facts, "tool": call.name, "arguments": arguments[:_ARGUMENTS_SHOWN]}
             )
-        if "value" not in told:
-            raise BadCall(told["type"], told["message"])
-        self._bytes += len(json.dumps(told["value"]))
-        return told["value"]
+        if "value" not in recorded:
+            raise BadCall(recorded["type"], recorded["message"])
+        self._bytes += len(json.dumps(recorded["value"]))
+        return recorded["value"]
 
-    async def _outcome(self, call: ToolCall) -> Mapping[str, Any]:
-        """The value, or what is to be said instead of one."""
+    async def _call(self, call: ToolCall) -> Mapping[str, Any]:
+        """Return the result or the error of a call, as the journal keeps it."""
         if self._playback.order("tools") >= MAX_CALLS:
             return _failure(
-                "tool", f"{MAX_CALLS:,} calls of tools in one block are the limit; go on in the next"
+                "tool", f"{MAX_CALLS:,} calls of tools in one block are the limit; continue in the next block"
             )
         if self._bytes > MAX_BYTES:
-            return _failure("tool", f"tools have given {MAX_BYTES >> 20} MB in this run, which is the limit")
+            return _failure(
+                "tool", f"tools have returned {MAX_BYTES >> 20} MB in this run, which is the limit"
+            )
         try:
             async with seconds_left(self._budget):
                 return {"value": await self._toolbox.run(call)}
         except BudgetExhausted as error:
             return _failure("tool", str(error))
         except BadCall as error:
-            # Blanked before it is cut: half a key is a secret, too.
+            # Redact before cutting: half a key is a secret, too.
             message = str(self._log.redact(str(error)))
             cut = message if len(message) <= _ERROR_CHARS else f"{message[:_ERROR_CHARS]}…"
             return _failure(error.type, cut)

@@ -1,7 +1,7 @@
-"""Functions of the host that cells may call: what a root is told of them, and how one is run.
+"""Functions of the host that cells may call.
 
-They run in the driver's process, with all that it may do: what one does with its arguments, which
-model-written code chose, is its author's affair.
+They run in the driver's process, with all its rights. Model-written code chooses their arguments, which are
+checked for their types only: a function must validate the rest itself.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["MAX_RESULT", "Tool", "Toolbox"]
 
 MAX_RESULT = 2**20
-"""Bytes of JSON that one call may give."""
+"""Maximum bytes of JSON in the result of one call."""
 _MAX_TOOLS = 100
 _MAX_SIGNATURE = 1_000
 _MAX_SUMMARY = 200
@@ -52,18 +52,18 @@ class Tool:
 
     @classmethod
     def of(cls, function: Callable[..., Any]) -> Self:
-        """Raises ConfigurationError for what can't be a tool, with the remedy."""
+        """Make a tool of a function. Raises ConfigurationError, with the remedy, if it cannot be one."""
         from pydantic import TypeAdapter
         from pydantic.errors import PydanticUserError
 
         name = getattr(function, "__name__", "")
         if not callable(function) or inspect.isclass(function) or not name.isidentifier():
             raise ConfigurationError(
-                f"{function!r:.80} can't be a tool: give a function that has a name (def)"
+                f"{function!r:.80} cannot be a tool: give a function that has a name (def)"
             )
         if name in _RESERVED or name.startswith("_"):
             raise ConfigurationError(
-                f"a tool can't be named {name}: a helper or Python has it, or it begins with _; rename it"
+                f"a tool cannot be named {name}: helpers and Python keep such names; rename it"
             )
         try:
             signature = inspect.signature(function)
@@ -74,19 +74,19 @@ class Tool:
             types = {one: TypeAdapter(hints[one]) for one in signature.parameters}
         except (PydanticUserError, NameError, TypeError, ValueError) as error:
             raise ConfigurationError(
-                f"tool {name}: its annotations can't be used: {str(error).splitlines()[0]}; use types that "
+                f"tool {name}: its annotations cannot be used: {str(error).splitlines()[0]}; use types that "
                 "pydantic takes"
             ) from error
         summary = (inspect.getdoc(function) or "").strip().partition("\n")[0][:_MAX_SUMMARY]
-        shown = _shown(signature, hints)
-        if len(shown) > _MAX_SIGNATURE:
+        text = _signature_text(signature, hints)
+        if len(text) > _MAX_SIGNATURE:
             raise ConfigurationError(
-                f"tool {name}: its signature has {len(shown):,} characters; {_MAX_SIGNATURE:,} are the limit"
+                f"tool {name}: its signature has {len(text):,} characters; {_MAX_SIGNATURE:,} are the limit"
             )
-        return cls(Helper(name, shown, summary), function, signature, types)
+        return cls(Helper(name, text, summary), function, signature, types)
 
-    def bound(self, call: ToolCall) -> inspect.BoundArguments:
-        """The arguments, each as its annotation wants it. Raises BadCall."""
+    def bind(self, call: ToolCall) -> inspect.BoundArguments:
+        """Return the arguments, each converted to the type of its parameter. Raises BadCall."""
         from pydantic import ValidationError
 
         assert self.signature is not None
@@ -97,7 +97,7 @@ class Tool:
             raise BadCall("type", f"{call.name}(): {error}; it is {self.doc.call}") from None
         for name, value in bound.arguments.items():
             try:
-                bound.arguments[name] = self._checked(name, value)
+                bound.arguments[name] = self._convert(name, value)
             except ValidationError as error:
                 first = error.errors(include_url=False)[0]
                 place = "".join(f"[{part!r:.40}]" for part in first["loc"])
@@ -108,7 +108,7 @@ class Tool:
                 ) from None
         return bound
 
-    def _checked(self, name: str, value: Any) -> Any:
+    def _convert(self, name: str, value: Any) -> Any:
         assert self.signature is not None
         assert self.types is not None
         check = self.types[name].validate_python
@@ -122,8 +122,10 @@ class Tool:
 
 
 class Toolbox:
-    """The functions of one RLM, by name. `seconds` is how long a call may take. Belongs to no run: any may
-    call. Raises ConfigurationError for functions that can't be tools."""
+    """The functions of one RLM, by name. All its runs share them.
+
+    `seconds` is the timeout of one call. Raises ConfigurationError for functions that cannot be tools.
+    """
 
     def __init__(self, functions: Sequence[Callable[..., Any]] = (), *, seconds: float = 60.0) -> None:
         self._tools: dict[str, Tool] = {}
@@ -150,7 +152,7 @@ class Toolbox:
         return tuple(name for name, tool in self._tools.items() if tool.function is None)
 
     def as_recorded(self, docs: Sequence[Sequence[str]]) -> Toolbox:
-        """Return the tools of a recorded run, as it saw them. Those that are in this box, too, can be run."""
+        """Return the tools of a recorded run, as it saw them. Those that are also in this box can be run."""
         other = Toolbox(seconds=self.seconds)
         for name, signature, summary in docs:
             mine = self._tools.get(name)
@@ -169,18 +171,18 @@ class Toolbox:
         tool = self._tools.get(call.name)
         if tool is None or tool.function is None:
             raise BadCall("tool", f"{call.name}() is not available here")
-        bound = tool.bound(call)
+        bound = tool.bind(call)
         function = tool.function
         try:
             async with asyncio.timeout(self.seconds) as limit:
                 if inspect.iscoroutinefunction(function):
                     value = await function(*bound.args, **bound.kwargs)
                 else:
-                    value = await self._in_thread(call.name, partial(_worked, call.name, function, bound))
+                    value = await self._in_thread(call.name, partial(_call, call.name, function, bound))
                     if not inspect.isawaitable(value):
                         return value
                     value = await value
-            return await asyncio.to_thread(_plain, call.name, value)
+            return await asyncio.to_thread(_to_json_value, call.name, value)
         except BadCall:
             raise
         except asyncio.CancelledError as error:
@@ -191,14 +193,16 @@ class Toolbox:
         except (Exception, SystemExit) as error:
             # A boundary: the cell gets every fault of the function.
             if limit.expired():
-                raise BadCall("tool", f"{call.name}() gave nothing within {self.seconds:g} s") from error
-            raise BadCall("tool", f"{call.name}() failed: {_said(error)}") from error
+                raise BadCall("tool", f"{call.name}() gave no result within {self.seconds:g} s") from error
+            raise BadCall("tool", f"{call.name}() failed: {_describe(error)}") from error
 
     async def _in_thread(self, name: str, work: Callable[[], Any]) -> Any:
         """Run `work` in a daemon thread. With asyncio.to_thread a function that never returns would keep the
         process from ending."""
         if self._threads >= _MAX_THREADS:
-            raise BadCall("tool", f"{name}(): {_MAX_THREADS} calls of tools have not ended yet; try later")
+            raise BadCall(
+                "tool", f"{name}(): {_MAX_THREADS} calls of tools are still running; try again later"
+            )
         loop = asyncio.get_running_loop()
         outcome: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
 
@@ -226,42 +230,44 @@ class Toolbox:
             raise error
         if error is not None:
             # An exception that would end this loop was raised in another thread.
-            raise BadCall("tool", f"{name}() failed: {_said(error)}") from error
+            raise BadCall("tool", f"{name}() failed: {_describe(error)}") from error
         return value
 
 
-def _worked(name: str, function: Callable[..., Any], bound: inspect.BoundArguments) -> Any:
+def _call(name: str, function: Callable[..., Any], bound: inspect.BoundArguments) -> Any:
     """Call a function and convert its result on its own thread, unless the result must be awaited first."""
     value = function(*bound.args, **bound.kwargs)
-    return value if inspect.isawaitable(value) else _plain(name, value)
+    return value if inspect.isawaitable(value) else _to_json_value(name, value)
 
 
-def _plain(name: str, value: Any) -> Any:
+def _to_json_value(name: str, value: Any) -> Any:
     """Convert dataclasses, pydantic models, dates and the like to a JSON value. Raises BadCall."""
     from pydantic_core import PydanticSerializationError, to_json
 
     if isinstance(value, Iterator | AsyncIterator):
         raise BadCall(
-            "tool", f"{name}() gave a {type(value).__name__}, which has no end that is known; give a list"
+            "tool", f"{name}() returned a {type(value).__name__}, which may never end; return a list"
         )
     try:
         data = to_json(value)
         if len(data) > MAX_RESULT or wire.weight(data) > wire.MAX_WEIGHT:
             raise BadCall(
                 "tool",
-                f"{name}() gave {len(data):,} bytes of JSON; {MAX_RESULT:,} bytes (and fewer pieces) are the "
-                "limit: ask it for less",
+                f"{name}() returned {len(data):,} bytes of JSON; the limit is {MAX_RESULT:,}, in fewer "
+                "pieces: ask it for less",
             )
         return json.loads(data, parse_constant=_no_number)
     except (PydanticSerializationError, ValueError, RecursionError) as error:
-        raise BadCall("tool", f"{name}() gave what JSON can't hold: {_said(error)}") from error
+        raise BadCall(
+            "tool", f"{name}() returned a value that JSON cannot hold: {_describe(error)}"
+        ) from error
 
 
 def _no_number(name: str) -> None:
-    raise ValueError(f"{name} is no number of JSON")
+    raise ValueError(f"{name} is not a JSON number")
 
 
-def _said(error: BaseException) -> str:
+def _describe(error: BaseException) -> str:
     try:
         return f"{type(error).__name__}: {error}"
     except Exception:
@@ -274,7 +280,7 @@ class _Dots:
         return "..."
 
 
-def _shown(signature: inspect.Signature, hints: Mapping[str, Any]) -> str:
+def _signature_text(signature: inspect.Signature, hints: Mapping[str, Any]) -> str:
     """Return the signature on one line. A default that is long, or not a plain value, is not shown."""
     parameters = []
     for name, parameter in signature.parameters.items():

@@ -24,7 +24,7 @@ _LONGEST_TITLE = 200
 class MarkdownWriter:
     """Writes UTF-8 into the open document of a writer and indexes its headings, both `#` and underlined ones.
 
-    Lines within fenced code are not headings. The last line is held back, because the next one may underline
+    Lines within fenced code are not headings. The last line is buffered, because the next one may underline
     it; the line above it is kept to check that it is blank.
     """
 
@@ -56,7 +56,7 @@ class MarkdownWriter:
         self._held = data
 
     def finish(self) -> None:
-        """Write the bytes held back."""
+        """Write the buffered bytes."""
         self._write(self._held, len(self._held), len(self._held))
         self._held, self._written, self._judged = b"", 0, 0
 

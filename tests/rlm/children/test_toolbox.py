@@ -60,10 +60,10 @@ def _odd(what: threading.Lock) -> None:
 @pytest.mark.parametrize(
     ("tools", "message"),
     [
-        ([_named("search")], r"can't be named search"),
-        ([_named("helpers")], r"can't be named helpers"),
-        ([_named("print")], r"can't be named print"),
-        ([_named("_own")], r"can't be named _own"),
+        ([_named("search")], r"cannot be named search"),
+        ([_named("helpers")], r"cannot be named helpers"),
+        ([_named("print")], r"cannot be named print"),
+        ([_named("_own")], r"cannot be named _own"),
         ([_nameless()], r"give a function that has a name"),
         ([int], r"give a function that has a name"),
         ([3], r"give a function that has a name"),
@@ -82,7 +82,9 @@ def test_tools_need_time() -> None:
         RLM("extractive", tools=[_named("price")], settings=Settings(tool_seconds=0))
 
 
-@pytest.mark.parametrize(("function", "message"), [(_untyped, r"what has no type"), (_odd, r"can't be used")])
+@pytest.mark.parametrize(
+    ("function", "message"), [(_untyped, r"what has no type"), (_odd, r"cannot be used")]
+)
 def test_a_tool_has_types_that_can_be_checked(function, message) -> None:
     function.__name__ = "tool"
     with pytest.raises(ConfigurationError, match=message):
@@ -121,12 +123,12 @@ async def test_a_result_crosses_as_json(value, given) -> None:
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        (object(), r"what JSON can't hold"),
-        (float("nan"), r"what JSON can't hold"),
-        ("\ud800", r"what JSON can't hold"),
-        ("x" * MAX_RESULT, r"1,048,576 bytes .* are the limit"),
-        ([[]] * 300_000, r"are the limit"),
-        (_endless(), r"has no end that is known"),
+        (object(), r"that JSON cannot hold"),
+        (float("nan"), r"that JSON cannot hold"),
+        ("\ud800", r"that JSON cannot hold"),
+        ("x" * MAX_RESULT, r"limit is 1,048,576"),
+        ([[]] * 300_000, r"the limit is"),
+        (_endless(), r"may never end"),
     ],
 )
 async def test_a_result_that_cant_cross_is_a_tool_error(value, message) -> None:
@@ -176,7 +178,7 @@ async def test_threads_that_never_end_are_bounded() -> None:
         message = await asyncio.gather(
             *(box.run(ToolCall("wait")) for _ in range(70)), return_exceptions=True
         )
-        assert sum("have not ended yet" in str(one) for one in message) == 6
+        assert sum("are still running" in str(one) for one in message) == 6
     finally:
         release.set()
     await asyncio.sleep(0.1)
@@ -193,7 +195,7 @@ def test_a_thread_that_outlives_its_event_loop_ends_without_a_word(monkeypatch) 
         """Waits."""
         release.wait(30)
 
-    with pytest.raises(BadCall, match="gave nothing within"):
+    with pytest.raises(BadCall, match="gave no result within"):
         asyncio.run(Toolbox([wait], seconds=0.05).run(ToolCall("wait")))
     (thread,) = [one for one in threading.enumerate() if one.name == "rlm-tool-wait"]
     release.set()

@@ -136,7 +136,7 @@ finalize(said)"""
         answer, _ = await ask(run, block, [sleep, never], code, settings=settings)
     finally:
         ended.set()
-    assert answer == ["sleep() gave nothing within 0.3 s", "never() gave nothing within 0.3 s"]
+    assert answer == ["sleep() gave no result within 0.3 s", "never() gave no result within 0.3 s"]
 
 
 async def test_the_cells_clock_stands_still_while_a_tool_runs(run, block) -> None:
@@ -273,8 +273,8 @@ def attempt(size):
 calls = [attempt(1) for _ in range(4)]"""
     second = "peek(0, 1)\nfinalize([calls, [attempt(600_000) for _ in range(3)]])"
     (calls, sizes), _ = await ask(run, block, [give], first, second)
-    assert calls == [1, 1, 1, "3 calls of tools in one block are the limit; go on in the next"]
-    assert sizes == [600_000, 600_000, "tools have given 1 MB in this run, which is the limit"]
+    assert calls == [1, 1, 1, "3 calls of tools in one block are the limit; continue in the next block"]
+    assert sizes == [600_000, 600_000, "tools have returned 1 MB in this run, which is the limit"]
 
 
 async def test_a_tool_ends_with_the_time_of_its_run(run, block) -> None:
