@@ -187,7 +187,7 @@ async def test_an_answer_is_not_lost_with_the_journals_last_entry(run, block) ->
     Breaking(run, RunEnded)
     result = await run(ScriptedModel.of(root=[block("finalize(peek(0, 3))")]))
     assert (result.answer, result.stop_reason) == ("one", "finalized")
-    (warning,) = (warning for warning in result.warnings if "not kept" in warning)
+    (warning,) = (warning for warning in result.warnings if "was not stored" in warning)
     assert str(run.store) in warning
 
 

@@ -97,7 +97,7 @@ def test_the_suite_is_large_and_its_names_are_unique() -> None:
     names = [attack.name for category in catalogue for attack in category.attacks]
     assert len(names) == len(set(names)) >= 150
     readme = Path(__file__).parents[2] / "README.md"
-    assert f"the test suite tries {len(names)}." in readme.read_text(encoding="utf-8")
+    assert f"the test suite tries {len(names)} attacks." in readme.read_text(encoding="utf-8")
     for category in catalogue:
         for attack in category.attacks:
             assert attack.through <= {0, 1} or attack.why, f"{attack.name}: say why level 2 does not stop it"

@@ -82,7 +82,7 @@ def test_after_a_kill_no_task_is_lost_doubled_or_paid_twice(
     done = len(lines_of_complete(out))
     ran = rlm(*command)
     assert ran.code == 0, ran.stderr
-    assert f"{done} of 16 are done" in ran.stderr
+    assert f"{done} of 16 tasks done" in ran.stderr
     lines = lines_of(out)
     assert sorted(line["id"] for line in lines) == sorted(f"t{n}" for n in range(16))
     assert all(line["answer"] == f"It is {line['id'][1:]}." for line in lines)

@@ -333,7 +333,7 @@ async def test_what_can_be_counted_is_counted(run, task, expected) -> None:
     text = "So the grass is green. And the sky is blue.\n" * 2_816 + "\n".join(needles)
     result = await run("extractive", text, task=task)
     assert expected in result.answer
-    assert "machine" in result.answer
+    assert "by code" in result.answer
     assert all(citation.verified for citation in result.citations)
 
 

@@ -44,7 +44,7 @@ def test_a_line_is_a_str_and_a_record(make_handle) -> None:
     assert json.dumps(line) == '"ERROR two"'
     copied = pickle.loads(pickle.dumps(line))
     assert (copied, copied.number, copied.span) == (line, 1, (4, 13))
-    with pytest.raises(KeyError, match="a line is a str with number, start, end, text"):
+    with pytest.raises(KeyError, match="A line is a str with number, start, end, text"):
         line["lines"]
 
 

@@ -160,7 +160,7 @@ async def test_a_kernel_that_ends_before_it_has_its_context(make_context, handle
     while (await kernel.event())["event"] != "died":
         pass
     with pytest.raises(
-        KernelStartError, match=r"before it had its context|could not be passed to the kernel"
+        KernelStartError, match=r"before it received its context|could not be passed to the kernel"
     ):
         await kernel.attach(make_context("x"))
     await source.release(kernel)
