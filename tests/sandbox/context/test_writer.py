@@ -209,7 +209,7 @@ def test_a_full_disk_is_one_clear_line(tmp_path: Path) -> None:
     os.close(full)
     writer.begin_document("a")
     writer.write("x" * 1_000)
-    with pytest.raises(ContextFileError, match="No space left on device. Free space"):
+    with pytest.raises(ContextFileError, match=r"No space left on device\. Free space"):
         writer.finish()
     writer.abort()
     assert not (tmp_path / "c").exists()
