@@ -107,5 +107,9 @@ def _spans(spans: Sequence[Span | Sequence[int]]) -> tuple[tuple[int, int], ...]
 def _digest(
     role: Role, model: str, question: str, pieces: Sequence[SliceText], form: Sequence[object]
 ) -> str:
-    texts = [[piece.text, piece.span, piece.document] for piece in pieces]
+    # A text is hashed apart: escaping it as JSON would take longer than all the rest.
+    texts = [
+        [hashlib.sha256(piece.text.encode("utf-8", "surrogatepass")).hexdigest(), piece.span, piece.document]
+        for piece in pieces
+    ]
     return hashlib.sha256(json.dumps([role, model, question, texts, form]).encode()).hexdigest()
