@@ -23,6 +23,7 @@ __all__ = [
 MessageRole = Literal["system", "user", "assistant"]
 Stability = Literal["static", "session", "turn", "volatile"]
 
+_ROLES: tuple[MessageRole, ...] = ("system", "user", "assistant")
 _STABILITIES: dict[Stability, int] = {"static": 0, "session": 1, "turn": 2, "volatile": 3}
 
 
@@ -118,6 +119,9 @@ def faults_of(sections: Sequence[Section]) -> list[str]:
             for name, n in Tally(section.id for section in sections).items()
             if n > 1
         ]
+    faults += [fault for section in sections for fault in _faults_of_kinds(section)]
+    if faults:
+        return faults
     for section in sections:
         if len({item.id for item in section.items}) < len(section.items):
             twice = [name for name, n in Tally(item.id for item in section.items).items() if n > 1]
@@ -147,4 +151,29 @@ def faults_of(sections: Sequence[Section]) -> list[str]:
         for section in sections
         if last_system is not None and section.role != "system" and section.order < last_system
     ]
+    return faults
+
+
+def _faults_of_kinds(section: Section) -> list[str]:
+    """Return the faults of values that are no role, stability, policy, number or text."""
+    name = section.id
+    faults = []
+    if section.role not in _ROLES:
+        faults.append(f"section {name!r} has the role {section.role!r}: use one of {', '.join(_ROLES)}")
+    if section.stability not in _STABILITIES:
+        faults.append(
+            f"section {name!r} has the stability {section.stability!r}: use one of {', '.join(_STABILITIES)}"
+        )
+    faults += [
+        f"section {name!r} has the policy {step!r}: use one of rlm.prompts.assembly.policy, such as Skip()"
+        for step in section.ladder
+        if not isinstance(step, Policy)
+    ]
+    for part, value in (("order", section.order), ("priority", section.priority)):
+        if not isinstance(value, int):
+            faults.append(f"section {name!r} has the {part} {value!r}: use a whole number")
+    bad = next((item for item in section.items if not isinstance(item.text, str)), None)
+    if bad is not None:
+        kind = type(bad.text).__name__
+        faults.append(f"item {bad.id!r} of section {name!r} holds {kind} and no text: give a text")
     return faults

@@ -6,8 +6,9 @@ import math
 from collections import Counter as Tally
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from operator import attrgetter
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol, cast, runtime_checkable
 
 from rlm.prompts.assembly.assembler import AssembledPrompt, assemble
 from rlm.prompts.assembly.budget import Budget
@@ -54,9 +55,17 @@ class Pack(NamedTuple):
     hits: tuple[tuple[int, int], ...] = ()
 
 
+@runtime_checkable
+class CitablePack(Protocol):
+    """A pack of another kind that can be cited, such as one that a Retriever returns."""
+
+    def citable(self) -> Pack:
+        """Return what a prompt shows of it. Its hits are characters of its document."""
+
+
 @dataclass(frozen=True, slots=True)
 class CitedInput:
-    """A question and the packs found for it.
+    """A question and the packs found for it: packs of this module, or of a Retriever.
 
     System, user and `headroom_tokens` together take at most `max_tokens` (None: no limit). Tokens are
     `counter`'s, by default characters: about four for a real token of English, fewer in code and other
@@ -64,7 +73,7 @@ class CitedInput:
     """
 
     question: str
-    packs: tuple[Pack, ...] = ()
+    packs: Sequence[Pack | CitablePack] = ()
     style: CitedStyle = "qa"
     citation_style: CitationStyle = "numeric"
     headroom_tokens: int = _HEADROOM
@@ -73,6 +82,9 @@ class CitedInput:
     warnings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        if not isinstance(self.question, str):
+            raise InputError("$.question", f"is {self.question!r}", "give a text")
+        object.__setattr__(self, "packs", tuple(map(_as_pack, self.packs, count())))
         for name, options in (("style", _STYLES), ("citation_style", _CITATION_STYLES)):
             value = getattr(self, name)
             if value not in options:
@@ -217,7 +229,7 @@ def _instructions(given: CitedInput) -> str:
 
 
 def _items(given: CitedInput) -> tuple[Item, ...]:
-    packs = _by_rank(given.packs)
+    packs = _by_rank(cast(Sequence[Pack], given.packs))  # converted when the input was made
     if len({pack.pack_id for pack in packs}) < len(packs):
         twice = next(name for name, n in Tally(pack.pack_id for pack in packs).items() if n > 1)
         raise InputError("$.packs", f"holds pack_id {twice!r} more than once", "give every pack once")
@@ -265,8 +277,25 @@ def _may_reference(markers: dict[str, None]) -> str:
     )
 
 
+def _as_pack(value: Pack | CitablePack, place: int) -> Pack:
+    pack = value if isinstance(value, Pack) else _converted(value, place)
+    if not (type(pack.pack_id) is type(pack.doc_id) is type(pack.text) is str):
+        raise InputError(f"$.packs[{place}]", "has a pack_id, doc_id or text that is no text", "give texts")
+    if not isinstance(pack.score, float | int):
+        raise InputError(f"$.packs[{place}].score", f"is {pack.score!r}", "give a number")
+    return pack
+
+
+def _converted(value: object, place: int) -> Pack:
+    if isinstance(value, CitablePack):
+        return value.citable()
+    raise InputError(
+        f"$.packs[{place}]", f"is {type(value).__name__}", "give packs of a Retriever or of rlm.prompts"
+    )
+
+
 def _pack(value: Any, path: str) -> Pack:
-    if type(value) is dict and not value.get("hits"):
+    if type(value) is dict and not value.get("hits") and "document" not in value:
         headings = value.get("heading_path") or []
         made = Pack(
             value.get("pack_id", 0),
@@ -285,14 +314,16 @@ def _pack(value: Any, path: str) -> Pack:
         ):
             return made._replace(heading_path=tuple(headings)) if headings else made
     pack = Record(value, path, what="an object with pack_id, doc_id, score, order, heading_path, text")
+    # `rlm search --json` gives the document's name beside its number, and hits as characters of all texts.
+    shift = pack.whole("document_start", 0)
     return Pack(
         pack.text("pack_id"),
-        pack.text("doc_id"),
+        pack.text("document") if "document" in pack.value else pack.text("doc_id"),
         pack.text("text"),
         pack.number("score", 0.0),
         pack.whole("order", 0),
         pack.each("heading_path", _check_heading),
-        pack.each("hits", _hit),
+        tuple((max(start - shift, 0), max(end - shift, 0)) for start, end in pack.each("hits", _hit)),
     )
 
 

@@ -17,6 +17,7 @@ from rlm.prompts.assembly.measure import Measure
 from rlm.prompts.assembly.policy import Skip
 from rlm.prompts.assembly.render import JOINER
 from rlm.prompts.assembly.section import Derived, Item, Section
+from rlm.prompts.errors import InputError
 from rlm.prompts.json_input import Record
 from rlm.prompts.templates import table
 from rlm.prompts.tokens.counters import Counter, get_counter
@@ -61,6 +62,12 @@ class TileConfig:
     include_domain: bool = True
     counter: Counter = field(default_factory=lambda: get_counter("bytes4_floor"))
 
+    def __post_init__(self) -> None:
+        if self.format not in _FORMATS:
+            raise InputError("$.config.format", f"is {self.format!r}", f"give one of {', '.join(_FORMATS)}")
+        if not isinstance(self.system_prefix, str):
+            raise InputError("$.config.system_prefix", f"is {self.system_prefix!r}", "give a text")
+
 
 @dataclass(frozen=True, slots=True)
 class TileInput:
@@ -70,6 +77,21 @@ class TileInput:
     tiles: tuple[Tile, ...] = ()
     config: TileConfig = field(default_factory=TileConfig)
     warnings: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.query, str):
+            raise InputError("$.query", f"is {self.query!r}", "give a text")
+        for place, tile in enumerate(self.tiles):
+            if not (type(tile.question) is type(tile.answer) is type(tile.domain) is str):
+                raise InputError(
+                    f"$.tiles[{place}]", "has a question, answer or domain that is no text", "give texts"
+                )
+            if tile.priority not in _RANKS:
+                raise InputError(
+                    f"$.tiles[{place}].priority", f"is {tile.priority!r}", "give one of P0, P1, P2"
+                )
+            if not isinstance(tile.score, float | int):
+                raise InputError(f"$.tiles[{place}].score", f"is {tile.score!r}", "give a number")
 
     @classmethod
     def from_json(cls, value: object) -> TileInput:
@@ -297,7 +319,7 @@ class _Gaps:
         query = self._words["query"].format(query=given.query)
         fixed = "".join(f"{part}{JOINER}" for part in (given.config.system_prefix, query) if part)
         room = measure.bound(given.config.max_tokens) - measure(fixed)
-        if measure(self.text({})) > room:
+        if domains and measure(self.text({})) > room:
             self._limit_lines(measure, room // 2)
 
     def _limit_lines(self, measure: Measure, room: int) -> None:

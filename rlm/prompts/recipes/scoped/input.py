@@ -73,7 +73,7 @@ class ScopedInput:
             elif key == "npcs":
                 given = _npcs(given, faults)
             elif key in _DYNAMIC:
-                given = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False, indent=2)
+                given = given if isinstance(given, str) else _as_json(key, given, faults)
             else:
                 given = _check_type(key, given, faults)
             chosen[key] = given
@@ -109,6 +109,17 @@ class ScopedInput:
                 faults.append(f"npcs[{place}].tier is {npc.tier}: use 0 or more")
             seen.add(npc.id)
         return faults
+
+
+def _as_json(key: str, value: object, faults: list[str]) -> str:
+    """Return the value as JSON, or record a fault and return ""."""
+    try:
+        return json.dumps(value, ensure_ascii=False, indent=2)
+    except RecursionError:
+        faults.append(f"{key} is nested too deeply: give fewer levels")
+    except (TypeError, ValueError) as error:
+        faults.append(f"{key} is no JSON ({error}): give a text, or plain objects, lists and numbers")
+    return ""
 
 
 _TYPES: dict[str, tuple[type, str, Any]] = {

@@ -232,8 +232,12 @@ class _Ladder:
     def _npc_items(self) -> tuple[Item, ...]:
         """Return a heading and the segments of each character, in one group per character."""
         items: list[Item] = []
+        taken = {segment.id for _, used in self._npc_segments for segment in used}
         for place, (npc, used) in enumerate(self._npc_segments):
-            texts = [(f"npc {npc.id}", f"## {_label(npc)}", None), *((s.id, s.content, s.tier) for s in used)]
+            heading = f"npc {npc.id}"
+            while heading in taken:
+                heading += "'"
+            texts = [(heading, f"## {_label(npc)}", None), *((s.id, s.content, s.tier) for s in used)]
             items += [
                 Item(name, text, priority=-place, order=len(items) + step, tier=tier, group=npc.id)
                 for step, (name, text, tier) in enumerate(texts)
