@@ -27,9 +27,10 @@ class Pack:
     """A part of the body that matches a query. Offsets are characters of the body; ends are exclusive.
 
     `pack_id` names document and place: the same part has the same id in every query. `doc_id` is the
-    document's number, `document` its name, `document_start` the offset at which it begins in the body. `score` is that of its passage (higher is better), `order` its
-    rank from 0. `heading_path` leads from the top of the document to the first hit. `hits` are the places of
-    the query's words, in any form, and of its quoted phrases.
+    document's number, `document` its name, `document_start` the offset at which it begins in the body.
+    `score` is that of its passage (higher is better), `order` its rank from 0. `heading_path` leads from the
+    top of the document to the first hit. `hits` are the places of the query's words, in any form, and of its
+    quoted phrases.
     """
 
     pack_id: str

@@ -251,7 +251,7 @@ def _part_mark(number: int, parts: int) -> str:
 
 
 def _halve(text: str, room: int, count: Callable[[str], int]) -> list[str]:
-    """Return `text` in pieces of at most `room` tokens, halved at a line's end, else a blank, where it can."""
+    """Return `text` in pieces of at most `room` tokens, halved at a line's end or a blank."""
     if count(text) <= room or len(text) < 2:
         return [text]
     middle = len(text) // 2
