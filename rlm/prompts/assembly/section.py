@@ -82,7 +82,8 @@ class Section:
     """A part of the prompt. `order` sets its place, `priority` (higher first) its claim on tokens.
 
     A required section is always included, changed at most as its policy allows. `min_tokens` is kept free
-    for a section while sections of higher priority are filled; `max_tokens` limits it. `prefix` and `suffix`
+    for a section, in the prompt and in its pool, while sections of higher priority are filled, unless it is
+    optional and they are required; `max_tokens` limits it. `prefix` and `suffix`
     frame the items and `separator` joins them; a section without items has no frame. Sections of one `pool`
     share the limit that `Budget.per_section` sets under the pool's name. A `derived` section has no items of
     its own.
@@ -119,9 +120,9 @@ def faults_of(sections: Sequence[Section]) -> list[str]:
             for name, n in Tally(section.id for section in sections).items()
             if n > 1
         ]
-    faults += [fault for section in sections for fault in _faults_of_kinds(section)]
-    if faults:
-        return faults
+    kinds = [fault for section in sections for fault in _faults_of_kinds(section)]
+    if kinds:
+        return faults + kinds  # the other checks need the right kinds
     for section in sections:
         if len({item.id for item in section.items}) < len(section.items):
             twice = [name for name, n in Tally(item.id for item in section.items).items() if n > 1]

@@ -310,6 +310,44 @@ def test_files_enter_while_more_than_1000_remain_and_decisions_while_more_than_5
     assert "f0.py" in made
 
 
+def test_every_log_keeps_a_share_however_large_the_others_are() -> None:
+    """The pod log and the results are there beside a huge build log, with their ends."""
+    logs = CardContext(
+        build_logs="build\n" * 5_000 + "build ends",
+        pod_logs="pod\n" * 5_000 + "pod ends",
+        test_results="test\n" * 5_000 + "tests end",
+    )
+    made = context(logs, state="error_fixing", settings=settings_with(5_000))
+    assert len(made) <= 5_000
+    for heading, end in (
+        ("## Build Logs", "build ends"),
+        ("## Pod Logs", "pod ends"),
+        ("## Test Results", "tests end"),
+    ):
+        assert heading in made
+        assert end in made
+    sizes = {text.split("\n")[0]: len(text) for text in made.split("## ")[1:]}
+    assert min(sizes.values()) >= 900
+    assert sizes["Build Logs"] > 2_000
+
+
+def test_a_card_may_have_a_threshold_of_its_own() -> None:
+    card = {"messages": [{"role": "user", "content": f"Take port {n}, not {n + 1}."} for n in range(400)]}
+    size = CardPrompt(settings_with(5_000)).assemble(card).report.totals.prompt
+    budget = CardBudget(chat_history=size + 20_000, total=size + 60_000)
+    maker = CardPrompt(CardSettings(budget=budget), summarizer=lambda prompt: "All ports were named.")
+    assert not maker.assemble(card).condensed
+    assert maker.assemble({**card, "threshold_percentage": 1}).condensed
+    with pytest.raises(InputError, match="threshold_percentage"):
+        CardInput(threshold_percentage=0)
+
+
+@pytest.mark.parametrize("field", ["id", "title", "state"])
+def test_a_card_of_wrong_types_is_refused(field: str) -> None:
+    with pytest.raises(InputError, match=rf"\$\.{field}"):
+        CardInput(**{field: None})
+
+
 def test_what_remains_is_never_negative() -> None:
     """The context stays within its budget for any input."""
     everything = CardContext(
@@ -417,6 +455,9 @@ def test_the_prompt_says_act_or_spawn_child_research() -> None:
 def test_a_run_is_complete_by_the_promise() -> None:
     assert is_complete("All green.\n<promise>COMPLETE</promise>")
     assert not is_complete("It will be complete soon.")
+    assert is_complete("Done.\n  **<promise>COMPLETE</promise>**  \nBye.")
+    assert not is_complete("Not finished. I will write <promise>COMPLETE</promise> only when tests pass.")
+    assert not is_complete("Write <promise>COMPLETE</promise>")
     assert is_complete("FERTIG", CardSettings(promise="FERTIG"))
 
 
