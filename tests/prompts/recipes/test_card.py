@@ -333,11 +333,12 @@ def test_every_log_keeps_a_share_however_large_the_others_are() -> None:
 
 def test_a_card_may_have_a_threshold_of_its_own() -> None:
     card = {"messages": [{"role": "user", "content": f"Take port {n}, not {n + 1}."} for n in range(400)]}
-    size = CardPrompt(settings_with(5_000)).assemble(card).report.totals.prompt
-    budget = CardBudget(chat_history=size + 20_000, total=size + 60_000)
+    whole = CardPrompt(CardSettings(budget=CardBudget(chat_history=90_000, total=120_000))).assemble(card)
+    size = get_counter().count(next(part.text for part in whole.sections if part.id == "history"))
+    budget = CardBudget(chat_history=size * 4 // 3, total=120_000)
     maker = CardPrompt(CardSettings(budget=budget), summarizer=lambda prompt: "All ports were named.")
     assert not maker.assemble(card).condensed
-    assert maker.assemble({**card, "threshold_percentage": 1}).condensed
+    assert maker.assemble({**card, "threshold_percentage": 50}).condensed
     with pytest.raises(InputError, match="threshold_percentage"):
         CardInput(threshold_percentage=0)
 
