@@ -57,6 +57,7 @@ class Pack:
             self.order,
             self.heading_path,
             tuple((start - shift, end - shift) for start, end in self.hits),
+            (self.start - shift, self.end - shift),
         )
 
 

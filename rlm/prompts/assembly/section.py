@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter as Tally
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, cast
 
 from rlm.prompts.assembly.policy import NEVER, Drop, Gate, Policy, Skip, StopFirst
 
@@ -33,13 +33,18 @@ def stability_rank(stability: Stability) -> int:
 
 
 class Citation(NamedTuple):
-    """The source of an item's text, and the marker that the prompt shows for it."""
+    """The source of an item's text, and the marker that the prompt shows for it.
+
+    `span` is the place of the text in its document, `span_offsets` are the hits in it. Both are in characters
+    of the document.
+    """
 
     marker: str
     pack_id: str
     doc_id: str
     heading_path: tuple[str, ...] = ()
     span_offsets: tuple[tuple[int, int], ...] = ()
+    span: tuple[int, int] | None = None
 
 
 class Item(NamedTuple):
@@ -171,9 +176,9 @@ def _faults_of_kinds(section: Section) -> list[str]:
         if not isinstance(step, Policy)
     ]
     for part, value in (("order", section.order), ("priority", section.priority)):
-        if not isinstance(value, int):
+        if not isinstance(cast(object, value), int):
             faults.append(f"section {name!r} has the {part} {value!r}: use a whole number")
-    bad = next((item for item in section.items if not isinstance(item.text, str)), None)
+    bad = next((item for item in section.items if not isinstance(cast(object, item.text), str)), None)
     if bad is not None:
         kind = type(bad.text).__name__
         faults.append(f"item {bad.id!r} of section {name!r} holds {kind} and no text: give a text")

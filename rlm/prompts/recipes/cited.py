@@ -16,6 +16,7 @@ from rlm.prompts.assembly.policy import StopFirst
 from rlm.prompts.assembly.section import Citation, Derived, Item, Section
 from rlm.prompts.errors import InputError
 from rlm.prompts.json_input import Record
+from rlm.prompts.recipes.cited_answer import CitedAnswer
 from rlm.prompts.templates import table
 from rlm.prompts.tokens.counters import Counter, get_counter
 
@@ -43,7 +44,7 @@ _UNBOUNDED = 1 << 62
 class Pack(NamedTuple):
     """A retrieved piece of a document. A tuple, because there may be tens of thousands.
 
-    `hits` are (start, end) of a searched phrase in the document.
+    `hits` are (start, end) of a searched phrase in the document, and `span` is the place of the text in it.
     """
 
     pack_id: str
@@ -53,6 +54,7 @@ class Pack(NamedTuple):
     order: int = 0
     heading_path: tuple[str, ...] = ()
     hits: tuple[tuple[int, int], ...] = ()
+    span: tuple[int, int] | None = None
 
 
 @runtime_checkable
@@ -120,6 +122,10 @@ class AssembledCited(AssembledPrompt):
         """Return `{system, user}`."""
         return {"system": self.system, "user": self.user}
 
+    def answer(self, reply: str) -> CitedAnswer:
+        """Return the model's reply to this prompt with its sources, looked up by their markers."""
+        return CitedAnswer.of(reply, self.citations)
+
     def to_json(self) -> dict[str, Any]:
         """Return prompt {system, user}, citations, tokens_estimated, sections and report."""
         return {
@@ -160,7 +166,7 @@ def citation_marker(number: int, style: CitationStyle = "numeric") -> str:
 
 
 def citation_json(citation: Citation) -> dict[str, Any]:
-    """Return marker, pack_id, doc_id, heading_path, and span_offsets if there are any."""
+    """Return marker, pack_id, doc_id, heading_path, and span_offsets and span if they are known."""
     data: dict[str, Any] = {
         "marker": citation.marker,
         "pack_id": citation.pack_id,
@@ -169,6 +175,8 @@ def citation_json(citation: Citation) -> dict[str, Any]:
     }
     if citation.span_offsets:
         data["span_offsets"] = [list(span) for span in citation.span_offsets]
+    if citation.span is not None:
+        data["span"] = list(citation.span)
     return data
 
 
@@ -234,11 +242,11 @@ def _items(given: CitedInput) -> tuple[Item, ...]:
         twice = next(name for name, n in Tally(pack.pack_id for pack in packs).items() if n > 1)
         raise InputError("$.packs", f"holds pack_id {twice!r} more than once", "give every pack once")
     items = []
-    for place, (name, document, body, _, _, headings, hits) in enumerate(packs):
+    for place, (name, document, body, _, _, headings, hits, span) in enumerate(packs):
         marker = citation_marker(place + 1, given.citation_style)
         path = f"Path: {_line(' > '.join(headings))}\n" if headings else ""
         text = f"{marker}\nDoc: {_line(document)}\n{path}---\n{body}"
-        citation = Citation(marker, name, document, headings, hits)
+        citation = Citation(marker, name, document, headings, hits, span)
         # The rank is settled above, so the pipeline needs only the order.
         items.append(Item(name, text, (), 0.0, 0, place, None, None, citation))
     return tuple(items)
@@ -324,6 +332,7 @@ def _pack(value: Any, path: str) -> Pack:
         pack.whole("order", 0),
         pack.each("heading_path", _check_heading),
         tuple((max(start - shift, 0), max(end - shift, 0)) for start, end in pack.each("hits", _hit)),
+        (pack.whole("start") - shift, pack.whole("end") - shift) if "document_start" in pack.value else None,
     )
 
 
