@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from rlm.prompts.recipes.card.prompt import CardInput, CardPrompt, is_complete
     from rlm.prompts.recipes.card.settings import CardBudget, CardSettings
     from rlm.prompts.recipes.cited import CitedInput, CitedPrompt, Pack
+    from rlm.prompts.recipes.cited_answer import CitedAnswer
     from rlm.prompts.recipes.scoped.prompt import AssembledScoped, Npc, ScopedInput, ScopedPrompt
     from rlm.prompts.recipes.tiles import Tile, TileConfig, TileInput, TilePrompt, TileStats
 
@@ -54,6 +55,7 @@ __all__ = [
     "ChildSliceText",
     "Citation",
     "CitationCheck",
+    "CitedAnswer",
     "CitedInput",
     "CitedPrompt",
     "CompactedHistory",
@@ -105,6 +107,7 @@ _HOMES = {
     "CardInput": "rlm.prompts.recipes.card.prompt",
     "CardPrompt": "rlm.prompts.recipes.card.prompt",
     "CardSettings": "rlm.prompts.recipes.card.settings",
+    "CitedAnswer": "rlm.prompts.recipes.cited_answer",
     "CitedInput": "rlm.prompts.recipes.cited",
     "CitedPrompt": "rlm.prompts.recipes.cited",
     "Document": "rlm.prompts.recipes.card.context",

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
+from rlm import prompts
 from rlm.retrieval.passages import Passages
 from rlm.retrieval.words import SearchTerms, Tokens
 from rlm.sandbox import Body, Span, section_of
@@ -26,9 +27,10 @@ class Pack:
     """A part of the body that matches a query. Offsets are characters of the body; ends are exclusive.
 
     `pack_id` names document and place: the same part has the same id in every query. `doc_id` is the
-    document's number, `document` its name. `score` is that of its passage (higher is better), `order` its
-    rank from 0. `heading_path` leads from the top of the document to the first hit. `hits` are the places of
-    the query's words, in any form, and of its quoted phrases.
+    document's number, `document` its name, `document_start` the offset at which it begins in the body.
+    `score` is that of its passage (higher is better), `order` its rank from 0. `heading_path` leads from the
+    top of the document to the first hit. `hits` are the places of the query's words, in any form, and of its
+    quoted phrases.
     """
 
     pack_id: str
@@ -41,6 +43,22 @@ class Pack:
     heading_path: tuple[str, ...]
     text: str
     hits: tuple[Span, ...]
+    document_start: int = 0
+
+    def citable(self) -> prompts.Pack:
+        """Return the pack of a cited prompt: under its document's name, with hits in characters of the
+        document."""
+        shift = self.document_start
+        return prompts.Pack(
+            self.pack_id,
+            self.document,
+            self.text,
+            self.score,
+            self.order,
+            self.heading_path,
+            tuple((start - shift, end - shift) for start, end in self.hits),
+            (self.start - shift, self.end - shift),
+        )
 
 
 class PackMaker:
@@ -91,6 +109,7 @@ class PackMaker:
             heading_path=heading_path(self._body, hits[0].start if hits else span.start),
             text=text,
             hits=hits,
+            document_start=document.start,
         )
 
     def _widen(self, number: int, own: Span, expand: Expand | None, neighbors: int) -> Span:

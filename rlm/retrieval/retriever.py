@@ -223,6 +223,9 @@ class Retriever:
 
 
 def _check(limit: int, neighbors: int, expand: str | None, rank: str) -> None:
+    for name, value in (("limit", limit), ("per_hit_neighbors", neighbors)):
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise UsageError(f"{name} is {value!r}: give a whole number")
     if not 1 <= limit <= MAX_LIMIT:
         raise UsageError(f"limit is {limit}: give a number from 1 to {MAX_LIMIT:,}")
     if not 0 <= neighbors <= MAX_NEIGHBORS:

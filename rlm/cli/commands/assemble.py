@@ -216,6 +216,8 @@ def scoped(
 ) -> None:
     """Assemble stored segments by scope, then the layers of this turn, within a budget.
 
+    FILE may hold "orders": the orders of layers by "entry_type".
+
     \b
     Examples:
       rlm segments import examples/segments.json --store demo.db
@@ -225,7 +227,9 @@ def scoped(
     from rlm.prompts import ScopedInput, ScopedPrompt
     from rlm.prompts.segments import SegmentStore
 
-    given = ScopedInput.from_json(read_input(file))
+    data = read_input(file)
+    orders = data.pop("orders", None) if isinstance(data, dict) else None
+    given = ScopedInput.from_json(data)
     with SegmentStore.open(store) as opened:
-        prompt = ScopedPrompt(opened.adapter(label)).assemble(given)
+        prompt = ScopedPrompt(opened.adapter(label), orders=orders).assemble(given)
     show_prompt(prompt, as_json=as_json, report=report)

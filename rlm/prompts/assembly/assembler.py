@@ -172,8 +172,14 @@ class _Assembly:
         }
         no_derived = DerivedSections((), (), self.measure, 0)
         used = 0
-        for fitter in queue:
+        for place, fitter in enumerate(queue):
             section = fitter.section
+            pool_floor = sum(
+                floors[later.section.id]
+                for later in queue[place + 1 :]
+                if later.section.pool == section.pool is not None
+                and later.section.required == section.required
+            )
             derived = [part for part in self.derived if part.derived and part.derived.of == section.id]
             derived_sections = (
                 DerivedSections(derived, section.items, self.measure, self.joiner) if derived else no_derived
@@ -181,7 +187,7 @@ class _Assembly:
             if not fitter.empty:
                 kept_free[section.required] -= floors[section.id]
                 left = room - used - kept_free[section.required] - self.joiner
-                used += self._fit(fitter, left, pools, derived_sections, fitters)
+                used += self._fit(fitter, left, pools, derived_sections, fitters, pool_floor)
             for part in derived_sections.sections():
                 sizes = self.measure.each([item.text for item in part.items])
                 derived_fitter = fitters[part.id] = SectionFitter(part, self.measure, sizes)
@@ -197,8 +203,10 @@ class _Assembly:
         pools: dict[str, int],
         derived_sections: DerivedSections,
         fitters: dict[str, SectionFitter],
+        pool_floor: int = 0,
     ) -> int:
-        """Fit one section into `left`. Return the size it takes, including its joiner."""
+        """Fit one section into `left`, and into its pool without `pool_floor`, which later sections of the
+        pool are guaranteed. Return the size it takes, including its joiner."""
         section = fitter.section
         caps = [
             self.measure.bound(cap)
@@ -206,7 +214,7 @@ class _Assembly:
             if cap is not None
         ]
         if section.pool in pools:
-            caps.append(pools[section.pool or ""])
+            caps.append(pools[section.pool or ""] - pool_floor)
         bound = min([left, *caps])
         fits = fitter.fit(bound, derived_sections)
         if section.required and (fitter.empty or not fits):

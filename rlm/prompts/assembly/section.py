@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter as Tally
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, cast
 
 from rlm.prompts.assembly.policy import NEVER, Drop, Gate, Policy, Skip, StopFirst
 
@@ -23,6 +23,7 @@ __all__ = [
 MessageRole = Literal["system", "user", "assistant"]
 Stability = Literal["static", "session", "turn", "volatile"]
 
+_ROLES: tuple[MessageRole, ...] = ("system", "user", "assistant")
 _STABILITIES: dict[Stability, int] = {"static": 0, "session": 1, "turn": 2, "volatile": 3}
 
 
@@ -32,13 +33,18 @@ def stability_rank(stability: Stability) -> int:
 
 
 class Citation(NamedTuple):
-    """The source of an item's text, and the marker that the prompt shows for it."""
+    """The source of an item's text, and the marker that the prompt shows for it.
+
+    `span` is the place of the text in its document, `span_offsets` are the hits in it. Both are in characters
+    of the document.
+    """
 
     marker: str
     pack_id: str
     doc_id: str
     heading_path: tuple[str, ...] = ()
     span_offsets: tuple[tuple[int, int], ...] = ()
+    span: tuple[int, int] | None = None
 
 
 class Item(NamedTuple):
@@ -81,7 +87,8 @@ class Section:
     """A part of the prompt. `order` sets its place, `priority` (higher first) its claim on tokens.
 
     A required section is always included, changed at most as its policy allows. `min_tokens` is kept free
-    for a section while sections of higher priority are filled; `max_tokens` limits it. `prefix` and `suffix`
+    for a section, in the prompt and in its pool, while sections of higher priority are filled, unless it is
+    optional and they are required; `max_tokens` limits it. `prefix` and `suffix`
     frame the items and `separator` joins them; a section without items has no frame. Sections of one `pool`
     share the limit that `Budget.per_section` sets under the pool's name. A `derived` section has no items of
     its own.
@@ -118,6 +125,9 @@ def faults_of(sections: Sequence[Section]) -> list[str]:
             for name, n in Tally(section.id for section in sections).items()
             if n > 1
         ]
+    kinds = [fault for section in sections for fault in _faults_of_kinds(section)]
+    if kinds:
+        return faults + kinds  # the other checks need the right kinds
     for section in sections:
         if len({item.id for item in section.items}) < len(section.items):
             twice = [name for name, n in Tally(item.id for item in section.items).items() if n > 1]
@@ -147,4 +157,29 @@ def faults_of(sections: Sequence[Section]) -> list[str]:
         for section in sections
         if last_system is not None and section.role != "system" and section.order < last_system
     ]
+    return faults
+
+
+def _faults_of_kinds(section: Section) -> list[str]:
+    """Return the faults of values that are no role, stability, policy, number or text."""
+    name = section.id
+    faults = []
+    if section.role not in _ROLES:
+        faults.append(f"section {name!r} has the role {section.role!r}: use one of {', '.join(_ROLES)}")
+    if section.stability not in _STABILITIES:
+        faults.append(
+            f"section {name!r} has the stability {section.stability!r}: use one of {', '.join(_STABILITIES)}"
+        )
+    faults += [
+        f"section {name!r} has the policy {step!r}: use one of rlm.prompts.assembly.policy, such as Skip()"
+        for step in section.ladder
+        if not isinstance(step, Policy)
+    ]
+    for part, value in (("order", section.order), ("priority", section.priority)):
+        if not isinstance(cast(object, value), int):
+            faults.append(f"section {name!r} has the {part} {value!r}: use a whole number")
+    bad = next((item for item in section.items if not isinstance(cast(object, item.text), str)), None)
+    if bad is not None:
+        kind = type(bad.text).__name__
+        faults.append(f"item {bad.id!r} of section {name!r} holds {kind} and no text: give a text")
     return faults

@@ -1,16 +1,18 @@
 """Fit a chat history into a budget: whole if it fits, else a summary and recent messages word for word.
 
-Rules (system messages) and the user's last request are always kept unchanged. If the summary fails, it is
-not used: then the most recent messages that fit are kept, and the result carries a warning.
+Rules (system messages) are always kept unchanged, and so is the user's last request, unless the two exceed
+the budget: then the middle of the request is cut. If the summary fails, it is not used: then the most recent
+messages that fit are kept. The result carries a warning in both cases.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal, TypeAlias, TypeVar
 
+from rlm.prompts.assembly.trim import trim_text
 from rlm.prompts.errors import BudgetExceeded, SectionError
 from rlm.prompts.history.cache import SummaryCache
 from rlm.prompts.history.extract import extract
@@ -34,6 +36,8 @@ Summarizer = Callable[[str], str]
 
 AsyncSummarizer = Callable[[str], Awaitable[str]]
 
+Kind = Literal["whole", "summary", "recent"]
+
 _Result = TypeVar("_Result")
 _Steps: TypeAlias = Generator[str, str | Failed, _Result]
 
@@ -47,7 +51,7 @@ class CompactedHistory:
 
     `text` is the whole history, in at most the budget's tokens; `tokens` is its size. `messages` are those
     kept word for word, in order. `summary` is None if there is none. `kind` is `whole`, `summary`, or
-    `recent`: messages were left out without a summary, and a warning says why.
+    `recent`: messages were left out or cut without a summary, and a warning says why.
     """
 
     text: str
@@ -56,7 +60,7 @@ class CompactedHistory:
     tokens: int
     actions: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
-    kind: Literal["whole", "summary", "recent"] = "whole"
+    kind: Kind = "whole"
 
 
 def compact_history(
@@ -76,8 +80,8 @@ def compact_history(
     before each call. Without a summarizer their salient sentences are selected, which needs no model and is
     deterministic.
 
-    Raises SectionError for an invalid budget, threshold or window. Raises BudgetExceeded if the rules and
-    the last request alone exceed the budget.
+    Raises SectionError for an invalid budget, threshold or window. Raises BudgetExceeded if the rules
+    alone exceed the budget.
     """
     job = _Job(tuple(messages), budget, counter or get_counter(), threshold, window, cache)
     return drive(_compact(job, extractive=summarizer is None), summarizer or _no_summarizer)
@@ -104,7 +108,7 @@ def drive(steps: _Steps[_Result], summarizer: Summarizer) -> _Result:
         prompt = next(steps)
         while True:
             try:
-                answer: str | Failed = summarizer(prompt)
+                answer = _checked(summarizer(prompt))
             except Exception as error:  # the boundary to code that is not ours
                 answer = _failure(error)
             prompt = steps.send(answer)
@@ -127,13 +131,19 @@ async def drive_async(
         prompt = next(steps)
         while True:
             try:
-                answer: str | Failed = await summarizer(prompt)
+                answer = _checked(await summarizer(prompt))
             except failures as error:
                 answer = _failure(error)
             prompt = steps.send(answer)
     except StopIteration as end:
         result: _Result = end.value
         return result
+
+
+def _checked(answer: object) -> str | Failed:
+    if isinstance(answer, str):
+        return answer
+    return Failed(f"the summarizer returned {type(answer).__name__} and not a text")
 
 
 def _failure(error: Exception) -> Failed:
@@ -221,7 +231,7 @@ class _Job:
     def result(
         self,
         places: Sequence[int],
-        kind: Literal["whole", "summary", "recent"],
+        kind: Kind,
         *,
         summary: str | None = None,
         folded: int = 0,
@@ -256,6 +266,12 @@ def _compact(job: _Job, *, extractive: bool) -> _Steps[CompactedHistory]:
     whole = job.result(everything, "whole")
     if whole.tokens <= job.budget * job.threshold // 100:
         return whole
+    if whole.tokens > job.budget and job.room < 0:
+        job, note = _cut_last_request(job)
+        if note:
+            made = yield from _compact(job, extractive=extractive)
+            kind: Kind = "recent" if made.kind == "whole" else made.kind
+            return replace(made, kind=kind, warnings=(note, *made.warnings))
     old = job.talk_places[: _tail_start(job, extractive=extractive)]
     fault = f"a summary would save less than {MIN_GAIN:.0%}"
     actions: tuple[str, ...] = ()
@@ -272,6 +288,27 @@ def _compact(job: _Job, *, extractive: bool) -> _Steps[CompactedHistory]:
     if whole.tokens <= job.budget:
         return job.result(everything, "whole", actions=actions, warnings=(f"left whole: {fault}",))
     return _keep_recent(job, fault, actions)
+
+
+def _cut_last_request(job: _Job) -> tuple[_Job, str]:
+    """Return the job with the middle of the last request cut out, and a note. The note is "" if that would
+    not help: there is no request, or the rules alone take the room."""
+    place = max((at for at, message in enumerate(job.messages) if message.role == "user"), default=None)
+    if place is None:
+        return job, ""
+    message = job.messages[place]
+    around = job.costs[place] - job.counter.count(message.content)
+    # A quarter of what the rules leave is for the messages before the request.
+    share = (job.room + job.costs[place]) * 3 // 4 - around
+    shorter = trim_text(message.content, share, "middle", job.counter.count) if share > 0 else None
+    if shorter is None or shorter == message.content:
+        return job, ""
+    messages = (*job.messages[:place], replace(message, content=shorter), *job.messages[place + 1 :])
+    note = (
+        f"the last request was cut in the middle: {len(message.content):,} characters do not fit the "
+        "history's budget"
+    )
+    return replace(job, messages=messages), note
 
 
 def _tail_start(job: _Job, *, extractive: bool) -> int:
@@ -364,11 +401,31 @@ def _summarize(job: _Job, old: Sequence[int]) -> _Steps[tuple[CompactedHistory |
     return result, "", made.actions
 
 
+def _cut_newest(job: _Job, groups: Sequence[Sequence[int]]) -> tuple[_Job, tuple[str, ...]]:
+    """Return the job with the newest message cut to its end if it alone exceeds the room, and a note."""
+    newest = groups[-1][-1] if groups else None
+    if newest is None or newest in job.pinned or job.room <= 0:
+        return job, ()
+    message = job.messages[newest]
+    others = sum(job.costs[place] for place in groups[-1] if place != newest and place not in job.pinned)
+    if job.costs[newest] + others <= job.room:
+        return job, ()
+    around = job.costs[newest] - job.counter.count(message.content)
+    share = job.room - others - around
+    tail = trim_text(message.content, share, "tail", job.counter.count) if share > 0 else None
+    if tail is None:
+        return job, ()
+    messages = (*job.messages[:newest], replace(message, content=tail), *job.messages[newest + 1 :])
+    note = f"{job.names[newest]}, the newest message, was cut to its end: it does not fit the budget"
+    return replace(job, messages=messages), (note,)
+
+
 def _keep_recent(job: _Job, fault: str, actions: tuple[str, ...]) -> CompactedHistory:
     """Keep the rules, the last request and the most recent messages that fit, in order."""
     kept = set(job.pinned)
     left = job.room
     groups = [[job.talk_places[at] for at in unit] for unit in units(job.conversation)]
+    job, notes = _cut_newest(job, groups)
     for unit in reversed(groups):
         places = [place for place in unit if place not in job.pinned]
         cost = sum(job.costs[place] for place in places)
@@ -382,7 +439,7 @@ def _keep_recent(job: _Job, fault: str, actions: tuple[str, ...]) -> CompactedHi
     while True:
         out = len(job.messages) - len(order)
         warning = f"{out:,} of {len(job.messages):,} messages were left out without a summary: {fault}"
-        result = job.result(order, "recent", folded=out, actions=actions, warnings=(warning,))
+        result = job.result(order, "recent", folded=out, actions=actions, warnings=(warning, *notes))
         if result.tokens <= job.budget:
             return result
         # The whole measured more than its parts: drop the oldest unit.

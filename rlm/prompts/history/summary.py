@@ -6,8 +6,8 @@ callers.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, replace
 
 from rlm.prompts.assembly.trim import trim_text
 from rlm.prompts.history.cache import SummaryCache, key_of
@@ -36,6 +36,7 @@ BREAK = "\n\n---\n\n"
 MIN_GAIN = 0.1
 """Minimum share of its input that a summary must save to be used."""
 
+_MAX_PARTS = 16  # prompts that one message may take
 _WORDS_A_TOKEN = 0.6  # low enough for lines full of names, paths and marks
 _SO_FAR = "Summary so far:\n\n"
 _NEW = "\n\nNew messages:\n\n"
@@ -106,12 +107,15 @@ def summary_steps(
     at the first answer that fails, is empty, is too long twice, or saves too little.
     """
     count = folding.counter.count
-    cut: list[str] = []
+    notes: list[str] = []
     replaced = count(so_far)
     summary, asked = so_far, 0
-    groups = chunks(messages, names, folding)
-    for group in groups:
-        written = _write_group(messages, names, group, folding, cut)
+    texts = [
+        text
+        for group in chunks(messages, names, folding)
+        for text in _write_group(messages, names, group, folding, notes)
+    ]
+    for written in texts:
         replaced += count(written)
         body = f"{_SO_FAR}{summary}{_NEW}{written}" if summary else written
         prompt = SUMMARY_PROMPT + BREAK + body + (BREAK + _size_request(folding.aim) if folding.aim else "")
@@ -127,9 +131,9 @@ def summary_steps(
                 folding.cache[key_of(prompt)] = answer
         summary = answer
     done = (
-        f"summarized {len(messages):,} messages in {len(groups):,} chunks, {len(groups) - asked:,} from cache"
+        f"summarized {len(messages):,} messages in {len(texts):,} chunks, {len(texts) - asked:,} from cache"
     )
-    return Summary(summary, actions=(done, *cut))
+    return Summary(summary, actions=(done, *notes))
 
 
 def _request_summary(
@@ -197,23 +201,61 @@ def _write_group(
     names: Sequence[str],
     group: Sequence[range],
     folding: Folding,
-    cut: list[str],
-) -> str:
-    """Render the group's messages for the summarizer.
+    notes: list[str],
+) -> list[str]:
+    """Render the group's messages for the summarizer, as the text of one prompt or of several in order.
 
-    If one unit is too large for any prompt, each of its messages is cut in the middle to its share, and
-    noted in `cut`.
+    A unit too large for a prompt is split between messages, and a message too large is split into parts. A
+    message of more than `_MAX_PARTS` parts loses its middle. `notes` gets a line for each message that was
+    split or cut.
     """
     places = range(group[0].start, group[-1].stop)
     texts = [render(messages[place], names[place]) for place in places]
     count = folding.counter.count
-    written = _JOIN.join(texts)
-    if len(group) > 1 or count(written) <= folding.chunk_tokens:
-        return written
-    share = folding.chunk_tokens // len(texts) - count(_JOIN)
-    for index, place in enumerate(places):
-        shorter = trim_text(texts[index], share, "middle", count) or f"[{names[place]}] […]"
-        if shorter != texts[index]:
-            texts[index] = shorter
-            cut.append(f"{names[place]} was cut in the middle: it does not fit a summary prompt")
-    return _JOIN.join(texts)
+    if len(group) > 1 or count(_JOIN.join(texts)) <= folding.chunk_tokens:
+        return [_JOIN.join(texts)]
+    written: list[str] = []
+    for text, place in zip(texts, places, strict=True):
+        parts = _parts_of(messages[place], names[place], text, folding, notes)
+        joined = _JOIN.join([written[-1], parts[0]]) if written else ""
+        if joined and count(joined) <= folding.chunk_tokens:
+            written[-1:] = [joined, *parts[1:]]
+        else:
+            written += parts
+    return written
+
+
+def _parts_of(message: Message, name: str, text: str, folding: Folding, notes: list[str]) -> list[str]:
+    """Return the rendered message as parts that each fit a prompt."""
+    room = folding.chunk_tokens
+    count = folding.counter.count
+    if count(text) <= room:
+        return [text]
+    head = count(render(replace(message, content=_part_mark(_MAX_PARTS, _MAX_PARTS)), name)) + count(_JOIN)
+    if head >= room:
+        notes.append(f"{name} was left out: its name and author alone do not fit a summary prompt")
+        return [f"[{name}] […]"]
+    content = trim_text(message.content, (room - head) * _MAX_PARTS // 2, "middle", count) or ""
+    if content != message.content:
+        notes.append(f"{name} was cut in the middle: it is too long to be read whole")
+    pieces = _halve(content, room - head, count)
+    notes.append(f"{name} was read in {len(pieces)} parts: it does not fit a summary prompt")
+    return [
+        render(replace(message, content=f"{_part_mark(number, len(pieces))}{piece}"), name)
+        for number, piece in enumerate(pieces, 1)
+    ]
+
+
+def _part_mark(number: int, parts: int) -> str:
+    return f"(part {number} of {parts}) "
+
+
+def _halve(text: str, room: int, count: Callable[[str], int]) -> list[str]:
+    """Return `text` in pieces of at most `room` tokens, halved at a line's end or a blank."""
+    if count(text) <= room or len(text) < 2:
+        return [text]
+    middle = len(text) // 2
+    quarter = middle // 2
+    cut = max(text.rfind("\n", quarter, middle), text.rfind("\n", middle, middle + quarter)) + 1
+    cut = cut or text.rfind(" ", quarter, middle + quarter) + 1 or middle
+    return [*_halve(text[:cut], room, count), *_halve(text[cut:], room, count)]

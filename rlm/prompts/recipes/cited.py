@@ -6,8 +6,9 @@ import math
 from collections import Counter as Tally
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from operator import attrgetter
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol, cast, runtime_checkable
 
 from rlm.prompts.assembly.assembler import AssembledPrompt, assemble
 from rlm.prompts.assembly.budget import Budget
@@ -15,6 +16,7 @@ from rlm.prompts.assembly.policy import StopFirst
 from rlm.prompts.assembly.section import Citation, Derived, Item, Section
 from rlm.prompts.errors import InputError
 from rlm.prompts.json_input import Record
+from rlm.prompts.recipes.cited_answer import CitedAnswer
 from rlm.prompts.templates import table
 from rlm.prompts.tokens.counters import Counter, get_counter
 
@@ -42,7 +44,7 @@ _UNBOUNDED = 1 << 62
 class Pack(NamedTuple):
     """A retrieved piece of a document. A tuple, because there may be tens of thousands.
 
-    `hits` are (start, end) of a searched phrase in the document.
+    `hits` are (start, end) of a searched phrase in the document, and `span` is the place of the text in it.
     """
 
     pack_id: str
@@ -52,11 +54,20 @@ class Pack(NamedTuple):
     order: int = 0
     heading_path: tuple[str, ...] = ()
     hits: tuple[tuple[int, int], ...] = ()
+    span: tuple[int, int] | None = None
+
+
+@runtime_checkable
+class CitablePack(Protocol):
+    """A pack of another kind that can be cited, such as one that a Retriever returns."""
+
+    def citable(self) -> Pack:
+        """Return what a prompt shows of it. Its hits are characters of its document."""
 
 
 @dataclass(frozen=True, slots=True)
 class CitedInput:
-    """A question and the packs found for it.
+    """A question and the packs found for it: packs of this module, or of a Retriever.
 
     System, user and `headroom_tokens` together take at most `max_tokens` (None: no limit). Tokens are
     `counter`'s, by default characters: about four for a real token of English, fewer in code and other
@@ -64,7 +75,7 @@ class CitedInput:
     """
 
     question: str
-    packs: tuple[Pack, ...] = ()
+    packs: Sequence[Pack | CitablePack] = ()
     style: CitedStyle = "qa"
     citation_style: CitationStyle = "numeric"
     headroom_tokens: int = _HEADROOM
@@ -73,6 +84,9 @@ class CitedInput:
     warnings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        if not isinstance(self.question, str):
+            raise InputError("$.question", f"is {self.question!r}", "give a text")
+        object.__setattr__(self, "packs", tuple(map(_as_pack, self.packs, count())))
         for name, options in (("style", _STYLES), ("citation_style", _CITATION_STYLES)):
             value = getattr(self, name)
             if value not in options:
@@ -107,6 +121,10 @@ class AssembledCited(AssembledPrompt):
     def prompt(self) -> dict[str, str]:
         """Return `{system, user}`."""
         return {"system": self.system, "user": self.user}
+
+    def answer(self, reply: str) -> CitedAnswer:
+        """Return the model's reply to this prompt with its sources, looked up by their markers."""
+        return CitedAnswer.of(reply, self.citations)
 
     def to_json(self) -> dict[str, Any]:
         """Return prompt {system, user}, citations, tokens_estimated, sections and report."""
@@ -148,7 +166,7 @@ def citation_marker(number: int, style: CitationStyle = "numeric") -> str:
 
 
 def citation_json(citation: Citation) -> dict[str, Any]:
-    """Return marker, pack_id, doc_id, heading_path, and span_offsets if there are any."""
+    """Return marker, pack_id, doc_id, heading_path, and span_offsets and span if they are known."""
     data: dict[str, Any] = {
         "marker": citation.marker,
         "pack_id": citation.pack_id,
@@ -157,6 +175,8 @@ def citation_json(citation: Citation) -> dict[str, Any]:
     }
     if citation.span_offsets:
         data["span_offsets"] = [list(span) for span in citation.span_offsets]
+    if citation.span is not None:
+        data["span"] = list(citation.span)
     return data
 
 
@@ -217,16 +237,16 @@ def _instructions(given: CitedInput) -> str:
 
 
 def _items(given: CitedInput) -> tuple[Item, ...]:
-    packs = _by_rank(given.packs)
+    packs = _by_rank(cast(Sequence[Pack], given.packs))  # converted when the input was made
     if len({pack.pack_id for pack in packs}) < len(packs):
         twice = next(name for name, n in Tally(pack.pack_id for pack in packs).items() if n > 1)
         raise InputError("$.packs", f"holds pack_id {twice!r} more than once", "give every pack once")
     items = []
-    for place, (name, document, body, _, _, headings, hits) in enumerate(packs):
+    for place, (name, document, body, _, _, headings, hits, span) in enumerate(packs):
         marker = citation_marker(place + 1, given.citation_style)
         path = f"Path: {_line(' > '.join(headings))}\n" if headings else ""
         text = f"{marker}\nDoc: {_line(document)}\n{path}---\n{body}"
-        citation = Citation(marker, name, document, headings, hits)
+        citation = Citation(marker, name, document, headings, hits, span)
         # The rank is settled above, so the pipeline needs only the order.
         items.append(Item(name, text, (), 0.0, 0, place, None, None, citation))
     return tuple(items)
@@ -265,8 +285,25 @@ def _may_reference(markers: dict[str, None]) -> str:
     )
 
 
+def _as_pack(value: Pack | CitablePack, place: int) -> Pack:
+    pack = value if isinstance(value, Pack) else _converted(value, place)
+    if not (type(pack.pack_id) is type(pack.doc_id) is type(pack.text) is str):
+        raise InputError(f"$.packs[{place}]", "has a pack_id, doc_id or text that is no text", "give texts")
+    if not isinstance(pack.score, float | int):
+        raise InputError(f"$.packs[{place}].score", f"is {pack.score!r}", "give a number")
+    return pack
+
+
+def _converted(value: object, place: int) -> Pack:
+    if isinstance(value, CitablePack):
+        return value.citable()
+    raise InputError(
+        f"$.packs[{place}]", f"is {type(value).__name__}", "give packs of a Retriever or of rlm.prompts"
+    )
+
+
 def _pack(value: Any, path: str) -> Pack:
-    if type(value) is dict and not value.get("hits"):
+    if type(value) is dict and not value.get("hits") and "document" not in value:
         headings = value.get("heading_path") or []
         made = Pack(
             value.get("pack_id", 0),
@@ -285,14 +322,17 @@ def _pack(value: Any, path: str) -> Pack:
         ):
             return made._replace(heading_path=tuple(headings)) if headings else made
     pack = Record(value, path, what="an object with pack_id, doc_id, score, order, heading_path, text")
+    # `rlm search --json` gives the document's name beside its number, and hits as characters of all texts.
+    shift = pack.whole("document_start", 0)
     return Pack(
         pack.text("pack_id"),
-        pack.text("doc_id"),
+        pack.text("document") if "document" in pack.value else pack.text("doc_id"),
         pack.text("text"),
         pack.number("score", 0.0),
         pack.whole("order", 0),
         pack.each("heading_path", _check_heading),
-        pack.each("hits", _hit),
+        tuple((max(start - shift, 0), max(end - shift, 0)) for start, end in pack.each("hits", _hit)),
+        (pack.whole("start") - shift, pack.whole("end") - shift) if "document_start" in pack.value else None,
     )
 
 

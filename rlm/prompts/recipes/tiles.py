@@ -17,6 +17,7 @@ from rlm.prompts.assembly.measure import Measure
 from rlm.prompts.assembly.policy import Skip
 from rlm.prompts.assembly.render import JOINER
 from rlm.prompts.assembly.section import Derived, Item, Section
+from rlm.prompts.errors import InputError
 from rlm.prompts.json_input import Record
 from rlm.prompts.templates import table
 from rlm.prompts.tokens.counters import Counter, get_counter
@@ -52,14 +53,27 @@ class Tile(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TileConfig:
-    """`max_tokens` limits the whole prompt, in `counter`'s tokens (a quarter of the UTF-8 bytes)."""
+    """`max_tokens` limits the whole prompt, in `counter`'s tokens (a quarter of the UTF-8 bytes).
+
+    With `inject_deadband`, a domain with a P0 tile gets a warning if none of its tiles is included, and
+    another if P0 tiles of it are missing and less than `thin_share` of its tiles is included.
+    """
 
     max_tokens: int = 4096
     inject_deadband: bool = True
     format: TileFormat = "structured"
     system_prefix: str = ""
     include_domain: bool = True
+    thin_share: float = 0.25
     counter: Counter = field(default_factory=lambda: get_counter("bytes4_floor"))
+
+    def __post_init__(self) -> None:
+        if self.format not in _FORMATS:
+            raise InputError("$.config.format", f"is {self.format!r}", f"give one of {', '.join(_FORMATS)}")
+        if not isinstance(self.system_prefix, str):
+            raise InputError("$.config.system_prefix", f"is {self.system_prefix!r}", "give a text")
+        if not 0 <= self.thin_share <= 1:
+            raise InputError("$.config.thin_share", f"is {self.thin_share!r}", "give a number from 0 to 1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +84,21 @@ class TileInput:
     tiles: tuple[Tile, ...] = ()
     config: TileConfig = field(default_factory=TileConfig)
     warnings: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.query, str):
+            raise InputError("$.query", f"is {self.query!r}", "give a text")
+        for place, tile in enumerate(self.tiles):
+            if not (type(tile.question) is type(tile.answer) is type(tile.domain) is str):
+                raise InputError(
+                    f"$.tiles[{place}]", "has a question, answer or domain that is no text", "give texts"
+                )
+            if tile.priority not in _RANKS:
+                raise InputError(
+                    f"$.tiles[{place}].priority", f"is {tile.priority!r}", "give one of P0, P1, P2"
+                )
+            if not isinstance(tile.score, float | int):
+                raise InputError(f"$.tiles[{place}].score", f"is {tile.score!r}", "give a number")
 
     @classmethod
     def from_json(cls, value: object) -> TileInput:
@@ -86,6 +115,7 @@ class TileInput:
                 format=config.choice("format", _FORMATS, "structured"),  # type: ignore[arg-type]
                 system_prefix=config.text("system_prefix", ""),
                 include_domain=config.flag("include_domain", True),
+                thin_share=config.number("thin_share", 0.25),
                 counter=get_counter(config.text("counter", "bytes4_floor")),
             ),
             warnings=(
@@ -134,8 +164,8 @@ class AssembledTiles(AssembledPrompt):
 class TilePrompt:
     """Builds a prompt of the most important tiles: P0 first, then by score.
 
-    A tile that does not fit is skipped and the next is tried. A domain with a P0 tile but no included tile
-    gets a warning.
+    A tile that does not fit is skipped and the next is tried. A domain with a P0 tile gets a warning if none
+    of its tiles is included, or nearly none.
     """
 
     def assemble(self, given: TileInput | Mapping[str, Any]) -> AssembledTiles:
@@ -148,15 +178,24 @@ class TilePrompt:
         config = given.config
         gaps = _Gaps(given) if config.inject_deadband else None
         tiles = _by_rank(given.tiles)
-        prompt = assemble(
-            _sections(given, tiles, gaps),
-            Budget(config.max_tokens, counter=config.counter),
-            remedy="shorten them or raise max_tokens",
-        )
+        prompt = self._assemble_sections(given, tiles, gaps)
+        if gaps is not None and gaps.find_thin(tiles, prompt):
+            # The lines about thin domains use room that is left. They never displace a tile.
+            warned = self._assemble_sections(given, tiles, gaps)
+            if _included(tiles, warned) == _included(tiles, prompt):
+                prompt = warned
         warnings = (*given.warnings, *(gaps.warnings if gaps else ()))
         fields = {name: getattr(prompt, name) for name in AssembledPrompt.__slots__}
         return AssembledTiles(
             **{**fields, "report": prompt.report.with_warnings(warnings)}, stats=_stats(tiles, config, prompt)
+        )
+
+    @staticmethod
+    def _assemble_sections(given: TileInput, tiles: Sequence[Tile], gaps: _Gaps | None) -> AssembledPrompt:
+        return assemble(
+            _sections(given, tiles, gaps),
+            Budget(given.config.max_tokens, counter=given.config.counter),
+            remedy="shorten them or raise max_tokens",
         )
 
 
@@ -281,7 +320,7 @@ def _as_json(tile: Tile) -> str:
 
 
 class _Gaps:
-    """The warnings for P0 domains without a tile in the prompt.
+    """The warnings for P0 domains with no tile in the prompt, or too few.
 
     If all warnings would leave no room for the query, only as many as fit half of the room are listed, and
     one more line counts the others.
@@ -291,13 +330,16 @@ class _Gaps:
         self._words = table("tiles.toml")
         domains = sorted({tile.domain for tile in given.tiles if tile.priority == "P0"})
         self._lines = {domain: self._line(domain) for domain in domains}
+        self._tiles_of = Tally(tile.domain for tile in given.tiles if tile.domain in self._lines)
+        self._thin: set[str] = set()
+        self._thin_share = given.config.thin_share
         self._max_lines = len(domains)
         self.warnings: tuple[str, ...] = ()
         measure = Measure(given.config.counter)
         query = self._words["query"].format(query=given.query)
         fixed = "".join(f"{part}{JOINER}" for part in (given.config.system_prefix, query) if part)
         room = measure.bound(given.config.max_tokens) - measure(fixed)
-        if measure(self.text({})) > room:
+        if domains and measure(self.text({})) > room:
             self._limit_lines(measure, room // 2)
 
     def _limit_lines(self, measure: Measure, room: int) -> None:
@@ -313,21 +355,43 @@ class _Gaps:
             "one: raise it",
         )
 
+    def find_thin(self, tiles: Sequence[Tile], prompt: AssembledPrompt) -> bool:
+        """Find the domains that a prompt hardly covers, for the text and the warnings. Return whether there
+        are any."""
+        included = Tally(tile.domain for tile in _included(tiles, prompt))
+        p0 = Tally(tile.domain for tile in tiles if tile.priority == "P0")
+        p0.subtract(tile.domain for tile in _included(tiles, prompt) if tile.priority == "P0")
+        self._thin = {
+            domain
+            for domain, lacking in p0.items()
+            if lacking and 0 < included[domain] < self._thin_share * self._tiles_of[domain]
+        }
+        self.warnings += tuple(
+            f"domain {domain!r} is nearly uncovered: {included[domain]:,} of its {self._tiles_of[domain]:,} "
+            "tiles are included"
+            for domain in sorted(self._thin)
+        )
+        return bool(self._thin)
+
     def key(self, item: Item) -> str | None:
         return item.domain if item.domain in self._lines else None
 
     def text(self, covered: dict[str, None]) -> str:
-        bare = len(self._lines) - len(covered)
+        bare = len(self._lines) - len(covered) + sum(domain in covered for domain in self._thin)
         if not bare:
             return ""
-        bare_lines = (line for domain, line in self._lines.items() if domain not in covered)
+        bare_lines = (
+            self._line(domain, "thin") if domain in covered else line
+            for domain, line in self._lines.items()
+            if domain not in covered or domain in self._thin
+        )
         lines = list(islice(bare_lines, self._max_lines))
         if bare > len(lines):
             lines.append(self._more(bare - len(lines)))
         return str(self._words["deadband"]) + "".join(lines)
 
-    def _line(self, domain: str) -> str:
-        return "\n" + str(self._words["gap"]).format(domain=" ".join(domain.splitlines()))
+    def _line(self, domain: str, kind: str = "gap") -> str:
+        return "\n" + str(self._words[kind]).format(domain=" ".join(domain.splitlines()))
 
     def _more(self, count: int) -> str:
         return "\n" + str(self._words["more_gaps"]).format(count=f"{count:,}")
@@ -341,8 +405,7 @@ def _stats(tiles: Sequence[Tile], config: TileConfig, prompt: AssembledPrompt) -
             text = f"{text}{JOINER}{section.text}" if text else section.text
             tokens = config.counter.count(text)
             growth[section.id], reached = tokens - reached, tokens
-    fates = (decision.status for decision in prompt.report.decisions if decision.section == "tiles")
-    included = Tally(tile.priority for tile, fate in zip(tiles, fates, strict=True) if fate != "dropped")
+    included = Tally(tile.priority for tile in _included(tiles, prompt))
     return TileStats(
         tiles_included=included.total(),
         excluded=len(tiles) - included.total(),
@@ -355,3 +418,8 @@ def _stats(tiles: Sequence[Tile], config: TileConfig, prompt: AssembledPrompt) -
         query_tokens=growth.get("query", 0),
         total_tokens=reached,
     )
+
+
+def _included(tiles: Sequence[Tile], prompt: AssembledPrompt) -> list[Tile]:
+    fates = (decision.status for decision in prompt.report.decisions if decision.section == "tiles")
+    return [tile for tile, fate in zip(tiles, fates, strict=True) if fate != "dropped"]

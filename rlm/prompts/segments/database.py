@@ -26,7 +26,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError, SQLAlch
 from sqlalchemy.pool import NullPool
 
 from rlm.prompts.segments.errors import StoreOutdated, StoreUnavailable
-from rlm.prompts.segments.migration import HEAD, MigrationStep, current_revision, move_to
+from rlm.prompts.segments.migration import HEAD, MigrationStep, current_revision, is_held, move_to
 from rlm.prompts.segments.tables import store_revision
 from rlm.store_file import keep_private, make_private_file
 
@@ -56,8 +56,8 @@ class Database:
     def open(self) -> None:
         """Connect. Creates the tables of an empty database.
 
-        A SQLite store is migrated to the current schema. A server's tables are left to `migrate`, since
-        others use them. Raises StoreUnavailable and StoreOutdated.
+        A SQLite store is migrated to the current schema, unless it was migrated down on purpose. A server's
+        tables are left to `migrate`, since others use them. Raises StoreUnavailable and StoreOutdated.
         """
         try:
             with self._translate_errors("opened"):
@@ -69,7 +69,8 @@ class Database:
                     keep_private(self._file)
                 with self._engine.connect() as connection:
                     found = current_revision(connection)
-            if found is None or (found != HEAD and self._is_sqlite):
+                    held = is_held(connection)
+            if found is None or (found != HEAD and self._is_sqlite and not held):
                 self.migrate(HEAD)
             elif found != HEAD:
                 raise StoreOutdated(

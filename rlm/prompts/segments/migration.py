@@ -8,7 +8,7 @@ from sqlalchemy import Column, Connection, MetaData, String, Table, inspect, sel
 
 from rlm.prompts.segments.errors import StoreOutdated
 
-__all__ = ["HEAD", "REVISIONS", "MigrationStep", "current_revision", "move_to"]
+__all__ = ["HEAD", "REVISIONS", "MigrationStep", "current_revision", "is_held", "move_to"]
 
 REVISIONS = ("0001", "0002")
 """All schema versions, oldest first."""
@@ -19,6 +19,8 @@ _VERSION_TABLE = (
     "prompt_segments_schema"  # the database may also hold other programs' tables and alembic versions
 )
 _schema = Table(_VERSION_TABLE, MetaData(), Column("version_num", String(32)))
+_held = Table("prompt_segments_held", MetaData(), Column("version_num", String(32)))
+"""Exists in a store that was migrated down on purpose, until it is migrated up on purpose."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,11 @@ def current_revision(connection: Connection) -> str | None:
     return found
 
 
+def is_held(connection: Connection) -> bool:
+    """Return whether the tables were migrated down on purpose."""
+    return inspect(connection).has_table(_held.name)
+
+
 def move_to(connection: Connection, revision: str) -> MigrationStep:
     """Run the migrations from the current schema version to `revision`, in the caller's transaction."""
     if revision not in REVISIONS:
@@ -57,4 +64,7 @@ def move_to(connection: Connection, revision: str) -> MigrationStep:
             command.upgrade(config, revision)
         else:
             command.downgrade(config, revision)
+        _held.drop(connection, checkfirst=True)
+        if before is not None and revision < before:
+            _held.create(connection)
     return MigrationStep(before, revision)

@@ -33,7 +33,8 @@ class Segment:
 
     `ref_id` names the entity it belongs to (None for core). `metadata` is a JSON object. Its `tier` is the
     level of detail of an NPC's segment, and sorts other segments. Its `cue` is one line about an NPC, used
-    if there is no room for more.
+    if there is no room for more. `short` is a shorter form of the content, used when the prompt is too long.
+    `requires` names segments without which this one is left out.
     """
 
     id: str
@@ -55,6 +56,18 @@ class Segment:
         """Return the `cue` of the metadata as one line, or ""."""
         cue = self.metadata.get("cue")
         return " ".join(cue.split()) if isinstance(cue, str) else ""
+
+    @property
+    def short(self) -> str:
+        """Return the `short` of the metadata, or ""."""
+        short = self.metadata.get("short")
+        return short.strip() if isinstance(short, str) else ""
+
+    @property
+    def requires(self) -> tuple[str, ...]:
+        """Return the ids in the `requires` of the metadata."""
+        ids = self.metadata.get("requires")
+        return tuple(name for name in ids if isinstance(name, str)) if isinstance(ids, list | tuple) else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +138,11 @@ def _faults_of_metadata(metadata: Mapping[str, Any]) -> list[str]:
         faults.append(f"its tier is {tier!r}: use a whole number from 0 up, or none")
     if not isinstance(metadata.get("cue", ""), str):
         faults.append("its cue is not a text: use one line, or none")
+    if not isinstance(metadata.get("short", ""), str):
+        faults.append("its short form is not a text: give one, or none")
+    requires = metadata.get("requires", [])
+    if not isinstance(requires, list | tuple) or not all(isinstance(name, str) for name in requires):
+        faults.append("its requires is not a list of ids: give [id, …], or none")
     try:
         text = json.dumps(dict(metadata), allow_nan=False)
     except (TypeError, ValueError) as error:

@@ -16,7 +16,9 @@ from functools import lru_cache
 
 __all__ = ["VERSION", "estimate_each", "estimate_tokens"]
 
-VERSION = "2"
+VERSION = "3"
+
+_MAX_WEIGHT = 255  # of a kind in a table of bytes; _differences adds what is above
 
 _WINDOW = 1 << 20  # characters at a time, to bound memory; a border costs at most a few tokens
 
@@ -39,26 +41,54 @@ _KINDS: tuple[tuple[bytes, bytes, int], ...] = (
     (bytes(range(0xD8, 0xDC)), b"a", 26),  # Arabic
     (bytes(range(0xDC, 0xE0)), b"z", 255),  # Syriac, Thaana, N'Ko
     (b"\xe0", b"i", 53),  # the scripts of India, Thai, Lao
-    (b"\xe1", b"o", 200),  # Ethiopic, Khmer, …; _CHEAPER names what costs less
-    (b"\xe2", b"s", 206),  # arrows, mathematics, boxes; _CHEAPER again
+    (b"\xe1", b"o", 200),  # Khmer and others; _BLOCKS names what costs more or less
+    (b"\xe2", b"s", 206),  # arrows, mathematics, boxes
     (b"\xe3", b"j", 119),  # kana, CJK punctuation
     (bytes(range(0xE4, 0xEA)), b"H", 102),  # Han
-    (bytes(range(0xEA, 0xEE)), b"r", 84),  # Hangul (and lone surrogates)
-    (b"\xee\xef", b"f", 152),  # full-width forms, private use
-    (bytes(range(0xF0, 0xF8)), b"e", 243),  # emoji and the rare planes
+    (b"\xea", b"q", 315),  # Yi, Vai, …
+    (bytes(range(0xEB, 0xEE)), b"r", 84),  # Hangul (and lone surrogates)
+    (b"\xee\xef", b"f", 310),  # private use, presentation forms
+    (bytes(range(0xF0, 0xF8)), b"e", 425),  # ancient scripts, rare Han, private use
 )
 _CONTROL = (b"k", 110)
 
-# Characters that cost less than others with the same first byte: first two bytes, difference.
-_CHEAPER: tuple[tuple[bytes, int], ...] = (
-    (b"\xe2\x80", 128 - 206),  # typographic signs
-    (b"\xe1\xba", 20 - 200),  # Vietnamese
-    (b"\xe1\xbb", 20 - 200),
-    (b"\xe1\x83", 60 - 200),  # Georgian
+# Characters that cost more or less than others with the same first byte: (first byte, second bytes,
+# hundredths of a token). A character that vocabularies lack costs up to a token for each of its bytes.
+_BLOCKS: tuple[tuple[int, range, int], ...] = (
+    (0xE0, range(0xBA, 0xC0), 175),  # Lao, Tibetan
+    (0xE1, range(0x83, 0x84), 60),  # Georgian
+    (0xE1, range(0x88, 0x8E), 215),  # Ethiopic
+    (0xE1, range(0x8E, 0x9C), 310),  # Cherokee, Canadian syllables, runes
+    (0xE1, range(0xA0, 0xA3), 310),  # Mongolian
+    (0xE1, range(0xBA, 0xBC), 20),  # Vietnamese
+    (0xE2, range(0x80, 0x81), 128),  # typographic signs
+    (0xE2, range(0x98, 0x9C), 225),  # miscellaneous symbols
+    (0xE2, range(0xA0, 0xA4), 315),  # braille
+    (0xEA, range(0xB0, 0xC0), 84),  # Hangul
+    (0xEF, range(0xB8, 0xB9), 152),  # variation selectors
+    (0xEF, range(0xBB, 0xBC), 152),  # the byte order mark
+    (0xEF, range(0xBC, 0xBD), 170),  # full-width forms
+    (0xEF, range(0xBD, 0xC0), 215),  # half-width kana
+    (0xF0, range(0x9D, 0x9E), 315),  # mathematical letters
+    (0xF0, range(0x9F, 0xA0), 243),  # emoji
 )
 
 # Lines drawn with one sign: vocabularies have long tokens for them.
 _RULES = (*(bytes([sign]) * 16 for sign in b"-=*_#.~"), *(sign.encode() * 16 for sign in "─═━—…█"))
+
+
+def _differences() -> dict[bytes, dict[bytes, int]]:
+    """Return, by first byte, what a character that begins with these bytes costs more or less than its kind's
+    weight in `_tables`."""
+    kinds = {byte: weight for members, _, weight in _KINDS for byte in members}
+    table: dict[bytes, dict[bytes, int]] = {}
+    for byte, weight in kinds.items():
+        if weight > _MAX_WEIGHT:
+            table[bytes((byte,))] = {bytes((byte,)): weight - _MAX_WEIGHT}
+    for byte, seconds, weight in _BLOCKS:
+        leads = table.setdefault(bytes((byte,)), {})
+        leads.update({bytes((byte, second)): weight - kinds[byte] for second in seconds})
+    return table
 
 
 def _tables() -> tuple[bytes, bytes]:
@@ -67,12 +97,13 @@ def _tables() -> tuple[bytes, bytes]:
     weights = bytearray(256)
     weights[0] = weights[_CONTROL[0][0]] = _CONTROL[1]
     for members, kind, weight in _KINDS:
-        weights[kind[0]] = weight
+        weights[kind[0]] = min(weight, _MAX_WEIGHT)
         for byte in members:
             kinds[byte] = kind[0]
     return bytes(kinds), bytes(weights)
 
 
+_DIFFERENCES = _differences()
 _KIND_OF, _WEIGHT_OF = _tables()
 _WEIGHTLESS = bytes(kind for kind in range(256) if not _WEIGHT_OF[kind])  # kinds without a weight
 _WEIGHT_OR_BORDER = b"\0" + _WEIGHT_OF[1:]
@@ -141,8 +172,9 @@ def _hundredths(text: str) -> int:
     runs = b" " + kinds.translate(_LETTERS_ONLY) + b" "
     total = _weigh(data, kinds, weights, kinds.translate(_MERGE), runs)
     if not text.isascii():
-        for lead, difference in _CHEAPER:
-            total += difference * data.count(lead)
+        for first, leads in _DIFFERENCES.items():
+            if first in data:
+                total += sum(difference * data.count(lead) for lead, difference in leads.items())
     return total
 
 

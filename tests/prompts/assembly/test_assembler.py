@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -390,3 +391,16 @@ def test_a_counter_for_which_the_whole_is_more_than_its_parts_is_still_obeyed() 
     parts = [section("words", *["w"] * 50, policy=Skip(), separator=" ")]
     prompt = assemble(parts, Budget(40, counter=counter))
     assert 0 < counter.count(prompt.text) <= 40
+
+
+def test_values_that_are_no_role_policy_or_text_are_refused() -> None:
+    """Each would else be ignored, or end up in the prompt as it is."""
+    for wrong, part in (
+        ({"policy": "nosuch"}, "policy 'nosuch'"),
+        ({"role": "robot"}, "role 'robot'"),
+        ({"stability": "foo"}, "stability 'foo'"),
+        ({"order": "1"}, "order '1'"),
+        ({"items": (Item("i", None),)}, "holds NoneType and no text"),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(SectionError, match=part):
+            assemble([replace(section("a", "x"), **wrong)], Budget(100))

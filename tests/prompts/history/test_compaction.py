@@ -120,16 +120,18 @@ def test_the_summarisers_own_input_is_bounded_by_chunks_at_message_borders() -> 
     assert result.summary == f"## Task Summary\n- fact {len(asked.prompts)} [m2]"
 
 
-def test_a_message_larger_than_a_prompt_is_cut_and_reported() -> None:
+def test_a_message_of_more_parts_than_a_message_may_take_is_cut_and_reported() -> None:
     """The limit holds for a huge tool result, too, and the cut is reported."""
     messages = chat(20)
     messages.insert(3, Message("assistant", "run it", tool_call_id="c1"))
-    messages.insert(4, Message("tool", "\n".join(f"log line {n}" for n in range(20_000)), tool_call_id="c1"))
+    messages.insert(4, Message("tool", "\n".join(f"log line {n}" for n in range(40_000)), tool_call_id="c1"))
     asked = Summarizer()
     result = compact_history(messages, budget=2_000, summarizer=asked, window=4_000)
     assert all(count(prompt) <= 4_000 for prompt in asked.prompts)
     assert any("m5 was cut in the middle" in action for action in result.actions)
-    assert any("characters cut" in prompt and "log line 19999" in prompt for prompt in asked.prompts)
+    assert any("characters cut" in prompt for prompt in asked.prompts)
+    assert any("log line 39999" in prompt for prompt in asked.prompts)
+    assert len(asked.prompts) <= 20
 
 
 def test_a_summary_over_its_room_is_asked_once_more_with_the_overrun_named() -> None:
@@ -168,13 +170,6 @@ def test_rules_and_the_last_user_request_stay_verbatim(summarizer: Summarizer | 
     assert f"user: {request}" in result.text
     assert result.text.startswith("system: Use tabs.\nNever push to main.")
     assert result.tokens <= 4_000
-
-
-def test_rules_and_a_request_larger_than_the_budget_are_an_error_that_names_them() -> None:
-    """They are never cut silently."""
-    messages = [*chat(10), Message("user", "why? " * 3_000)]
-    with pytest.raises(BudgetExceeded, match=r"the last request, the rules can't be dropped; shorten them"):
-        compact_history(messages, budget=1_000)
 
 
 def test_a_gain_under_ten_per_cent_stops_it() -> None:
@@ -391,8 +386,8 @@ def test_never_over_budget_never_out_of_order_and_always_the_same(
     messages: list[Message], budget: int, name: str, answers: list[str] | None
 ) -> None:
     """For any messages and any answers: the result fits the budget, or BudgetExceeded is raised. It contains
-    the rules and the last request, and the kept messages in order. Equal input gives equal bytes, and the
-    input is unchanged."""
+    the rules and the last request, and the kept messages in order; one that was cut says so. Equal input
+    gives equal bytes, and the input is unchanged."""
     counter = get_counter(name)
     given_messages = list(messages)
 
@@ -411,9 +406,88 @@ def test_never_over_budget_never_out_of_order_and_always_the_same(
     if isinstance(result, str):
         return
     assert result.tokens == counter.count(result.text) <= budget
+    cut = [message for message in result.messages if message not in messages]
+    assert all("characters cut" in message.content for message in cut)
+    assert len(cut) <= len([warning for warning in result.warnings if "was cut" in warning])
     places = iter(messages)
-    assert all(message in places for message in result.messages)
+    assert all(message in places for message in result.messages if message not in cut)
     last = next((message for message in reversed(messages) if message.role == "user"), None)
-    assert last is None or last in result.messages
+    assert last is None or last in result.messages or cut
     assert [m for m in result.messages if m.role == "system"] == [m for m in messages if m.role == "system"]
-    assert (result.kind == "recent") == (len(result.messages) < len(messages) and result.summary is None)
+    left_out = len(result.messages) < len(messages) and result.summary is None
+    assert (result.kind == "recent") == (left_out or (bool(cut) and result.summary is None))
+
+
+def test_a_last_request_over_the_budget_is_cut_in_the_middle_and_said() -> None:
+    log = "first line of the log\n" + "noise " * 4_000 + "\nlast line: disk full"
+    messages = [
+        Message("system", "Answer in English."),
+        Message("assistant", "Send me the log."),
+        Message("user", log),
+    ]
+    result = compact_history(messages, budget=600, counter=CHARS)
+    assert result.tokens <= 600
+    assert "first line of the log" in result.text
+    assert "last line: disk full" in result.text
+    assert "Answer in English." in result.text
+    assert result.kind != "whole"
+    assert result.warnings[0].startswith("the last request was cut in the middle")
+
+
+def test_rules_over_the_budget_still_raise() -> None:
+    with pytest.raises(BudgetExceeded, match="the rules"):
+        compact_history([Message("system", "x" * 500), Message("user", "hi")], budget=200, counter=CHARS)
+
+
+def test_a_newest_message_over_the_budget_keeps_its_end_when_no_summary_can_be_had() -> None:
+    def broken(prompt: str) -> str:
+        raise RuntimeError("down")
+
+    messages = [Message("user", "Fix it."), Message("assistant", "log " * 500 + "the last word: solved")]
+    result = compact_history(messages, budget=400, counter=CHARS, summarizer=broken, window=9_000)
+    assert result.tokens <= 400
+    assert result.text.endswith("the last word: solved")
+    assert any("was cut to its end" in warning for warning in result.warnings)
+
+
+def test_a_newest_tool_result_stays_with_its_call() -> None:
+    def broken(prompt: str) -> str:
+        raise RuntimeError("down")
+
+    messages = [
+        Message("user", "Run it."),
+        Message("assistant", "CALL", tool_call_id="a"),
+        Message("tool", "out " * 500 + "exit 1", tool_call_id="a"),
+    ]
+    result = compact_history(messages, budget=400, counter=CHARS, summarizer=broken, window=9_000)
+    assert result.tokens <= 400
+    assert "CALL" in result.text
+    assert result.text.endswith("exit 1")
+
+
+@pytest.mark.parametrize("nothing", [None, 7, b"bytes"])
+def test_a_summarizer_that_returns_no_text_has_failed(nothing: object) -> None:
+    result = compact_history(
+        chat(300),
+        budget=4_000,
+        summarizer=lambda prompt: nothing,
+        window=5_000,  # type: ignore[arg-type, return-value]
+    )
+    assert result.kind == "recent"
+    assert type(nothing).__name__ in result.warnings[0]
+
+
+def test_a_message_larger_than_the_window_is_read_whole_in_parts() -> None:
+    prompts: list[str] = []
+
+    def asked(prompt: str) -> str:
+        prompts.append(prompt)
+        return f"Summary {len(prompts)}."
+
+    words = [f"word{number}" for number in range(6_000)]
+    messages = [Message("user", "Read this."), Message("assistant", " ".join(words)), *chat(20)]
+    result = compact_history(messages, budget=4_000, summarizer=asked, window=5_000)
+    read = " ".join(prompts)
+    assert all(word in read for word in words)
+    assert get_counter().count(max(prompts, key=len)) <= 5_000
+    assert any("m2 was read in" in action for action in result.actions)

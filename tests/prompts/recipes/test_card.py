@@ -255,125 +255,22 @@ def test_a_summariser_that_fails_leaves_the_most_recent_messages(answer: str | N
     assert any(warning.startswith("history: ") for warning in made.report.warnings)
 
 
-def test_notes_are_always_in_and_cut_only_when_larger_than_the_whole_budget() -> None:
-    """Notes are required."""
-    note = "n" * 400
-    files = (Document("a.py", "x" * 200),)
-    made = context(CardContext(notes=(note,), source_files=files), settings=settings_with(450))
-    assert made == f"## Notes\n\n{note}"
-    cut = context(CardContext(notes=(note,)), settings=settings_with(300))
-    assert len(cut) <= 300
-    assert re.match(r"## Notes\n\nn{200,}\n\[… \d+ characters cut …\]", cut)
+def test_a_card_may_have_a_threshold_of_its_own() -> None:
+    card = {"messages": [{"role": "user", "content": f"Take port {n}, not {n + 1}."} for n in range(400)]}
+    whole = CardPrompt(CardSettings(budget=CardBudget(chat_history=90_000, total=120_000))).assemble(card)
+    size = get_counter().count(next(part.text for part in whole.sections if part.id == "history"))
+    budget = CardBudget(chat_history=size * 4 // 3, total=120_000)
+    maker = CardPrompt(CardSettings(budget=budget), summarizer=lambda prompt: "All ports were named.")
+    assert not maker.assemble(card).condensed
+    assert maker.assemble({**card, "threshold_percentage": 50}).condensed
+    with pytest.raises(InputError, match="threshold_percentage"):
+        CardInput(threshold_percentage=0)
 
 
-@pytest.mark.parametrize("state", ["coding", "planning", "review", "testing", "unknown"])
-def test_logs_enter_only_while_errors_are_fixed(state: str) -> None:
-    """Build log, then pod log, only in error_fixing."""
-    logs = CardContext(build_logs="BUILD", pod_logs="POD")
-    assert context(logs, state=state) == ""
-    assert context(logs, state="error_fixing") == (
-        "## Build Logs\n```\nBUILD\n```\n\n## Pod Logs\n```\nPOD\n```"
-    )
-
-
-def test_a_log_with_fences_can_not_break_out() -> None:
-    """The fence is longer than any in the log, even if the log was cut."""
-    log = "one\n```\n# Orders\n````\nten\n" * 50
-    for budget in (9_000, 600):
-        made = context(CardContext(build_logs=log), state="error_fixing", settings=settings_with(budget))
-        assert made.startswith("## Build Logs\n`````\n")
-        assert made.endswith("\n`````")
-        assert len(re.findall(r"^`{5,}$", made, re.MULTILINE)) == 2
-    assert "characters cut" in made
-
-
-def test_tokens_of_logs_are_deducted_before_files_come() -> None:
-    """Files get what the logs leave."""
-    file = Document("a.py", "x" * 100)
-    logs = CardContext(build_logs="L" * 3_000, source_files=(file,))
-    assert "a.py" in context(logs, state="coding", settings=settings_with(4_000))
-    assert "a.py" not in context(logs, state="error_fixing", settings=settings_with(4_000))
-    assert "a.py" in context(logs, state="error_fixing", settings=settings_with(4_100))
-
-
-def test_files_enter_while_more_than_1000_remain_and_decisions_while_more_than_500() -> None:
-    """Each must also fit."""
-    files = tuple(Document(f"f{n}.py", "x" * 270) for n in range(20))
-    made = context(CardContext(source_files=files), settings=settings_with(3_000))
-    assert made.count("### f") == 7  # 300 each; after seven, fewer than 1,000 are left
-    adrs = tuple(Document(f"ADR {n}", "x" * 290) for n in range(20))
-    made = context(CardContext(adrs=adrs), settings=settings_with(3_000))
-    assert made.count("### ADR") == 9
-    huge_first = (Document("huge.py", "h" * 5_000), *files[:1])
-    made = context(CardContext(source_files=huge_first), settings=settings_with(3_000))
-    assert "huge.py" not in made
-    assert "f0.py" in made
-
-
-def test_what_remains_is_never_negative() -> None:
-    """The context stays within its budget for any input."""
-    everything = CardContext(
-        notes=("n" * 900,),
-        adrs=(Document("a", "a" * 900),),
-        libraries=(Document("l", "l" * 900),),
-        source_files=(Document("s.py", "s" * 900),),
-        build_logs="b" * 900,
-        pod_logs="p" * 900,
-        test_results="t" * 900,
-    )
-    for budget in range(950, 7_000, 137):
-        made = context(everything, state="error_fixing", settings=settings_with(budget))
-        assert len(made) <= budget
-        assert "n" * 900 in made
-
-
-def test_all_seven_priorities_are_used() -> None:
-    """In default order, or in the configured one."""
-    assert dict(CONTEXT_KINDS) == {
-        "notes": 100,
-        "build_logs": 90,
-        "pod_logs": 85,
-        "source_files": 80,
-        "test_results": 75,
-        "adrs": 50,
-        "libraries": 40,
-    }
-    everything = CardContext(
-        notes=("N",),
-        adrs=(Document("a", "A"),),
-        libraries=(Document("l", "L"),),
-        source_files=(Document("s.py", "S"),),
-        build_logs="B",
-        pod_logs="P",
-        test_results="T",
-    )
-    headings = [
-        "Notes",
-        "Build Logs",
-        "Pod Logs",
-        "Source Files",
-        "Test Results",
-        "Architecture Decision Records",
-        "Libraries",
-    ]
-    made = context(everything, state="error_fixing")
-    assert re.findall(r"^## (.*)$", made, re.MULTILINE) == headings
-    turned = {kind: 100 - value for kind, value in CONTEXT_KINDS.items()}
-    made = context(everything, state="error_fixing", settings=CardSettings(priorities=turned))
-    assert re.findall(r"^## (.*)$", made, re.MULTILINE) == headings[::-1]
-
-
-def test_empty_inputs_leave_no_heading() -> None:
-    """For missing and for blank inputs."""
-    blank = CardContext(
-        notes=("", "  \n"),
-        adrs=(Document("a", " "),),
-        libraries=(Document("l", ""),),
-        source_files=(Document("s", "\n"),),
-        build_logs=" \n",
-        test_results="",
-    )
-    assert context(blank, state="error_fixing") == ""
+@pytest.mark.parametrize("field", ["id", "title", "state"])
+def test_a_card_of_wrong_types_is_refused(field: str) -> None:
+    with pytest.raises(InputError, match=rf"\$\.{field}"):
+        CardInput(**{field: None})
 
 
 @pytest.mark.parametrize(
@@ -417,6 +314,9 @@ def test_the_prompt_says_act_or_spawn_child_research() -> None:
 def test_a_run_is_complete_by_the_promise() -> None:
     assert is_complete("All green.\n<promise>COMPLETE</promise>")
     assert not is_complete("It will be complete soon.")
+    assert is_complete("Done.\n  **<promise>COMPLETE</promise>**  \nBye.")
+    assert not is_complete("Not finished. I will write <promise>COMPLETE</promise> only when tests pass.")
+    assert not is_complete("Write <promise>COMPLETE</promise>")
     assert is_complete("FERTIG", CardSettings(promise="FERTIG"))
 
 

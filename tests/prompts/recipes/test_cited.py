@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from rlm.prompts import BudgetExceeded, CitedInput, CitedPrompt, InputError, Pack
 from rlm.prompts.recipes.cited import AssembledCited, citation_json, citation_marker
+from rlm.retrieval import Retriever
 
 EXAMPLE = json.loads((Path(__file__).parents[3] / "examples" / "cited.json").read_text(encoding="utf-8"))
 
@@ -280,3 +281,56 @@ def test_whatever_the_packs_the_prompt_is_bounded_and_holds_as_many_as_fit(
         more = tuple(by_id[citation.pack_id] for citation in unbounded.citations[: kept + 1])
         one_more = CitedPrompt().assemble(CitedInput(question, more, style, citations))
         assert one_more.tokens_estimated + headroom > (max_tokens or 0)
+
+
+def test_a_retriever_s_packs_are_asked_answered_and_shown_in_characters_of_their_document() -> None:
+    """One path: retrieve, assemble, answer, display. The second document does not begin at 0 of the body."""
+    first, second = "Nothing of note. " * 30, "# Works\n\nThe bridge was closed in May for repairs.\n"
+    with Retriever.over([first, second]) as retriever:
+        packs = retriever.retrieve("When was the bridge closed?")
+        made = CitedPrompt().assemble(CitedInput("When was the bridge closed?", packs))
+    answer = made.answer("It was closed in May [¹]. The mayor was there. It cost a lot [7].")
+    (source,) = answer.sources
+    assert packs[0].document in answer.lines()[0]
+    assert source.span is not None
+    assert second[slice(*source.span)] == packs[0].text
+    assert {second[start:end].lower() for start, end in source.span_offsets} >= {"bridge", "closed"}
+    assert answer.unknown == ("[7]",)
+    assert answer.uncited == ("The mayor was there.",)
+    assert not answer.complete
+    assert json.loads(json.dumps(answer.to_json()))["sources"][0]["marker"] == "[¹]"
+
+
+def test_the_json_of_a_search_names_documents_and_their_characters() -> None:
+    pack = {
+        "pack_id": "1:120-140",
+        "doc_id": "1",
+        "document": "a.md",
+        "document_start": 100,
+        "start": 120,
+        "end": 140,
+        "text": "The bridge was shut.",
+        "hits": [[124, 130]],
+        "score": 1.0,
+        "order": 0,
+    }
+    made = CitedPrompt().assemble({"question": "q", "packs": [pack]})
+    assert "Doc: a.md" in made.user
+    assert made.to_json()["citations"] == [
+        {
+            "marker": "[¹]",
+            "pack_id": "1:120-140",
+            "doc_id": "a.md",
+            "heading_path": [],
+            "span_offsets": [[24, 30]],
+            "span": [20, 40],
+        }
+    ]
+
+
+def test_values_of_wrong_types_are_refused() -> None:
+    with pytest.raises(InputError, match=r"\$\.question"):
+        CitedInput(None)  # type: ignore[arg-type]
+    for wrong in (Pack("p", "d", None), Pack(1, "d", "t"), Pack("p", "d", "t", "high"), "text"):  # type: ignore[arg-type]
+        with pytest.raises(InputError, match=r"\$\.packs\[1\]"):
+            CitedInput("q", (Pack("a", "d", "t"), wrong))  # type: ignore[arg-type]

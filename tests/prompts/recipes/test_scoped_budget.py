@@ -186,6 +186,7 @@ def test_the_meta_is_complete_and_in_snake_case() -> None:
         "npc_dropped_tiers": [],
         "input_trimmed": True,
         "game_state_compressed": False,
+        "compressed_scopes": [],
     }
     assert cut["tokens_estimated"] > 150 >= cut["tokens_after"]
     assert set(made.to_json()) == {"prompt", "sections", "meta", "report"}

@@ -167,6 +167,51 @@ def test_it_is_the_included_tiles_that_cover_not_the_first_ones_given() -> None:
     assert covered.stats.deadband_tokens == 0
 
 
+def test_a_domain_that_is_nearly_uncovered_is_warned_of() -> None:
+    """One short tile of nine is included: that is near to nothing."""
+    tiles = [Tile(f"t{n}", "Q" * 400, "A", "dosage", 0.5, "P0") for n in range(8)]
+    made = build(*tiles, Tile("short", "Q", "A", "dosage", 0.1), max_tokens=60)
+    assert made.stats.tiles_included == 1
+    assert "- ⚠️ P0 thin: little coverage for [dosage]\n\nQuery: test" in made.text
+    assert made.stats.total_tokens <= 60
+    assert made.report.warnings == ("domain 'dosage' is nearly uncovered: 1 of its 9 tiles are included",)
+    assert (
+        "Deadband" not in build(*tiles, Tile("s", "Q", "A", "dosage", 0.1), max_tokens=60, thin_share=0).text
+    )
+
+
+def test_the_warning_of_a_thin_domain_never_displaces_a_tile() -> None:
+    tiles = [Tile(f"t{n}", "Q" * 400, "A", "dosage", 0.5, "P0") for n in range(8)]
+    short = Tile("short", "Q", "A", "dosage", 0.1)
+    for room in range(2, 60):
+        try:
+            made = build(*tiles, short, max_tokens=room)
+        except BudgetExceeded:
+            continue
+        assert made.stats.total_tokens <= room
+        assert (
+            made.stats.tiles_included
+            == build(*tiles, short, max_tokens=room, thin_share=0).stats.tiles_included
+        )
+        assert ("nearly uncovered" in "".join(made.report.warnings)) == (made.stats.tiles_included == 1)
+
+
+def test_values_of_wrong_types_are_refused() -> None:
+    good = Tile("t", "q", "a", "d", 1.0, "P0")
+    for wrong in (good._replace(priority="P9"), good._replace(answer=None), good._replace(score="high")):  # type: ignore[arg-type]
+        with pytest.raises(InputError, match=r"\$\.tiles\[1\]"):
+            build(good, wrong)
+    with pytest.raises(InputError, match="format"):
+        TileConfig(format="xml")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"\$\.query"):
+        TileInput(None)  # type: ignore[arg-type]
+
+
+def test_without_p0_tiles_there_is_nothing_to_warn_of() -> None:
+    made = build(Tile("t", "Q" * 400, "A", "d"), max_tokens=5)
+    assert made.report.warnings == ()
+
+
 def test_warnings_are_unique_and_sorted() -> None:
     """One line for each domain."""
     tiles = [Tile(f"t{n}", "Q" * 400, "A", domain, 0.1, "P0") for n, domain in enumerate("bacab")]
@@ -245,7 +290,7 @@ def test_whatever_the_tiles_the_prompt_is_bounded_adds_up_and_leaves_out_only_wh
 ) -> None:
     """With a counter that adds up, the result equals that of rendering the whole prompt for every tile
     tried."""
-    config = TileConfig(max_tokens, deadband, form, prefix, counter=get_counter(counter))
+    config = TileConfig(max_tokens, deadband, form, prefix, thin_share=0.4, counter=get_counter(counter))
     asked = TileInput(query, tuple(tiles), config)
     before = copy.deepcopy(asked.tiles)
     try:

@@ -152,6 +152,16 @@ def test_what_was_put_aside_is_listed_but_neither_assembled_nor_edited_nor_broug
                 store.set_active(found.segment.id, True)
 
 
+def test_a_store_that_was_migrated_down_stays_down_until_it_is_migrated_up(store_url: str) -> None:
+    SegmentStore.open(store_url).close()
+    SegmentStore.migrate(store_url, "0001")
+    for _ in range(2):
+        with pytest.raises(StoreOutdated, match="run `rlm segments migrate`"):
+            SegmentStore.open(store_url)
+    assert SegmentStore.migrate(store_url).before == "0001"
+    SegmentStore.open(store_url).close()
+
+
 def test_an_old_sqlite_store_is_migrated_when_it_is_opened_and_a_server_s_is_not(store_url: str) -> None:
     _old_store(store_url).close()
     if store_url.startswith("postgresql"):

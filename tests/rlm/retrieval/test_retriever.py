@@ -260,6 +260,7 @@ def test_passages_do_not_cross_messages(tmp_path) -> None:
     ("options", "said"),
     [
         ({"limit": 0}, "limit is 0"),
+        ({"limit": 1.5}, "limit is 1.5"),
         ({"per_hit_neighbors": -1}, "per_hit_neighbors is -1"),
         ({"expand": "all"}, "expand is 'all'"),
         ({"rank": "cosine"}, "rank is 'cosine'"),

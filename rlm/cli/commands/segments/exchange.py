@@ -24,9 +24,9 @@ def migrate(
 ) -> None:
     """Migrate the tables of a store to the newest schema, or to an older one.
 
-    A SQLite store is migrated whenever it is opened. A store on a server is migrated by this command only,
-    because other programs may use it. Segments of retired scopes become inactive: see
-    `rlm segments list --inactive`.
+    A SQLite store is migrated up whenever it is opened, unless this command migrated it down. A store on a
+    server is migrated by this command only, because other programs may use it. Segments of retired scopes
+    become inactive: see `rlm segments list --inactive`.
 
     \b
     Examples:

@@ -15,6 +15,8 @@ from rlm.prompts.templates import table
 __all__ = ["CardContext", "Document", "context_sections", "fence_for"]
 
 _FENCES = re.compile(r"`{3,}")
+_LOGS = ("build_logs", "pod_logs", "test_results")
+_LOG_SHARE = 5  # while errors are fixed, a fifth of the context is kept for each of them
 _FIRST_ORDER = 10  # after system, agent and history
 
 # Files and decisions stop before the context is full, to leave a little room for growth.
@@ -53,8 +55,11 @@ class CardContext:
 def context_sections(context: CardContext, settings: CardSettings, *, fixing_errors: bool) -> list[Section]:
     """Return one section for each kind, by priority. Together they share the limit `context`.
 
-    Notes are always included. Logs are included while errors are being fixed, whole or with their end.
+    Notes are always included. Logs are included while errors are being fixed, whole or with their end. Then
+    test results lose their beginning rather than being left out, and each log and the results keep a share
+    of the room, however large the other ones are.
     """
+    share = settings.budget.other_context // _LOG_SHARE if fixing_errors else 0
     texts = {
         "notes": [note.strip("\n") for note in context.notes if note.strip()],
         "build_logs": [context.build_logs] if fixing_errors else [],
@@ -66,14 +71,20 @@ def context_sections(context: CardContext, settings: CardSettings, *, fixing_err
     }
     kinds = sorted(CONTEXT_KINDS, key=lambda kind: -settings.priority(kind))
     return [
-        _section(kind, [text for text in texts[kind] if text.strip()], place, len(kinds) - place)
+        _section(
+            kind,
+            [text for text in texts[kind] if text.strip()],
+            place,
+            len(kinds) - place,
+            share=share if kind in _LOGS else 0,
+        )
         for place, kind in enumerate(kinds)
     ]
 
 
-def _section(kind: str, texts: Sequence[str], place: int, priority: int) -> Section:
+def _section(kind: str, texts: Sequence[str], place: int, priority: int, *, share: int) -> Section:
     heading = table("card.toml")["headings"][kind]
-    logged = kind in ("build_logs", "pod_logs", "test_results")
+    logged = kind in _LOGS
     fence = fence_for("".join(texts)) if logged else ""
     return Section(
         kind,
@@ -81,7 +92,8 @@ def _section(kind: str, texts: Sequence[str], place: int, priority: int) -> Sect
         order=_FIRST_ORDER + place,
         priority=priority,
         required=kind == "notes",
-        policy=_POLICIES[kind],
+        min_tokens=share,
+        policy=Trim("tail") if share else _POLICIES[kind],
         stability="turn",
         items=tuple(Item(f"{kind}-{n}", text.rstrip("\n"), order=n) for n, text in enumerate(texts, 1)),
         prefix=f"{heading}\n{fence}\n" if logged else f"{heading}\n\n",

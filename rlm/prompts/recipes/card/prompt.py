@@ -15,7 +15,7 @@ from rlm.prompts.errors import InputError, UnknownStage
 from rlm.prompts.history import CompactedHistory, Message, Summarizer, SummaryCache, compact_history
 from rlm.prompts.json_input import Record
 from rlm.prompts.recipes.card.context import CardContext, Document, context_sections
-from rlm.prompts.recipes.card.settings import CardSettings
+from rlm.prompts.recipes.card.settings import CardSettings, check_whole
 from rlm.prompts.templates import fill, table, words
 
 __all__ = ["AssembledCard", "CardInput", "CardPrompt", "card_stage", "is_complete"]
@@ -42,7 +42,8 @@ class CardInput:
     """A card in a state, its messages (oldest first) and its context.
 
     States are `planning`, `coding`, `review`, `testing` and `error_fixing`. With `repl`, the prompt is for a
-    run of the RLM driver, and its reply contract replaces the output format.
+    run of the RLM driver, and its reply contract replaces the output format. `threshold_percentage` replaces
+    that of the settings for this card. Raises InputError.
     """
 
     id: str = ""
@@ -51,13 +52,21 @@ class CardInput:
     messages: tuple[Message, ...] = ()
     context: CardContext = field(default_factory=CardContext)
     repl: bool = False
+    threshold_percentage: int | None = None
     warnings: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("id", "title", "state"):
+            if not isinstance(value := getattr(self, name), str):
+                raise InputError(f"$.{name}", f"is {value!r}", "give a text")
+        if self.threshold_percentage is not None:
+            check_whole("$.threshold_percentage", self.threshold_percentage, 1, 100)
 
     @classmethod
     def from_json(cls, value: object) -> CardInput:
         """Read `{id, title, state, messages: [{role, content, author?, created_at?, tool_call_id?}], notes,
         adrs: [{title, content}], libraries: [{name, content}], source_files: [{path, content}], build_logs,
-        pod_logs, test_results}`. Raises InputError."""
+        pod_logs, test_results, repl?, threshold_percentage?}`. Raises InputError."""
         given = Record(value)
         context = CardContext(
             notes=given.each("notes", _note),
@@ -76,7 +85,10 @@ class CardInput:
             messages=given.each("messages", _message),
             context=context,
             repl=given.flag("repl", False),
-            warnings=given.unknown_keys(("id", "title", "state", "messages", *CardContext.__slots__, "repl")),
+            threshold_percentage=given.whole_or_none("threshold_percentage"),
+            warnings=given.unknown_keys(
+                ("id", "title", "state", "messages", *CardContext.__slots__, "repl", "threshold_percentage")
+            ),
         )
 
 
@@ -101,8 +113,8 @@ class CardPrompt:
     def assemble(self, given: CardInput | Mapping[str, Any]) -> AssembledCard:
         """Return the four sections, each within its budget.
 
-        Raises InputError, UnknownStage, and BudgetExceeded if the system text, the agent text or the last
-        request exceeds its budget.
+        Raises InputError, UnknownStage, and BudgetExceeded if the system text, the agent text or the rules of
+        the history exceed their budget.
         """
         if not isinstance(given, CardInput):
             given = CardInput.from_json(given)
@@ -114,7 +126,7 @@ class CardPrompt:
             budget=budget.chat_history,
             counter=settings.counter,
             summarizer=self._summarizer,
-            threshold=settings.threshold_percentage,
+            threshold=given.threshold_percentage or settings.threshold_percentage,
             cache=self._cache,
         )
         prompt = assemble(
@@ -153,8 +165,12 @@ def card_stage(state: str) -> str:
 
 
 def is_complete(reply: str, settings: CardSettings | None = None) -> bool:
-    """Return whether a reply contains the completion signal."""
-    return (settings or CardSettings()).promise in reply
+    """Return whether the completion signal is in a reply on a line of its own, as the prompt asks for it.
+
+    Spaces and Markdown's emphasis around it don't matter. A sentence about the signal is no signal.
+    """
+    promise = re.escape((settings or CardSettings()).promise.strip())
+    return re.search(rf"^[ \t>*_`]*{promise}[ \t*_`]*\r?$", reply, re.MULTILINE) is not None
 
 
 def _agent_text(given: CardInput, stage: str, settings: CardSettings) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from rlm.prompts.errors import InputError
 from rlm.prompts.tokens.counters import Counter, get_counter
 
-__all__ = ["CONTEXT_KINDS", "CardBudget", "CardSettings"]
+__all__ = ["CONTEXT_KINDS", "CardBudget", "CardSettings", "check_whole"]
 
 CONTEXT_KINDS: Mapping[str, int] = MappingProxyType(
     {
@@ -44,7 +44,7 @@ class CardBudget:
 
     def __post_init__(self) -> None:
         for item in fields(self):
-            _check_whole(f"prompt.{item.name}_budget", getattr(self, item.name), 0)
+            check_whole(f"prompt.{item.name}_budget", getattr(self, item.name), 0)
         parts = sum(getattr(self, name) for name in _BUDGETS)
         if parts > self.total:
             raise InputError(
@@ -72,10 +72,10 @@ class CardSettings:
     counter: Counter = field(default_factory=get_counter)
 
     def __post_init__(self) -> None:
-        _check_whole("prompt.rlm.threshold_percentage", self.threshold_percentage, 1, 100)
+        check_whole("prompt.rlm.threshold_percentage", self.threshold_percentage, 1, 100)
         _check_keys("prompt.context_priority", self.priorities, CONTEXT_KINDS)
         for name, value in self.priorities.items():
-            _check_whole(f"prompt.context_priority.{name}", value, 0)
+            check_whole(f"prompt.context_priority.{name}", value, 0)
         if not self.promise.strip():
             raise InputError("prompt.promise", "is empty", "give the text that signals completion")
 
@@ -128,7 +128,8 @@ def _check_text(path: str, value: object) -> str | None:
     return value
 
 
-def _check_whole(path: str, value: object, minimum: int, maximum: int | None = None) -> None:
+def check_whole(path: str, value: object, minimum: int, maximum: int | None = None) -> None:
+    """Raise InputError unless `value` is a whole number in the range."""
     if (
         isinstance(value, int)
         and not isinstance(value, bool)

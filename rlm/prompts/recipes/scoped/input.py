@@ -29,6 +29,8 @@ class Npc:
 class ScopedInput:
     """One turn. `token_budget` limits the prompt, `npc_budget` its block of characters, both in tokens.
 
+    `entry_type` chooses one of the prompt's orders of layers.
+
     The last four texts are the dynamic layers; blank ones are left out. `warnings` are copied to the report.
     """
 
@@ -42,6 +44,7 @@ class ScopedInput:
     player: str = ""
     rng: str = ""
     input: str = ""
+    entry_type: str = ""
     warnings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -50,7 +53,7 @@ class ScopedInput:
     @classmethod
     def from_json(cls, value: object) -> ScopedInput:
         """Read `{entry_point_id, world_id, is_first_turn, token_budget, npc_budget?, npcs: [{id, name?,
-        tier?}], game_state, player, rng, input}`.
+        tier?}], game_state, player, rng, input, entry_type?}`.
 
         A dynamic layer may be any JSON; anything but a string is rendered as JSON. Raises ScopedInputError
         with every fault.
@@ -73,7 +76,7 @@ class ScopedInput:
             elif key == "npcs":
                 given = _npcs(given, faults)
             elif key in _DYNAMIC:
-                given = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False, indent=2)
+                given = given if isinstance(given, str) else _as_json(key, given, faults)
             else:
                 given = _check_type(key, given, faults)
             chosen[key] = given
@@ -111,9 +114,21 @@ class ScopedInput:
         return faults
 
 
+def _as_json(key: str, value: object, faults: list[str]) -> str:
+    """Return the value as JSON, or record a fault and return ""."""
+    try:
+        return json.dumps(value, ensure_ascii=False, indent=2)
+    except RecursionError:
+        faults.append(f"{key} is nested too deeply: give fewer levels")
+    except (TypeError, ValueError) as error:
+        faults.append(f"{key} is no JSON ({error}): give a text, or plain objects, lists and numbers")
+    return ""
+
+
 _TYPES: dict[str, tuple[type, str, Any]] = {
     "entry_point_id": (str, "a text", "?"),
     "world_id": (str, "a text", "?"),
+    "entry_type": (str, "a text", ""),
     "is_first_turn": (bool, "true or false", False),
     "token_budget": (int, "a whole number", 8000),
     "npc_budget": (int, "a whole number", 600),

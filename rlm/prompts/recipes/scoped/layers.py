@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -65,7 +66,10 @@ class LayerSource:
             "entry": found.segments["entry", entry],
             "entry_start": found.segments["entry_start", entry] if first_turn else (),
         }
-        return StaticLayers(tuple(scopes.items()), tuple(found.segments["npc", name] for name in npcs))
+        by_npc = tuple(found.segments["npc", name] for name in npcs)
+        _check_ids("ruleset", scopes["ruleset"])
+        _check_ids("npc", [segment for segments in by_npc for segment in segments])
+        return StaticLayers(tuple(scopes.items()), by_npc)
 
     def forget(self) -> None:
         """Clear the cache."""
@@ -126,11 +130,11 @@ class LayerSource:
         if len(names) > 1 and self._batched is not None:
             rows = _fetch_rows(scope, partial(self._batched.get_segments_of, scope, ids))
             for one in ids:
-                found.segments[scope, one] = _sort_active(row for row in rows if row.ref_id == one)
+                found.segments[scope, one] = _sort_active(scope, [row for row in rows if row.ref_id == one])
             return
         for name in names:
             rows = _fetch_rows(scope, partial(self._adapter.get_segments, scope, name))
-            found.segments[scope, name] = _sort_active(rows)
+            found.segments[scope, name] = _sort_active(scope, rows)
 
 
 class _FetchedLayers:
@@ -147,10 +151,27 @@ class _FetchedLayers:
         self.rulesets = rulesets or {}
 
 
-def _sort_active(rows: Iterable[Segment]) -> tuple[Segment, ...]:
-    """Return active, non-blank segments without duplicates: no tier first, then by tier, then by id."""
-    kept = {row.id: row for row in rows if row.active and row.content.strip()}
+def _sort_active(scope: str, rows: Sequence[Segment]) -> tuple[Segment, ...]:
+    """Return active, non-blank segments without duplicates: no tier first, then by tier, then by id.
+
+    Raises AdapterFailed for a segment of another scope, and for two different segments with one id.
+    """
+    kept: dict[str, Segment] = {}
+    for row in rows:
+        if row.scope != scope:
+            raise AdapterFailed(scope, ValueError(f"segment {row.id!r} has the scope {row.scope!r}"))
+        if not row.active or not row.content.strip():
+            continue
+        if kept.setdefault(row.id, row) != row:
+            raise AdapterFailed(scope, ValueError(f"two segments have the id {row.id!r}"))
     return tuple(sorted(kept.values(), key=lambda row: (row.tier is not None, row.tier or 0, row.id)))
+
+
+def _check_ids(scope: str, segments: Sequence[Segment]) -> None:
+    """Raise AdapterFailed if segments of several entities have one id."""
+    twice = next((name for name, n in Tally(segment.id for segment in segments).items() if n > 1), None)
+    if twice is not None:
+        raise AdapterFailed(scope, ValueError(f"two segments have the id {twice!r}"))
 
 
 def _fetch_rows(scope: str, question: Callable[[], Iterable[_T]]) -> list[_T]:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from rlm.prompts.assembly.render import JOINER
 from rlm.prompts.errors import ScopedInputError
 from rlm.prompts.recipes.scoped.input import Npc, ScopedInput
-from rlm.prompts.recipes.scoped.ladder import assemble_layers
+from rlm.prompts.recipes.scoped.ladder import assemble_layers, layer_order
 from rlm.prompts.recipes.scoped.layers import LayerSource, StaticLayers
 from rlm.prompts.recipes.scoped.report import AssembledScoped, NpcTierDrop, ScopedMeta, Truncation
 from rlm.prompts.segments.adapter import DbAdapter
+from rlm.prompts.segments.scopes import LAYERS
 from rlm.prompts.tokens.counters import Counter, get_counter
 
 __all__ = [
@@ -35,9 +36,22 @@ class ScopedPrompt:
 
     Static layers are fetched in parallel and cached while the adapter's revision stays the same. Results for
     equal content are cached too. Tokens are `counter`'s, by default a quarter of the characters, rounded up.
+
+    `orders` are the orders of layers by the type of an entry (`ScopedInput.entry_type`). Layers that an order
+    does not name follow in the usual order. Stored layers always come before dynamic ones. Raises
+    ScopedInputError for an unknown layer.
     """
 
-    def __init__(self, adapter: DbAdapter, *, counter: Counter | None = None) -> None:
+    def __init__(
+        self,
+        adapter: DbAdapter,
+        *,
+        counter: Counter | None = None,
+        orders: Mapping[str, Sequence[str]] | None = None,
+    ) -> None:
+        if not isinstance(cast(object, orders), Mapping | None):
+            raise ScopedInputError((f"orders is {orders!r}: give the layers by the type of an entry",))
+        self._orders = {kind: layer_order(kind, order) for kind, order in (orders or {}).items()}
         self._source = LayerSource(adapter)
         self._counter = _RememberingCounter(counter or get_counter("chars4_ceil"))
         self._results: OrderedDict[object, AssembledScoped] = OrderedDict()
@@ -62,7 +76,7 @@ class ScopedPrompt:
             if key in self._results:
                 self._results.move_to_end(key)
                 return self._results[key]
-        made = assemble_layers(given, layers, self._counter)
+        made = assemble_layers(given, layers, self._counter, self._orders.get(given.entry_type, LAYERS))
         with self._lock:
             self._results[key] = made
             while len(self._results) > _MAX_RESULTS:
@@ -122,6 +136,9 @@ def _content(layers: StaticLayers) -> object:
     """Return everything in the layers that a prompt depends on, as a hashable value."""
     stretches = [*(segments for _, segments in layers.by_scope), *layers.by_npc]
     return tuple(
-        tuple((segment.id, segment.tier, segment.content, segment.cue) for segment in stretch)
+        tuple(
+            (segment.id, segment.tier, segment.content, segment.cue, segment.short, segment.requires)
+            for segment in stretch
+        )
         for stretch in stretches
     )

@@ -22,12 +22,14 @@ class NpcTierDrop:
 
 @dataclass(frozen=True, slots=True)
 class Truncation:
-    """What was reduced to fit the budgets. `dropped_scopes` had content and are not included."""
+    """What was reduced to fit the budgets. `dropped_scopes` had content and are not included.
+    `compressed_scopes` have segments in a shorter form."""
 
     dropped_scopes: tuple[str, ...] = ()
     npc_dropped_tiers: tuple[NpcTierDrop, ...] = ()
     input_trimmed: bool = False
     game_state_compressed: bool = False
+    compressed_scopes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
