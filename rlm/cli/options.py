@@ -101,7 +101,8 @@ class RunOptions:
         typer.Option(
             "--no-cache",
             envvar="RLM_NO_CACHE",
-            help="Neither read nor write cached copies of large inputs.",
+            help="Keep no copy of the input, neither in the cache nor in the journal. "
+            "To resume a run, its files are read again.",
         ),
     ] = False
     store_mb: Annotated[
@@ -138,6 +139,7 @@ class RunOptions:
             sandbox=allowed_level(self.sandbox, model_written=written_by_model) if runs_code else "auto",
             store=self.store,
             document_cache=not self.no_cache,
+            keep_input=not self.no_cache,
             store_mb=self.store_mb,
             cache=self.cache,
             root=RootSettings(contract=self.contract),

@@ -14,8 +14,8 @@ __all__ = ["Endpoint"]
 class Endpoint:
     """`key_variable` names the environment variable of the key, for messages. No repr contains the key
     itself. `private` is True for a server other than the provider's: the organisation, project and extra
-    headers that the environment sets for the provider are not sent there. `key_remedy` is set where no key of the
-    user is sent (`key` is a placeholder), and says how to send one."""
+    headers that the environment sets for the provider are not sent there. `key_remedy` is set where no key
+    of the user is sent (`key` is a placeholder), and says how to send one."""
 
     base_url: str
     key: str = field(repr=False)
