@@ -62,8 +62,9 @@ async def test_a_plan_is_json() -> None:
 
 
 async def test_many_plans_are_those_of_each_and_leave_nothing(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    (tmp_path / "temp").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temp"))
     rlm = RLM(_Priced.of())
     texts = ["one two three", TEXT, [f"text {number}" for number in range(3)]]
     assert await rlm.plan_each(texts) == [await rlm.plan(text) for text in texts]
-    assert list(tmp_path.iterdir()) == []
+    assert list((tmp_path / "temp").iterdir()) == []
