@@ -239,3 +239,14 @@ def test_only_rlm_toml_of_this_very_folder_is_read(rlm: Run, folder: Path) -> No
         ran = rlm("ask", QUESTION, "a.txt", "--json", env={**env, "XDG_STATE_HOME": str(folder.parent)})
         assert ran.code == 0, ran.stderr
         assert not (folder.parent / "written").exists()
+
+
+def test_init_writes_no_file_of_the_user_s(rlm: Run, folder: Path, tmp_path: Path) -> None:
+    """Not through a link, even with --force, which its refusal advises."""
+    victim = tmp_path / "bashrc"
+    victim.write_text("kept")
+    (folder / "rlm.toml").symlink_to(victim)
+    assert rlm("init").code == 2
+    assert rlm("init", "--force").code == 0
+    assert victim.read_text() == "kept"
+    assert not (folder / "rlm.toml").is_symlink()
