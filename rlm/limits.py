@@ -13,10 +13,14 @@ __all__ = ["LimitOption", "Limits", "option_of_limit"]
 
 @dataclass(frozen=True, slots=True)
 class LimitOption:
-    """The option that sets a limit: `name` as in rlm.toml (`max_rounds` is `--max-rounds`), and its help."""
+    """The option that sets a limit: `name` as in rlm.toml (`max_rounds` is `--max-rounds`), and its help.
+
+    folder_may_lower: `rlm.toml` of a folder that is not trusted may set a lower value.
+    """
 
     name: str
     help: str
+    folder_may_lower: bool = False
 
 
 def _limit(default: Any, minimum: int | None = None, option: LimitOption | None = None) -> Any:
@@ -47,16 +51,30 @@ class Limits:
     Raises ConfigurationError, which names the invalid field.
     """
 
-    rounds: int = _limit(30, 1, LimitOption("max_rounds", "Maximum rounds of a root."))
-    depth: int = _limit(1, 0, LimitOption("max_depth", "Maximum depth of sub-RLMs; 0: children only."))
-    sub_calls: int = _limit(1_000, 0, LimitOption("max_calls", "Maximum child calls."))
-    tokens: int = _limit(10_000_000, 1, LimitOption("max_tokens", "Maximum tokens of all calls together."))
-    cost_usd: float = _limit(5.0, 0, LimitOption("max_cost", "Maximum cost in US dollars."))
-    seconds: float = _limit(1_800.0, None, LimitOption("max_seconds", "Timeout in seconds."))
-    cell_seconds: float = _limit(
-        120.0, None, LimitOption("cell_seconds", "Timeout of one block, in seconds of computing.")
+    rounds: int = _limit(30, 1, LimitOption("max_rounds", "Maximum rounds of a root.", folder_may_lower=True))
+    depth: int = _limit(
+        1, 0, LimitOption("max_depth", "Maximum depth of sub-RLMs; 0: children only.", folder_may_lower=True)
     )
-    concurrency: int = _limit(16, 1, LimitOption("concurrency", "Maximum calls in flight at a provider."))
+    sub_calls: int = _limit(1_000, 0, LimitOption("max_calls", "Maximum child calls.", folder_may_lower=True))
+    tokens: int = _limit(
+        10_000_000,
+        1,
+        LimitOption("max_tokens", "Maximum tokens of all calls together.", folder_may_lower=True),
+    )
+    cost_usd: float = _limit(
+        5.0, 0, LimitOption("max_cost", "Maximum cost in US dollars.", folder_may_lower=True)
+    )
+    seconds: float = _limit(
+        1_800.0, None, LimitOption("max_seconds", "Timeout in seconds.", folder_may_lower=True)
+    )
+    cell_seconds: float = _limit(
+        120.0,
+        None,
+        LimitOption("cell_seconds", "Timeout of one block, in seconds of computing.", folder_may_lower=True),
+    )
+    concurrency: int = _limit(
+        16, 1, LimitOption("concurrency", "Maximum calls in flight at a provider.", folder_may_lower=True)
+    )
     violations: int = _limit(3, 1)
 
     def __post_init__(self) -> None:

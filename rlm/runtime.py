@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+import shutil
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from copy import copy
 from dataclasses import replace
@@ -15,7 +16,7 @@ from rlm.accounting.run_plan import RunPlan, plan_run
 from rlm.answers.answer_type import AnswerType
 from rlm.children.run_input import RunInput
 from rlm.children.tools import Toolbox
-from rlm.documents import Loaded, Source
+from rlm.documents import Loaded, Source, load
 from rlm.documents.workspace import Workspace
 from rlm.errors import JournalError, UsageError
 from rlm.events import Event, Observer, Resumed, Retrying, RunFinished
@@ -145,7 +146,7 @@ class RLM:
         removed = [] if self._shared_journal is not None else await make_room(journal, self.settings)
         warnings = warnings_of(loaded)
         facts = facts_of(config, loaded.context, source_facts(sources), warnings, answer_type)
-        kept = input_to_keep(journal, loaded.context.folder, facts["sources"])
+        kept = input_to_keep(journal, loaded.context.folder, facts["sources"], self.settings)
         log = await stack.enter_async_context(journal.run(run_id or new_run_id(), task, facts, input=kept))
         run = Run(
             config,
@@ -316,18 +317,35 @@ class RLM:
     async def plan(self, context: Context) -> RunPlan:
         """Estimate what a run over `context` takes. Loads it, but asks no model, opens no kernel and records
         nothing. Raises UsageError."""
+        (plan,) = await self.plan_each([context])
+        return plan
+
+    async def plan_each(self, contexts: Iterable[Context]) -> list[RunPlan]:
+        """Estimate a run over each context, as `plan` does. Loads one after the other, in one thread."""
+        config = self._config()
+
+        def plan_one(context: Context, folder: Path, tick: Callable[[str, int], None]) -> RunPlan:
+            tick("", 0)
+            try:
+                loaded = load(_sources(context), folder, tick)
+                with Body.open(loaded.context.folder) as body:
+                    return plan_run(
+                        self.model,
+                        self.sub_model,
+                        body,
+                        strategy=config.first_strategy(body),
+                        limits=self.limits,
+                        prompt_tokens=self.settings.child.prompt_tokens,
+                        prices=config.prices,
+                    )
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
+
         with Workspace() as workspace:
-            loaded = await workspace.load(_sources(context))
-            with Body.open(loaded.context.folder) as body:
-                return plan_run(
-                    self.model,
-                    self.sub_model,
-                    body,
-                    strategy=self._config().first_strategy(body),
-                    limits=self.limits,
-                    prompt_tokens=self.settings.child.prompt_tokens,
-                    prices=self._config().prices,
-                )
+            folder = workspace.folder / "context"
+            return await workspace.work(
+                lambda tick: [plan_one(context, folder, tick) for context in contexts]
+            )
 
     async def stream(self, task: str, context: Context, *, schema: Any = None) -> AsyncIterator[Event]:
         """Yield the events of a run as they happen; the last is RunFinished, with the result. Raises what

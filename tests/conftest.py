@@ -27,6 +27,7 @@ _SECRETS = (
     "OPENAI_ORG_ID",
     "OPENAI_PROJECT_ID",
     "RLM_OPENAI_COMPATIBLE_KEY",
+    "RLM_OPENAI_COMPATIBLE_KEY_HOST",
 )
 # How long an example takes depends on the machine. benchmarks/ measures times.
 settings.register_profile("untimed", deadline=None)

@@ -34,6 +34,7 @@ TASK = "What do the parts say?"
 
 async def carry_out(order: dict[str, Any]) -> None:
     os.environ["RLM_OPENAI_COMPATIBLE_KEY"] = order["key"]
+    os.environ["RLM_OPENAI_COMPATIBLE_KEY_HOST"] = order["model"].partition("@")[2]
     settings = Settings(strategy="rlm", sandbox=order["sandbox"], store=order["store"])
     runtime = RLM(order["model"], limits=Limits(depth=order.get("depth", 1)), settings=settings)
     try:

@@ -6,6 +6,7 @@ import gc
 import sys
 
 from rlm.cli.console.interrupts import INTERRUPTED, leave_at_once_on_interrupt, outlast_interrupts_at_exit
+from rlm.cli.console.process_memory import hide_process_memory
 from rlm.cli.console.streams import prepare_streams
 
 __all__ = ["COLLECT_AT", "main"]
@@ -17,6 +18,7 @@ thresholds (700, 10, 10) the search for cycles takes 4 % of a large batch's time
 
 def main() -> None:
     """Run the command line and exit with its code."""
+    hide_process_memory()
     gc.set_threshold(*COLLECT_AT)
     outlast_interrupts_at_exit()
     prepare_streams()

@@ -24,6 +24,7 @@ from rlm.cli.commands.search import search
 from rlm.cli.commands.segments.app import segments_app
 from rlm.cli.commands.show import export, show
 from rlm.cli.commands.summarize import summarize
+from rlm.cli.commands.trust import trust
 from rlm.cli.console.exits import Exit, exit_for, say
 from rlm.version import __version__
 
@@ -77,6 +78,7 @@ app.add_typer(segments_app, name="segments")
 app.command()(doctor)
 app.command()(models)
 app.command()(init)
+app.command()(trust)
 
 
 def _print_version(wanted: bool) -> None:

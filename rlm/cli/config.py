@@ -2,12 +2,19 @@
 
 The precedence is: option, `RLM_*` variable, `rlm.toml` (or the file of --config), the user's file, default.
 A file may set each option of `rlm ask` that has an `RLM_*` variable, under the same name.
+
+`rlm.toml` of the working folder may come from a stranger (a cloned repository, an unpacked archive). Until
+the user trusts the folder, it may set only what is marked with FolderMay. A command for which it sets more is
+refused, not run without these settings: the file may as well be the user's own, and name a server on his
+machine for texts that must not leave it.
 """
 
 from __future__ import annotations
 
 import inspect
 import os
+import reprlib
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
 
@@ -16,17 +23,91 @@ import typer
 from rlm.cli.console.option_names import limit_of
 
 if TYPE_CHECKING:
-    from rlm.config_file import FileSettings, Setting
+    from collections.abc import Callable, Mapping, Sequence
 
-__all__ = ["ConfigOption", "KnownOption", "known_options", "settings_in_force"]
+    from rlm.config_file.loading import FileSettings, FolderSettings, Setting
+    from rlm.models.catalog.overrides import ModelFacts
+    from rlm.prompts import CardSettings
+
+__all__ = [
+    "ConfigOption",
+    "FolderMay",
+    "KnownOption",
+    "card_in_force",
+    "describe_refused",
+    "facts_in_force",
+    "folder_refusal",
+    "known_options",
+    "split_by_right",
+]
 
 _META = "rlm.config_file"
+_REFUSED = "rlm.config_file.refused"
 
 
-def settings_in_force(ctx: typer.Context) -> FileSettings:
-    """Return the values of the settings files, for a command that has a ConfigOption."""
+class FolderMay(Enum):
+    """What `rlm.toml` of a folder that is not trusted may do with an option. It stands beside the option, in
+    its annotation. Without it a folder may not set the option."""
+
+    SET = "set"
+    LOWER = "lower"
+
+
+def facts_in_force(ctx: typer.Context) -> Mapping[str, ModelFacts]:
+    """Return the windows and prices of the settings files, for a command that has a ConfigOption.
+
+    Raises ConfigurationError if a folder that is not trusted sets more than it may, and that has an effect.
+    """
     found: FileSettings = ctx.meta[_META]
-    return found
+    _refuse_folder(ctx, found, _describe_models)
+    return found.models
+
+
+def card_in_force(ctx: typer.Context) -> CardSettings:
+    """Return the sizes of card prompts. Raises ConfigurationError as `facts_in_force` does."""
+    found: FileSettings = ctx.meta[_META]
+    _refuse_folder(ctx, found, _describe_card)
+    return found.card
+
+
+def _refuse_folder(
+    ctx: typer.Context, found: FileSettings, describe_table: Callable[[FolderSettings], list[str]]
+) -> None:
+    from rlm.errors import ConfigurationError
+
+    if found.folder is not None:
+        # What an option or a variable overrides has no effect.
+        names = [shown for name, shown in ctx.meta[_REFUSED].items() if _is_default(ctx, name)]
+        names += describe_table(found.folder)
+        if names:
+            raise ConfigurationError(folder_refusal(found.folder, names))
+
+
+def folder_refusal(folder: FolderSettings, names: Sequence[str]) -> str:
+    """Return why a folder may not set what these words name, and the remedy."""
+    state = "has changed since you trusted it, and sets" if folder.has_changed else "sets"
+    return (
+        f"{folder.file} {state} {', '.join(names)}, which only a trusted folder may: read it, then trust it "
+        "with `rlm trust`, or give --config FILE instead (--config /dev/null: none)"
+    )
+
+
+def describe_refused(folder: FolderSettings, refused: Mapping[str, str]) -> list[str]:
+    """Return words for all that a folder may not set: options (of `split_by_right`), and keys of tables."""
+    return [*refused.values(), *_describe_models(folder), *_describe_card(folder)]
+
+
+def _describe_models(folder: FolderSettings) -> list[str]:
+    return ["prices of models"] if folder.models else []
+
+
+def _describe_card(folder: FolderSettings) -> list[str]:
+    return [f"prompt.{key}" for key in folder.card]
+
+
+def _is_default(ctx: typer.Context, name: str) -> bool:
+    source = ctx.get_parameter_source(name)
+    return source is not None and source.name in {"DEFAULT", "DEFAULT_MAP"}
 
 
 class KnownOption(NamedTuple):
@@ -36,6 +117,13 @@ class KnownOption(NamedTuple):
     type: Any
     default: Any
     help: str
+    folder_may: FolderMay | None
+
+    def allows_folder(self, value: Any, present: Any) -> bool:
+        """Return whether a folder that is not trusted may set `value` in place of the `present` one."""
+        if value == present or self.folder_may is FolderMay.SET:
+            return True
+        return self.folder_may is FolderMay.LOWER and value < present
 
 
 def known_options(ctx: typer.Context) -> tuple[KnownOption, ...]:
@@ -48,22 +136,39 @@ def known_options(ctx: typer.Context) -> tuple[KnownOption, ...]:
         kind, *extras = get_args(hint) if get_origin(hint) is Annotated else (hint,)
         for option in extras:
             if getattr(option, "envvar", None) and name != "config":
-                found.append(KnownOption(name, kind, parameters[name].default, option.help or ""))
+                right = next((extra for extra in extras if isinstance(extra, FolderMay)), None)
+                found.append(KnownOption(name, kind, parameters[name].default, option.help or "", right))
     return tuple(found)
 
 
 def _apply(ctx: typer.Context, file: str | None) -> str | None:
-    from rlm.config_file import load_settings, settings_files
+    from rlm.config_file.loading import load_settings
+    from rlm.config_file.settings_file import settings_files
 
     if ctx.resilient_parsing:
         return file
-    files = settings_files(Path(file) if file else None, os.environ, Path.cwd())
-    settings = load_settings(files)
-    options = {option.name: option for option in known_options(ctx)} if settings.options else {}
-    values = {key: _validated(key, setting, options) for key, setting in settings.options.items()}
-    ctx.meta[_META] = settings
+    settings = load_settings(settings_files(Path(file) if file else None, os.environ, Path.cwd()))
+    values, refused = split_by_right(ctx, settings)
+    ctx.meta[_META], ctx.meta[_REFUSED] = settings, refused
     ctx.default_map = {**values, **(ctx.default_map or {})}
     return file
+
+
+def split_by_right(ctx: typer.Context, settings: FileSettings) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the values of options that the files may set, and those that the folder may not set: their names
+    in words, by name."""
+    asked = {} if settings.folder is None else settings.folder.options
+    options = {option.name: option for option in known_options(ctx)} if settings.options or asked else {}
+    values = {key: _validated(key, setting, options) for key, setting in settings.options.items()}
+    refused = {}
+    for key, setting in asked.items():
+        value, option = _validated(key, setting, options), options[key]
+        present = values.get(key, option.default)
+        if option.allows_folder(value, present):
+            values[key] = value
+        else:
+            refused[key] = f"{key} (above {present})" if option.folder_may is FolderMay.LOWER else key
+    return values, refused
 
 
 def _validated(key: str, setting: Setting, options: dict[str, KnownOption]) -> Any:
@@ -75,7 +180,7 @@ def _validated(key: str, setting: Setting, options: dict[str, KnownOption]) -> A
     option = options.get(key)
     if option is None:
         names = ", ".join((*sorted(options), "[models]", "[prompt]"))
-        raise ConfigurationError(f"{setting.file}: unknown setting {key}; use one of {names}")
+        raise ConfigurationError(f"{setting.file}: unknown setting {_shown(key)}; use one of {names}")
     value = setting.value
     if type(value) is int and str(value) in get_args(option.type):
         value = str(value)  # `sandbox = 2` means `sandbox = "2"`
@@ -84,11 +189,16 @@ def _validated(key: str, setting: Setting, options: dict[str, KnownOption]) -> A
         _check_value(key, value)
     except ValidationError as error:
         reason = error.errors()[0]["msg"]
-        raise ConfigurationError(f"{setting.file}: {key} is {value!r}: {reason}") from None
+        raise ConfigurationError(f"{setting.file}: {key} is {reprlib.repr(value)}: {reason}") from None
     except ConfigurationError as error:
         fault = f"{key}: {error}" if error.option is None else f"{key} {error.problem}"
         raise ConfigurationError(f"{setting.file}: {fault}") from None
     return value
+
+
+def _shown(key: str) -> str:
+    """Return the key as an error may show it: a key in quotes can hold anything."""
+    return key if key.isidentifier() and len(key) <= 40 else reprlib.repr(key)
 
 
 def _check_value(key: str, value: Any) -> None:
@@ -108,7 +218,7 @@ ConfigOption = Annotated[
     typer.Option(
         "--config",
         envvar="RLM_CONFIG",
-        help="A settings file to use instead of ./rlm.toml.",
+        help="A settings file to use instead of ./rlm.toml; it is trusted.",
         is_eager=True,
         callback=_apply,
         show_default=False,

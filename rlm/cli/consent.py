@@ -28,10 +28,9 @@ SandboxOption = Annotated[
 
 def consent_file(env: Mapping[str, str]) -> Path:
     """Return `$XDG_CONFIG_HOME/rlm/sandbox.json`, or the same under `~/.config`."""
-    config = Path(env.get("XDG_CONFIG_HOME", ""))
-    if not config.is_absolute():
-        config = Path(env.get("HOME") or Path.home()) / ".config"
-    return config / "rlm" / "sandbox.json"
+    from rlm.config_file.user_folder import user_config_folder
+
+    return user_config_folder(env) / "sandbox.json"
 
 
 def allowed_level(option: SandboxOption, *, model_written: bool = True) -> int | Literal["auto"]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 import typer
 
-from rlm.cli.config import ConfigOption, settings_in_force
+from rlm.cli.config import ConfigOption, FolderMay, facts_in_force
 from rlm.cli.consent import SandboxOption, allowed_level
 from rlm.cli.console.exits import say
 from rlm.cli.store import StoreOption
@@ -40,7 +40,8 @@ PathsArgument = Annotated[
 class RunOptions:
     """The values of the shared options, named as in settings files.
 
-    Fields without an `RLM_*` variable can be set on the command line only.
+    Fields without an `RLM_*` variable can be set on the command line only. What `rlm.toml` of a folder that
+    is not trusted may do with a field is declared here, by FolderMay; for limits, in `rlm.limits`.
     """
 
     model: Annotated[
@@ -71,12 +72,14 @@ class RunOptions:
             envvar="RLM_STRATEGY",
             help="rlm: rounds of code; direct: one call; auto: direct if the input is short.",
         ),
+        FolderMay.SET,
     ] = "auto"
     contract: Annotated[
         Literal["one-block", "strict"],
         typer.Option(
             envvar="RLM_CONTRACT", help="The reply format of the root; strict refuses prose around the block."
         ),
+        FolderMay.SET,
     ] = "one-block"
     limits: Limits = field(default_factory=Limits)
     schema: Annotated[
@@ -98,7 +101,8 @@ class RunOptions:
         typer.Option(
             "--no-cache",
             envvar="RLM_NO_CACHE",
-            help="Neither read nor write cached copies of large inputs.",
+            help="Keep no copy of the input, neither in the cache nor in the journal. "
+            "To resume a run, its files are read again.",
         ),
     ] = False
     store_mb: Annotated[
@@ -135,10 +139,11 @@ class RunOptions:
             sandbox=allowed_level(self.sandbox, model_written=written_by_model) if runs_code else "auto",
             store=self.store,
             document_cache=not self.no_cache,
+            keep_input=not self.no_cache,
             store_mb=self.store_mb,
             cache=self.cache,
             root=RootSettings(contract=self.contract),
-            facts=settings_in_force(ctx).models,
+            facts=facts_in_force(ctx),
         )
 
     @contextmanager
@@ -212,6 +217,7 @@ class _CommandWithOptions:
         self.__signature__ = inspect.Signature(parameters)
 
     def __call__(self, ctx: typer.Context, **values: Any) -> None:
+        facts_in_force(ctx)  # a folder that may not set what it sets is refused before anything is done
         limits = {limit.name: values.pop(name) for limit, name in _limit_options()}
         own = {one.name: values.pop(one.name) for one in fields(RunOptions) if one.name != "limits"}
         for name in (*self._ignored, *self._refused):
@@ -240,25 +246,28 @@ def _parameters(each: str, unused: Mapping[str, str]) -> Iterator[inspect.Parame
         if one.name == "limits":
             yield from _limit_parameters(each, unused)
             continue
-        kind, option = hints[one.name].__origin__, copy(hints[one.name].__metadata__[0])
-        yield _parameter(one.name, one.default, kind, option, unused)
+        option, *extras = hints[one.name].__metadata__
+        yield _parameter(one.name, one.default, hints[one.name].__origin__, (copy(option), *extras), unused)
 
 
 def _limit_parameters(each: str, unused: Mapping[str, str]) -> Iterator[inspect.Parameter]:
     kinds = get_type_hints(Limits)
     for limit, name in _limit_options():
-        text = limit.metadata["option"].help
+        declared = limit.metadata["option"]
+        text = declared.help
         if each and name.startswith("max_"):
             text = f"{text.rstrip('.')}, {each}."
         option = typer.Option(envvar=f"RLM_{name.upper()}", help=text)
-        yield _parameter(name, limit.default, kinds[limit.name], option, unused)
+        extras = (option, FolderMay.LOWER) if declared.folder_may_lower else (option,)
+        yield _parameter(name, limit.default, kinds[limit.name], extras, unused)
 
 
 def _parameter(
-    name: str, default: Any, kind: Any, option: Any, unused: Mapping[str, str]
+    name: str, default: Any, kind: Any, extras: tuple[Any, ...], unused: Mapping[str, str]
 ) -> inspect.Parameter:
+    """Return the parameter. `extras` are its typer.Option and its marks."""
     if name in unused:
-        option.help = f"Not available here: {unused[name]}."
+        extras[0].help = f"Not available here: {unused[name]}."
     return inspect.Parameter(
-        name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option]
+        name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, *extras]
     )

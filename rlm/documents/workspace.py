@@ -7,11 +7,11 @@ import asyncio
 import shutil
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self, TypeVar
 
 from rlm.documents import CacheLease, ContextCache, Loaded, Progress, Source, load
 from rlm.errors import UsageError
@@ -21,6 +21,7 @@ from rlm.sandbox.errors import ContextFileError
 __all__ = ["Workspace"]
 
 _GRACE_SECONDS = 1.0
+_T = TypeVar("_T")
 
 
 class Workspace:
@@ -68,32 +69,48 @@ class Workspace:
     ) -> Loaded:
         """Run `rlm.documents.load` for this folder, on a thread of its own. Call it once.
 
-        `progress` is called on that thread. Cancellation takes effect within 0.1 s. The exception is a stream
-        of the caller that is neither a file nor a pipe: its thread may keep waiting, and does not keep the
-        process from exiting. Raises DocumentError, and UsageError if there is not enough space.
+        `progress` is called on that thread. Raises DocumentError, and UsageError if the disk is full.
+        """
+
+        def load_here(tick: Progress) -> Loaded:
+            def report(name: str, size: int) -> None:
+                tick(name, size)
+                if progress is not None:
+                    progress(name, size)
+
+            return load(sources, self.folder / "context", report, cache)
+
+        loaded = await self.work(load_here)
+        self._lease = loaded.lease
+        return loaded
+
+    async def work(self, act: Callable[[Progress], _T]) -> _T:
+        """Return what `act` returns on a thread of its own. It must call its argument every now and then, as
+        `load` does.
+
+        Cancellation takes effect at the next such call, for `load` within 0.1 s. The exception is a stream of
+        the caller that is neither a file nor a pipe: its thread may keep waiting, and does not keep the
+        process from exiting. Raises what `act` raises, and UsageError if the disk is full.
         """
         stopped = threading.Event()
 
         def tick(name: str, size: int) -> None:
             if stopped.is_set():
                 raise _Stopped
-            if progress is not None:
-                progress(name, size)
 
-        outcome: Future[Loaded] = Future()
+        outcome: Future[_T] = Future()
 
-        def work() -> None:
+        def run() -> None:
             # The boundary of the thread: every exception is raised in the run.
             try:
-                if stopped.is_set():
-                    raise _Stopped
-                outcome.set_result(load(sources, self.folder / "context", tick, cache))
+                tick("", 0)
+                outcome.set_result(act(tick))
             except BaseException as error:
                 outcome.set_exception(error)
 
         outcome.set_running_or_notify_cancel()
         # Not asyncio.to_thread: the event loop would wait for that thread when it closes.
-        thread = threading.Thread(target=work, name="rlm-load", daemon=True)
+        thread = threading.Thread(target=run, name="rlm-load", daemon=True)
         thread.start()
         loading = asyncio.wrap_future(outcome)
         loading.add_done_callback(_retrieve_exception)
@@ -109,9 +126,7 @@ class Workspace:
             if outcome.done():
                 thread.join()
         try:
-            loaded = loading.result()
-            self._lease = loaded.lease
-            return loaded
+            return loading.result()
         except ContextFileError as error:
             if not isinstance(error.__cause__, OSError):
                 raise
@@ -132,7 +147,7 @@ class _Stopped(Exception):
     """Stops the loading thread after the run was cancelled."""
 
 
-def _retrieve_exception(loading: asyncio.Future[Loaded]) -> None:
+def _retrieve_exception(loading: asyncio.Future[Any]) -> None:
     """Retrieve the exception, or asyncio logs it: a cancelled run never does."""
     if not loading.cancelled():
         loading.exception()

@@ -57,6 +57,11 @@ class Journal:
         finally:
             await journal._close()
 
+    @property
+    def name(self) -> str:
+        """The store's file, or its URL without a password."""
+        return self._database.name
+
     def redact(self, values: Iterable[str]) -> None:
         """Blank each of `values` (keys, tokens) in every task, settings and event written from now on.
 

@@ -64,9 +64,14 @@ _SECRET_WORDS = ("KEY", "TOKEN", "SECRET", "PASSWORD", "AUTHORIZATION")
 
 
 def secrets_of(environment: Mapping[str, str]) -> list[str]:
-    """Return the values of environment variables whose names suggest a secret."""
+    """Return the values of environment variables whose names suggest a secret.
+
+    A name that ends in _HOST says where a key may go: blanking it would blank the servers in names of models.
+    """
     return [
         value
         for name, value in environment.items()
-        if any(word in name.upper() for word in _SECRET_WORDS) and value.strip()
+        if any(word in name.upper() for word in _SECRET_WORDS)
+        and not name.upper().endswith("_HOST")
+        and value.strip()
     ]

@@ -49,6 +49,11 @@ class ProviderSpec:
     windows: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """Tokens of context and of output by model. Dated versions of a model share its entry."""
 
+    @property
+    def server_host_variable(self) -> str:
+        """The variable that names the servers to which the key in `server_key_variable` may go."""
+        return f"{self.server_key_variable}_HOST"
+
 
 # Models and windows as of 2026-11-20. Default models are the middle sizes, none deprecated. Context windows
 # come from the data of genai-prices 0.2.3, output limits from the model pages of platform.claude.com and

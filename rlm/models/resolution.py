@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
 from rlm.errors import ConfigurationError
 from rlm.models.base import EXTRACTIVE, Model
-from rlm.models.catalog.names import ModelName, check_url, parse_name
+from rlm.models.catalog.names import ModelName, check_base_url, parse_name
 from rlm.models.http.endpoint import Endpoint
+from rlm.models.http.key_hosts import KeyHosts
 from rlm.models.options import ModelOptions
 from rlm.models.registry import PROVIDERS, ProviderSpec
 
@@ -38,7 +40,8 @@ def resolve(
     """Return the model called `name`, not yet connected. None means `default_model(env)`.
 
     Keys and gateways come from `env`, from the variables that the provider's entry in `PROVIDERS` names. A
-    name with `@BASE_URL` uses `server_key_variable` alone, so a provider's key never goes to another server.
+    name with `@BASE_URL` uses `server_key_variable` alone, and only if `server_host_variable` names the
+    server: no key goes to another one.
     `replay:RUN` is read at once from the journal `store`; None means that of RLM_STORE, else the default one.
     Raises ConfigurationError, whose one line says what to set, and JournalError.
     """
@@ -71,9 +74,7 @@ def _import_factory(path: str) -> Callable[..., Model]:
 def _find_endpoint(parsed: ModelName, spec: ProviderSpec, env: Mapping[str, str]) -> Endpoint:
     """Return the server that the name selects, else the gateway of `env`, else the provider itself."""
     if parsed.base_url is not None:
-        assert spec.server_key_variable is not None, "parse_name takes a URL from no other name"
-        key = env.get(spec.server_key_variable, "").strip() or _NO_KEY
-        return Endpoint(parsed.base_url, key, spec.server_key_variable, private=True)
+        return _find_server(parsed.text, parsed.base_url, spec, env)
     key = env.get(spec.key_variable, "").strip()
     if not key:
         raise ConfigurationError(
@@ -81,6 +82,30 @@ def _find_endpoint(parsed: ModelName, spec: ProviderSpec, env: Mapping[str, str]
         )
     gateway = env.get(spec.base_url_variable, "").strip().rstrip("/")
     if gateway:
-        check_url(gateway, spec.base_url_variable)
+        check_base_url(gateway, spec.base_url_variable, spec.key_variable)
         gateway = gateway.removesuffix(spec.strip_from_gateway)
     return Endpoint(gateway or spec.base_url, key, spec.key_variable)
+
+
+def _find_server(name: str, url: str, spec: ProviderSpec, env: Mapping[str, str]) -> Endpoint:
+    """Return the server at `url`, with the key of `server_key_variable` if that key is bound to this server.
+
+    Anybody may name a URL: a model's name can come from a file, a stored run or a prompt of the user's team.
+    So a key that is bound to no server goes to none.
+    """
+    assert spec.server_key_variable is not None, "parse_name takes a URL from no other name"
+    variable, hosts = spec.server_key_variable, spec.server_host_variable
+    key = env.get(variable, "").strip()
+    server = Endpoint(url, key or _NO_KEY, variable, private=True)
+    if not key:
+        return replace(server, key_remedy=f"set {variable}, and {hosts}={server.address}")
+    bound = KeyHosts.of(spec, env)
+    if not bound:
+        raise ConfigurationError(
+            f"{name}: {variable} is bound to no server, so it is sent to none. If it is this server's key, "
+            f"set {hosts}={server.address}; else set {hosts} to the server that it is for"
+        )
+    if server.base_url not in bound:
+        remedy = f"add {server.address} to {hosts} if {variable} is its key"
+        return replace(server, key=_NO_KEY, key_remedy=remedy)
+    return server

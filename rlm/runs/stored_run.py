@@ -114,7 +114,8 @@ class StoredRun:
         if lost and not given:
             raise UsageError(
                 f"the input of run {self.run_id} ({lost[0]}) can't be read again and was not kept (it was "
-                f"over {MAX_KEPT_FROM_STREAMS // _MB} MB, or contained an API key). Ask the question again"
+                f"given with --no-cache, over {MAX_KEPT_FROM_STREAMS // _MB} MB, or contained an API key). "
+                "Ask the question again"
             )
         try:
             loaded = await workspace.load(given or [_source(source) for source in sources])
@@ -152,8 +153,12 @@ def source_facts(sources: Sequence[str | Path | Source]) -> list[dict[str, Any]]
     return facts
 
 
-def input_to_keep(journal: Journal, folder: Path, sources: Sequence[Mapping[str, Any]]) -> Path | None:
+def input_to_keep(
+    journal: Journal, folder: Path, sources: Sequence[Mapping[str, Any]], settings: Settings
+) -> Path | None:
     """Return the folder of the context if the journal may store it, or None."""
+    if not settings.keep_input:
+        return None
     has_only_paths = all("path" in source for source in sources)
     max_bytes = MAX_KEPT_FROM_PATHS if has_only_paths else MAX_KEPT_FROM_STREAMS
     return folder if journal.may_keep(folder, max_bytes) else None

@@ -176,7 +176,7 @@ class Session:
             "session": first,
             "after": self._earlier[-1].run_id if self._earlier else None,
         }
-        kept = input_to_keep(self._journal, self._context.folder, self._sources)
+        kept = input_to_keep(self._journal, self._context.folder, self._sources, config.settings)
         result: RunResult | None = None
         async with AsyncExitStack() as undo:
             # A run that did not end, or was not stored, cannot be replayed. The kernel must not keep the

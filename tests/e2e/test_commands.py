@@ -113,7 +113,7 @@ def test_a_key_is_nowhere(rlm, provider_server, tmp_path, key) -> None:
     provider_server.always = f"```repl\nprint({key!r})\npeek(0, 1)\nfinalize('done')\n```"
     ran = rlm(
         "ask", "What?", str(tmp_path / "a.txt"), "--json", "--model", f"openai:m@{provider_server.url}/v1",
-        env={"RLM_OPENAI_COMPATIBLE_KEY": key},
+        env={"RLM_OPENAI_COMPATIBLE_KEY": key, "RLM_OPENAI_COMPATIBLE_KEY_HOST": provider_server.url},
     )  # fmt: skip
     assert ran.code == 0
     assert provider_server.requests[0].headers["authorization"] == f"Bearer {key}"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from rlm.cli.commands.segments.options import SegmentStoreOption
-from rlm.cli.config import ConfigOption, settings_in_force
+from rlm.cli.config import ConfigOption, card_in_force
 from rlm.cli.console.exits import say
 from rlm.cli.console.render_result import json_bytes, printable
 
@@ -74,7 +74,7 @@ def card(
     """
     from rlm.prompts import CardInput, CardPrompt
 
-    settings = settings_in_force(ctx).card
+    settings = card_in_force(ctx)
     given = CardInput.from_json(read_input(file))
     if summary_model is None:
         assembled = CardPrompt(settings).assemble(given)

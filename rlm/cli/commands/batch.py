@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import logging
 import os
 from contextlib import ExitStack
@@ -17,7 +19,10 @@ from rlm.cli.options import RunOptions, takes_run_options
 from rlm.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rlm.batch import Batch, BatchEngine, BatchSummary, TasksFile
+    from rlm.documents import Source
     from rlm.events import Observer
     from rlm.runtime import RLM
 
@@ -186,15 +191,26 @@ def _floor(rlm: RLM, budget: float | None) -> float:
 
 async def _plan(rlm: RLM, file: TasksFile) -> dict[str, Any]:
     """Return what all tasks together would take."""
-    plans = [await rlm.plan(file.read(place).sources()) for place in file.places]
-    costs = [plan.cost_usd for plan in plans]
+    tasks: dict[bytes, int] = {}
+    """The number of tasks by the hash of their context: tasks about the same documents share a plan."""
+
+    def contexts() -> Iterator[tuple[Source, ...]]:
+        for place in file.places:
+            task = file.read(place)
+            key = hashlib.sha256(json.dumps(task.context).encode()).digest()
+            tasks[key] = tasks.get(key, 0) + 1
+            if tasks[key] == 1:
+                yield task.sources()
+
+    plans = list(zip(await rlm.plan_each(contexts()), tasks.values(), strict=True))
+    costs = [None if plan.cost_usd is None else plan.cost_usd * count for plan, count in plans]
     return {
-        "tasks": len(plans),
+        "tasks": len(file.places),
         "bad": len(file.bad),
-        "direct": sum(plan.strategy == "direct" for plan in plans),
-        "chars": sum(plan.chars for plan in plans),
-        "calls": sum(plan.calls for plan in plans),
-        "tokens": sum(plan.tokens for plan in plans),
+        "direct": sum(count for plan, count in plans if plan.strategy == "direct"),
+        "chars": sum(plan.chars * count for plan, count in plans),
+        "calls": sum(plan.calls * count for plan, count in plans),
+        "tokens": sum(plan.tokens * count for plan, count in plans),
         "cost_usd": None if None in costs else round(sum(cost or 0.0 for cost in costs), 4),
     }
 

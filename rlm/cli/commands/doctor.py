@@ -17,13 +17,14 @@ import typer
 
 from rlm.cli.console.exits import Exit
 from rlm.cli.console.interrupts import run_interruptible
+from rlm.cli.store import StoreOption
 
 __all__ = ["doctor"]
 
 _Verdict = Literal["ok", "warn", "fail"]
 _COLOURS = {"ok": typer.colors.GREEN, "warn": typer.colors.YELLOW, "fail": typer.colors.RED}
 
-_CONFIGURATION = {"packages", "journal"}
+_CONFIGURATION = {"packages", "journal", "keys", "settings"}
 """Findings about the setup of this machine. All others that can fail are about the sandbox."""
 
 # Each probe tries an attack, and prints its name if it succeeds.
@@ -54,16 +55,26 @@ class Finding:
     detail: str
 
 
-def doctor() -> None:
+def doctor(ctx: typer.Context, store: StoreOption = None) -> None:
     """Check whether runs work on this machine.
 
-    It checks packages, kernel, isolation, models and the journal. The exit code is 0 if nothing fails.
+    It checks packages, kernel, isolation, models, settings and the journal. The exit code is 0 if nothing
+    fails.
 
     \b
     Example:
       rlm doctor
     """
-    findings = [_python(), _shadows(), *_libraries(), *_sandbox(), *_models(), _store()]
+    findings = [
+        _python(),
+        _shadows(),
+        *_libraries(),
+        *_sandbox(),
+        *_models(),
+        *_keys(),
+        _settings(ctx),
+        _store(store),
+    ]
     for finding in findings:
         mark = typer.style(f"{finding.verdict:<4}", fg=_COLOURS[finding.verdict])
         typer.echo(f"{mark}  {finding.what:<12} {finding.detail}")
@@ -197,17 +208,62 @@ def _models() -> list[Finding]:
     return [Finding("ok", "models", f"{', '.join(keys)} set; the default is {chosen}")]
 
 
-def _store() -> Finding:
+def _keys() -> list[Finding]:
+    """Report the keys of compatible servers: to which servers they may go."""
+    from rlm.errors import ConfigurationError
+    from rlm.models.http.key_hosts import KeyHosts
+    from rlm.models.registry import PROVIDERS
+
+    found = []
+    for spec in PROVIDERS.values():
+        variable = spec.server_key_variable
+        if variable is None or not os.environ.get(variable, "").strip():
+            continue
+        try:
+            hosts = KeyHosts.of(spec, os.environ)
+        except ConfigurationError as error:
+            found.append(Finding("fail", "keys", str(error)))
+            continue
+        if hosts:
+            found.append(Finding("ok", "keys", f"{variable} goes to {', '.join(hosts.names)} only"))
+        else:
+            remedy = f"set {spec.server_host_variable} to the HOST:PORT that it is for"
+            found.append(
+                Finding("warn", "keys", f"{variable} is bound to no server, so it is not sent: {remedy}")
+            )
+    return found
+
+
+def _settings(ctx: typer.Context) -> Finding:
+    from rlm.cli.config import describe_refused, folder_refusal, split_by_right
+    from rlm.config_file.loading import load_settings
+    from rlm.config_file.settings_file import settings_files
+    from rlm.errors import ConfigurationError
+
+    explicit = os.environ.get("RLM_CONFIG")
+    try:
+        settings = load_settings(settings_files(Path(explicit) if explicit else None, os.environ, Path.cwd()))
+        _, refused = split_by_right(ctx, settings)
+    except ConfigurationError as error:
+        return Finding("fail", "settings", str(error))
+    if settings.folder is not None:
+        names = describe_refused(settings.folder, refused)
+        if names:
+            return Finding("warn", "settings", folder_refusal(settings.folder, names))
+    return Finding("ok", "settings", ", ".join(map(str, settings.files)) or "no file")
+
+
+def _store(store: str | None) -> Finding:
     from rlm.cli.console.render_result import plural
     from rlm.errors import JournalError
     from rlm.journal import Journal, default_store
 
-    async def count_runs() -> int:
-        async with Journal.open(default_store(os.environ)) as journal:
-            return len(await journal.runs(1_000))
+    async def examine() -> tuple[str, int]:
+        async with Journal.open(store or default_store(os.environ)) as journal:
+            return journal.name, len(await journal.runs(1_000))
 
     try:
-        count = asyncio.run(count_runs())
+        name, count = asyncio.run(examine())
     except JournalError as error:
         return Finding("fail", "journal", str(error))
-    return Finding("ok", "journal", f"{default_store(os.environ)}, {plural(count, 'run')}")
+    return Finding("ok", "journal", f"{name}, {plural(count, 'run')}")

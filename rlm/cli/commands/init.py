@@ -18,6 +18,8 @@ _HEAD = """\
 # Settings of rlm for this folder. Remove the # from a line to change that setting.
 # Options override RLM_* variables; variables override this file; this file overrides
 # ~/.config/rlm/config.toml. API keys do not belong here: set them in the environment.
+# In a folder this file may lower limits, and set strategy, contract, windows and sizes of prompts. For
+# anything else run `rlm trust` in the folder after each change, or name the file with --config.
 """
 
 _MODELS = """
@@ -47,8 +49,10 @@ def init(
     path = Path(file).expanduser()
     text = template(ctx)
     path.parent.mkdir(parents=True, exist_ok=True)
+    if force and not path.is_dir():
+        path.unlink(missing_ok=True)  # a link in this folder may lead to another file of the user's
     try:
-        with path.open("w" if force else "x", encoding="utf-8") as out:
+        with path.open("x", encoding="utf-8") as out:
             out.write(text)
     except FileExistsError:
         say(f"{file} exists already: rlm init --force overwrites it")

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from rlm.cli.config import ConfigOption, settings_in_force
+from rlm.cli.config import ConfigOption, facts_in_force
 
 __all__ = ["models"]
 
@@ -33,15 +33,20 @@ def models(
     from rlm.models import default_model
     from rlm.models.catalog.windows import known_models
 
-    own = settings_in_force(ctx).models
+    own = facts_in_force(ctx)
     variables = _list_key_variables()
+    hosts = _list_key_hosts()
     keys = {variable: bool(os.environ.get(variable, "").strip()) for variable in variables.values()}
     rows = [_build_row(name, own) for name in sorted({*known_models(), *own})]
     if as_json:
-        typer.echo(json_bytes({"default": default_model(os.environ), "keys": keys, "models": rows}, indent=2))
+        facts = {"default": default_model(os.environ), "keys": keys, "key_hosts": hosts, "models": rows}
+        typer.echo(json_bytes(facts, indent=2))
         return
     for provider, variable in variables.items():
-        typer.echo(f"{provider}: {variable} is {'set' if keys[variable] else 'not set'}")
+        bound = (
+            f", for {', '.join(hosts[variable]) or 'no server'}" if hosts.get(variable) is not None else ""
+        )
+        typer.echo(f"{provider}: {variable} is {f'set{bound}' if keys[variable] else 'not set'}")
     typer.echo(f"default: {default_model(os.environ)}\n")
     typer.echo(f"{'model':<40} {'window':>10} {'reply':>9}   dollars per million tokens, in and out")
     for row in rows:
@@ -63,6 +68,19 @@ def _list_key_variables() -> dict[str, str]:
         if spec.server_key_variable is not None:
             variables[f"{prefix}:NAME@URL"] = spec.server_key_variable
     return variables
+
+
+def _list_key_hosts() -> dict[str, list[str]]:
+    """Return the servers to which the keys of compatible servers may go, by variable. Raises
+    ConfigurationError for an entry that is no server."""
+    from rlm.models.http.key_hosts import KeyHosts
+    from rlm.models.registry import PROVIDERS
+
+    return {
+        spec.server_key_variable: KeyHosts.of(spec, os.environ).names
+        for spec in PROVIDERS.values()
+        if spec.server_key_variable is not None
+    }
 
 
 def _build_row(name: str, own: Any) -> dict[str, Any]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rlm.cli.console.out import check_out, open_output
 from rlm.cli.console.render_result import json_bytes, printable
 from rlm.cli.store import RunArgument, StoreOption, with_journal
 
@@ -47,7 +47,13 @@ def export(
     run: RunArgument,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="The file to write, readable by you only.", show_default="stdout"),
+        typer.Option(
+            "--out",
+            "-o",
+            help="The file to write, readable by you only.",
+            show_default="stdout",
+            callback=check_out,
+        ),
     ] = None,
     store: StoreOption = None,
 ) -> None:
@@ -66,13 +72,9 @@ def export(
         for line in lines:
             typer.echo(line)
         return
-    with open(out, "wb", opener=_open_private) as file:
+    with open_output(out, private=True) as file:
         file.writelines(line + b"\n" for line in lines)
     typer.echo(f"wrote {len(events):,} events of {events[0].run_id} to {out}", err=True)
-
-
-def _open_private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
 
 
 async def _events(journal: Journal, run: str) -> tuple[JournalEvent, ...]:

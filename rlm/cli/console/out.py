@@ -1,25 +1,30 @@
-"""`--out`: write a command's text to a file instead of stdout."""
+"""`--out`: write a command's output to a file instead of stdout."""
 
 from __future__ import annotations
 
 import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, BinaryIO
 
 import typer
 
 from rlm.errors import UsageError
 
-__all__ = ["OutOption", "write_output"]
+__all__ = ["OutOption", "check_out", "open_output", "write_output"]
+
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def _check_out(out: Path | None) -> Path | None:
+def check_out(out: Path | None) -> Path | None:
     """Raise UsageError if `out` is not writable. Runs before any model call."""
     if out is None:
         return None
     if out.is_dir():
         raise UsageError(f"--out {out} is a folder. Name a file")
-    if not os.access(out if out.exists() else out.parent, os.W_OK):
+    if not os.access(out.resolve().parent if _is_file(out) else out, os.W_OK):
         raise UsageError(f"cannot write --out {out}. Check its folder and its permissions")
     return out
 
@@ -27,26 +32,48 @@ def _check_out(out: Path | None) -> Path | None:
 OutOption = Annotated[
     Path | None,
     typer.Option(
-        "--out", "-o", metavar="FILE", help="The file to write.", show_default="stdout", callback=_check_out
+        "--out", "-o", metavar="FILE", help="The file to write.", show_default="stdout", callback=check_out
     ),
 ]
 
 
 def write_output(text: str, out: Path | None) -> None:
-    """Print `text`, or write it to `out` atomically. A device or a pipe is written directly."""
+    """Print `text`, or write it to `out`."""
     from rlm.models.http.wire_messages import encodable
 
     if out is None:
         typer.echo(text)
         return
-    data = encodable(text) + "\n"
-    if out.exists() and not out.is_file():
-        out.write_text(data, encoding="utf-8")
+    with open_output(out) as file:
+        file.write((encodable(text) + "\n").encode("utf-8"))
+
+
+@contextmanager
+def open_output(out: Path, *, private: bool = False) -> Iterator[BinaryIO]:
+    """Yield a file that replaces `out` when the block ends, or is removed if the block raises.
+
+    The result has the mode of the file that it replaces; with `private` only its owner can read and write it.
+    A device or a pipe is written directly.
+    """
+    if not _is_file(out):
+        with out.open("wb") as stream:
+            yield stream
         return
     file = out.resolve()
-    temporary = file.with_name(f".{file.name}.part")
-    try:
-        temporary.write_text(data, encoding="utf-8")
-        temporary.replace(file)
-    finally:
-        temporary.unlink(missing_ok=True)
+    # Nobody can put a link where the name cannot be known.
+    temporary = file.with_name(f".rlm-{secrets.token_hex(8)}.part")
+    with os.fdopen(os.open(temporary, _NEW, 0o600 if private else 0o666), "wb") as stream:
+        try:
+            if not private:
+                with suppress(FileNotFoundError):
+                    os.fchmod(stream.fileno(), file.stat().st_mode & 0o777)
+            yield stream
+            stream.flush()
+            temporary.replace(file)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+def _is_file(out: Path) -> bool:
+    """Return whether `out` is a regular file, or will be one."""
+    return out.is_file() or not out.exists()

@@ -11,7 +11,7 @@ from rlm.errors import ConfigurationError
 from rlm.models.catalog.windows import known_models
 from rlm.models.registry import OFFLINE, PROVIDERS, list_forms
 
-__all__ = ["ModelName", "check_url", "parse_name"]
+__all__ = ["ModelName", "check_base_url", "check_url", "parse_name"]
 
 # The first "@" before a scheme. Names such as "@cf/meta/llama" contain an "@" of their own.
 _BASE_URL = re.compile(r"@(?=[A-Za-z][A-Za-z0-9+.-]*://)")
@@ -66,6 +66,16 @@ def check_url(url: str, what: str, schemes: tuple[str, ...] = ("http", "https"))
     return parts
 
 
+def check_base_url(url: str, what: str, key_variable: str) -> None:
+    """Check the URL of a server. Raises ConfigurationError, also for a password in it: it would be shown in
+    errors and stored with runs."""
+    parts = check_url(url, what)
+    if parts.username is not None or parts.password is not None:
+        raise ConfigurationError(f"{what} holds a user name or password: remove it and set {key_variable}")
+    if parts.query or parts.fragment:
+        raise ConfigurationError(f"{what} holds a query or fragment: remove it")
+
+
 def _list_prefixes() -> list[str]:
     return [*PROVIDERS, *(name for name, form in OFFLINE.items() if ":" in form)]
 
@@ -93,14 +103,7 @@ def _split_url(prefix: str, rest: str, key_variable: str) -> tuple[str, str | No
             )
         return rest, None
     model, url = rest[: match.start()], rest[match.end() :]
-    parts = check_url(url, f"the base URL of {prefix}:{model}")
-    if parts.username is not None or parts.password is not None:
-        raise ConfigurationError(
-            f"the base URL of {prefix}:{model} holds a user name or password: "
-            f"remove it and set {key_variable}"
-        )
-    if parts.query or parts.fragment:
-        raise ConfigurationError(f"the base URL of {prefix}:{model} holds a query or fragment: remove it")
+    check_base_url(url, f"the base URL of {prefix}:{model}", key_variable)
     return model, url.rstrip("/")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from rlm.errors import ConfigurationError
 from rlm.models.base import ModelWindow, TokenUsage
@@ -13,6 +14,8 @@ __all__ = ["ModelFacts"]
 
 _SIZES = ("window", "output")
 _PRICES = ("input_price", "output_price", "cached_price")
+_FOLDER_MAY_SET = _SIZES
+"""What `rlm.toml` of a folder that is not trusted may set. A price of 0 would lift the limit of the cost."""
 _MILLION = 1_000_000
 
 
@@ -47,6 +50,18 @@ class ModelFacts:
         ):
             raise ConfigurationError(f"{path} has half a price: give input_price and output_price")
         return cls(**table)
+
+    @classmethod
+    def split_for_folder(
+        cls, tables: Mapping[str, Mapping[str, Any]]
+    ) -> tuple[dict[str, dict[str, Any]], tuple[str, ...]]:
+        """Return the part of checked tables that a folder may set, and the names of the other keys."""
+        allowed = {
+            name: {key: value for key, value in table.items() if key in _FOLDER_MAY_SET}
+            for name, table in tables.items()
+        }
+        refused = {key for table in tables.values() for key in table if key not in _FOLDER_MAY_SET}
+        return allowed, tuple(sorted(refused))
 
     def apply_to_window(self, shipped: ModelWindow) -> ModelWindow | None:
         """Return the shipped window with these facts applied; None when they set no size."""

@@ -14,12 +14,14 @@ __all__ = ["Endpoint"]
 class Endpoint:
     """`key_variable` names the environment variable of the key, for messages. No repr contains the key
     itself. `private` is True for a server other than the provider's: the organisation, project and extra
-    headers that the environment sets for the provider are not sent there."""
+    headers that the environment sets for the provider are not sent there. `key_remedy` is set where no key
+    of the user is sent (`key` is a placeholder), and says how to send one."""
 
     base_url: str
     key: str = field(repr=False)
     key_variable: str
     private: bool = False
+    key_remedy: str = ""
 
     def __post_init__(self) -> None:
         # An HTTP library quotes an invalid header, and so the key, in its error. Refuse it here.

@@ -6,7 +6,6 @@ An SDK's exception holds the request, and the request holds the key. So a failed
 
 from __future__ import annotations
 
-import os
 import re
 import ssl
 from collections.abc import Iterator, Mapping
@@ -92,9 +91,6 @@ class ErrorMapper:
         self._model = model
         self._endpoint = endpoint
         self._proxied = proxy is not None
-        # The server may need no key. Then the endpoint holds a placeholder, and no key of the user was
-        # refused.
-        self._keyless = endpoint.private and not os.environ.get(endpoint.key_variable, "").strip()
 
     def map_status(
         self, status: int, *, kinds: tuple[str, ...] = (), detail: str = "", headers: Mapping[str, str]
@@ -171,9 +167,9 @@ class ErrorMapper:
     def _reject(self, status: int, kinds: tuple[str, ...], detail: str) -> AttemptFailure:
         variable = self._endpoint.key_variable
         quoted = self._quote(detail)
-        if status == 401 and self._keyless:
-            what = f"{self._endpoint.address} wants a key, and none is set (401)"
-            remedy = f"set {variable}"
+        if status in {401, 403} and self._endpoint.key_remedy:
+            what = f"{self._endpoint.address} wants a key, and none is set for it ({status}){quoted}"
+            remedy = self._endpoint.key_remedy
         elif status == 401:
             # Never quote the provider here: some repeat parts of the key.
             what = f"the key in {variable} is refused by {self._endpoint.address} (401)"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -11,7 +10,7 @@ from pathlib import Path
 
 __all__ = ["remove", "wait_at_most"]
 
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_CONTENTS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 def remove(folder: Path) -> None:
@@ -53,7 +52,7 @@ def _empty(here: int) -> int:
             names.append(name)
             kept.append(set())
         elif names:
-            above = os.open("..", _FOLDER, dir_fd=here)
+            above = os.open("..", _CONTENTS, dir_fd=here)
             os.close(here)
             here = above
             kept.pop()
@@ -91,8 +90,11 @@ def _remove_files(here: int, kept: set[str]) -> str | None:
 
 def _open_folder(name: str, above: int | None) -> int:
     """Open a folder that is not a link, after giving its owner all permissions."""
-    if not stat.S_ISDIR(os.stat(name, dir_fd=above, follow_symlinks=False).st_mode):
-        raise NotADirectoryError(name)
-    # Without write permission it could be listed but not emptied.
-    os.chmod(name, 0o700, dir_fd=above)
-    return os.open(name, _FOLDER, dir_fd=above)
+    # A handle of the folder itself: its name may become a link at any moment, and chmod would follow it.
+    handle = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=above)
+    try:
+        # Without write permission it could be listed but not emptied.
+        Path(f"/proc/self/fd/{handle}").chmod(0o700)
+        return os.open(".", _CONTENTS, dir_fd=handle)
+    finally:
+        os.close(handle)

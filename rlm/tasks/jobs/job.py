@@ -247,7 +247,7 @@ async def open_job(
             removed = await make_room(journal, config.settings)
             kept = None
             if kind in _RESUMABLE:
-                kept = input_to_keep(journal, loaded.context.folder, settings["sources"])
+                kept = input_to_keep(journal, loaded.context.folder, settings["sources"], config.settings)
             async with journal.run(new_run_id(), task, settings, input=kept) as log:
                 config.tell(RunStarted(log.run_id, "rlm", config.model.name))
                 job = Job(

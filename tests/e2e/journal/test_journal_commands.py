@@ -207,7 +207,7 @@ def test_no_key_is_written_anywhere(rlm, rlm_process, provider, tmp_path, enviro
         return "```repl\nimport os\nprint(dict(os.environ))\nfinalize(said, evidence=[(0, 80)])\n```"
 
     provider.always = reply
-    key = {"RLM_OPENAI_COMPATIBLE_KEY": KEY}
+    key = {"RLM_OPENAI_COMPATIBLE_KEY": KEY, "RLM_OPENAI_COMPATIBLE_KEY_HOST": provider.url}
     ran = rlm("ask", QUESTION, str(text), *options(provider), "--json", env=key)
     assert ran.code == 0, ran.stderr
     shown = [rlm(*command, env=key) for command in (
@@ -231,7 +231,7 @@ def test_no_key_is_written_anywhere(rlm, rlm_process, provider, tmp_path, enviro
 def test_a_key_is_not_in_the_write_ahead_log_of_a_killed_run(
     rlm_process, provider, text, environment
 ) -> None:
-    environment["RLM_OPENAI_COMPATIBLE_KEY"] = KEY
+    environment |= {"RLM_OPENAI_COMPATIBLE_KEY": KEY, "RLM_OPENAI_COMPATIBLE_KEY_HOST": provider.url}
     process, _ = start_run(rlm_process, provider, text)
     process.kill()
     process.communicate()

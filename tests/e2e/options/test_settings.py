@@ -37,14 +37,14 @@ def test_option_before_variable_before_folder_before_user_before_default(rlm: Ru
     users = folder.parent / "home" / ".config" / "rlm" / "config.toml"
     assert rounds(rlm) == 30
     users.parent.mkdir(parents=True)
-    users.write_text("max_rounds = 11\n")
-    assert rounds(rlm) == 11
+    users.write_text("max_rounds = 14\n")
+    assert rounds(rlm) == 14
     (folder / "rlm.toml").write_text("max_rounds = 12\n")
     assert rounds(rlm) == 12
     (folder / "other.toml").write_text("max_rounds = 13\n")
     assert rounds(rlm, "--config", "other.toml") == 13
-    assert rounds(rlm, RLM_CONFIG="other.toml", RLM_MAX_ROUNDS="14") == 14
-    assert rounds(rlm, "--max-rounds", "15", RLM_MAX_ROUNDS="14") == 15
+    assert rounds(rlm, RLM_CONFIG="other.toml", RLM_MAX_ROUNDS="15") == 15
+    assert rounds(rlm, "--max-rounds", "16", RLM_MAX_ROUNDS="15") == 16
 
 
 @pytest.mark.parametrize(
@@ -93,9 +93,10 @@ def test_windows_and_prices_of_models_reach_the_run(rlm: Run, folder: Path) -> N
     asked = ("ask", "When?", "a.txt", "--json", "--model", "scripted:s.jsonl", "--strategy", "direct")
     assert rlm(*asked).json["usage"][0]["cost_usd"] == 0
     table = '[models."scripted:s.jsonl"]\n'
-    (folder / "rlm.toml").write_text(f"{table}input_price = 2\noutput_price = 100\n")
+    asked = (*asked, "--config", "mine.toml")
+    (folder / "mine.toml").write_text(f"{table}input_price = 2\noutput_price = 100\n")
     assert rlm(*asked).json["usage"][0]["cost_usd"] == pytest.approx(0.003)
-    (folder / "rlm.toml").write_text(f"{table}window = 300\noutput = 100\n")
+    (folder / "mine.toml").write_text(f"{table}window = 300\noutput = 100\n")
     ran = rlm(*asked)
     assert (ran.code, "usage" in ran.stdout and ran.json["usage"]) in ((1, []), (2, False))
 
@@ -110,6 +111,7 @@ def test_init_writes_a_commented_file_that_is_all_defaults(rlm: Run, folder: Pat
     bare = re.sub(r'^\w+ = "…".*$', "", bare, flags=re.MULTILINE)
     assert {"max_rounds", "max_cost", "sandbox", "models", "prompt"} <= set(tomllib.loads(bare))
     (folder / "rlm.toml").write_text(bare, encoding="utf-8")
+    assert rlm("trust").code == 0  # it has prices
     assert rounds(rlm) == 30
 
 

@@ -171,7 +171,8 @@ async def test_nothing_of_openais_goes_to_another_server(provider_server, monkey
     model = resolve(f"openai:m@{provider_server.url}/v1", env)
     await model.generate(ask())
     await model.aclose()
-    keyed = resolve(f"openai:m@{provider_server.url}/v1", {**env, "RLM_OPENAI_COMPATIBLE_KEY": "local-key"})
+    own = {"RLM_OPENAI_COMPATIBLE_KEY": "local-key", "RLM_OPENAI_COMPATIBLE_KEY_HOST": provider_server.url}
+    keyed = resolve(f"openai:m@{provider_server.url}/v1", {**env, **own})
     await keyed.generate(ask())
     await keyed.aclose()
     first, second = provider_server.requests

@@ -26,6 +26,9 @@ CONTEXT_KINDS: Mapping[str, int] = MappingProxyType(
 """The kinds of context and their priorities. Higher ones come first."""
 
 _BUDGETS = ("system_prompt", "agent_prompt", "chat_history", "other_context")
+_FOLDER_MAY_SET = ("context_priority", "rlm.threshold_percentage")
+"""What `rlm.toml` of a folder that is not trusted may set, besides the budgets. It may not choose words of a
+prompt, or a model."""
 PROMISE = "<promise>COMPLETE</promise>"
 
 
@@ -108,6 +111,23 @@ class CardSettings:
             priorities=MappingProxyType({**CONTEXT_KINDS, **priorities}),
             promise=_check_text("prompt.promise", prompt.get("promise", PROMISE)) or "",
         )
+
+    @staticmethod
+    def split_for_folder(table: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+        """Return the part of a checked `[prompt]` table that a folder may set, and the other keys."""
+        budgets = {f"{item.name}_budget" for item in fields(CardBudget)}
+        allowed: dict[str, Any] = {}
+        refused = []
+        for key, value in table.items():
+            if key in budgets or key in _FOLDER_MAY_SET:
+                allowed[key] = value
+            elif isinstance(value, Mapping):
+                below = {name: one for name, one in value.items() if f"{key}.{name}" in _FOLDER_MAY_SET}
+                allowed[key] = below
+                refused += [f"{key}.{name}" for name in value if name not in below]
+            else:
+                refused.append(key)
+        return allowed, tuple(refused)
 
 
 def _check_table(path: str, value: object) -> Mapping[str, Any]:

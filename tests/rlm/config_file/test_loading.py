@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from rlm.config_file import load_settings, settings_files
+from rlm.config_file.loading import FileSettings, load_settings
+from rlm.config_file.settings_file import SettingsFile, settings_files
 from rlm.errors import ConfigurationError
 from rlm.models.base import ModelWindow, TokenUsage
 from rlm.models.catalog.overrides import ModelFacts
@@ -21,18 +22,26 @@ def written(path: Path, text: str) -> Path:
     return path
 
 
+def loaded(*files: Path) -> FileSettings:
+    return load_settings([SettingsFile(file, file.read_bytes()) for file in files])
+
+
+def paths(explicit: Path | None, env: dict[str, str], folder: Path) -> tuple[Path, ...]:
+    return tuple(file.path for file in settings_files(explicit, env, folder))
+
+
 def test_files_are_the_users_then_the_folders_and_config_replaces_the_latter(tmp_path: Path) -> None:
     """The last file wins."""
     home, here = tmp_path / "home", tmp_path / "here"
     here.mkdir()
-    assert settings_files(None, {"XDG_CONFIG_HOME": str(home)}, here) == ()
+    assert paths(None, {"XDG_CONFIG_HOME": str(home)}, here) == ()
     users = written(home / "rlm" / "config.toml", "")
     near = written(here / "rlm.toml", "")
     other = written(tmp_path / "other.toml", "")
-    assert settings_files(None, {"XDG_CONFIG_HOME": str(home)}, here) == (users, near)
-    assert settings_files(other, {"XDG_CONFIG_HOME": str(home)}, here) == (users, other)
+    assert paths(None, {"XDG_CONFIG_HOME": str(home)}, here) == (users, near)
+    assert paths(other, {"XDG_CONFIG_HOME": str(home)}, here) == (users, other)
     plain = written(tmp_path / ".config" / "rlm" / "config.toml", "")
-    assert settings_files(None, {"HOME": str(tmp_path), "XDG_CONFIG_HOME": "relative"}, here) == (plain, near)
+    assert paths(None, {"HOME": str(tmp_path), "XDG_CONFIG_HOME": "relative"}, here) == (plain, near)
     with pytest.raises(ConfigurationError, match=r"gone\.toml does not exist"):
         settings_files(tmp_path / "gone.toml", {}, here)
 
@@ -47,7 +56,7 @@ def test_the_last_file_wins_key_by_key(tmp_path: Path) -> None:
         tmp_path / "near.toml",
         'model = "b"\n[prompt.rlm]\nthreshold_percentage = 50\n[models.m]\nwindow = 20',
     )
-    settings = load_settings((far, near))
+    settings = loaded(far, near)
     assert settings.options["model"].value == "b"
     assert settings.options["model"].file == near
     assert settings.options["max_rounds"].file == far
@@ -55,7 +64,7 @@ def test_the_last_file_wins_key_by_key(tmp_path: Path) -> None:
     assert (settings.card.summary_model, settings.card.threshold_percentage) == ("x", 50)
     assert settings.card.priority("adrs") == 7
     assert (settings.models["m"].window, settings.models["n"].window) == (20, 11)
-    assert load_settings(()).card == CardSettings()
+    assert loaded().card == CardSettings()
 
 
 @pytest.mark.parametrize(
@@ -80,7 +89,7 @@ def test_an_invalid_value_is_reported_with_file_and_key(tmp_path: Path, text: st
     """An error is one line."""
     file = written(tmp_path / "rlm.toml", text)
     with pytest.raises(ConfigurationError) as caught:
-        load_settings((file,))
+        loaded(file)
     assert str(caught.value).startswith(str(file))
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -90,9 +99,9 @@ def test_a_file_that_is_not_utf_8_or_can_not_be_read_is_named(tmp_path: Path) ->
     file = tmp_path / "rlm.toml"
     file.write_bytes(b"model = '\xff'")
     with pytest.raises(ConfigurationError, match=re.escape(str(file))):
-        load_settings((file,))
+        loaded(file)
     with pytest.raises(ConfigurationError, match="can't be read"):
-        load_settings((tmp_path,))
+        settings_files(tmp_path, {"HOME": "/nowhere"}, tmp_path)
 
 
 def test_facts_of_a_model_override_the_built_in_window() -> None:

@@ -1,0 +1,124 @@
+"""Reads and merges settings files: defaults for the command line, facts about models, sizes of card prompts.
+
+This module checks the tables `[models."NAME"]` and `[prompt]`. The other top-level keys are options of the
+command line, which `rlm.cli.config` checks.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rlm.config_file.settings_file import SettingsFile
+from rlm.errors import ConfigurationError
+from rlm.models.catalog.overrides import ModelFacts
+from rlm.prompts import CardSettings, PromptError
+
+__all__ = ["FileSettings", "FolderSettings", "Setting", "load_settings"]
+
+_TABLES = ("models", "prompt")
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A top-level value and its file."""
+
+    value: Any
+    file: Path
+
+
+@dataclass(frozen=True, slots=True)
+class FolderSettings:
+    """What `rlm.toml` of a folder that is not trusted asks for.
+
+    options: its top-level values. Which of them a folder may set is declared with each option.
+    models, card: the keys of its tables that were ignored, because a folder may not set them.
+    has_changed: the folder was trusted with another content.
+    """
+
+    file: Path
+    options: Mapping[str, Setting]
+    models: tuple[str, ...]
+    card: tuple[str, ...]
+    has_changed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FileSettings:
+    """The merged settings of all files. If several files have a key, the last of them wins. `files` are the
+    files in the order of reading: the user's file first. `folder` is the file that does not speak for the
+    user; its options are not among `options`."""
+
+    options: Mapping[str, Setting] = field(default_factory=dict)
+    models: Mapping[str, ModelFacts] = field(default_factory=dict)
+    card: CardSettings = field(default_factory=CardSettings)
+    files: tuple[Path, ...] = ()
+    folder: FolderSettings | None = None
+
+
+def load_settings(files: Sequence[SettingsFile]) -> FileSettings:
+    """Merge the settings of these files. Later files override earlier ones. Raises ConfigurationError, which
+    names the file and, for an invalid value, the key."""
+    options: dict[str, Setting] = {}
+    models: dict[str, Any] = {}
+    prompt: dict[str, Any] = {}
+    folder = None
+    for file in files:
+        data = _parse(file)
+        own = {key: Setting(value, file.path) for key, value in data.items() if key not in _TABLES}
+        facts, card = data.get("models", {}), data.get("prompt", {})
+        # Check each file alone, so that an error names the right one.
+        _read_models(facts, file.path)
+        _read_card(card, file.path)
+        if file.is_trusted:
+            options |= own
+        else:
+            facts, no_facts = ModelFacts.split_for_folder(facts)
+            card, no_card = CardSettings.split_for_folder(card)
+            folder = FolderSettings(file.path, own, no_facts, no_card, file.has_changed)
+        models, prompt = _merge(models, facts), _merge(prompt, card)
+    last = files[-1].path if files else Path()
+    return FileSettings(
+        options,
+        _read_models(models, last),
+        _read_card(prompt, last),
+        tuple(file.path for file in files),
+        folder,
+    )
+
+
+def _parse(file: SettingsFile) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.data.decode("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{file.path} is not TOML: {error}") from None
+    except RecursionError:
+        raise ConfigurationError(f"{file.path} is not TOML: it is nested too deeply") from None
+
+
+def _read_models(table: object, file: Path) -> dict[str, ModelFacts]:
+    if not isinstance(table, Mapping):
+        raise ConfigurationError(f'{file}: models is {table!r}; write [models."NAME"]')
+    try:
+        return {name: ModelFacts.from_table(f'models."{name}"', facts) for name, facts in table.items()}
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{file}: {error}") from None
+
+
+def _read_card(table: object, file: Path) -> CardSettings:
+    try:
+        return CardSettings.from_table(table)
+    except PromptError as error:
+        raise ConfigurationError(f"{file}: {error}") from None
+
+
+def _merge(base: Mapping[str, Any], override: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge two tables. Values of `override` win; tables within tables are merged too."""
+    merged = dict(base)
+    for key, value in override.items():
+        are_tables = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
+        merged[key] = _merge(merged[key], value) if are_tables else value
+    return merged
