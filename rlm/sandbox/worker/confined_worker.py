@@ -102,6 +102,11 @@ class ConfinedWorker:
         with self._lock:
             self._ensure()
 
+    def warm(self, function: str, argument: str = "") -> None:
+        """Start the worker and let it prepare a job, without waiting for it."""
+        with suppress(EOFError, OSError, WorkerUnavailable):
+            self._send(json.dumps({"function": function, "argument": argument}).encode(), ())
+
     def begin(
         self,
         function: str,

@@ -14,7 +14,6 @@ from rlm.sandbox.isolation.syscalls import check_result, libc
 __all__ = ["JobLimits", "confine_job", "hide_from_tracing"]
 
 _PR_SET_DUMPABLE = 4
-_THREADS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +49,9 @@ def confine_job(limits: JobLimits) -> dict[str, str]:
 
 
 def _limit(limits: JobLimits) -> None:
-    # Linux counts threads as processes.
-    threads = 0 if limits.calls == "parser" else _THREADS
     for kind, value in (
-        (resource.RLIMIT_NPROC, threads),
+        # Linux counts threads as processes, and those of all brokers together.
+        (resource.RLIMIT_NPROC, 0 if limits.calls == "parser" else None),
         (resource.RLIMIT_FSIZE, 0),
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_CPU, limits.cpu_seconds),

@@ -72,6 +72,10 @@ class _Template:
             self._poll.unregister(self._requests)
             return False
         request = json.loads(message)
+        if not descriptors:
+            with suppress(Exception):
+                self._prepare(request["function"], request["argument"])
+            return True
         channel, files = socket.socket(fileno=descriptors[0]), descriptors[1:]
         try:
             run = self._prepare(request["function"], request["argument"])

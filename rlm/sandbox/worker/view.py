@@ -13,9 +13,9 @@ __all__ = ["PACKAGE", "code_folders", "import_path", "worker_confinement"]
 
 PACKAGE = Path(__file__).resolve().parents[2]
 _SITES = ("site-packages", "dist-packages")
-_OPEN_FILES = 256
-_PROCESSES = 256
-"""A limit on an honest worker's jobs and their threads. A job itself may start no process."""
+_OPEN_FILES = 4096
+_PROCESSES = 8192
+"""A limit on a worker's jobs and their threads. A job itself may start no process."""
 
 
 def code_folders() -> tuple[Path, ...]:

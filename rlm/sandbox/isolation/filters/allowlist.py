@@ -10,7 +10,7 @@ import ctypes
 import errno
 import platform
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rlm.sandbox.isolation.filters.numbers import MACHINES, NUMBERS, X32

@@ -83,6 +83,7 @@ _BROKER: Mapping[str, Rule] = {
     # Threads, but no processes. The C library falls back from clone3, whose flags no filter can read.
     "clone": Rule((Condition(0, (_THREAD,), _THREAD | _NEW_NAMESPACES),)),
     "clone3": refuse(errno.ENOSYS),
+    "prctl": one_of(0, _PR_SET_NAME),
     "sched_setscheduler": one_of(1, _SCHED_OTHER),
     "seccomp": Rule((Condition(0, (_SET_MODE_FILTER,)), Condition(1, (_EVERY_THREAD,)))),
 }

@@ -11,7 +11,7 @@ from rlm.sandbox.errors import KernelStartError
 from rlm.sandbox.host.kernel_process import KernelProcess
 from rlm.sandbox.in_kernel.wire import WireError
 from rlm.sandbox.isolation.probe import Candidate
-from rlm.sandbox.launch.broker_process import PlainBrokers
+from rlm.sandbox.launch.supervisor_process import PlainSupervisors
 from rlm.sandbox.types import KernelLimits
 
 RESULT: dict[str, Any] = {
@@ -30,7 +30,7 @@ RESULT: dict[str, Any] = {
 
 @pytest.fixture
 def process() -> KernelProcess:
-    return KernelProcess(KernelLimits(), PlainBrokers())
+    return KernelProcess(KernelLimits(), PlainSupervisors())
 
 
 async def test_a_result_is_kept_for_whoever_waits(process) -> None:
