@@ -17,7 +17,7 @@ from rlm.sandbox.host.kernel_process import FreshKernels
 from rlm.sandbox.host.requests import BadCall
 from rlm.sandbox.in_kernel.body.body import Body
 from rlm.sandbox.in_kernel.context_handle.handle import Handle
-from rlm.sandbox.launch.supervisor_process import Supervisors, PlainSupervisors
+from rlm.sandbox.launch.supervisor_process import PlainSupervisors, Supervisors
 from rlm.sandbox.protocol import AnswerSink
 from rlm.sandbox.types import (
     ChildAnswer,

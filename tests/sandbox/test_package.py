@@ -45,7 +45,11 @@ def test_the_package_imports_nothing_until_a_name_is_used() -> None:
         ("rlm.sandbox.isolation.launcher", {"isolation"}),
         (
             "rlm.sandbox.broker.service",
-            {"broker", "errors", "folders", "in_kernel", "isolation", "launch"},
+            {"broker", "in_kernel", "isolation", "launch"},
+        ),
+        (
+            "rlm.sandbox.supervisor.service",
+            {"errors", "folders", "in_kernel", "isolation", "launch", "supervisor"},
         ),
     ],
 )

@@ -62,6 +62,7 @@ class KernelProcess:
         self._events: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self._closing = asyncio.Lock()
         self._is_helper_attached = False
+        self._is_closing = False
         self.death: str | None = None
         self.isolation = IsolationReport(0)
 
@@ -188,17 +189,14 @@ class KernelProcess:
         # in time is killed; the launcher dies with its parent, and the kernel with the launcher. The folder
         # is removed last, when no process can write to it. The removal has a time limit, because a cell may
         # have made a million files: the rest is removed in the background.
-        reading, self._reading = self._reading, []
-        for task in reading:
-            task.cancel()
-        await asyncio.gather(*reading, return_exceptions=True)
+        self._is_closing = True
         if self._broker is not None:
             self._broker.transport.abort()
             self._broker = None
         if self._link is not None:
             link = self._link
             # If no reader task was started, only the raw socket must be closed.
-            if reading:
+            if self._reading:
                 self._supervisor.close()
             else:
                 link.channel.close()
@@ -212,6 +210,10 @@ class KernelProcess:
                 link.process.kill()
                 await link.process.wait()
             self._link = None
+        reading, self._reading = self._reading, []
+        for task in reading:
+            task.cancel()
+        await asyncio.gather(*reading, return_exceptions=True)
         if self._folder is not None:
             folder, self._folder = self._folder, None
             await asyncio.to_thread(wait_at_most, _SHUTDOWN_SECONDS, functools.partial(remove, folder))
@@ -311,7 +313,8 @@ class KernelProcess:
                 else:
                     self._queue(message)
         except (asyncio.IncompleteReadError, ConnectionError):
-            if sender == "broker" and self._link is not None:
+            if sender == "broker" and self._link is not None and not self._is_closing:
+                # Its supervisor would keep the kernel.
                 self._link.process.kill()
             self._mark_dead(f"its {sender} ended")
         except wire.WireError as error:

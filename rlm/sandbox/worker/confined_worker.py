@@ -159,7 +159,7 @@ class ConfinedWorker:
                 raise WorkerFailed(f"{function} ended early ({error})") from error
 
     def close(self) -> None:
-        """Kill the worker with its jobs, and remove its folder. The next job starts a new one."""
+        """Kill the worker with its jobs. The next job starts a new one."""
         with self._lock:
             running, self._running = self._running, None
         if running is not None:
@@ -255,7 +255,7 @@ class _Refused(Exception):
 
 
 class _Running:
-    """A started worker: its launcher, its channel, its folder."""
+    """A started worker: its launcher and its channel."""
 
     def __init__(
         self,
@@ -263,13 +263,11 @@ class _Running:
         launcher: subprocess.Popen[bytes],
         requests: socket.socket,
         init: int | None,
-        folder: Path,
     ) -> None:
         self.way = way
         self.requests = requests
         self.init = init
         self._launcher = launcher
-        self._folder = folder
 
     @classmethod
     def launch(cls, way: Candidate, memory_mb: int) -> Self:
@@ -301,20 +299,20 @@ class _Running:
             if isinstance(error, OSError | EOFError | ValueError):
                 raise _Refused({f"worker at {way}": str(error)}) from error
             raise
-        return cls(way, launcher, requests, init, folder)
+        # It holds what it needs of the folder. Removed now, nothing is left of it whatever ends this process.
+        remove(folder)
+        return cls(way, launcher, requests, init)
 
     def kill(self) -> None:
         """End the worker with all its jobs, and wait for it."""
         self.requests.close()
         _end(self._launcher, self.init)
-        remove(self._folder)
 
     def finish(self) -> None:
-        """Let the running jobs end. Removes the folder, which they do not use."""
+        """Let the running jobs end."""
         self.requests.close()
         # Reaped by the next Popen of this process, as subprocess does.
         self._launcher.returncode = self._launcher.poll() or 0
-        remove(self._folder)
 
     def abandon(self) -> None:
         """Forget the worker: it belongs to another process."""

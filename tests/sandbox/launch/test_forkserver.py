@@ -18,7 +18,7 @@ from rlm.sandbox.forkserver.client import MAX_FAILURES, Forkserver
 from rlm.sandbox.host.jupyter_sandbox import JupyterSandbox
 from rlm.sandbox.host.kernel_process import FreshKernels
 from rlm.sandbox.isolation.policy import required_layers
-from rlm.sandbox.launch.supervisor_process import SupervisorUnavailable, PlainSupervisors
+from rlm.sandbox.launch.supervisor_process import PlainSupervisors, SupervisorUnavailable
 
 
 @pytest.fixture
@@ -267,18 +267,18 @@ def _has_request(forkserver: Forkserver) -> bool:
 async def test_one_that_never_works_is_not_tried_for_ever(monkeypatch, tmp_path, forkserver) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/false")
     for _ in range(MAX_FAILURES):
-        with pytest.raises(SupervisorUnavailable, match="the forkserver gave no broker"):
+        with pytest.raises(SupervisorUnavailable, match="the forkserver gave no supervisor"):
             await forkserver.open(tmp_path / "log")
     with pytest.raises(SupervisorUnavailable, match="3 times in a row"):
         await forkserver.open(tmp_path / "log")
 
 
-async def test_a_broker_that_is_killed_takes_its_kernel_only(open_forked, forkserver) -> None:
+async def test_a_supervisor_that_is_killed_takes_its_kernel_only(open_forked, forkserver) -> None:
     first, second = [await open_forked() for _ in range(2)]
-    broker = int(Path(f"/proc/{forkserver.pid}/task/{forkserver.pid}/children").read_text().split()[0])
-    kernels = children_of(broker)
-    os.kill(broker, signal.SIGKILL)
-    await until_gone(broker, *kernels)
+    supervisor = int(Path(f"/proc/{forkserver.pid}/task/{forkserver.pid}/children").read_text().split()[0])
+    kernels = children_of(supervisor)
+    os.kill(supervisor, signal.SIGKILL)
+    await until_gone(supervisor, *kernels)
     died = await first.execute("1", round=1, timeout=5) if first.alive else None
     assert died is None or died.status == "died"
     assert not first.alive
