@@ -65,6 +65,7 @@ class Workspace:
         sources: Sequence[Source | Path | str | bytes],
         progress: Progress | None = None,
         cache: ContextCache | None = None,
+        seconds: float | None = None,
     ) -> Loaded:
         """Run `rlm.documents.load` for this folder, on a thread of its own. Call it once.
 
@@ -87,7 +88,7 @@ class Workspace:
             try:
                 if stopped.is_set():
                     raise _Stopped
-                outcome.set_result(load(sources, self.folder / "context", tick, cache))
+                outcome.set_result(load(sources, self.folder / "context", tick, cache, seconds))
             except BaseException as error:
                 outcome.set_exception(error)
 

@@ -18,7 +18,9 @@ __all__ = ["Converter"]
 
 _MEMORY_MB = 2048
 _CONVERT = "rlm.documents.formats.worker:convert"
-_CPU_SECONDS = 300
+_CPU_SECONDS = 15.0
+_CPU_SECONDS_PER_MB = 30.0
+_MAX_CPU_SECONDS = 300
 _SILENCE_SECONDS = 60.0
 _TICK_SECONDS = 0.1
 _MIN_TEXT = 64 << 20

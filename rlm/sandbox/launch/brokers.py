@@ -49,7 +49,8 @@ def open_broker(folder: Path, level: int) -> tuple[socket.socket, bool]:
     found = _shared.level or 0
     if found < min(level, _CONFINED):
         channel.close()
-        raise BrokersUnavailable({f"broker's {layer}": reason for layer, reason in _shared.refused.items()})
+        reasons = "; ".join(f"{layer}: {reason}" for layer, reason in _shared.refused.items())
+        raise BrokersUnavailable({"broker": f"it can be confined at level {found} only ({reasons})"})
     channel.setblocking(False)
     return channel, found > 0
 

@@ -94,12 +94,14 @@ ATTACK = textwrap.dedent(
     sys.path.append(sys.argv.pop(1))
     from rlm.sandbox import ConfinedWorker
     from rlm.sandbox.isolation.probe import Candidate
-    site, level, launcher, target = sys.argv[1:]
+    site, level, launcher, calls, job, target = sys.argv[1:]
     sys.path.append(site)
     target = {**json.loads(target), "driver": os.getpid()}
     with ConfinedWorker(memory_mb=512, ways=[Candidate(int(level), launcher)]) as worker:
-        answer = worker.call("hostile_job:attack", json.dumps(target).encode(), seconds=60, most_bytes=99999)
-        print(answer.decode())
+        with worker.begin(f"hostile_job:{job}", calls=calls) as channel:
+            channel.sendall(json.dumps(target).encode())
+            channel.shutdown(1)
+            print(channel.recv(99999).decode())
     """
 )
 
@@ -124,7 +126,10 @@ def interpreter(user: int | None) -> str:
 
 @pytest.mark.parametrize("way", WAYS, ids=str)
 @pytest.mark.parametrize("user", [None, 65534], ids=["this user", "an ordinary user"])
-def test_a_job_that_is_taken_over_reaches_nothing(library: Path, way: Candidate, user: int | None) -> None:
+@pytest.mark.parametrize(("calls", "job"), [("parser", "attack"), ("broker", "attack_as_broker")])
+def test_a_job_that_is_taken_over_reaches_nothing(
+    library: Path, way: Candidate, user: int | None, calls: str, job: str
+) -> None:
     """Each attack is tried in a job, against things of the same user that are there."""
     python = interpreter(user)
     if way.launcher == "bubblewrap" and not shutil.which("bwrap"):
@@ -159,7 +164,7 @@ def test_a_job_that_is_taken_over_reaches_nothing(library: Path, way: Candidate,
             "port": tcp.getsockname()[1],
         }
         more = {} if user is None else {"user": user, "group": user, "extra_groups": []}
-        words = [REPOSITORY, str(library), str(way.level), way.launcher, json.dumps(target)]
+        words = [REPOSITORY, str(library), str(way.level), way.launcher, calls, job, json.dumps(target)]
         ran = subprocess.run(
             [python, "-c", ATTACK, *words],
             capture_output=True, text=True, check=False, cwd="/", timeout=120, **more,
