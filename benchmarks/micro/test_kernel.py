@@ -21,7 +21,7 @@ from rlm.sandbox.forkserver.client import shared_forkserver
 from rlm.sandbox.host.jupyter_sandbox import JupyterSandbox
 from rlm.sandbox.host.kernel_process import FreshKernels, KernelSource
 from rlm.sandbox.host.pool import KernelPool
-from rlm.sandbox.launch.broker_process import PlainBrokers
+from rlm.sandbox.launch.supervisor_process import PlainSupervisors
 from rlm.testing import ScriptedModel
 
 LEVEL = int(os.environ.get("RLM_BENCH_LEVEL", "2"))
@@ -103,8 +103,8 @@ async def plain_ipykernel_started(folder: Path) -> float:
 def test_kernel_start_to_first_reply(report, loop, context, launch) -> None:
     """Compares the medians of one run with an ordinary ipykernel. `spare` uses a pool with a ready kernel.
     Goals for the forkserver: 120 ms, and a ratio of 0.25."""
-    brokers = PlainBrokers() if launch == "plain" else shared_forkserver()
-    kernels = FreshKernels(level=LEVEL, brokers=brokers)
+    supervisors = PlainSupervisors() if launch == "plain" else shared_forkserver()
+    kernels = FreshKernels(level=LEVEL, supervisors=supervisors)
     rounds = 9
 
     async def measure() -> tuple[list[float], list[float]]:

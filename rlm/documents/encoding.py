@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import re
 
-__all__ = ["HEAD", "Decoder", "looks_binary"]
+__all__ = ["HEAD", "Decoder", "looks_binary", "rehearse_guess"]
 
 HEAD = 64 * 1024
 """The bytes from the start of a file that decide whether it is text."""
@@ -82,6 +82,11 @@ class Decoder:
         text = self._other.decode(block, final)
         self.replaced += text.count("\ufffd")
         return text
+
+
+def rehearse_guess() -> None:
+    """Import every encoding that a guess tries, for a process that soon can import nothing."""
+    _guess(_BEYOND_ASCII * 8)
 
 
 def _encoding_of(block: bytes) -> str | None:

@@ -21,8 +21,9 @@ from rlm.documents.formats.piece import Unreadable
 from rlm.documents.formats.registry import format_of
 from rlm.documents.kind import kind_of, unsupported_format
 from rlm.documents.loaded import GuessedEncoding, Loaded, Skipped
-from rlm.documents.rendering import Given, Rendering
+from rlm.documents.rendering import Given, Rendered, Rendering
 from rlm.documents.source import PathSource, Source, StreamSource, TextSource, as_source
+from rlm.documents.time_limit import TimeLimit, TimeOver
 from rlm.errors import DocumentError
 from rlm.sandbox.context.writer import ContextFileWriter
 from rlm.sandbox.errors import ContextFileError
@@ -41,6 +42,7 @@ def load(
     folder: Path,
     progress: Progress | None = None,
     cache: ContextCache | None = None,
+    seconds: float | None = None,
 ) -> Loaded:
     """Write the texts of `sources`, in order, into a new context folder. A Path names a file or a folder. A
     str or bytes is a text. Without sources, the context is empty.
@@ -53,10 +55,14 @@ def load(
     Raises DocumentError (one line) for a named file or stream that cannot be read, and for a source without
     text. Raises ContextFileError if the disk is full. After an error, `folder` is empty.
 
+    After `seconds`, what is not read yet is skipped and listed, and the document that is being read ends where
+    it is. Raises DocumentError if nothing was read by then.
+
     With a `cache`, the context may be in the cache instead of in `folder`. Close its lease when it is no
     longer needed. A cache that cannot be used is ignored.
     """
     given = [as_source(source) for source in sources]
+    limit = TimeLimit(seconds)
 
     def tick() -> None:
         if progress is not None:
@@ -64,33 +70,33 @@ def load(
 
     key = cache.key(given, tick) if cache is not None else None
     if cache is None or key is None:
-        return _load(given, folder, progress)
+        return _load(given, folder, progress, limit)
     found = cache.find(key)
     if found is not None:
         return found
     entry = cache.begin()
     if entry is None:
-        return _load(given, folder, progress)
+        return _load(given, folder, progress, limit)
     cache_folder, lease = entry
     with ExitStack() as stack:
         stack.callback(lease.close)
         try:
-            loaded = _load(given, cache_folder, progress)
+            loaded = _load(given, cache_folder, progress, limit)
         except ContextFileError as error:
             if not isinstance(error.__cause__, OSError):
                 raise
             # The disk of the cache is full. The run's own folder may be on another disk.
-            return _load(given, folder, progress)
+            return _load(given, folder, progress, limit)
         stack.pop_all()
-    # A source changed while it was read. Do not share this context.
-    if cache.key(given, tick) != key:
+    # A source changed while it was read, or was not read in time. Do not share this context.
+    if limit.is_over or cache.key(given, tick) != key:
         return replace(loaded, lease=lease)
     return cache.keep(key, cache_folder, loaded, lease)
 
 
-def _load(sources: Sequence[Source], folder: Path, progress: Progress | None) -> Loaded:
+def _load(sources: Sequence[Source], folder: Path, progress: Progress | None, limit: TimeLimit) -> Loaded:
     with ContextFileWriter(folder) as writer, Converter() as converter:
-        loading = _Loading(writer, converter, folder, progress, has_several=len(sources) > 1)
+        loading = _Loading(writer, converter, folder, progress, limit, has_several=len(sources) > 1)
         for source in sources:
             loading.add(source)
         loading.check_not_empty(sources)
@@ -142,9 +148,12 @@ class _Loading:
         converter: Converter,
         folder: Path,
         progress: Progress | None,
+        limit: TimeLimit,
         *,
         has_several: bool,
     ) -> None:
+        self._limit = limit
+        self._is_begun = False
         self._rendering = Rendering(writer, converter, self._begin, self._tick, folder)
         self.notes: list[str] = []
         self.skipped: list[Skipped] = []
@@ -160,13 +169,18 @@ class _Loading:
         self._documents = 0
 
     def add(self, source: Source) -> None:
-        match source:
-            case PathSource(path, exclude):
-                self._add_path(path, exclude)
-            case TextSource(name, text, kind):
-                self._add_text(name, text, kind)
-            case StreamSource(name, stream):
-                self._add_stream(name, stream)
+        try:
+            match source:
+                case PathSource(path, exclude):
+                    self._add_path(path, exclude)
+                case TextSource(name, text, kind):
+                    self._add_text(name, text, kind)
+                case StreamSource(name, stream):
+                    self._add_stream(name, stream)
+        except TimeOver:
+            # Not one byte of it was written. A folder may hold more files than were listed.
+            name = str(source.path) if isinstance(source, PathSource) else source.name
+            self.skipped.append(Skipped(name, self._limit.reason, self._limit.remedy))
 
     def check_not_empty(self, sources: Sequence[Source]) -> None:
         """Raise DocumentError if there are sources but no document was read."""
@@ -248,7 +262,10 @@ class _Loading:
                 raise _Skip("no longer a regular file")
             self._name = name
             rest = blocks(stream, path, self._tick)
-            first = next(rest, b"")
+            try:
+                first = next(rest, b"")
+            except TimeOver:
+                raise self._late() from None
             if not first:
                 raise _Skip("empty", reason=SkipReason.EMPTY)
             kind = _detect_kind(name, first)
@@ -258,7 +275,9 @@ class _Loading:
                 self._write(name, kind, itertools.chain((first,), given), stream)
             except Unreadable as unreadable:
                 raise _Skip(str(unreadable), unreadable.remedy, SkipReason.BROKEN) from None
-            if format_of(kind).is_converted:
+            except TimeOver:
+                raise self._late() from None
+            if format_of(kind).is_converted and not self._limit.is_over:
                 next(given, b"")  # check that the file did not change
 
     def _add_stream(self, name: str, stream: BinaryIO) -> None:
@@ -301,9 +320,15 @@ class _Loading:
     ) -> None:
         """Write one document. Raises Unreadable before any of it is written."""
         self._given_name = name
+        self._is_begun = False
         if search_chats is None:
             search_chats = kind in ("json", "jsonl")
-        rendered = self._rendering.render(kind, self._counted(given), file, search_chats=search_chats)
+        try:
+            rendered = self._rendering.render(kind, self._counted(given), file, search_chats=search_chats)
+        except TimeOver:
+            if not self._is_begun:
+                raise
+            rendered = Rendered(notes=(f"only its first part was read: {self._limit.remedy}",))
         if format_of(kind).is_converted and file is not None:
             self._count(os.fstat(file.fileno()).st_size)
         self.replaced += rendered.replaced
@@ -313,7 +338,11 @@ class _Loading:
         self._writer.end_document()
         self._documents += 1
 
+    def _late(self) -> _Skip:
+        return _Skip(self._limit.reason, self._limit.remedy, SkipReason.BROKEN)
+
     def _begin(self, kind: str) -> None:
+        self._is_begun = True
         self._name = self._unique_name(os.fsencode(self._given_name).decode("utf-8", "replace"))
         self._names.add(self._name)
         self._writer.begin_document(self._name, kind, headings_indexed=format_of(kind).headings_indexed)
@@ -330,6 +359,7 @@ class _Loading:
     def _tick(self) -> None:
         if self._progress is not None:
             self._progress(self._name, self._bytes)
+        self._limit.check()
 
     def _unique_name(self, name: str) -> str:
         if name not in self._names:

@@ -66,6 +66,7 @@ class Workspace:
         sources: Sequence[Source | Path | str | bytes],
         progress: Progress | None = None,
         cache: ContextCache | None = None,
+        seconds: float | None = None,
     ) -> Loaded:
         """Run `rlm.documents.load` for this folder, on a thread of its own. Call it once.
 
@@ -78,7 +79,7 @@ class Workspace:
                 if progress is not None:
                     progress(name, size)
 
-            return load(sources, self.folder / "context", report, cache)
+            return load(sources, self.folder / "context", report, cache, seconds)
 
         loaded = await self.work(load_here)
         self._lease = loaded.lease

@@ -64,11 +64,15 @@ async def load_input(
     began = time.monotonic()
     import_early((config.model, config.sub_model, config.summary_model))
     cache = default_cache(os.environ) if config.settings.document_cache else None
-    loaded = await workspace.load(sources, cache=cache)
+    loaded = await workspace.load(sources, cache=cache, seconds=config.limits.seconds * _LOADING_SHARE)
     context = loaded.context
     seconds = time.monotonic() - began
     config.tell(ContextLoaded(context.chars, len(context.documents), len(loaded.skipped), seconds))
     return loaded
+
+
+_LOADING_SHARE = 0.5
+"""The part of a run's seconds that loading its input may take."""
 
 
 @asynccontextmanager

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from rlm.sandbox.in_kernel.context_handle.handle import Handle
     from rlm.sandbox.in_kernel.context_handle.json_stream import BadJson, JsonStream
     from rlm.sandbox.in_kernel.context_handle.sections import section_of
-    from rlm.sandbox.isolation.parser_process import confine_parser
     from rlm.sandbox.isolation.policy import IsolationReport
     from rlm.sandbox.protocol import AnswerSink, KernelHandler, Sandbox
     from rlm.sandbox.types import (
@@ -52,6 +51,12 @@ if TYPE_CHECKING:
         ToolCall,
         VariableInfo,
     )
+    from rlm.sandbox.worker.confined_worker import (
+        ConfinedWorker,
+        WorkerFailed,
+        WorkerTimeout,
+        WorkerUnavailable,
+    )
 
 __all__ = [
     "AnswerSink",
@@ -65,6 +70,7 @@ __all__ = [
     "ChildAnswer",
     "ChildBatch",
     "ChildSlice",
+    "ConfinedWorker",
     "ContextFile",
     "ContextFileError",
     "ContextFileWriter",
@@ -96,7 +102,9 @@ __all__ = [
     "SubRLMBatch",
     "ToolCall",
     "VariableInfo",
-    "confine_parser",
+    "WorkerFailed",
+    "WorkerTimeout",
+    "WorkerUnavailable",
     "private_folder",
     "search_body",
     "section_of",
@@ -127,7 +135,6 @@ _HOMES = {
     "rlm.sandbox.in_kernel.context_handle.handle": ("Handle",),
     "rlm.sandbox.in_kernel.context_handle.json_stream": ("BadJson", "JsonStream"),
     "rlm.sandbox.in_kernel.context_handle.sections": ("section_of",),
-    "rlm.sandbox.isolation.parser_process": ("confine_parser",),
     "rlm.sandbox.isolation.policy": ("IsolationReport",),
     "rlm.sandbox.protocol": ("AnswerSink", "KernelHandler", "Sandbox"),
     "rlm.sandbox.types": (
@@ -146,6 +153,12 @@ _HOMES = {
         "SubRLMBatch",
         "ToolCall",
         "VariableInfo",
+    ),
+    "rlm.sandbox.worker.confined_worker": (
+        "ConfinedWorker",
+        "WorkerFailed",
+        "WorkerTimeout",
+        "WorkerUnavailable",
     ),
 }
 

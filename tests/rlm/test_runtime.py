@@ -218,8 +218,8 @@ async def test_a_run_is_cancelled_while_it_loads(run, tmp_path: Path, monkeypatc
     assert run.events == []
 
 
-def brokers() -> str:
-    """The kernels' brokers that there are: the forkserver's children."""
+def supervisors() -> str:
+    """The kernels' supervisors that there are: the forkserver's children."""
     server = shared_forkserver().pid
     return Path(f"/proc/{server}/task/{server}/children").read_text() if server else ""
 
@@ -227,7 +227,7 @@ def brokers() -> str:
 async def no_broker_is_left() -> None:
     async with asyncio.timeout(10):
         # An ended one is a child until it has been reaped.
-        while brokers():
+        while supervisors():
             await asyncio.sleep(0.01)
 
 
@@ -236,9 +236,9 @@ class WaitsForAKernel(io.BytesIO):
 
     def read(self, size: int | None = -1) -> bytes:
         end = time.monotonic() + 20
-        while not brokers() and time.monotonic() < end:
+        while not supervisors() and time.monotonic() < end:
             time.sleep(0.01)
-        self.seen = bool(brokers())
+        self.seen = bool(supervisors())
         return super().read(size)
 
 
@@ -258,7 +258,7 @@ async def test_a_short_input_is_answered_without_a_kernel(run, strategy) -> None
     seen = []
 
     def direct(_request) -> str:
-        seen.append(brokers())
+        seen.append(supervisors())
         return "NOT_FOUND"
 
     settings = Settings(strategy=strategy)
@@ -273,9 +273,9 @@ async def test_a_spare_kernel_replaces_one_that_died(run, block) -> None:
 
     async def root(request) -> str:
         end = time.monotonic() + 20
-        while len(brokers().split()) < 2 and time.monotonic() < end:
+        while len(supervisors().split()) < 2 and time.monotonic() < end:
             await asyncio.sleep(0.01)
-        seen.append(len(brokers().split()))
+        seen.append(len(supervisors().split()))
         return block("import os; os._exit(1)" if len(seen) < 2 else "peek(0, 1)\nfinalize(1)")
 
     result = await run(ScriptedModel.of(root=root))

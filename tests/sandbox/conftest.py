@@ -17,7 +17,7 @@ from rlm.sandbox.host.kernel_process import FreshKernels
 from rlm.sandbox.host.requests import BadCall
 from rlm.sandbox.in_kernel.body.body import Body
 from rlm.sandbox.in_kernel.context_handle.handle import Handle
-from rlm.sandbox.launch.broker_process import Brokers, PlainBrokers
+from rlm.sandbox.launch.supervisor_process import PlainSupervisors, Supervisors
 from rlm.sandbox.protocol import AnswerSink
 from rlm.sandbox.types import (
     ChildAnswer,
@@ -139,14 +139,14 @@ Opener = Callable[..., Awaitable[JupyterSandbox]]
 
 
 @pytest.fixture(params=["forkserver", "plain"])
-def brokers(request: pytest.FixtureRequest) -> Brokers:
+def supervisors(request: pytest.FixtureRequest) -> Supervisors:
     """Return each way to start a kernel. What holds for one must hold for the other."""
-    return shared_forkserver() if request.param == "forkserver" else PlainBrokers()
+    return shared_forkserver() if request.param == "forkserver" else PlainSupervisors()
 
 
 @pytest.fixture
 async def open_kernel(
-    make_context: Callable[..., ContextFile], handler: RecordingHandler, brokers: Brokers
+    make_context: Callable[..., ContextFile], handler: RecordingHandler, supervisors: Supervisors
 ) -> AsyncIterator[Opener]:
     """Yield a function that opens kernels at the strongest level of this machine (or at `level`). They are
     closed after the test.
@@ -164,7 +164,7 @@ async def open_kernel(
                 make_context(text),
                 handler,
                 kernels=FreshKernels(
-                    limits, level="auto" if level is None else level, minimum=0, brokers=brokers
+                    limits, level="auto" if level is None else level, minimum=0, supervisors=supervisors
                 ),
                 seed=seed,
             )

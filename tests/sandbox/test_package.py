@@ -45,7 +45,11 @@ def test_the_package_imports_nothing_until_a_name_is_used() -> None:
         ("rlm.sandbox.isolation.launcher", {"isolation"}),
         (
             "rlm.sandbox.broker.service",
-            {"broker", "errors", "folders", "in_kernel", "isolation", "launch"},
+            {"broker", "in_kernel", "isolation", "launch"},
+        ),
+        (
+            "rlm.sandbox.supervisor.service",
+            {"errors", "folders", "in_kernel", "isolation", "launch", "supervisor"},
         ),
     ],
 )
@@ -55,6 +59,6 @@ def test_what_starts_a_kernel_imports_nothing_of_the_driver(module: str, rooms: 
     assert {name.split(".")[2] for name in loaded if name.count(".") > 1} == rooms
 
 
-def test_a_parser_is_confined_by_isolation_alone() -> None:
-    loaded = loaded_by("from rlm.sandbox import confine_parser")
-    assert {name.split(".")[2] for name in loaded if name.count(".") > 1} == {"isolation"}
+def test_a_worker_imports_nothing_of_the_driver() -> None:
+    loaded = loaded_by("import rlm.sandbox.worker.template")
+    assert {name.split(".")[2] for name in loaded if name.count(".") > 1} == {"isolation", "worker"}

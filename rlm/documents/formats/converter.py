@@ -1,13 +1,9 @@
-"""The client of the worker process. One process reads all files of a `load`; it is killed if it hangs, and
-restarted if it dies."""
+"""The client of the worker that reads documents. Each document has a process of its own."""
 
 from __future__ import annotations
 
-import os
 import select
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from types import TracebackType
@@ -15,12 +11,16 @@ from typing import Self
 
 from rlm.documents.formats.frames import FrameError, read_piece
 from rlm.documents.formats.piece import Ended, Piece, Text, Unreadable
-from rlm.documents.formats.registry import format_of
+from rlm.documents.formats.registry import DocumentFormat, format_of
+from rlm.sandbox import ConfinedWorker, WorkerFailed, WorkerUnavailable
 
 __all__ = ["Converter"]
 
-_MEMORY = 2 << 30
-_CPU_SECONDS = 300
+_MEMORY_MB = 2048
+_CONVERT = "rlm.documents.formats.worker:convert"
+_CPU_SECONDS = 15.0
+_CPU_SECONDS_PER_MB = 30.0
+_MAX_CPU_SECONDS = 300
 _SILENCE_SECONDS = 60.0
 _TICK_SECONDS = 0.1
 _MIN_TEXT = 64 << 20
@@ -28,20 +28,23 @@ _MAX_GROWTH = 200
 
 
 class Converter:
-    """Reads documents that are not plain text. A context manager: its process ends with it.
+    """Reads documents that are not plain text. A context manager: its processes end with it.
 
-    The limits of a document are 300 s of CPU, 60 s without output, 2 GB of memory, and text of 200 times its
-    size (at least 64 MB).
+    A document's process is confined as `rlm.sandbox.ConfinedWorker` tells: it holds the open document and the
+    socket of its pieces, and can open nothing else. The limits of a document are 300 s of CPU, 60 s without
+    output, 2 GB of memory, and text of 200 times its size (at least 64 MB).
     """
 
     def __init__(
-        self, *, memory: int = _MEMORY, cpu_seconds: int = _CPU_SECONDS, silence: float = _SILENCE_SECONDS
+        self,
+        *,
+        memory_mb: int = _MEMORY_MB,
+        cpu_seconds: int = _CPU_SECONDS,
+        silence: float = _SILENCE_SECONDS,
     ) -> None:
-        self._memory = memory
+        self._worker = ConfinedWorker(memory_mb=memory_mb)
         self._cpu_seconds = cpu_seconds
         self._silence = silence
-        self._process: subprocess.Popen[bytes] | None = None
-        self._channel: socket.socket | None = None
 
     def pieces(self, file: int, size: int, kind: str, tick: Callable[[], None]) -> Iterator[Piece]:
         """Yield the pieces of the document open at descriptor `file`; the last one is Ended.
@@ -50,14 +53,23 @@ class Converter:
         """
         row = format_of(kind)
         room = max(_MIN_TEXT, _MAX_GROWTH * size)
-        finished = False
         try:
-            channel = self._start()
-            socket.send_fds(channel, [row.reader.encode()], [file])
-            while not finished:
+            channel = self._worker.begin(_CONVERT, row.reader, files=[file], cpu_seconds=self._cpu_seconds)
+        except WorkerUnavailable as error:
+            raise Unreadable(f"{row.article}, but {error}", "save it as text yourself") from error
+        except WorkerFailed as error:
+            raise Unreadable(f"not readable ({error})", "save it as text yourself") from error
+        # Closing the channel kills a process that has not finished.
+        with channel:
+            yield from self._read(channel, row, room, tick)
+
+    def _read(
+        self, channel: socket.socket, row: DocumentFormat, room: int, tick: Callable[[], None]
+    ) -> Iterator[Piece]:
+        try:
+            while True:
                 piece = read_piece(lambda count: self._receive(channel, count, tick))
                 if isinstance(piece, Unreadable):
-                    finished = True
                     raise piece
                 if isinstance(piece, Text):
                     room -= len(piece.text)
@@ -66,27 +78,23 @@ class Converter:
                             f"{row.article} that grows beyond {_MAX_GROWTH} times its size (a bomb?)",
                             "save it as text yourself if you trust it",
                         )
-                finished = isinstance(piece, Ended)
                 yield piece
+                if isinstance(piece, Ended):
+                    return
         except (FrameError, EOFError, OSError) as error:
             raise Unreadable(
                 f"{row.article} that crashed its reader (damaged, or malicious)",
                 "open it in its program and save it again, or as text",
             ) from error
-        finally:
-            # The rest of an unfinished answer would be read as the next document's.
-            if not finished:
-                self.close()
+
+    @property
+    def pid(self) -> int | None:
+        """Return the process whose end ends every reader, or None if none runs."""
+        return self._worker.pid
 
     def close(self) -> None:
-        """End the process. The next document starts a new one."""
-        if self._channel is not None:
-            self._channel.close()
-            self._channel = None
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._process = None
+        """End the processes. The next document starts a new one."""
+        self._worker.close()
 
     def __enter__(self) -> Self:
         return self
@@ -95,32 +103,6 @@ class Converter:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-    def _start(self) -> socket.socket:
-        if self._channel is not None:
-            return self._channel
-        ours, theirs = socket.socketpair()
-        with theirs:
-            self._process = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-P",
-                    "-m",
-                    "rlm.documents.formats.worker",
-                    str(theirs.fileno()),
-                    str(self._memory),
-                    str(self._cpu_seconds),
-                ],
-                # Of the environment only the path of the code: parsers must not reach keys.
-                env={"PYTHONPATH": os.pathsep.join(path for path in sys.path if path), "LC_ALL": "C.UTF-8"},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                pass_fds=[theirs.fileno()],
-                cwd="/",
-            )
-        self._channel = ours
-        return ours
 
     def _receive(self, channel: socket.socket, count: int, tick: Callable[[], None]) -> bytes:
         data = bytearray()

@@ -3,23 +3,40 @@
 from __future__ import annotations
 
 import io
+import zipfile
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
+import mammoth
+
+from rlm.documents.formats import html
 from rlm.documents.formats.archive import Archive
 from rlm.documents.formats.html import pieces_of_markup
 from rlm.documents.formats.piece import Ended, Piece, Unreadable
 
-__all__ = ["read_docx"]
+__all__ = ["prepare", "read_docx"]
 
 _OLE_SIGNATURE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _STYLE_MAP = "p[style-name='Title'] => h1:fresh\np[style-name='Subtitle'] => p:fresh"
 
 
+_SAMPLE = (
+    "<w:document xmlns:w='http://schemas.openxmlformats.org/wordprocessingml/2006/main'><w:body><w:p><w:r>"
+    "<w:t>a</w:t></w:r></w:p></w:body></w:document>"
+)
+
+
+def prepare() -> None:
+    """Import what reading needs, by reading a small document: later nothing can be opened."""
+    html.prepare()
+    sample = io.BytesIO()
+    with zipfile.ZipFile(sample, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("word/document.xml", _SAMPLE)
+    list(read_docx(sample, sample.seek(0, 2)))
+
+
 def read_docx(file: BinaryIO, size: int) -> Iterator[Piece]:
     """Yield text and headings of a Word document. Raises Unreadable."""
-    import mammoth
-
     if file.read(len(_OLE_SIGNATURE)) == _OLE_SIGNATURE:
         raise Unreadable(
             "a DOCX protected by a password, or an old .doc", "save it as a .docx without a password"

@@ -8,14 +8,20 @@ from typing import BinaryIO
 from urllib.parse import unquote
 from xml.etree import ElementTree
 
+from rlm.documents.formats import html
 from rlm.documents.formats.archive import Archive
 from rlm.documents.formats.html import pieces_of_markup
 from rlm.documents.formats.piece import Ended, Note, Piece, Text, Unreadable
 
-__all__ = ["read_epub"]
+__all__ = ["prepare", "read_epub"]
 
 _CONTAINER = "META-INF/container.xml"
 _ENCRYPTION = "META-INF/encryption.xml"
+
+
+def prepare() -> None:
+    """Import what reading needs: later nothing can be opened."""
+    html.prepare()
 
 
 def read_epub(file: BinaryIO, size: int) -> Iterator[Piece]:

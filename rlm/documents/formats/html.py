@@ -6,12 +6,16 @@ import codecs
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from encodings import normalize_encoding
+from encodings.aliases import aliases
 from typing import Any, BinaryIO
 
-from rlm.documents.encoding import Decoder
+from selectolax.lexbor import LexborHTMLParser
+
+from rlm.documents.encoding import Decoder, rehearse_guess
 from rlm.documents.formats.piece import Ended, Heading, Piece, Text, Unreadable
 
-__all__ = ["pieces_of_markup", "read_html"]
+__all__ = ["pieces_of_markup", "prepare", "read_html"]
 
 _DEEPEST = 5_000
 _FLUSH = 64 * 1024
@@ -46,6 +50,25 @@ _APART = _words("p ul ol dl table pre blockquote article section figure")
 _PREFORMATTED = _words("pre xmp listing plaintext")
 
 
+_CHARSETS = _words(
+    "ascii big5 big5hkscs cp437 cp850 cp866 cp874 cp932 cp949 cp950 cp1250 cp1251 cp1252 cp1253 cp1254 "
+    "cp1255 cp1256 cp1257 cp1258 euc_jp euc_kr gb18030 gb2312 gbk hp_roman8 iso2022_jp iso2022_kr "
+    "iso8859_2 iso8859_3 iso8859_4 iso8859_5 iso8859_6 iso8859_7 iso8859_8 iso8859_9 iso8859_10 "
+    "iso8859_11 iso8859_13 iso8859_14 iso8859_15 iso8859_16 johab koi8_r koi8_u latin_1 mac_cyrillic "
+    "mac_greek mac_latin2 mac_roman mac_turkish ptcp154 shift_jis shift_jis_2004 tis_620 utf_8 utf_16 "
+    "utf_16_be utf_16_le"
+)
+"""The encodings that pages really have. Python knows more, some of which take quadratic time (punycode)."""
+
+
+def prepare() -> None:
+    """Import what reading needs: later nothing can be opened."""
+    for name in (*_CHARSETS, "utf_8_sig", "utf_32"):
+        codecs.lookup(name)
+    rehearse_guess()
+    list(pieces_of_markup("<title>a</title><h1>b</h1><table><tr><td>c</td><td>d</td></tr></table>"))
+
+
 def read_html(file: BinaryIO, size: int) -> Iterator[Piece]:
     """Yield the text of an HTML file. Its title comes first, unless it equals the first heading."""
     markup, replaced, guessed = _decode(file.read())
@@ -55,8 +78,6 @@ def read_html(file: BinaryIO, size: int) -> Iterator[Piece]:
 
 def pieces_of_markup(markup: str, *, titled: bool = True) -> Iterator[Piece]:
     """Yield text and headings of one page of HTML. Raises Unreadable if it is nested too deeply."""
-    from selectolax.lexbor import LexborHTMLParser
-
     _check_depth(markup)
     tree = LexborHTMLParser(markup)
     writer = _Writer()
@@ -92,13 +113,11 @@ def _decode(data: bytes) -> tuple[str, int, str | None]:
     """Return the text, the number of replaced characters, and the guessed encoding."""
     named = _CHARSET.search(data[:_SNIFFED])
     if named and not data.startswith((codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        try:
-            encoding = codecs.lookup(named[1].decode("ascii")).name
-            if encoding not in ("utf-8", "utf-16", "utf-16-le", "utf-16-be"):
-                text = data.decode(encoding, "replace")
-                return text, text.count("\ufffd"), None
-        except (LookupError, UnicodeError):
-            pass  # an unknown name, or not a text encoding: detect the encoding
+        encoding = normalize_encoding(named[1].decode("ascii", "replace")).lower()
+        encoding = aliases.get(encoding, encoding)
+        if encoding in _CHARSETS and not encoding.startswith("utf_"):
+            text = data.decode(encoding, "replace")
+            return text, text.count("\ufffd"), None
     decoder = Decoder()
     fed = decoder.feed(data)
     if isinstance(fed, str):

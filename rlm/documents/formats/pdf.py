@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Iterator
 from typing import BinaryIO
 
+import pypdfium2
+
 from rlm.documents.formats.piece import Ended, Note, Page, Piece, Text, Unreadable
 
-__all__ = ["read_pdf"]
+__all__ = ["prepare", "read_pdf"]
 
 _LINE_END = re.compile(r"\r\n?")
 # PDFium replaces a hyphen at a line's end with this character.
@@ -16,13 +19,26 @@ _LINE_END_HYPHEN = re.compile("[\ufffe\x02]\n?")
 _CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f]")
 
 
+_SAMPLE = (
+    b"%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj\n"
+    b"2 0 obj<</Type/Pages/Kids[3 0 R]/Count 1>>endobj\n"
+    b"3 0 obj<</Type/Page/Parent 2 0 R/MediaBox[0 0 99 99]/Contents 4 0 R"
+    b"/Resources<</Font<</F<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>>>>>>>endobj\n"
+    b"4 0 obj<</Length 27>>stream\nBT /F 9 Tf 9 9 Td (a) Tj ET\nendstream endobj\n"
+    b"trailer<</Root 1 0 R>>\n%%EOF"
+)
+
+
+def prepare() -> None:
+    """Load PDFium by reading a small document: later nothing can be opened."""
+    list(read_pdf(io.BytesIO(_SAMPLE), len(_SAMPLE)))
+
+
 def read_pdf(file: BinaryIO, size: int) -> Iterator[Piece]:
     """Yield the text of each page. A note counts the pages that cannot be read or hold no text.
 
     Raises Unreadable for a PDF that cannot be opened or has no text at all.
     """
-    import pypdfium2
-
     try:
         document = pypdfium2.PdfDocument(file)
     except pypdfium2.PdfiumError as error:

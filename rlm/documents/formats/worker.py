@@ -1,58 +1,50 @@
-"""The process that reads documents. Run as a program, it serves one open file after another until its socket
-closes.
+"""Reads one document in a confined process: the pieces of an open file go over a socket.
 
-Parsers written in C process untrusted bytes here, so the process has no keys, little memory, and no files to
-write.
+Parsers written in C process untrusted bytes here. The process can open nothing, so `prepare` imports all that
+a reader may need before.
 """
 
 from __future__ import annotations
 
 import importlib
 import os
-import resource
 import socket
-import sys
 from collections.abc import Callable, Iterator
+from types import ModuleType
 from typing import BinaryIO
 
 from rlm.documents.formats.frames import packed
 from rlm.documents.formats.piece import Piece, Unreadable
-from rlm.sandbox import confine_parser
 
-__all__ = ["serve"]
+__all__ = ["convert", "prepare"]
 
 _BUFFER = 256 * 1024
-_LONGEST_NAME = 256
 
 
-def serve(channel: socket.socket, cpu_seconds: int) -> None:
-    """Answer each request (a reader, with an open file) with the pieces of that file.
-
-    The reader, `module:function`, is imported here, within the confinement. `cpu_seconds` is per file.
-    """
-    while True:
-        reader, descriptors, _, _ = socket.recv_fds(channel, _LONGEST_NAME, 1)
-        if not reader or not descriptors:
-            return
-        used = resource.getrusage(resource.RUSAGE_SELF)
-        limit = int(used.ru_utime + used.ru_stime) + cpu_seconds
-        resource.setrlimit(resource.RLIMIT_CPU, (limit, resource.RLIM_INFINITY))
-        with os.fdopen(descriptors[0], "rb") as file:
-            size = file.seek(0, 2)
-            file.seek(0)
-            _answer(channel, reader.decode(), file, size)
+def prepare(reader: str) -> None:
+    """Import the module of `reader` (`module:function`), and let its own `prepare()` import the rest."""
+    prepare_reader = getattr(_module(reader), "prepare", None)
+    if prepare_reader is not None:
+        prepare_reader()
 
 
-def _load(reader: str) -> Callable[[BinaryIO, int], Iterator[Piece]]:
-    module, _, function = reader.partition(":")
-    loaded: Callable[[BinaryIO, int], Iterator[Piece]] = getattr(importlib.import_module(module), function)
-    return loaded
+def convert(reader: str, channel: socket.socket, files: list[int]) -> None:
+    """Send the pieces of the document that is open as the first of `files`."""
+    with os.fdopen(files[0], "rb") as file:
+        size = file.seek(0, 2)
+        file.seek(0)
+        _answer(channel, reader, file, size)
+
+
+def _module(reader: str) -> ModuleType:
+    return importlib.import_module(reader.partition(":")[0])
 
 
 def _answer(channel: socket.socket, reader: str, file: BinaryIO, size: int) -> None:
+    read: Callable[[BinaryIO, int], Iterator[Piece]] = getattr(_module(reader), reader.partition(":")[2])
     waiting = bytearray()
     try:
-        for piece in _load(reader)(file, size):
+        for piece in read(file, size):
             waiting += packed(piece)
             if len(waiting) >= _BUFFER:
                 channel.sendall(waiting)
@@ -66,30 +58,8 @@ def _answer(channel: socket.socket, reader: str, file: BinaryIO, size: int) -> N
     except BrokenPipeError:
         return
     except Exception as error:
-        # The boundary: a library that fails on a malformed file must not end the process.
+        # The boundary: a library that fails on a malformed file must be reported, not end the process.
         waiting += packed(
             Unreadable(f"not readable ({type(error).__name__})", "open it in its program and save it again")
         )
     channel.sendall(waiting)
-
-
-def main() -> None:
-    """Serve a socket. The arguments are its descriptor, the limit of memory in bytes, and of CPU in
-    seconds."""
-    number, memory, cpu_seconds = (int(argument) for argument in sys.argv[1:4])
-    for kind, value in (
-        (resource.RLIMIT_AS, memory),
-        (resource.RLIMIT_CORE, 0),
-        (resource.RLIMIT_FSIZE, 0),
-        (resource.RLIMIT_NOFILE, 64),
-    ):
-        _, hard = resource.getrlimit(kind)
-        held = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        resource.setrlimit(kind, (held, held))
-    confine_parser()
-    with socket.socket(fileno=number) as channel:
-        serve(channel, cpu_seconds)
-
-
-if __name__ == "__main__":
-    main()

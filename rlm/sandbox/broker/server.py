@@ -1,27 +1,22 @@
-"""The broker's loop: reads the driver's requests and sends results."""
+"""The broker's loop: talks to the kernel by Jupyter's protocol and to the driver by JSON."""
 
 from __future__ import annotations
 
 import asyncio
-import secrets
-import signal
+import os
 import socket
 import time
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import zmq
 from jupyter_client.asynchronous.client import AsyncKernelClient
-from jupyter_client.connect import write_connection_file
+from zmq.utils.monitor import recv_monitor_message
 
-from rlm.sandbox.errors import KernelStartError
-from rlm.sandbox.folders.removal import remove
 from rlm.sandbox.in_kernel import wire
-from rlm.sandbox.isolation.policy import Confinement, IsolationReport, required_layers
-from rlm.sandbox.isolation.post_start_seccomp import post_start_program
+from rlm.sandbox.isolation.filters import allowlist
+from rlm.sandbox.isolation.filters.worker import job_program
 from rlm.sandbox.launch.outputs import OutputCollector, error_of
-from rlm.sandbox.launch.provisioner import ConfinedProvisioner, Launch, LayerRefused
 
 __all__ = ["BrokerServer"]
 
@@ -30,119 +25,56 @@ _RECONNECT_MILLISECONDS = 2
 
 
 class BrokerServer:
-    """Serves one kernel, whose connection file and sockets are in `folder`.
+    """Serves one kernel, whose sockets are in the current folder."""
 
-    When the driver goes away, it ends everything that it started and removes its files.
-    """
-
-    def __init__(self, channel: socket.socket, folder: Path) -> None:
+    def __init__(self, channel: socket.socket) -> None:
         self._channel = channel
-        self._folder = folder
         self._tasks: set[asyncio.Task[None]] = set()
         self._turn = asyncio.Lock()
 
-    def launch(self, launch: Launch, confinement: Confinement, package: str) -> None:
-        """Start the kernel's process. Call before `serve`, without an event loop."""
-        connection_file, info = write_connection_file(
-            str(self._folder / "k.json"),
-            transport="ipc",
-            ip=str(self._folder / "s"),
-            key=secrets.token_hex(32).encode(),
-        )
-        (helper,) = confinement.keep_fds
-        config = {"connection_file": connection_file, "channel_fd": helper}
-        if "late_seccomp" in required_layers(confinement.level):
-            config["post_start_seccomp"] = post_start_program(confinement.level).hex()
-        log = self._folder / "kernel.log"
-        launched = launch(confinement, config, package, log)
-        self._provisioner = ConfinedProvisioner(launched, confinement, log)
-        # The Jupyter client is created while the kernel starts.
-        client = self._client = AsyncKernelClient(connection_file=connection_file)
-        client.load_connection_info(info)
-        # The kernel binds its sockets some time after the client connects: retry quickly.
-        client.context.setsockopt(zmq.RECONNECT_IVL, _RECONNECT_MILLISECONDS)
-
-    async def serve(self, start_seconds: float) -> None:
-        """Serve until the driver closes its end. The kernel must answer within `start_seconds`."""
+    async def serve(self) -> None:
+        """Serve until the driver closes its end."""
         self._channel.setblocking(False)
         reader, self._writer = await asyncio.open_connection(sock=self._channel)
-        self._begin(self._start(start_seconds))
-        try:
+        with suppress(asyncio.IncompleteReadError, ConnectionError, wire.WireError):
             while True:
                 header = await reader.readexactly(wire.HEADER_SIZE)
-                message = wire.decode(await reader.readexactly(wire.body_size(header)))
-                await self._handle(message)
-        except (asyncio.IncompleteReadError, ConnectionError, wire.WireError):
-            return
-        finally:
-            await self._end()
+                await self._handle(wire.decode(await reader.readexactly(wire.body_size(header))))
+        # There is nothing to clean up here: the supervisor ends the kernel.
+        os._exit(0)
 
     async def _handle(self, message: dict[str, Any]) -> None:
         match message.get("op"):
+            case "connect":
+                self._begin(self._connect(message["connection"], is_confined=message["is_confined"]))
             case "execute":
                 self._begin(self._execute(int(message["id"]), str(message["code"]), int(message["round"])))
-            case "interrupt":
-                self._interrupt()
-            case "kill":
-                self._provisioner.kill()
+            case "wake":
+                # A top-level await notices a signal only when a message arrives on the shell channel.
+                self._client.kernel_info()
 
     def _begin(self, work: Any) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _start(self, seconds: float) -> None:
-        began = time.monotonic()
-        try:
-            report = await asyncio.wait_for(self._connect(), seconds)
-        except LayerRefused as error:
-            await self._send({"event": "refused", "failed": error.failed})
-        except TimeoutError:
-            await self._send({"event": "failed", "detail": f"no answer in {seconds:g} s"})
-        except (KernelStartError, OSError) as error:
-            await self._send({"event": "failed", "detail": str(error)})
-        else:
-            await self._send(
-                {
-                    "event": "started",
-                    "level": report.level,
-                    "layers": dict(report.layers),
-                    "seconds": time.monotonic() - began,
-                }
-            )
-
-    async def _connect(self) -> IsolationReport:
-        provisioner = self._provisioner
-        await provisioner.wait_until_confined()
-        welcomed = asyncio.ensure_future(self._wait_for_welcome())
-        ended = asyncio.ensure_future(provisioner.wait())
-        try:
-            await asyncio.wait((welcomed, ended), return_when=asyncio.FIRST_COMPLETED)
-            if not welcomed.done():
-                raise KernelStartError(
-                    provisioner.read_complaint() or "the kernel's interpreter ended at once"
-                )
-            await welcomed
-        finally:
-            welcomed.cancel()
-            ended.cancel()
-        provisioner.pin()
-        self._begin(self._watch())
-        return provisioner.report
-
-    async def _wait_for_welcome(self) -> None:
-        """Wait until the kernel welcomes the subscriber to its output: it is then ready.
-
-        Without a subscriber the first cell's output would be lost.
-        """
-        self._client.start_channels(stdin=False, hb=False)
-        await self._client.get_iopub_msg()
-
-    async def _watch(self) -> None:
-        """Report to the driver, once, when the kernel ends by itself."""
-        status = await self._provisioner.wait()
-        with suppress(ConnectionError):
-            await self._send({"event": "died", "detail": _describe_exit(status)})
+    async def _connect(self, connection: dict[str, Any], *, is_confined: bool) -> None:
+        """Connect to the kernel, and give up the right to connect: the first cell has not run yet."""
+        client = self._client = AsyncKernelClient()
+        client.load_connection_info(connection)
+        # The kernel binds its sockets some time after the client connects: retry quickly.
+        client.context.setsockopt(zmq.RECONNECT_IVL, _RECONNECT_MILLISECONDS)
+        monitor = client.shell_channel.socket.get_monitor_socket(zmq.EVENT_HANDSHAKE_SUCCEEDED)
+        client.start_channels(stdin=False, hb=False, control=False)
+        # The kernel welcomes the subscriber to its output: it is then ready. Without a subscriber the first
+        # cell's output would be lost.
+        await client.get_iopub_msg()
+        await recv_monitor_message(monitor)
+        client.shell_channel.socket.disable_monitor()
+        os.chdir("/")
+        if is_confined:
+            allowlist.install(job_program("connected_broker"))
+        await self._send({"event": "connected"})
 
     async def _execute(self, number: int, code: str, round_: int) -> None:
         # The driver may send a cell while the last one is still stopping. Two listeners at a time would
@@ -206,33 +138,6 @@ class BrokerServer:
                 return
             outputs.add(message["msg_type"], content)
 
-    def _interrupt(self) -> None:
-        self._provisioner.interrupt()
-        # A top-level await notices the signal only when a message arrives on the shell channel.
-        self._client.kernel_info()
-
     async def _send(self, message: dict[str, Any]) -> None:
         self._writer.write(wire.encode(message))
         await self._writer.drain()
-
-    async def _end(self) -> None:
-        for task in list(self._tasks):
-            task.cancel()
-        if self._client.channels_running:
-            self._client.stop_channels()
-        if self._provisioner.has_process:
-            self._provisioner.kill()
-            await self._provisioner.wait()
-        remove(self._folder)
-        self._writer.close()
-
-
-def _describe_exit(status: int | None) -> str:
-    if status is None or status == 0:
-        return "it ended by itself"
-    if status in (137, -signal.SIGKILL):
-        return "it was killed (out of memory, or from outside)"
-    if status > 128:
-        with suppress(ValueError):
-            return f"it was ended by {signal.Signals(status - 128).name}"
-    return f"it ended with status {status}"

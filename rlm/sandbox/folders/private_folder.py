@@ -18,9 +18,9 @@ from rlm.sandbox.folders.removal import remove
 
 __all__ = ["Purpose", "private_folder", "socket_top", "sweep_folders"]
 
-Purpose = Literal["context", "kernel", "probe"]
+Purpose = Literal["context", "kernel", "probe", "worker"]
 
-_NAME = re.compile(r"rlm-(context|kernel|probe)-\d+-\w+")
+_NAME = re.compile(r"rlm-(context|kernel|probe|worker)-\d+-\w+")
 _OWNER = "owner.json"
 _LONGEST_TOP = 50
 _UNOWNED_SECONDS = 60.0

@@ -1,4 +1,4 @@
-"""`python -s -P -m rlm.sandbox.forkserver SOCKET_FD TEMP…`: forks brokers.
+"""`python -s -P -m rlm.sandbox.forkserver SOCKET_FD TEMP…`: forks supervisors.
 
 SOCKET_FD leads to the driver. Its private folders are in the TEMP folders.
 """

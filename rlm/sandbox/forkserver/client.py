@@ -15,10 +15,16 @@ from pathlib import Path
 from typing import IO
 
 from rlm.sandbox.folders.private_folder import socket_top
-from rlm.sandbox.forkserver.words import BROKER, END
-from rlm.sandbox.launch.broker_process import BrokerLink, BrokerProcess, BrokerUnavailable, socket_pairs
+from rlm.sandbox.forkserver.words import END, SUPERVISOR
+from rlm.sandbox.launch.brokers import shutdown_brokers, warm_brokers
 from rlm.sandbox.launch.kernel_view import clean_environment
 from rlm.sandbox.launch.readiness import readable
+from rlm.sandbox.launch.supervisor_process import (
+    SupervisorLink,
+    SupervisorProcess,
+    SupervisorUnavailable,
+    socket_pairs,
+)
 
 __all__ = ["Forkserver", "shared_forkserver", "shutdown", "warm_forkserver"]
 
@@ -31,10 +37,10 @@ _NOWHERE = Path("/nonexistent")
 
 
 class Forkserver:
-    """A process that forks brokers. Safe to use from any thread.
+    """A process that forks supervisors. Safe to use from any thread.
 
     It is started on first use, restarted if it has died, and ends with this process, even if that is killed.
-    Its brokers and kernels do not depend on it.
+    Its supervisors and kernels do not depend on it.
     """
 
     def __init__(self) -> None:
@@ -52,15 +58,15 @@ class Forkserver:
     def warm(self) -> None:
         """Start the process now, so that its imports overlap the caller's work. Returns at once.
 
-        Raises BrokerUnavailable.
+        Raises SupervisorUnavailable.
         """
         with self._lock:
             self._ensure()
 
-    async def open(self, log: Path) -> BrokerLink:
-        """Fork a broker. The first call waits until the forkserver has finished its imports.
+    async def open(self, log: Path) -> SupervisorLink:
+        """Fork a supervisor. The first call waits until the forkserver has finished its imports.
 
-        Raises BrokerUnavailable if that fails. The next call tries a new forkserver.
+        Raises SupervisorUnavailable if that fails. The next call tries a new forkserver.
         """
         channel, channel_theirs, helper, helper_theirs = socket_pairs()
         asked: subprocess.Popen[bytes] | None = None
@@ -70,7 +76,7 @@ class Forkserver:
                     requests, asked = self._ensure()
                 # A sequenced socket sends a message whole or not at all, even with concurrent callers.
                 given = [channel_theirs.fileno(), helper_theirs.fileno(), complaints.fileno()]
-                socket.send_fds(requests, [BROKER], given)
+                socket.send_fds(requests, [SUPERVISOR], given)
             pidfd = await asyncio.wait_for(_receive_pidfd(channel), _HELLO_SECONDS)
         except BaseException as error:
             channel.close()
@@ -79,13 +85,13 @@ class Forkserver:
                 # A full socket only means that the forkserver is busy: it is kept.
                 said = "" if isinstance(error, BlockingIOError) else self._give_up(asked)
                 reason = said or str(error) or "it did not answer"
-                raise BrokerUnavailable(f"the forkserver gave no broker: {reason}") from error
+                raise SupervisorUnavailable(f"the forkserver gave no supervisor: {reason}") from error
             raise
         self._failures = 0
-        return BrokerLink(BrokerProcess(pidfd), channel, helper)
+        return SupervisorLink(SupervisorProcess(pidfd), channel, helper)
 
     def close(self) -> None:
-        """Shut down the forkserver. Its brokers keep running. A later `open` starts a new one."""
+        """Shut down the forkserver. Its supervisors keep running. A later `open` starts a new one."""
         with self._lock:
             self._shut_down()
 
@@ -103,7 +109,7 @@ class Forkserver:
         if self._requests is not None and self._process is not None and self._process.poll() is None:
             return self._requests, self._process
         if self._failures >= MAX_FAILURES:
-            raise BrokerUnavailable(f"the forkserver failed {self._failures} times in a row")
+            raise SupervisorUnavailable(f"the forkserver failed {self._failures} times in a row")
         self._shut_down()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)
@@ -125,7 +131,7 @@ class Forkserver:
                 ours.close()
                 complaints.close()
                 self._failures += 1
-                raise BrokerUnavailable(f"no forkserver could be started: {error}") from error
+                raise SupervisorUnavailable(f"no forkserver could be started: {error}") from error
         self._requests, self._process, self._complaints = ours, process, complaints
         return ours, process
 
@@ -160,7 +166,7 @@ class Forkserver:
 
 
 async def _receive_pidfd(channel: socket.socket) -> int:
-    """Receive a broker's first message: a pidfd of itself."""
+    """Receive a supervisor's first message: a pidfd of itself."""
     await readable(channel.fileno())
     data, descriptors, _, _ = socket.recv_fds(channel, 1, 1)
     if not data or not descriptors:
@@ -183,18 +189,20 @@ def shared_forkserver() -> Forkserver:
 
 
 def warm_forkserver() -> None:
-    """Start the shared forkserver in the background, so that its imports overlap the caller's.
+    """Start the shared forkserver and the brokers' worker in the background, so that their imports overlap.
 
     Does nothing where a forkserver cannot run: kernels then start without one.
     """
-    with suppress(BrokerUnavailable):
+    with suppress(SupervisorUnavailable):
         shared_forkserver().warm()
+    warm_brokers()
 
 
 async def shutdown() -> None:
-    """Shut down the shared forkserver, if one runs. The next kernel starts a new one."""
+    """Shut down the shared forkserver and the brokers' worker. The next kernel starts new ones."""
     if _shared is not None:
         await asyncio.to_thread(_shared.close)
+    shutdown_brokers()
 
 
 def _after_fork() -> None:

@@ -1,4 +1,4 @@
-"""Turns a forked broker into a confined kernel, without starting another program."""
+"""Turns a forked supervisor into a confined kernel, without starting another program."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def _become_launcher(
     except SystemExit as ended:
         status = ended.code
     except BaseException:
-        # A forked launcher must end here and never return into the broker's frames.
+        # A forked launcher must end here and never return into the supervisor's frames.
         traceback.print_exc()
     finally:
         os._exit(status if isinstance(status, int) else 1)

@@ -13,11 +13,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NoReturn
 
-from rlm.sandbox.broker import service
 from rlm.sandbox.folders.private_folder import sweep_folders
 from rlm.sandbox.forkserver.kernel_child import fork_kernel, preload
-from rlm.sandbox.forkserver.words import BROKER
+from rlm.sandbox.forkserver.words import SUPERVISOR
 from rlm.sandbox.isolation.launcher import close_other_fds
+from rlm.sandbox.supervisor import service
 
 __all__ = ["serve"]
 
@@ -26,13 +26,13 @@ _DYING_SECONDS = 10.0
 
 
 def serve(requests: socket.socket, tops: Iterable[Path]) -> NoReturn:
-    """Fork a broker for each request, until the driver ends. Never returns.
+    """Fork a supervisor for each request, until the driver ends. Never returns.
 
     If the driver was killed, its private folders in `tops` are removed: they hold documents.
     """
     driver = os.pidfd_open(os.getppid())
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # Brokers are not reaped here: the driver holds a pidfd of each.
+    # Supervisors are not reaped here: the driver holds a pidfd of each.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     preload()
     if len(list(Path("/proc/self/task").iterdir())) > 1:
@@ -44,10 +44,10 @@ def serve(requests: socket.socket, tops: Iterable[Path]) -> NoReturn:
         data, descriptors, _, _ = socket.recv_fds(requests, 1, _DESCRIPTORS)
         if not data:
             _after_the_driver(driver, tops)
-        if data != BROKER:
+        if data != SUPERVISOR:
             os._exit(0)
         if os.fork() == 0:
-            _become_broker(descriptors)
+            _become_supervisor(descriptors)
         for descriptor in descriptors:
             os.close(descriptor)
 
@@ -62,7 +62,7 @@ def _after_the_driver(driver: int, tops: Iterable[Path]) -> NoReturn:
         os._exit(0)
 
 
-def _become_broker(descriptors: list[int]) -> NoReturn:
+def _become_supervisor(descriptors: list[int]) -> NoReturn:
     status = 1
     try:
         os.setsid()
@@ -78,7 +78,7 @@ def _become_broker(descriptors: list[int]) -> NoReturn:
         service.run(link, helper, fork_kernel)
         status = 0
     except BaseException:
-        # A forked broker must end here and never return into the forkserver's frames.
+        # A forked supervisor must end here and never return into the forkserver's frames.
         traceback.print_exc()
     finally:
         os._exit(status)

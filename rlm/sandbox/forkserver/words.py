@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-__all__ = ["BROKER", "END"]
+__all__ = ["END", "SUPERVISOR"]
 
-BROKER = b"b"
-"""Fork a broker. Three descriptors come with it: the broker's channel, the kernel's helper channel, and the
-file for the broker's stderr."""
+SUPERVISOR = b"b"
+"""Fork a supervisor. Its channel, the kernel's helper channel and its stderr come as descriptors."""
 END = b"e"
 """Exit. This is a normal shutdown, nothing has to be cleaned up."""

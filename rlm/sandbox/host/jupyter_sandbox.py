@@ -114,7 +114,7 @@ class JupyterSandbox:
             )
         self._cells += 1
         number = self._cells
-        await kernel.send({"op": "execute", "id": number, "code": code, "round": round})
+        await kernel.execute(number, code, round)
         self._running = True
         try:
             answer = await self._outcome(kernel, bridge, number, timeout)
@@ -136,7 +136,7 @@ class JupyterSandbox:
 
     async def interrupt(self) -> None:
         if self._running and self._kernel is not None and self._kernel.alive:
-            await self._kernel.send({"op": "interrupt"})
+            await self._kernel.interrupt()
 
     async def close(self) -> None:
         # Shielded: if the caller is cancelled, the shutdown still completes.

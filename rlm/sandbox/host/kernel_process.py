@@ -1,4 +1,4 @@
-"""One kernel process: its folder, its broker and its sockets.
+"""One kernel process: its folder, its supervisor, its broker and its sockets.
 
 A kernel serves one context and is then shut down, so that no data of one context reaches another.
 """
@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import secrets
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -26,32 +27,42 @@ from rlm.sandbox.isolation import rlimits
 from rlm.sandbox.isolation.advice import refusal
 from rlm.sandbox.isolation.policy import IsolationReport
 from rlm.sandbox.isolation.probe import Candidate, candidates
-from rlm.sandbox.launch.broker_process import BrokerLink, Brokers, BrokerUnavailable, PlainBrokers
+from rlm.sandbox.launch.brokers import BrokersUnavailable, open_broker
 from rlm.sandbox.launch.kernel_view import confinement, kernel_package
+from rlm.sandbox.launch.supervisor_process import (
+    PlainSupervisors,
+    SupervisorLink,
+    Supervisors,
+    SupervisorUnavailable,
+)
 from rlm.sandbox.types import KernelLimits, Span
 
 __all__ = ["FreshKernels", "KernelProcess", "KernelSource"]
 
 _SHUTDOWN_SECONDS = 2.0
-_DEAD_BROKER_SECONDS = 0.5
+_DEAD_KERNEL_SECONDS = 0.5
 _SWEEP_SECONDS = 5.0
-_START_GRACE_SECONDS = 15.0
 _MAX_UNREAD_EVENTS = 32
-_EVENTS = ("started", "refused", "failed", "result", "died")
+_SOCKETS = "s"
+_CHANNELS = ("shell", "iopub", "stdin", "control", "hb")
+_SUPERVISOR_EVENTS = ("confined", "refused", "failed", "interrupted", "died")
+_BROKER_EVENTS = ("connected", "result")
 
 
 class KernelProcess:
     """One kernel from start to end. Call `start`, then `attach` once, then `send` and `event` for cells."""
 
-    def __init__(self, limits: KernelLimits, brokers: Brokers) -> None:
+    def __init__(self, limits: KernelLimits, supervisors: Supervisors) -> None:
         self._limits = limits
-        self._brokers = brokers
-        self._link: BrokerLink | None = None
+        self._supervisors = supervisors
+        self._link: SupervisorLink | None = None
         self._folder: Path | None = None
-        self._reading: asyncio.Task[None] | None = None
+        self._reading: list[asyncio.Task[None]] = []
+        self._broker: asyncio.StreamWriter | None = None
         self._events: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self._closing = asyncio.Lock()
         self._is_helper_attached = False
+        self._is_closing = False
         self.death: str | None = None
         self.isolation = IsolationReport(0)
 
@@ -67,17 +78,15 @@ class KernelProcess:
         runs. Raises KernelStartError. After any failure, everything is cleaned up.
         """
         try:
-            answer = await self._start(candidate)
+            failed = await self._start(candidate)
+        except BrokersUnavailable as error:
+            failed = error.failed
         except BaseException:
             await self.close()
             raise
-        if answer["event"] == "started":
-            self.isolation = IsolationReport(int(answer["level"]), dict(answer["layers"]))
-            return {}
-        await self.close()
-        if answer["event"] != "refused":
-            raise KernelStartError(f"the kernel did not start: {answer.get('detail', 'no reason given')}")
-        return dict(answer["failed"])
+        if failed:
+            await self.close()
+        return failed
 
     async def attach(
         self,
@@ -137,30 +146,32 @@ class KernelProcess:
         self._is_helper_attached = True
         return helper_socket
 
-    async def send(self, message: Mapping[str, Any]) -> None:
-        """Send a message to the broker. Raises KernelDied if the broker has ended."""
-        try:
-            self._writer.write(wire.encode(dict(message)))
-            await self._writer.drain()
-        except ConnectionError as error:
-            raise KernelDied("the kernel died: its broker is gone") from error
+    async def execute(self, number: int, code: str, round_: int) -> None:
+        """Send a cell. Its result is an event with the id `number`. Raises KernelDied."""
+        await self._send(self._broker, {"op": "execute", "id": number, "code": code, "round": round_})
+
+    async def interrupt(self) -> None:
+        """Interrupt the kernel as Ctrl-C does. Raises KernelDied."""
+        await self._send(self._supervisor, {"op": "interrupt"})
 
     async def event(self) -> dict[str, Any]:
         """Return the next event from the broker. Cancelling the wait loses no event."""
         return await self._events.get()
 
     async def kill(self, reason: str) -> None:
-        """Tell the broker to kill the kernel. Marks it as dead at once."""
+        """Tell the supervisor to kill the kernel. Marks it as dead at once."""
         self.death = reason
         with suppress(KernelDied):
-            await self.send({"op": "kill"})
+            await self._send(self._supervisor, {"op": "kill"})
 
     def kill_now(self, error: ProtocolError) -> None:
-        """Kill the broker and the kernel at once, because both may be compromised."""
+        """Kill the kernel and its broker at once, because both may be compromised."""
         if self.death is None:
             self.death = str(error)
             if self._link is not None:
                 self._link.process.kill()
+            if self._broker is not None:
+                self._broker.transport.abort()
 
     async def close(self) -> None:
         """Shut down the kernel with every process that it started. Removes its files. Safe to call twice."""
@@ -173,92 +184,142 @@ class KernelProcess:
             await self._end()
 
     async def _end(self) -> None:
-        # The order matters. Closing our end of the channel asks the broker to stop: it kills the kernel,
-        # removes its files and exits. A broker that does not exit in time is killed; the launcher dies with
-        # its parent, and the kernel with the launcher. The folder is removed last, when no process can write
-        # to it. The removal has a time limit, because a cell may have made a million files: the rest is
-        # removed in the background.
+        # The order matters. Closing the broker's channel kills the broker. Closing the supervisor's channel
+        # asks it to stop: it kills the kernel, removes its files and exits. A supervisor that does not exit
+        # in time is killed; the launcher dies with its parent, and the kernel with the launcher. The folder
+        # is removed last, when no process can write to it. The removal has a time limit, because a cell may
+        # have made a million files: the rest is removed in the background.
+        self._is_closing = True
+        if self._broker is not None:
+            self._broker.transport.abort()
+            self._broker = None
         if self._link is not None:
             link = self._link
             # If no reader task was started, only the raw socket must be closed.
-            if self._reading is not None:
-                self._writer.close()
+            if self._reading:
+                self._supervisor.close()
             else:
                 link.channel.close()
             if not self._is_helper_attached:
                 link.helper.close()
             try:
-                # The broker of a dead kernel may be stuck with the flood of messages that the kernel left.
                 await asyncio.wait_for(
-                    link.process.wait(), _SHUTDOWN_SECONDS if self.death is None else _DEAD_BROKER_SECONDS
+                    link.process.wait(), _SHUTDOWN_SECONDS if self.death is None else _DEAD_KERNEL_SECONDS
                 )
             except TimeoutError:
                 link.process.kill()
                 await link.process.wait()
             self._link = None
-        if self._reading is not None:
-            self._reading.cancel()
-            await asyncio.gather(self._reading, return_exceptions=True)
-            self._reading = None
+        reading, self._reading = self._reading, []
+        for task in reading:
+            task.cancel()
+        await asyncio.gather(*reading, return_exceptions=True)
         if self._folder is not None:
             folder, self._folder = self._folder, None
             await asyncio.to_thread(wait_at_most, _SHUTDOWN_SECONDS, functools.partial(remove, folder))
         self._events = asyncio.Queue()
 
-    async def _start(self, candidate: Candidate) -> dict[str, Any]:
+    async def _start(self, candidate: Candidate) -> Mapping[str, str]:
+        """Start the processes. Return the layers that failed. Raises KernelStartError."""
         self.death = None
         folder = self._folder = private_folder("kernel", socket_top())
         for name in ("run", "scratch", "root"):
             (folder / name).mkdir(0o700)
-        log = folder / "broker.log"
-        link = self._link = await self._open_link(log)
-        reader, self._writer = await asyncio.open_connection(sock=link.channel)
-        self._reading = asyncio.get_running_loop().create_task(self._read(reader))
-        await self.send(
-            {
-                "op": "start",
-                "folder": str(folder),
-                "package": kernel_package(candidate.level),
-                "confinement": confinement(candidate, folder, self._limits).to_json(),
-                "start_seconds": self._limits.start_seconds,
-            }
-        )
+        # If the driver is root, kernel and broker are users of their own. The folder around it stays private.
+        (folder / "run").chmod(0o711)
+        log = folder / "supervisor.log"
+        # While the kernel starts, the broker does, too.
+        opening = asyncio.ensure_future(asyncio.to_thread(open_broker, folder / "run", candidate.level))
         try:
-            # The broker has its own timeout. This one applies if the broker itself was stopped (SIGSTOP).
-            answer = await asyncio.wait_for(self.event(), self._limits.start_seconds + _START_GRACE_SECONDS)
-        except TimeoutError:
-            raise KernelStartError("the kernel did not start: its broker did not answer") from None
-        if answer["event"] in ("gone", "died"):
-            log_lines = log.read_text(errors="replace").strip().splitlines()
-            return {"event": "failed", "detail": log_lines[-1] if log_lines else answer["detail"]}
-        return answer
+            link = self._link = await self._open_link(log)
+            reader, self._supervisor = await asyncio.open_connection(sock=link.channel)
+            self._reading.append(asyncio.create_task(self._read(reader, "supervisor", _SUPERVISOR_EVENTS)))
+            connection = _connection()
+            await self._send(
+                self._supervisor,
+                {
+                    "op": "start",
+                    "folder": str(folder),
+                    "package": kernel_package(candidate.level),
+                    "confinement": confinement(candidate, folder, self._limits).to_json(),
+                    "connection": {**connection, "ip": str(folder / "run" / _SOCKETS)},
+                },
+            )
+            channel, is_confined = await asyncio.shield(opening)
+        except BaseException:
+            # A thread cannot be cancelled.
+            opening.add_done_callback(_discard)
+            raise
+        reader, self._broker = await asyncio.open_connection(sock=channel)
+        self._reading.append(asyncio.create_task(self._read(reader, "broker", _BROKER_EVENTS)))
+        connect = {"op": "connect", "connection": {**connection, "ip": _SOCKETS}, "is_confined": is_confined}
+        await self._send(self._broker, connect)
+        return await self._wait_for_start(log)
 
-    async def _open_link(self, log: Path) -> BrokerLink:
+    async def _wait_for_start(self, log: Path) -> Mapping[str, str]:
+        waiting = {"confined", "connected"}
         try:
-            return await self._brokers.open(log)
-        except BrokerUnavailable as unavailable:
-            if isinstance(self._brokers, PlainBrokers):
+            async with asyncio.timeout(self._limits.start_seconds):
+                while waiting:
+                    event = await self.event()
+                    if event["event"] == "refused":
+                        return dict(event["failed"])
+                    if event["event"] not in waiting:
+                        detail = event.get("complaint") or _last_line(log) or event.get("detail")
+                        raise KernelStartError(f"the kernel did not start: {detail}")
+                    if event["event"] == "confined":
+                        self.isolation = IsolationReport(int(event["level"]), dict(event["layers"]))
+                    waiting.discard(event["event"])
+        except TimeoutError:
+            seconds = self._limits.start_seconds
+            raise KernelStartError(f"the kernel did not start: no answer in {seconds:g} s") from None
+        return {}
+
+    async def _open_link(self, log: Path) -> SupervisorLink:
+        try:
+            return await self._supervisors.open(log)
+        except SupervisorUnavailable as unavailable:
+            if isinstance(self._supervisors, PlainSupervisors):
                 raise KernelStartError(f"the kernel did not start: {unavailable}") from unavailable
         try:
-            return await PlainBrokers().open(log)
-        except BrokerUnavailable as unavailable:
+            return await PlainSupervisors().open(log)
+        except SupervisorUnavailable as unavailable:
             raise KernelStartError(f"the kernel did not start: {unavailable}") from unavailable
 
-    async def _read(self, reader: asyncio.StreamReader) -> None:
+    async def _send(self, writer: asyncio.StreamWriter | None, message: Mapping[str, Any]) -> None:
+        """Send a message to the supervisor or the broker. Raises KernelDied if it has ended."""
+        if writer is None:
+            raise KernelDied("the kernel died: it was shut down")
+        try:
+            writer.write(wire.encode(dict(message)))
+            await writer.drain()
+        except ConnectionError as error:
+            raise KernelDied("the kernel died: its supervisor or broker is gone") from error
+
+    async def _read(self, reader: asyncio.StreamReader, sender: str, events: Collection[str]) -> None:
+        """Queue what a process says until it ends. The other process ends then, too."""
         try:
             while True:
                 header = await reader.readexactly(wire.HEADER_SIZE)
                 message = wire.decode(await reader.readexactly(wire.body_size(header)))
-                if message.get("event") not in _EVENTS:
+                if message.get("event") not in events:
                     raise wire.WireError("an unknown event")
                 if message["event"] == "died":
                     self.death = self.death or f"the kernel died: {message.get('detail')}"
-                self._queue(message)
+                if message["event"] == "interrupted":
+                    # Only now: a top-level await notices the signal when a message arrives after it.
+                    with suppress(KernelDied):
+                        await self._send(self._broker, {"op": "wake"})
+                else:
+                    self._queue(message)
         except (asyncio.IncompleteReadError, ConnectionError):
-            self._mark_dead("its broker ended")
+            if sender == "broker" and self._link is not None and not self._is_closing:
+                # Its supervisor would keep the kernel.
+                self._link.process.kill()
+            self._mark_dead(f"its {sender} ended")
         except wire.WireError as error:
-            self.kill_now(ProtocolError(f"the broker broke its protocol ({error})"))
-            self._mark_dead("its broker broke the protocol")
+            self.kill_now(ProtocolError(f"the {sender} broke its protocol ({error})"))
+            self._mark_dead(f"its {sender} broke the protocol")
 
     def _queue(self, message: dict[str, Any]) -> None:
         """Queue an event for `event`. A broker may be as hostile as its kernel: malformed results and
@@ -288,9 +349,9 @@ class FreshKernels:
     """Starts each kernel on request.
 
     `level` is the isolation level. "auto" takes the strongest level of at least `minimum` that works on this
-    machine, which a probe tests once per process. A number is used without a probe. `brokers` starts the
-    brokers; the default is the forkserver of this process. If it fails, each broker is started as a separate
-    program.
+    machine, which a probe tests once per process. A number is used without a probe. `supervisors` starts the
+    supervisors; the default is the forkserver of this process. If it fails, each one is started as a
+    separate program.
     """
 
     def __init__(
@@ -299,17 +360,17 @@ class FreshKernels:
         *,
         level: Literal["auto"] | int = "auto",
         minimum: int = 2,
-        brokers: Brokers | None = None,
+        supervisors: Supervisors | None = None,
     ) -> None:
         self._limits = limits or KernelLimits()
         self._level: Literal["auto"] | int = level
         self._minimum = minimum
-        self._brokers = brokers or shared_forkserver()
+        self._supervisors = supervisors or shared_forkserver()
 
     async def acquire(self) -> KernelProcess:
         possible, refused = await asyncio.to_thread(self._candidates)
         for candidate in possible:
-            kernel = KernelProcess(self._limits, self._brokers)
+            kernel = KernelProcess(self._limits, self._supervisors)
             try:
                 failed = await kernel.start(candidate)
             except KernelStartError as error:
@@ -350,6 +411,29 @@ def _is_result(message: Mapping[str, Any]) -> bool:
             for name in ("stdout", "stderr", "ename", "evalue", "traceback")
         )
     )
+
+
+def _last_line(log: Path) -> str:
+    lines = log.read_text(errors="replace").strip().splitlines()
+    return lines[-1] if lines else ""
+
+
+def _connection() -> dict[str, Any]:
+    """Return what Jupyter calls connection info, with a new key and without the place of the sockets."""
+    ports = {f"{channel}_port": port for port, channel in enumerate(_CHANNELS, 1)}
+    return {
+        **ports,
+        "transport": "ipc",
+        "key": secrets.token_hex(32),
+        "signature_scheme": "hmac-sha256",
+        "kernel_name": "",
+    }
+
+
+def _discard(opening: asyncio.Future[tuple[socket.socket, bool]]) -> None:
+    """Close a broker that nobody wants any more."""
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result()[0].close()
 
 
 async def _receive(sock: socket.socket, size: int) -> bytes:

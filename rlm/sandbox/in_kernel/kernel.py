@@ -80,7 +80,10 @@ class KernelApp(IPKernelApp):
         self.session.pid = os.getpid()
         self.load_connection_file()
         self.init_poller()
+        # The broker connects as another user id if the driver is root. The folder around this one is private.
+        mask = os.umask(0)
         self.init_sockets()
+        os.umask(mask)
         self.init_io()
         self.init_signal()
         self.init_kernel()

@@ -13,7 +13,7 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
@@ -30,7 +30,9 @@ from rlm.sandbox.isolation import (
     seccomp,
 )
 from rlm.sandbox.isolation.cgroup import Cgroup
-from rlm.sandbox.isolation.policy import Confinement, Layer, required_layers
+from rlm.sandbox.isolation.filters import allowlist
+from rlm.sandbox.isolation.filters.worker import worker_program
+from rlm.sandbox.isolation.policy import Confinement, Layer, Role, required_layers
 from rlm.sandbox.isolation.report import LayerFailed, LayerReport
 
 __all__ = ["close_other_fds", "confine", "inside", "launch", "main"]
@@ -38,6 +40,10 @@ __all__ = ["close_other_fds", "confine", "inside", "launch", "main"]
 _REFUSED = 3
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 _OWN_PROC = ("/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/filesystems")
+_LATE: Mapping[Role, str] = {
+    "kernel": "by the kernel itself, once its sockets are bound",
+    "worker": "by each job itself, before it reads anything",
+}
 
 Run = Callable[[], NoReturn]
 
@@ -90,7 +96,9 @@ class _Watcher:
         self._first: int | None = None
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, self._end)
-        namespaces.die_with_parent(signal.SIGTERM)
+        # Linux means the parent's thread, and a worker may outlive the thread that started it.
+        if confinement.role == "kernel":
+            namespaces.die_with_parent(signal.SIGTERM)
 
     def watch(self, report: LayerReport, run: Run) -> int:
         """Fork and confine a child, call `run` in it, and wait for its end."""
@@ -260,8 +268,8 @@ def confine(confinement: Confinement, report: LayerReport, user: int | None) -> 
             write=[confinement.scratch, *_DEVICES[:3], *shared],
             sockets=writable,
         ),
-        "seccomp": seccomp.install,
-        "late_seccomp": lambda: "by the kernel itself, once its sockets are bound",
+        "seccomp": lambda: _install_filter(confinement.role),
+        "late_seccomp": lambda: _LATE[confinement.role],
     }
     if not private_root:
         os.chdir(confinement.scratch)
@@ -270,6 +278,13 @@ def confine(confinement: Confinement, report: LayerReport, user: int | None) -> 
     for layer in layers:
         if layer in mechanisms:
             report.apply(layer, mechanisms[layer])
+
+
+def _install_filter(role: Role) -> None:
+    if role == "kernel":
+        seccomp.install()
+    else:
+        allowlist.install(worker_program())
 
 
 def _take_over(report: LayerReport, layers: Sequence[Layer], run: Run) -> NoReturn:

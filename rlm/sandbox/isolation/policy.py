@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Literal
 
-__all__ = ["LEVELS", "Confinement", "IsolationReport", "Launcher", "Layer", "required_layers"]
+__all__ = ["LEVELS", "Confinement", "IsolationReport", "Launcher", "Layer", "Role", "required_layers"]
 
 Layer = Literal[
     "cgroup",
@@ -22,6 +22,7 @@ Layer = Literal[
     "late_seccomp",
 ]
 Launcher = Literal["own", "bubblewrap"]
+Role = Literal["kernel", "worker"]
 
 _INNER: tuple[Layer, ...] = (
     "rlimits",
@@ -52,7 +53,8 @@ class Confinement:
 
     `mount_point` is an empty folder of the host. `read_only` and `writable` map paths of the host to paths
     of the kernel; without a private root the kernel sees the host's paths. `launcher` creates namespaces
-    and root.
+    and root. `role` chooses the list of system calls. A kernel ends with the launcher's parent, a worker
+    with its channel.
     """
 
     level: int
@@ -69,6 +71,7 @@ class Confinement:
     environment: Mapping[str, str]
     keep_fds: tuple[int, ...] = ()
     launcher: Launcher = "own"
+    role: Role = "kernel"
 
     def to_json(self) -> str:
         """Return the JSON that `from_json` reads."""

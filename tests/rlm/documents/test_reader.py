@@ -5,9 +5,7 @@ from __future__ import annotations
 import io
 import os
 import signal
-import subprocess
-import sys
-import textwrap
+import socket
 import time
 from pathlib import Path
 
@@ -15,98 +13,114 @@ import pytest
 from handmade_pdf import PAGES, pdf_by_hand
 
 from rlm.documents import load
+from rlm.documents.formats import registry
 from rlm.documents.formats.converter import Converter
 from rlm.documents.formats.frames import FrameError, packed, read_piece
 from rlm.documents.formats.piece import Ended, Heading, Note, Page, Piece, Text, Unreadable
-from rlm.sandbox.isolation import landlock
+from rlm.documents.formats.registry import DocumentFormat
 
 
-def test_the_reader_process_has_no_keys_and_is_gone_afterwards(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Keys never reach the process that parses untrusted files."""
+def read(converter: Converter, path: Path, kind: str = "pdf") -> list[Piece]:
+    with path.open("rb") as file:
+        return list(converter.pieces(file.fileno(), path.stat().st_size, kind, lambda: None))
+
+
+HOSTILE = """
+import json, os, socket
+from rlm.documents.formats.piece import Ended, Text
+
+def read_hostile(file, size):
+    through = []
+    for name, act in {
+        "a private file": lambda: open(PRIVATE).read(),
+        "a new file": lambda: open(PRIVATE + "2", "w"),
+        "the mode of a file": lambda: os.chmod(PRIVATE, 0o666),
+        "the network": lambda: socket.socket().connect(("127.0.0.1", 9)),
+        "a server of the user": lambda: socket.socket(socket.AF_UNIX).connect(SERVER),
+        "a process": os.fork,
+        "a program": lambda: os.execv("/bin/true", ["true"]),
+        "the document": lambda: os.write(file.fileno(), b"changed"),
+        "the environment": lambda: os.environ["PLANTED_API_KEY"],
+    }.items():
+        try:
+            act()
+        except (OSError, KeyError):
+            continue
+        through.append(name)
+    yield Text(json.dumps(through))
+    yield Ended()
+"""
+
+
+def test_a_reader_that_is_taken_over_reaches_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The attacks run in place of a reader, in the process of a document."""
+    (tmp_path / "private.txt").write_text("secret")
+    (tmp_path / "a.hostile").write_text("document")
+    library = tmp_path / "site-packages"
+    library.mkdir()
+    words = f"PRIVATE, SERVER = {str(tmp_path / 'private.txt')!r}, {str(tmp_path / 'server')!r}"
+    (library / "hostile_reader.py").write_text(f"{words}\n{HOSTILE}")
+    monkeypatch.syspath_prepend(str(library))
     monkeypatch.setenv("PLANTED_API_KEY", "sk-planted")
+    row = DocumentFormat(
+        "hostile", frozenset({".hostile"}), article="an attack", reader="hostile_reader:read_hostile"
+    )
+    monkeypatch.setattr(registry, "FORMATS", (*registry.FORMATS, row))
+    with socket.socket(socket.AF_UNIX) as server, Converter() as converter:
+        server.bind(str(tmp_path / "server"))
+        server.listen()
+        first, _ = read(converter, tmp_path / "a.hostile", "hostile")
+    assert first == Text("[]")
+    assert (tmp_path / "a.hostile").read_text() == "document"
+
+
+def test_each_document_has_a_process_of_its_own_and_none_is_left(tmp_path: Path) -> None:
     pdf_by_hand(tmp_path / "a.pdf", PAGES)
-    with Converter() as converter, (tmp_path / "a.pdf").open("rb") as file:
-        pieces = converter.pieces(file.fileno(), 1_000, "pdf", lambda: None)
-        next(pieces)
-        assert converter._process is not None
-        pid = converter._process.pid
-        environment = Path(f"/proc/{pid}/environ").read_bytes()
-        assert b"PYTHONPATH" in environment
-        assert b"sk-planted" not in environment
-        assert any(isinstance(piece, Ended) for piece in pieces)
+    with Converter() as converter:
+        first = read(converter, tmp_path / "a.pdf")
+        pid = converter.pid
+        assert pid is not None
+        assert read(converter, tmp_path / "a.pdf") == first
+        assert converter.pid == pid
+        os.kill(pid, signal.SIGKILL)
+        assert read(converter, tmp_path / "a.pdf") == first
+        pid = converter.pid
     assert not Path(f"/proc/{pid}").exists()
 
 
-def test_the_reader_process_opens_no_file_and_no_connection(tmp_path: Path) -> None:
-    """A compromised parser reaches neither the user's files nor the network, on systems with Landlock.
-
-    The code runs in place of a reader, after the same confinement.
-    """
-    if not landlock.available():
-        pytest.skip("this kernel has no Landlock")
-    (tmp_path / "private.txt").write_text("secret")
-    code = textwrap.dedent(
-        f"""
-        import errno, socket
-        from rlm.documents.formats import worker
-        worker.confine_parser()
-        for act in (
-            lambda: open({str(tmp_path / "private.txt")!r}).read(),
-            lambda: open({str(tmp_path / "made.txt")!r}, "w"),
-            lambda: socket.create_connection(("127.0.0.1", 9), 1),
-        ):
-            try:
-                act()
-            except OSError as error:
-                print("refused" if error.errno in (errno.EACCES, errno.EPERM, errno.EOPNOTSUPP) else error)
-        """
-    )
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd="/")
-    assert ran.stdout.split() == ["refused"] * 3
-
-
-def test_one_process_reads_many_documents_and_is_renewed_when_it_dies(tmp_path: Path) -> None:
+def test_a_reader_that_dies_costs_its_document_alone(tmp_path: Path) -> None:
     pdf_by_hand(tmp_path / "a.pdf", PAGES)
-
-    def read(converter: Converter) -> list[Piece]:
-        with (tmp_path / "a.pdf").open("rb") as file:
-            return list(converter.pieces(file.fileno(), 1_000, "pdf", lambda: None))
-
-    with Converter() as converter:
-        first = read(converter)
-        assert converter._process is not None
-        pid = converter._process.pid
-        assert read(converter) == first
-        assert converter._process.pid == pid
-        os.kill(pid, signal.SIGKILL)
+    (tmp_path / "large.html").write_text("<p>some words</p>\n" * 100_000)
+    with Converter() as converter, (tmp_path / "large.html").open("rb") as file:
+        pieces = converter.pieces(file.fileno(), 2_000_000, "html", lambda: None)
+        next(pieces)
+        converter.close()
         with pytest.raises(Unreadable, match="crashed its reader"):
-            read(converter)
-        assert read(converter) == first
+            list(pieces)
+        assert read(converter, tmp_path / "a.pdf")
 
 
 def test_a_reader_that_hangs_is_killed(tmp_path: Path) -> None:
     """A document that hangs its reader costs a limited time, and the next one is read."""
     pdf_by_hand(tmp_path / "a.pdf", PAGES)
-    with Converter() as converter, (tmp_path / "a.pdf").open("rb") as file:
-        assert list(converter.pieces(file.fileno(), 1_000, "pdf", lambda: None))
-        assert converter._process is not None
-        converter._silence = 0.5
-        os.kill(converter._process.pid, signal.SIGSTOP)
-        with pytest.raises(Unreadable, match=r"no output for 0\.5 s"):
-            list(converter.pieces(file.fileno(), 1_000, "pdf", lambda: None))
-        assert converter._process is None
+    (tmp_path / "slow.html").write_text("<p>" + "<b>word</b> " * 2_000_000)
+    with Converter(silence=0.3) as converter:
+        began = time.monotonic()
+        with pytest.raises(Unreadable, match=r"no output for 0\.3 s"):
+            read(converter, tmp_path / "slow.html", "html")
+        assert time.monotonic() - began < 20
+        pid = converter.pid
+        assert read(converter, tmp_path / "a.pdf")
+        assert converter.pid == pid
 
 
 def test_a_reader_that_wants_too_much_memory_is_refused(tmp_path: Path) -> None:
     (tmp_path / "big.html").write_text("<p>word</p>" * 1_000_000)
     with (
-        Converter(memory=250 << 20) as converter,
-        (tmp_path / "big.html").open("rb") as file,
+        Converter(memory_mb=150) as converter,
         pytest.raises(Unreadable, match=r"memory allowed|crashed its reader|not readable"),
     ):
-        list(converter.pieces(file.fileno(), 11_000_000, "html", lambda: None))
+        read(converter, tmp_path / "big.html", "html")
 
 
 class Stopped(Exception):

@@ -156,7 +156,7 @@ async def test_a_kill_from_outside_ends_well(run, block, victim) -> None:
     async def child(request):
         if request.task == "now" and not done:
             done.append(True)
-            for broker in forked_brokers():
+            for broker in forked_supervisors():
                 os.kill(broker if victim == "broker" else leaf(broker), signal.SIGKILL)
             await asyncio.sleep(0.2)
         return f"to {request.task}"
@@ -212,8 +212,8 @@ def direct_children() -> list[int]:
     ]
 
 
-def forked_brokers() -> list[int]:
-    """Return the running brokers of this process's forkserver."""
+def forked_supervisors() -> list[int]:
+    """Return the running supervisors of this process's forkserver."""
     (server,) = [pid for pid in children(os.getpid()) if b"rlm.sandbox.forkserver" in command(pid)]
     return children(server)
 

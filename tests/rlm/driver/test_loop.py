@@ -263,10 +263,10 @@ async def test_cancelling_leaves_a_whole_journal_and_no_kernel(run, block) -> No
         assert (summary.state, summary.stop_reason) == ("interrupted", "cancelled")
     server = shared_forkserver().pid
     assert server is not None
-    brokers = Path(f"/proc/{server}/task/{server}/children")
+    supervisors = Path(f"/proc/{server}/task/{server}/children")
     async with asyncio.timeout(10):
         # An ended broker is a child process until the forkserver has reaped it.
-        while brokers.read_text():
+        while supervisors.read_text():
             await asyncio.sleep(0.01)
 
 

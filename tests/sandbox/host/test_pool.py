@@ -15,8 +15,8 @@ from rlm.sandbox.host.pool import KernelPool
 class CountingKernels(FreshKernels):
     """Counts the living kernels, and refuses on command."""
 
-    def __init__(self, brokers) -> None:
-        super().__init__(minimum=0, brokers=brokers)
+    def __init__(self, supervisors) -> None:
+        super().__init__(minimum=0, supervisors=supervisors)
         self.started = self.starting = self.most = 0
         self.running: set[object] = set()
         self.refusing = False
@@ -44,8 +44,8 @@ class CountingKernels(FreshKernels):
 
 
 @pytest.fixture
-def source(brokers) -> CountingKernels:
-    return CountingKernels(brokers)
+def source(supervisors) -> CountingKernels:
+    return CountingKernels(supervisors)
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from rlm.sandbox.forkserver.client import MAX_FAILURES, Forkserver
 from rlm.sandbox.host.jupyter_sandbox import JupyterSandbox
 from rlm.sandbox.host.kernel_process import FreshKernels
 from rlm.sandbox.isolation.policy import required_layers
-from rlm.sandbox.launch.broker_process import BrokerUnavailable, PlainBrokers
+from rlm.sandbox.launch.supervisor_process import PlainSupervisors, SupervisorUnavailable
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ async def open_forked(make_context, handler, forkserver):
 
         async def open_(level: int | str = "auto") -> JupyterSandbox:
             kernel = JupyterSandbox(
-                context, handler, kernels=FreshKernels(level=level, minimum=0, brokers=forkserver)
+                context, handler, kernels=FreshKernels(level=level, minimum=0, supervisors=forkserver)
             )
             stack.push_async_callback(kernel.close)
             try:
@@ -174,7 +174,7 @@ async def test_a_shell_made_before_the_fork_is_as_one_made_after(open_forked, ma
         "    [name for name in sys.modules if name.split('.')[0] == 'rlm']}))"
     )
     plain = JupyterSandbox(
-        make_context("one\ntwo\n"), handler, kernels=FreshKernels(minimum=0, brokers=PlainBrokers())
+        make_context("one\ntwo\n"), handler, kernels=FreshKernels(minimum=0, supervisors=PlainSupervisors())
     )
     try:
         await plain.open()
@@ -215,7 +215,7 @@ async def test_the_layers_are_those_of_a_plain_launch(open_forked, make_context,
 
     kernel = await open_forked(2)
     plain = JupyterSandbox(
-        make_context("one\ntwo\n"), handler, kernels=FreshKernels(level=2, brokers=PlainBrokers())
+        make_context("one\ntwo\n"), handler, kernels=FreshKernels(level=2, supervisors=PlainSupervisors())
     )
     try:
         await plain.open()
@@ -267,18 +267,18 @@ def _has_request(forkserver: Forkserver) -> bool:
 async def test_one_that_never_works_is_not_tried_for_ever(monkeypatch, tmp_path, forkserver) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/false")
     for _ in range(MAX_FAILURES):
-        with pytest.raises(BrokerUnavailable, match="the forkserver gave no broker"):
+        with pytest.raises(SupervisorUnavailable, match="the forkserver gave no supervisor"):
             await forkserver.open(tmp_path / "log")
-    with pytest.raises(BrokerUnavailable, match="3 times in a row"):
+    with pytest.raises(SupervisorUnavailable, match="3 times in a row"):
         await forkserver.open(tmp_path / "log")
 
 
-async def test_a_broker_that_is_killed_takes_its_kernel_only(open_forked, forkserver) -> None:
+async def test_a_supervisor_that_is_killed_takes_its_kernel_only(open_forked, forkserver) -> None:
     first, second = [await open_forked() for _ in range(2)]
-    broker = int(Path(f"/proc/{forkserver.pid}/task/{forkserver.pid}/children").read_text().split()[0])
-    kernels = children_of(broker)
-    os.kill(broker, signal.SIGKILL)
-    await until_gone(broker, *kernels)
+    supervisor = int(Path(f"/proc/{forkserver.pid}/task/{forkserver.pid}/children").read_text().split()[0])
+    kernels = children_of(supervisor)
+    os.kill(supervisor, signal.SIGKILL)
+    await until_gone(supervisor, *kernels)
     died = await first.execute("1", round=1, timeout=5) if first.alive else None
     assert died is None or died.status == "died"
     assert not first.alive
@@ -288,7 +288,7 @@ async def test_a_broker_that_is_killed_takes_its_kernel_only(open_forked, forkse
 _DRIVER = """
 import asyncio, sys
 from pathlib import Path
-from rlm.sandbox.launch.broker_process import PlainBrokers
+from rlm.sandbox.launch.supervisor_process import PlainSupervisors
 from rlm.sandbox.context.writer import ContextFileWriter
 from rlm.sandbox.forkserver.client import shared_forkserver, shutdown
 from rlm.sandbox.host.jupyter_sandbox import JupyterSandbox
@@ -300,8 +300,8 @@ async def main():
     with ContextFileWriter(Path(sys.argv[1]) / "context") as writer:
         writer.begin_document("t"); writer.write("text")
         context = writer.finish()
-    brokers = PlainBrokers() if sys.argv[2] == "plain" else shared_forkserver()
-    kernel = JupyterSandbox(context, None, kernels=FreshKernels(minimum=0, brokers=brokers))
+    supervisors = PlainSupervisors() if sys.argv[2] == "plain" else shared_forkserver()
+    kernel = JupyterSandbox(context, None, kernels=FreshKernels(minimum=0, supervisors=supervisors))
     await kernel.open()
     print(kernel.isolation.level, flush=True)
     {then}
@@ -452,7 +452,7 @@ def test_it_is_asked_from_several_threads(make_context, handler, forkserver) -> 
     context = make_context("x")
 
     async def one(number: int) -> str:
-        kernel = JupyterSandbox(context, handler, kernels=FreshKernels(minimum=0, brokers=forkserver))
+        kernel = JupyterSandbox(context, handler, kernels=FreshKernels(minimum=0, supervisors=forkserver))
         try:
             await kernel.open()
             return await stdout_of(kernel, f"print({number})")

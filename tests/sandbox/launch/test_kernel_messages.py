@@ -11,7 +11,7 @@ from rlm.sandbox.errors import KernelStartError
 from rlm.sandbox.host.kernel_process import KernelProcess
 from rlm.sandbox.in_kernel.wire import WireError
 from rlm.sandbox.isolation.probe import Candidate
-from rlm.sandbox.launch.broker_process import PlainBrokers
+from rlm.sandbox.launch.supervisor_process import PlainSupervisors
 from rlm.sandbox.types import KernelLimits
 
 RESULT: dict[str, Any] = {
@@ -30,7 +30,7 @@ RESULT: dict[str, Any] = {
 
 @pytest.fixture
 def process() -> KernelProcess:
-    return KernelProcess(KernelLimits(), PlainBrokers())
+    return KernelProcess(KernelLimits(), PlainSupervisors())
 
 
 async def test_a_result_is_kept_for_whoever_waits(process) -> None:
@@ -55,16 +55,14 @@ def test_words_that_nobody_asked_for_do_not_pile_up(process) -> None:
         process._queue(RESULT)
 
 
-async def test_a_broker_that_was_stopped_is_not_waited_for(process, monkeypatch) -> None:
-    """A stopped broker delays a start, and does not block it for ever."""
-    monkeypatch.setattr(
-        "rlm.sandbox.host.kernel_process._START_GRACE_SECONDS", -KernelLimits().start_seconds + 0.2
-    )
+async def test_a_start_without_an_answer_is_not_waited_for(monkeypatch) -> None:
+    """A stopped broker or supervisor delays a start, and does not block it for ever."""
+    process = KernelProcess(KernelLimits(start_seconds=0.2), PlainSupervisors())
 
     async def silent() -> dict[str, Any]:
         await asyncio.Event().wait()
         raise AssertionError
 
     monkeypatch.setattr(process, "event", silent)
-    with pytest.raises(KernelStartError, match="its broker did not answer"):
+    with pytest.raises(KernelStartError, match=r"no answer in 0\.2 s"):
         await process.start(Candidate(0, "own"))

@@ -1,4 +1,4 @@
-"""Starts brokers. A broker is a separate process, held by a pidfd and two sockets."""
+"""Starts supervisors. A supervisor is a separate process, held by a pidfd and two sockets."""
 
 from __future__ import annotations
 
@@ -16,19 +16,26 @@ from typing import Protocol
 from rlm.sandbox.launch.kernel_view import clean_environment
 from rlm.sandbox.launch.readiness import readable
 
-__all__ = ["BrokerLink", "BrokerProcess", "BrokerUnavailable", "Brokers", "PlainBrokers", "socket_pairs"]
+__all__ = [
+    "PlainSupervisors",
+    "SupervisorLink",
+    "SupervisorProcess",
+    "SupervisorUnavailable",
+    "Supervisors",
+    "socket_pairs",
+]
 
 _SOCKET_BUFFER = 2**20
 
 
-class BrokerUnavailable(Exception):
-    """This way of starting brokers does not work at the moment. Another one may."""
+class SupervisorUnavailable(Exception):
+    """This way of starting supervisors does not work at the moment. Another one may."""
 
 
-class BrokerProcess:
-    """A broker, held by its pidfd, so that a reused pid cannot stand for another process.
+class SupervisorProcess:
+    """A supervisor, held by its pidfd, so that a reused pid cannot stand for another process.
 
-    `reap` is called once, after it has ended. It is needed if the broker is a child of this process.
+    `reap` is called once, after it has ended. It is needed if the supervisor is a child of this process.
     """
 
     def __init__(self, pidfd: int, reap: Callable[[], object] | None = None) -> None:
@@ -36,7 +43,7 @@ class BrokerProcess:
         self._reap = reap
 
     async def wait(self) -> None:
-        """Wait until the broker has ended."""
+        """Wait until the supervisor has ended."""
         if self._pidfd is None:
             return
         await readable(self._pidfd)
@@ -46,35 +53,35 @@ class BrokerProcess:
         self._pidfd = None
 
     def kill(self) -> None:
-        """Kill the broker, and with it its kernel. Does nothing if it has ended."""
+        """Kill the supervisor, and with it its kernel. Does nothing if it has ended."""
         if self._pidfd is not None:
             with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
 
 
 @dataclass(frozen=True, slots=True)
-class BrokerLink:
-    """A broker that waits for its start request, with the driver's ends of its two channels.
+class SupervisorLink:
+    """A supervisor that waits for its start request, with the driver's ends of its two channels.
 
     `helper` is the kernel's helper channel. The owner closes both sockets.
     """
 
-    process: BrokerProcess
+    process: SupervisorProcess
     channel: socket.socket
     helper: socket.socket
 
 
-class Brokers(Protocol):
-    """Starts brokers."""
+class Supervisors(Protocol):
+    """Starts supervisors."""
 
-    async def open(self, log: Path) -> BrokerLink:
-        """Start a broker whose stderr goes to `log`. Raises BrokerUnavailable."""
+    async def open(self, log: Path) -> SupervisorLink:
+        """Start a supervisor whose stderr goes to `log`. Raises SupervisorUnavailable."""
 
 
-class PlainBrokers:
-    """Starts each broker as a separate program. Slower than a forkserver, but it works everywhere."""
+class PlainSupervisors:
+    """Starts each supervisor as a separate program. Slower than a forkserver, but it works everywhere."""
 
-    async def open(self, log: Path) -> BrokerLink:
+    async def open(self, log: Path) -> SupervisorLink:
         channel, channel_theirs, helper, helper_theirs = socket_pairs()
         with channel_theirs, helper_theirs:
             try:
@@ -82,14 +89,14 @@ class PlainBrokers:
             except OSError as error:
                 channel.close()
                 helper.close()
-                raise BrokerUnavailable(f"no broker could be started: {error}") from error
-        return BrokerLink(process, channel, helper)
+                raise SupervisorUnavailable(f"no supervisor could be started: {error}") from error
+        return SupervisorLink(process, channel, helper)
 
 
-def _run(channel: int, helper: int, log: Path) -> BrokerProcess:
+def _run(channel: int, helper: int, log: Path) -> SupervisorProcess:
     with log.open("ab") as complaints:
         popen = subprocess.Popen(
-            [sys.executable, "-I", "-m", "rlm.sandbox.broker", str(channel), str(helper)],
+            [sys.executable, "-I", "-m", "rlm.sandbox.supervisor", str(channel), str(helper)],
             stdin=subprocess.DEVNULL,
             stdout=complaints,
             stderr=complaints,
@@ -97,11 +104,11 @@ def _run(channel: int, helper: int, log: Path) -> BrokerProcess:
             pass_fds=(channel, helper),
             start_new_session=True,
         )
-    return BrokerProcess(os.pidfd_open(popen.pid), popen.wait)
+    return SupervisorProcess(os.pidfd_open(popen.pid), popen.wait)
 
 
 def socket_pairs() -> tuple[socket.socket, socket.socket, socket.socket, socket.socket]:
-    """Create the broker's channel and the helper channel: (ours, theirs, ours, theirs).
+    """Create the supervisor's channel and the helper channel: (ours, theirs, ours, theirs).
 
     Our ends do not block.
     """

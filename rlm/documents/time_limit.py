@@ -1,0 +1,37 @@
+"""The time that a whole loading may take."""
+
+from __future__ import annotations
+
+import time
+
+__all__ = ["TimeLimit", "TimeOver"]
+
+
+class TimeOver(Exception):
+    """Raised while a document is read, when the time of the loading is over."""
+
+
+class TimeLimit:
+    """A limit in seconds, from now on. None never ends."""
+
+    def __init__(self, seconds: float | None) -> None:
+        self._seconds = seconds
+        self._until = None if seconds is None else time.monotonic() + seconds
+        self.is_over = False
+        """Whether `check` has raised."""
+
+    def check(self) -> None:
+        """Raise TimeOver if the time is over."""
+        if self._until is not None and time.monotonic() > self._until:
+            self.is_over = True
+            raise TimeOver
+
+    @property
+    def reason(self) -> str:
+        """Why a document is skipped. It follows "is"."""
+        return f"not read within the {self._seconds:g} s for loading"
+
+    @property
+    def remedy(self) -> str:
+        """What the user can do."""
+        return "name fewer files, or raise the time limit (limits.seconds, --max-seconds)"

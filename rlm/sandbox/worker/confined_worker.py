@@ -1,0 +1,435 @@
+"""The driver's end of a confined worker."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Self
+
+from rlm.sandbox.folders.private_folder import private_folder
+from rlm.sandbox.folders.removal import remove
+from rlm.sandbox.isolation import bubblewrap
+from rlm.sandbox.isolation.filters.worker import Calls
+from rlm.sandbox.isolation.probe import Candidate
+from rlm.sandbox.isolation.report import read_report
+from rlm.sandbox.worker.view import PACKAGE, import_path, worker_confinement
+
+__all__ = ["ConfinedWorker", "WorkerFailed", "WorkerTimeout", "WorkerUnavailable"]
+
+_START_SECONDS = 30.0
+_END_SECONDS = 2.0
+_TICK_SECONDS = 0.1
+_LONGEST_LINE = 4096
+_BLOCK = 1 << 20
+_BOOT = """
+import importlib.util, sys
+folder, path = sys.argv[1:3]
+del sys.argv[1:3]
+spec = importlib.util.spec_from_file_location(
+    "rlm", folder + "/__init__.py", submodule_search_locations=[folder]
+)
+sys.modules["rlm"] = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(sys.modules["rlm"])
+sys.path += path.split(":")
+from rlm.sandbox.{module} import main
+sys.exit(main(sys.argv[1:]))
+"""
+"""Imports this package by its folder: what lies beside that folder is neither listed nor imported."""
+
+
+class WorkerFailed(Exception):
+    """A job gave no result. The message is the reason: it crashed, or its walls failed."""
+
+
+class WorkerTimeout(WorkerFailed):
+    """A job took longer than it may. It was killed."""
+
+
+class WorkerUnavailable(WorkerFailed):
+    """No worker can be started on this machine."""
+
+
+class ConfinedWorker:
+    """A process without files, network and rights that runs jobs, each in a process of its own.
+
+    A job is a function, `module:function`, called as `function(argument, channel, files)`: `argument` is a
+    short trusted text, `channel` a connected socket to the caller, `files` the descriptors that `begin` was
+    given. If the module has a function `prepare(argument)`, it is called before, once, where files can still
+    be read: it imports and opens what the job needs. The job itself can open nothing: no file, socket or
+    process. Whatever it does not trust must come over the channel or from the files.
+
+    The worker is started by the first job, by the launcher of kernels: from level 2 on in namespaces and a
+    root of its own. It is started again if it has died. Safe to use from any thread. A context manager.
+    """
+
+    def __init__(self, *, memory_mb: int, ways: Sequence[Candidate] | None = None) -> None:
+        """Prepare a worker. `memory_mb` limits each job. `ways` are tried in order; the default is every way
+        of this machine, the strongest first."""
+        self._memory_mb = memory_mb
+        self._ways = ways
+        self._lock = threading.Lock()
+        self._running: _Running | None = None
+        self._refused: dict[str, str] = {}
+
+    @property
+    def level(self) -> int | None:
+        """Return the isolation level of the running worker, or None if none runs."""
+        return None if self._running is None else self._running.way.level
+
+    @property
+    def refused(self) -> Mapping[str, str]:
+        """Return the layers of stronger ways that failed at the start, with the system's reasons."""
+        return dict(self._refused)
+
+    @property
+    def pid(self) -> int | None:
+        """Return the process whose end ends the worker and its jobs, or None if none runs."""
+        return None if self._running is None else self._running.init
+
+    def start(self) -> None:
+        """Start the worker now, if it does not run. Raises WorkerUnavailable."""
+        with self._lock:
+            self._ensure()
+
+    def warm(self, function: str, argument: str = "") -> None:
+        """Start the worker and let it prepare a job, without waiting for it."""
+        with suppress(EOFError, OSError, WorkerUnavailable):
+            self._send(json.dumps({"function": function, "argument": argument}).encode(), ())
+
+    def begin(
+        self,
+        function: str,
+        argument: str = "",
+        *,
+        files: Sequence[int] = (),
+        calls: Calls = "parser",
+        cpu_seconds: int | None = None,
+        seconds: float = _START_SECONDS,
+    ) -> socket.socket:
+        """Start a job and return its channel, once its walls are up. Closing the channel kills the job.
+
+        `seconds` limits the wait for the walls, not the job. Raises WorkerFailed.
+        """
+        request = {"function": function, "argument": argument, "calls": calls, "cpu_seconds": cpu_seconds}
+        message = json.dumps(request).encode()
+        try:
+            try:
+                return self._begin(message, files, seconds)
+            except EOFError:
+                # The worker has died since its last job. The new one starts at once.
+                return self._begin(message, files, seconds)
+        except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
+            self.close()
+            raise WorkerFailed(f"{function} ended before it began ({error})") from error
+
+    def call(
+        self,
+        function: str,
+        request: bytes,
+        argument: str = "",
+        *,
+        seconds: float,
+        most_bytes: int,
+        files: Sequence[int] = (),
+        tick: Callable[[], None] | None = None,
+    ) -> bytes:
+        """Run a job: send `request`, and return all that it sends back until it closes its channel.
+
+        It is killed after `seconds`, or when it sends more than `most_bytes`. `tick` is called every 0.1 s
+        and may raise. An empty result means that the job crashed. Raises WorkerFailed or WorkerTimeout.
+        """
+        until = time.monotonic() + seconds
+        with self.begin(function, argument, files=files, cpu_seconds=int(seconds) + 1) as channel:
+            try:
+                return _exchange(channel, request, until, most_bytes, tick)
+            except TimeoutError:
+                raise WorkerTimeout(f"{function} took longer than {seconds:g} s") from None
+            except OSError as error:
+                raise WorkerFailed(f"{function} ended early ({error})") from error
+
+    def close(self) -> None:
+        """Kill the worker with its jobs. The next job starts a new one."""
+        with self._lock:
+            running, self._running = self._running, None
+        if running is not None:
+            running.kill()
+
+    def finish(self) -> None:
+        """Take no more jobs. The worker ends when its last job has ended. The next job starts a new one."""
+        with self._lock:
+            running, self._running = self._running, None
+        if running is not None:
+            running.finish()
+
+    def abandon(self) -> None:
+        """Drop the worker without ending it. For a fork of the process that owns it."""
+        self._lock = threading.Lock()
+        if self._running is not None:
+            self._running.abandon()
+            self._running = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _begin(self, message: bytes, files: Sequence[int], seconds: float) -> socket.socket:
+        """Start a job and return its channel. Raises EOFError if the worker has died, and WorkerFailed."""
+        until = time.monotonic() + seconds
+        channel, theirs = socket.socketpair()
+        try:
+            with theirs:
+                running = self._send(message, [theirs.fileno(), *files])
+            try:
+                answer = json.loads(_read_line(channel, until))
+            except EOFError:
+                self._drop(running)
+                raise
+            if "error" in answer:
+                raise WorkerFailed(answer["error"])
+            if answer["failed"]:
+                if running.way.level > 0:
+                    reasons = "; ".join(f"{wall}: {reason}" for wall, reason in answer["failed"].items())
+                    raise WorkerFailed(f"the process was not confined: {reasons}")
+                self._refused.update(answer["failed"])
+        except BaseException:
+            channel.close()
+            raise
+        return channel
+
+    def _send(self, message: bytes, descriptors: Sequence[int]) -> _Running:
+        with self._lock:
+            running = self._ensure()
+            try:
+                # A sequenced socket sends a message whole or not at all.
+                socket.send_fds(running.requests, [message], descriptors)
+            except (BrokenPipeError, ConnectionResetError) as error:
+                self._drop(running)
+                raise EOFError("the worker has died") from error
+        return running
+
+    def _drop(self, running: _Running) -> None:
+        """Clean up after a worker that has died."""
+        running.kill()
+        if self._running is running:
+            self._running = None
+
+    def _ensure(self) -> _Running:
+        if self._running is None:
+            self._running = self._launch()
+        return self._running
+
+    def _launch(self) -> _Running:
+        refused: dict[str, str] = {}
+        for way in self._ways or _every_way():
+            try:
+                running = _Running.launch(way, self._memory_mb)
+            except _Refused as refusal:
+                for layer, reason in refusal.failed.items():
+                    refused.setdefault(layer, reason)
+                continue
+            self._refused = refused
+            return running
+        reasons = "; ".join(f"{layer}: {reason}" for layer, reason in refused.items())
+        raise WorkerUnavailable(f"no confined process can be started here ({reasons})")
+
+
+class _Refused(Exception):
+    """This machine does not give one way's layers."""
+
+    def __init__(self, failed: Mapping[str, str]) -> None:
+        super().__init__()
+        self.failed = dict(failed)
+
+
+class _Running:
+    """A started worker: its launcher and its channel."""
+
+    def __init__(
+        self,
+        way: Candidate,
+        launcher: subprocess.Popen[bytes],
+        requests: socket.socket,
+        init: int | None,
+    ) -> None:
+        self.way = way
+        self.requests = requests
+        self.init = init
+        self._launcher = launcher
+
+    @classmethod
+    def launch(cls, way: Candidate, memory_mb: int) -> Self:
+        """Start a worker and wait until it takes jobs. Raises _Refused."""
+        folder = private_folder("worker", Path(tempfile.gettempdir()))
+        launcher: subprocess.Popen[bytes] | None = None
+        requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            for name in ("root", "scratch"):
+                (folder / name).mkdir(0o700)
+            until = time.monotonic() + _START_SECONDS
+            with theirs, tempfile.TemporaryFile() as log:
+                launcher, report = _start(way, folder, memory_mb, theirs.fileno(), log)
+                theirs.close()
+                with report:
+                    said = _read_to_end(report.fileno(), until)
+                isolation, init = read_report(way.level, said)
+                if isolation.failed:
+                    raise _Refused(isolation.failed)
+                requests.settimeout(max(0.0, until - time.monotonic()))
+                if requests.recv(16) != b"ready":
+                    raise EOFError(_last_line(log) or "it ended at once")
+                requests.settimeout(None)
+        except BaseException as error:
+            requests.close()
+            if launcher is not None:
+                _end(launcher, None)
+            remove(folder)
+            if isinstance(error, OSError | EOFError | ValueError):
+                raise _Refused({f"worker at {way}": str(error)}) from error
+            raise
+        # It holds what it needs of the folder. Removed now, nothing is left of it whatever ends this process.
+        remove(folder)
+        return cls(way, launcher, requests, init)
+
+    def kill(self) -> None:
+        """End the worker with all its jobs, and wait for it."""
+        self.requests.close()
+        _end(self._launcher, self.init)
+
+    def finish(self) -> None:
+        """Let the running jobs end."""
+        self.requests.close()
+        # Reaped by the next Popen of this process, as subprocess does.
+        self._launcher.returncode = self._launcher.poll() or 0
+
+    def abandon(self) -> None:
+        """Forget the worker: it belongs to another process."""
+        self.requests.close()
+        self._launcher.returncode = 0
+
+
+def _every_way() -> list[Candidate]:
+    ways = [Candidate(2)]
+    with suppress(OSError):
+        bubblewrap.find()
+        ways.append(Candidate(2, "bubblewrap"))
+    return [*ways, Candidate(1), Candidate(0)]
+
+
+def _start(
+    way: Candidate, folder: Path, memory_mb: int, control: int, log: IO[bytes]
+) -> tuple[subprocess.Popen[bytes], IO[bytes]]:
+    confinement = worker_confinement(way, folder, memory_mb, control)
+
+    def program(module: str) -> list[str]:
+        boot = _BOOT.format(module=module)
+        return [sys.executable, "-I", "-S", "-c", boot, str(PACKAGE), os.pathsep.join(import_path())]
+
+    reading, writing = os.pipe()
+    report = os.fdopen(reading, "rb")
+    try:
+        launcher = subprocess.Popen(
+            [
+                *(*program("isolation.launcher"), confinement.to_json(), str(writing)),
+                *("--", *program("worker.template"), str(control), str(way.level)),
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=log,
+            env=dict(confinement.environment),
+            pass_fds=(writing, control),
+            cwd="/",
+            start_new_session=True,
+        )
+    except BaseException:
+        report.close()
+        raise
+    finally:
+        os.close(writing)
+    return launcher, report
+
+
+def _end(launcher: subprocess.Popen[bytes], init: int | None) -> None:
+    # As for kernels: SIGKILL to the first process ends everything in its namespaces, SIGTERM has the launcher
+    # end the rest, which it finds without namespaces, too.
+    if init is not None and launcher.poll() is None:
+        with suppress(ProcessLookupError):
+            os.kill(init, signal.SIGKILL)
+    launcher.terminate()
+    try:
+        launcher.wait(_END_SECONDS)
+    except subprocess.TimeoutExpired:
+        with suppress(ProcessLookupError):
+            os.killpg(launcher.pid, signal.SIGKILL)
+        launcher.wait()
+
+
+def _exchange(
+    channel: socket.socket, request: bytes, until: float, most_bytes: int, tick: Callable[[], None] | None
+) -> bytes:
+    channel.setblocking(False)
+    waiting = select.poll()
+    waiting.register(channel, select.POLLIN | select.POLLOUT)
+    rest, answer = memoryview(request), bytearray()
+    while True:
+        remaining = until - time.monotonic()
+        if remaining <= 0:
+            raise TimeoutError
+        ready = waiting.poll(min(remaining, _TICK_SECONDS) * 1_000)
+        if tick is not None:
+            tick()
+        for _, event in ready:
+            if event & select.POLLIN or event & select.POLLHUP:
+                piece = channel.recv(_BLOCK)
+                answer += piece
+                if len(answer) > most_bytes:
+                    raise OSError(f"it sent more than {most_bytes:,} bytes")
+                if not piece:
+                    return bytes(answer)
+            elif event & select.POLLOUT:
+                rest = rest[channel.send(rest[:_BLOCK]) :]
+                if not rest:
+                    channel.shutdown(socket.SHUT_WR)
+                    waiting.modify(channel, select.POLLIN)
+
+
+def _read_line(channel: socket.socket, until: float) -> bytes:
+    """Read the first line, byte by byte: what follows it is the job's."""
+    line = bytearray()
+    while not line.endswith(b"\n") and len(line) < _LONGEST_LINE:
+        channel.settimeout(max(0.001, until - time.monotonic()))
+        byte = channel.recv(1)
+        if not byte:
+            raise EOFError("no answer")
+        line += byte
+    channel.settimeout(None)
+    return bytes(line)
+
+
+def _read_to_end(descriptor: int, until: float) -> bytes:
+    data = bytearray()
+    waiting = select.poll()
+    waiting.register(descriptor, select.POLLIN)
+    while waiting.poll(max(0.0, until - time.monotonic()) * 1_000):
+        piece = os.read(descriptor, 4096)
+        if not piece:
+            return bytes(data)
+        data += piece
+    raise TimeoutError("the launcher did not answer")
+
+
+def _last_line(log: IO[bytes]) -> str:
+    said = os.pread(log.fileno(), 100_000, 0).decode(errors="replace").strip()
+    return said.splitlines()[-1] if said else ""
