@@ -105,12 +105,15 @@ class ChildSlice:
 
 @dataclass(frozen=True, slots=True)
 class ChildBatch:
-    """One helper call for children. `prompts` and `slices` have equal length; a slice may be None."""
+    """One helper call for children. `prompts` and `slices` have equal length; a slice may be None.
+
+    `schema` is a JSON Schema or a short form of one, not yet checked.
+    """
 
     prompts: tuple[str, ...]
     slices: tuple[ChildSlice | None, ...]
     sample: int = 0
-    schema: Mapping[str, Any] | None = None
+    schema: Any = None
     chunked: bool = False
 
 
