@@ -94,12 +94,6 @@ class MeteredModel:
         return other
 
     @property
-    def branch_tokens(self) -> tuple[int, int]:
-        """Return the input and output tokens of this branch and the branches below it."""
-        usages = self._branches[-1].values()
-        return sum(one.input_tokens for one in usages), sum(one.output_tokens for one in usages)
-
-    @property
     def tokens(self) -> int:
         """Return the tokens of all calls so far."""
         return sum(one.input_tokens + one.output_tokens for one in self._sums.values())

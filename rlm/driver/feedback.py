@@ -130,6 +130,7 @@ def _children(feedback: Feedback) -> list[str]:
         failed=tally.failed,
         empty=words["empty"].format(count=tally.empty) if tally.empty else "",
         cached=tally.cached,
+        calls=words["calls"].format(calls=tally.calls) if tally.calls else "",
         seconds=f"{tally.seconds:.1f}",
         tokens=f"{tally.tokens:,}",
         cost=cost,

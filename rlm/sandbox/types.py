@@ -132,8 +132,8 @@ class SubRLMBatch:
 class ChildAnswer:
     """The answer or the failure of one child. `error` is None exactly when the child answered.
 
-    `how` is "child" for one model call and "rlm" for a sub-RLM. `evidence` holds the spans that a sub-RLM
-    cited.
+    `how` is "child" for one model call and "rlm" for a sub-RLM, which makes `calls` calls of its own.
+    `evidence` holds the spans that a sub-RLM cited. `cost_usd` is None if a price is not known.
     """
 
     text: str
@@ -146,6 +146,8 @@ class ChildAnswer:
     value: Any = None
     how: Literal["child", "rlm"] = "child"
     evidence: tuple[Span, ...] = ()
+    calls: int = 0
+    cost_usd: float | None = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ async def test_a_search_that_found_nothing_asks_and_costs_nothing(run, block) ->
         child="in 1901",
     )
     result = await run(model)
-    assert result.answer == "[input, characters 0-3]\nin 1901"
+    assert result.answer == "[text, characters 0-3]\nin 1901"
     assert result.sub_calls == 1
     assert [request.slices[0].text for request in model.requests if request.role == "child"] == ["one"]
     said = model.requests[1].messages[-1].content
