@@ -49,6 +49,10 @@ _MAX_CHARS_PER_TOKEN = 20
 """Upper bound: characters in one token."""
 _MAX_TOKENS_PER_CHAR = 4
 """Upper bound: tokens in one character. An ASCII character has at most one."""
+_FRAME_TOKENS = 80
+"""Upper bound: tokens around one piece of a slice. Document names may take more, which is rare."""
+_PROMPT_CHARS = 1_500
+"""Characters of a child's prompt besides its task and slice, at most a token each."""
 _CALLS_PER_EXTRA_WORKER = 4
 """One extra worker for every 4 calls in flight."""
 
@@ -200,14 +204,14 @@ class ChildCalls:
         if refusal is not None:
             raise BadCall("value", refusal)
         for position, spec in enumerate(specs):
-            if spec.size > self._settings.prompt_tokens // (1 if self._body.ascii else _MAX_TOKENS_PER_CHAR):
+            most = (spec.size + _PROMPT_CHARS) * (1 if self._body.ascii else _MAX_TOKENS_PER_CHAR)
+            if most + len(spec.pieces) * _FRAME_TOKENS > self._settings.prompt_tokens:
                 try:
                     self._assemble(spec, self._texts(spec))
                 except SliceTooLarge as error:
                     raise BadCall("slice_too_large", f"slice {position}: {error}") from error
                 except BudgetExceeded as error:
-                    reason = words["too_long"].format(position=position, error=error)
-                    raise BadCall("value", reason) from error
+                    raise BadCall("value", f"child {position}: {_too_long(error)}") from error
             if position % 50 == 49:
                 await asyncio.sleep(0)
 
@@ -291,7 +295,7 @@ class ChildCalls:
         try:
             child = self._prepare(spec)
         except (SliceTooLarge, BudgetExceeded) as error:
-            return _failure("slice_too_large", str(error))
+            return _failure("slice_too_large", _too_long(error))
         return await self._in_flight.answer(child.key, lambda: self._ask(child))
 
     async def _ask(self, child: PreparedChild) -> ChildAnswer:
@@ -317,7 +321,7 @@ class ChildCalls:
             if error.spent is not None:
                 answer = _with_cost(answer, self._cost_of(error.spent))
         except (SliceTooLarge, BudgetExceeded) as error:
-            answer = _with_cost(_failure("slice_too_large", str(error)), answer)
+            answer = _with_cost(_failure("slice_too_large", _too_long(error)), answer)
         if answer.error is None:
             self._coverage.note_answered(spans)
         else:
@@ -404,6 +408,14 @@ class ChildCalls:
                 chars=self._body.chars,
             )
         )
+
+
+def _too_long(error: SliceTooLarge | BudgetExceeded) -> str:
+    """Return the reason for the root, which can change its prompt and its slices but no limit."""
+    if isinstance(error, SliceTooLarge):
+        return str(error)
+    words = table("feedback.toml")["forecast"]["too_long"]
+    return str(words.format(needed=f"{error.needed:,}", allowed=f"{error.allowed:,}"))
 
 
 def _failure(type_: str, message: str) -> ChildAnswer:

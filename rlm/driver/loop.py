@@ -45,8 +45,8 @@ MAX_DEATHS = 3
 MIN_CELL_SECONDS = 0.5
 LAST_ROUND_SECONDS = 120.0
 LAST_ROUND_SHARE, LAST_ROUND_MIN_SECONDS = 0.2, 3.0
-"""The last round may begin when the time is up. Its reply, and then its cell, may take this share of the run's
-seconds, within these bounds."""
+"""The last round may begin when the time is up. Its reply, and then its cell, may take this share of the
+run's seconds, within these bounds."""
 
 LAST_ROUND_TOKENS = 1_000
 """The smallest output limit of its reply. A `finalize` does not fit into fewer tokens."""
