@@ -61,6 +61,7 @@ class CellReport:
     """The kernel's own report of a cell.
 
     It is bounds-checked, but hostile code can forge any of it: no payment or permission depends on it.
+    `changed` holds the first variables that changed, of `changed_count`.
     """
 
     read: tuple[Span, ...] = ()
@@ -68,6 +69,7 @@ class CellReport:
     changed: tuple[VariableInfo, ...] = ()
     rebound: tuple[str, ...] = ()
     stdout_chars: int = 0
+    changed_count: int = 0
 
 
 @dataclass(frozen=True, slots=True)

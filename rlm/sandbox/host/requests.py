@@ -155,12 +155,16 @@ def cell_report(params: Mapping[str, Any], chars: int) -> CellReport:
     printed = params.get("stdout_chars", 0)
     if not isinstance(printed, int) or isinstance(printed, bool) or not 0 <= printed < 2**62:
         raise ValueError("stdout_chars")
+    changed_count = params.get("changed_count", len(changed))
+    if not isinstance(changed_count, int) or isinstance(changed_count, bool) or changed_count >= 2**62:
+        raise ValueError("changed_count")
     return CellReport(
         read=_spans(params.get("read"), chars),
         scanned=_spans(params.get("scanned"), chars),
         changed=tuple(changed),
         rebound=tuple(name[:100] for name in _strings(params.get("rebound"), "rebound", 1_000)),
         stdout_chars=printed,
+        changed_count=max(changed_count, len(changed)),
     )
 
 
