@@ -44,11 +44,12 @@ class CoverageLedger:
         # Unions are kept up to date: making one takes long, and a report is made after every cell.
         self._seen = IntervalSet()  # answered or read
         self._tried = IntervalSet()  # answered or failed
+        self._looked = IntervalSet()  # answered, read or scanned
         self._sets: Mapping[Noted, tuple[IntervalSet, ...]] = {
-            "read": (self._read, self._seen),
-            "scanned": (self._scanned,),
+            "read": (self._read, self._seen, self._looked),
+            "scanned": (self._scanned, self._looked),
             "sent": (self._sent,),
-            "answered": (self._answered, self._seen, self._tried),
+            "answered": (self._answered, self._seen, self._tried, self._looked),
             "failed": (self._failed, self._tried),
         }
         self._open_chunks: set[Span] = set()
@@ -59,6 +60,11 @@ class CoverageLedger:
     def answered_chars(self) -> int:
         """Return how many characters children have answered about."""
         return self._answered.total()
+
+    @property
+    def looked_chars(self) -> int:
+        """Return how many characters were searched, read or answered for."""
+        return self._looked.total()
 
     @property
     def looked(self) -> bool:
