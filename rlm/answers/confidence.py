@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from rlm.accounting.coverage import CoverageLedger
 from rlm.prompts import states_absence
@@ -73,7 +73,7 @@ def _evidence(citations: Sequence[Citation], words: Mapping[str, str]) -> _Found
     missing = sum(not citation.verified for citation in citations)
     if not missing:
         return []
-    level = cast(_Level, "low" if missing == len(citations) else "medium")
+    level: _Level = "low" if missing == len(citations) else "medium"
     return [(level, words["evidence"].format(count=missing, pieces=len(citations)))]
 
 

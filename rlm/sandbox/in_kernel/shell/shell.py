@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import os
 import subprocess
 import sys
 import traceback
@@ -110,7 +111,7 @@ class CellShell(ZMQInteractiveShell):
             try:
                 assert process.stdout is not None
                 decoder = getincrementaldecoder("utf-8")("replace")
-                while data := process.stdout.read1(_PIPE_BYTES):
+                while data := os.read(process.stdout.fileno(), _PIPE_BYTES):
                     sys.stdout.write(decoder.decode(data))
                 code = process.wait()
             except BaseException:
