@@ -65,5 +65,6 @@ async def test_a_run_says_why_its_confidence_was_lowered(run, block) -> None:
     result = await run(model, "one two three\n" * 1_000)
     assert result.confidence == "medium"
     assert result.warnings[-1] == (
-        "the confidence was lowered from high to medium: only 2 of 3 chunks were answered"
+        "the confidence was lowered from high to medium: only 2 of 3 chunks were answered; "
+        "only 64.3 % of the input was searched, read or answered for"
     )

@@ -25,8 +25,10 @@ async def test_a_shell_command_can_be_interrupted(open_kernel) -> None:
 async def test_exit_says_that_it_does_nothing_and_does_nothing(open_kernel) -> None:
     """The kernel does not end behind the next block's back."""
     kernel = await open_kernel()
-    result = await kernel.execute("x = 1\nexit()\nquit", round=1, timeout=20.0)
+    result = await kernel.execute("x = 1\nexit()\nquit()", round=1, timeout=20.0)
     assert result.stdout.count("exit() has no effect: the kernel and its variables stay.") == 2
+    bare = await kernel.execute("quit", round=4, timeout=20.0)
+    assert "exit() has no effect" in bare.stdout
     later = await kernel.execute("import time; time.sleep(0.5); x", round=2, timeout=20.0)
     assert (later.status, later.result) == ("ok", "1")
     left = await kernel.execute("import sys\nsys.exit(3)", round=3, timeout=20.0)
