@@ -46,7 +46,16 @@ StopReason = Literal[
     "kernel",
     "model",
     "cancelled",
+    "not_found",
+    "unverified",
+    "empty_reply",
+    "truncated_reply",
+    "refused_reply",
+    "invalid_reply",
 ]
+"""Why a run ended. The last six are those of the direct strategy, whose one reply is no answer: it says that
+the text does not hold it, its quotes are not in the text or it has none, it is empty, cut by the output
+limit, refused by the model, or not of the type asked for."""
 RESUMABLE: frozenset[StopReason] = frozenset({"model", "cancelled"})
 """Stop reasons after which a run can be resumed."""
 LIMITS_OF: Mapping[StopReason, str] = MappingProxyType(

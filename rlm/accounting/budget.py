@@ -1,8 +1,9 @@
 """Limits what a run may spend, in one ledger for the whole tree of calls.
 
 A call is reserved before it is sent. After the reply it is settled with the provider's count, or released if
-it was not sent. No method awaits, so each method is atomic on the ledger's event loop. Money is kept in whole
-nano-dollars, so sums do not drift.
+it was not sent. What calls in flight have reserved is usually far more than they use, so a call that does not
+fit beside them waits until they are settled. Methods that do not wait are atomic on the ledger's event loop.
+Money is kept in whole nano-dollars, so sums do not drift.
 """
 
 from __future__ import annotations
@@ -68,6 +69,7 @@ class _Ledger:
     overrun: dict[_Kind, int] = field(default_factory=lambda: dict.fromkeys(_KINDS, 0))
     numbers: int = 0
     cost_known: bool = True
+    waiting: list[asyncio.Future[None]] = field(default_factory=list)
 
     def left(self, kind: _Kind, *, margin: bool = False) -> int:
         """Return the amount still available.
@@ -78,6 +80,27 @@ class _Ledger:
         own = self.limits[kind] - self.used[kind] - self.reserved[kind] - self.held[kind]
         own -= self.overrun[kind] * len(self.open) * margin
         return own if self.above is None else min(own, self.above.left(kind, margin=margin))
+
+    def left_when_settled(self, kind: _Kind) -> int:
+        """Return the amount available if all calls in flight turned out to use nothing."""
+        own = self.limits[kind] - self.used[kind] - self.held[kind]
+        return own if self.above is None else min(own, self.above.left_when_settled(kind))
+
+    def has_open(self) -> bool:
+        """Return whether a call is in flight, here or in the tree above."""
+        return bool(self.open) or (self.above is not None and self.above.has_open())
+
+    async def next_settled(self) -> None:
+        """Wait until a call in flight is settled or released, anywhere in the tree."""
+        if self.above is not None:
+            return await self.above.next_settled()
+        turn = asyncio.get_running_loop().create_future()
+        self.waiting.append(turn)
+        try:
+            await turn
+        finally:
+            if turn in self.waiting:
+                self.waiting.remove(turn)
 
     def seconds_left(self) -> float:
         own = self.seconds - (self.clock() - self.started)
@@ -99,6 +122,12 @@ class _Ledger:
                 self.reserved[kind] -= amounts[kind]
             if self.above is not None:
                 self.above.close_reservation(self.above_numbers.pop(number))
+            else:
+                # All of them try again, in order. They run later, when the call is charged.
+                waiting, self.waiting = self.waiting, []
+                for turn in waiting:
+                    if not turn.done():
+                        turn.set_result(None)
         return amounts
 
     def charge(self, charged: dict[_Kind, int], reserved: dict[_Kind, int]) -> None:
@@ -261,6 +290,44 @@ class Budget:
         if cost_usd is None:
             ledger.mark_price_unknown()
         return Reservation(ledger.open_reservation(amounts), calls, tokens, cost_usd)
+
+    async def reserve_when_settled(
+        self, *, calls: int = 1, tokens: int, cost_usd: float | None
+    ) -> Reservation:
+        """Reserve like `reserve`, but wait while only the reservations of calls in flight are in the way.
+
+        Raises BudgetExhausted when the call would not fit even if they used nothing, or when none is in
+        flight. The caller must hold no reservation itself.
+        """
+        amounts = self._amounts(calls, tokens, cost_usd)
+        while True:
+            try:
+                return self.reserve(calls=calls, tokens=tokens, cost_usd=cost_usd)
+            except BudgetExhausted:
+                if not self._may_fit_later(amounts):
+                    raise
+            await self._ledger.next_settled()
+
+    def _may_fit_later(self, amounts: Mapping[_Kind, int]) -> bool:
+        return (
+            self.seconds_left > 0
+            and self._ledger.has_open()
+            and all(
+                not amounts[kind] or amounts[kind] <= self._ledger.left_when_settled(kind) for kind in _KINDS
+            )
+        )
+
+    async def hold_last_round_when_settled(self, *, tokens: int, cost_usd: float | None) -> None:
+        """Hold like `hold_last_round`, but wait while only calls in flight are in the way."""
+        amounts = self._amounts(0, tokens, cost_usd)
+        while True:
+            try:
+                return self.hold_last_round(tokens=tokens, cost_usd=cost_usd)
+            except BudgetExhausted:
+                more = {kind: amounts[kind] - self._held_for_last_round[kind] for kind in _KINDS}
+                if not self._may_fit_later(more):
+                    raise
+            await self._ledger.next_settled()
 
     def settle(self, reservation: Reservation, *, tokens: int, cost_usd: float | None) -> None:
         """Replace a reservation by the actual amounts. If `cost_usd` is None (price unknown), the reserved

@@ -94,12 +94,6 @@ class MeteredModel:
         return other
 
     @property
-    def branch_tokens(self) -> tuple[int, int]:
-        """Return the input and output tokens of this branch and the branches below it."""
-        usages = self._branches[-1].values()
-        return sum(one.input_tokens for one in usages), sum(one.output_tokens for one in usages)
-
-    @property
     def tokens(self) -> int:
         """Return the tokens of all calls so far."""
         return sum(one.input_tokens + one.output_tokens for one in self._sums.values())
@@ -151,7 +145,8 @@ class MeteredModel:
         that the next call can start. `on_sent` is called when the request is sent. `event_fields` go into
         the journal's event with the reply.
 
-        A call that is cancelled in flight is charged for its prompt, because the provider bills it. Raises
+        A call that fits the budget only when calls in flight are settled waits for them. A call that is
+        cancelled in flight is charged for its prompt, because the provider bills it. Raises
         ModelError if the provider fails. Before anything is sent, raises BudgetExhausted, and JournalError
         when another process has taken over the run.
         """
@@ -197,7 +192,9 @@ class MeteredModel:
             reservation = self._budget.take_last_round(tokens=max_tokens, cost_usd=max_cost)
         else:
             calls = 0 if request.role in ("root", "summary") else 1
-            reservation = self._budget.reserve(calls=calls, tokens=max_tokens, cost_usd=max_cost)
+            reservation = await self._budget.reserve_when_settled(
+                calls=calls, tokens=max_tokens, cost_usd=max_cost
+            )
         began = time.monotonic()
         on_sent()
         try:
@@ -218,10 +215,12 @@ class MeteredModel:
                         "error": str(error),
                     },
                 )
-            else:
-                self._budget.release(reservation)
             raise
-        cost = self._settle(model, reservation, reply.usage)
+        else:
+            cost = self._settle(model, reservation, reply.usage)
+        finally:
+            # Others may wait for this reservation, whatever ended the call.
+            self._budget.release(reservation)
         seconds = round(time.monotonic() - began, 3)
         self._observe(
             ModelAnswered(

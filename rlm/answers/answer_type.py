@@ -9,6 +9,7 @@ from typing import Any
 
 from rlm.answers.json_schema import AnswerSchema, SchemaError
 from rlm.errors import UsageError
+from rlm.sandbox.in_kernel.helper_api.schema_types import json_schema_of
 
 __all__ = ["AnswerType"]
 
@@ -16,8 +17,8 @@ __all__ = ["AnswerType"]
 class AnswerType:
     """The type that an answer must have. `text` is its JSON Schema for a prompt.
 
-    `given` is a JSON Schema (a mapping), or a type that pydantic supports: a model, a dataclass,
-    `list[int]`. Raises UsageError for anything else.
+    `given` is a JSON Schema or its short form (`{"name": str, "tags": [str]}`), or a type that pydantic
+    supports: a model, a dataclass, `list[int]`. Raises UsageError for anything else.
     """
 
     def __init__(self, given: Any) -> None:
@@ -25,8 +26,11 @@ class AnswerType:
         from pydantic.errors import PydanticUserError
 
         self._adapter: TypeAdapter[Any] | None = None
-        if isinstance(given, Mapping):
-            schema = given
+        if isinstance(given, (Mapping, list)):
+            try:
+                schema = json_schema_of(given)
+            except TypeError as error:
+                raise UsageError(str(error)) from error
         else:
             try:
                 if isfunction(given):

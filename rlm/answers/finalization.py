@@ -9,6 +9,7 @@ from typing import Any
 from rlm.accounting.coverage import CoverageLedger
 from rlm.answers.answer_type import AnswerType
 from rlm.answers.citations import cite
+from rlm.answers.confidence import limit_confidence
 from rlm.answers.json_schema import SchemaError
 from rlm.citation_markers import unknown_marks
 from rlm.prompts.templates import table
@@ -26,7 +27,8 @@ MAX_QUOTES = 50
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An accepted answer, its citations, and warnings about them."""
+    """An accepted answer, its citations, and warnings about them. The confidence is at most what the coverage
+    of the input supports."""
 
     value: Any
     confidence: Confidence | None
@@ -97,7 +99,15 @@ class Finalizer:
         faults = [*_describe_unverified(citations), *unknown_marks_notes]
         if faults and not policy.warned and not policy.last_round:
             return _refuse(words["evidence"].format(faults="; ".join(faults)), warns=True)
-        self.answer = Answer(final.value, final.confidence, citations, tuple(unknown_marks_notes))
+        confidence, lowered = limit_confidence(
+            final.confidence,
+            final.value,
+            citations,
+            self._coverage,
+            looked_before=policy.looked_before,
+        )
+        warnings = [*unknown_marks_notes, *([lowered] if lowered else [])]
+        self.answer = Answer(final.value, confidence, citations, tuple(warnings))
         return _ACCEPTED
 
     def _has_answer(self) -> bool:

@@ -8,22 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from rlm.answers.schema_shorthand import ShorthandError, expand
+
 __all__ = ["AnswerSchema", "SchemaError"]
 
-_PLAIN_TYPES: Mapping[str, str] = {
-    "str": "string",
-    "string": "string",
-    "int": "integer",
-    "integer": "integer",
-    "float": "number",
-    "number": "number",
-    "bool": "boolean",
-    "boolean": "boolean",
-    "list": "array",
-    "array": "array",
-    "dict": "object",
-    "object": "object",
-}
 _FENCED = re.compile(r"```(?:json)?[ \t]*\n(.*?)\n[ \t]*```", re.DOTALL | re.IGNORECASE)
 
 
@@ -47,14 +35,14 @@ class AnswerSchema:
     text: str
 
     @classmethod
-    def of(cls, given: Mapping[str, Any], *, trusted: bool = False) -> AnswerSchema:
-        """Check a JSON Schema, or a plain mapping of names to types (`{"name": "str", "age": "int"}`), in
-        which all names are required. `trusted`: not written by a model. Raises SchemaError."""
+    def of(cls, given: Any, *, trusted: bool = False) -> AnswerSchema:
+        """Check a JSON Schema, or a short form of one (`{"name": "str", "tags": ["str"]}`), in which all
+        names are required. `trusted`: not written by a model. Raises SchemaError."""
         from jsonschema import Draft202012Validator
         from jsonschema.exceptions import SchemaError as Invalid
 
-        schema = _from_plain(given) or dict(given)
         try:
+            schema = expand(given)
             text = json.dumps(schema, ensure_ascii=False)
             if len(text) > _MAX_SCHEMA_CHARS:
                 raise SchemaError(f"it has {len(text):,} characters; {_MAX_SCHEMA_CHARS:,} are the limit")
@@ -65,6 +53,8 @@ class AnswerSchema:
                 raise SchemaError(
                     f"it says nothing of a value: no key of it ({', '.join(schema)}) is a keyword"
                 )
+        except ShorthandError as error:
+            raise SchemaError(str(error)) from error
         except Invalid as error:
             raise SchemaError(f"it is no JSON Schema: {error.message[:300]}") from error
         except RecursionError as error:
@@ -120,16 +110,3 @@ def _refuse(schema: Any) -> None:
     elif isinstance(schema, list):
         for value in schema:
             _refuse(value)
-
-
-def _from_plain(given: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Convert `{"name": "str"}` to a schema. Return None if `given` is already a JSON Schema."""
-    if not given or not all(isinstance(value, str) and value in _PLAIN_TYPES for value in given.values()):
-        return None
-    if set(given) == {"type"}:
-        return None
-    return {
-        "type": "object",
-        "properties": {name: {"type": _PLAIN_TYPES[value]} for name, value in given.items()},
-        "required": list(given),
-    }

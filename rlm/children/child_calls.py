@@ -22,7 +22,7 @@ from rlm.children.in_flight_cache import InFlightCache
 from rlm.children.tally import ChildTally
 from rlm.errors import BudgetExhausted, ModelError
 from rlm.events import ChildEnded, ChildrenStarted
-from rlm.models.base import Model, Request, SliceText
+from rlm.models.base import Model, Request, SliceText, TokenUsage
 from rlm.models.cache_key import call_key
 from rlm.playback.question_id import identify_child
 from rlm.prompts import (
@@ -49,6 +49,10 @@ _MAX_CHARS_PER_TOKEN = 20
 """Upper bound: characters in one token."""
 _MAX_TOKENS_PER_CHAR = 4
 """Upper bound: tokens in one character. An ASCII character has at most one."""
+_FRAME_TOKENS = 80
+"""Upper bound: tokens around one piece of a slice. Document names may take more, which is rare."""
+_PROMPT_CHARS = 1_500
+"""Characters of a child's prompt besides its task and slice, at most a token each."""
 _CALLS_PER_EXTRA_WORKER = 4
 """One extra worker for every 4 calls in flight."""
 
@@ -86,7 +90,6 @@ class ChildCalls:
         self._expected = 0
         self._done = 0
         self._tally = ChildTally()
-        self._spent: float | None = 0.0
         self.exhausted: BudgetExhausted | None = None
         """The last BudgetExhausted that a child got, if any."""
 
@@ -97,8 +100,7 @@ class ChildCalls:
 
     def take_tally(self) -> ChildTally:
         """Return the counts of the children since the last call of this method."""
-        tally, self._tally = replace(self._tally, cost_usd=self._spent), ChildTally()
-        self._spent = 0.0
+        tally, self._tally = self._tally, ChildTally()
         return tally
 
     def add_seconds(self, seconds: float) -> None:
@@ -202,14 +204,14 @@ class ChildCalls:
         if refusal is not None:
             raise BadCall("value", refusal)
         for position, spec in enumerate(specs):
-            if spec.size > self._settings.prompt_tokens // (1 if self._body.ascii else _MAX_TOKENS_PER_CHAR):
+            most = (spec.size + _PROMPT_CHARS) * (1 if self._body.ascii else _MAX_TOKENS_PER_CHAR)
+            if most + len(spec.pieces) * _FRAME_TOKENS > self._settings.prompt_tokens:
                 try:
                     self._assemble(spec, self._texts(spec))
                 except SliceTooLarge as error:
                     raise BadCall("slice_too_large", f"slice {position}: {error}") from error
                 except BudgetExceeded as error:
-                    reason = words["too_long"].format(position=position, error=error)
-                    raise BadCall("value", reason) from error
+                    raise BadCall("value", f"child {position}: {_too_long(error)}") from error
             if position % 50 == 49:
                 await asyncio.sleep(0)
 
@@ -293,7 +295,7 @@ class ChildCalls:
         try:
             child = self._prepare(spec)
         except (SliceTooLarge, BudgetExceeded) as error:
-            return _failure("slice_too_large", str(error))
+            return _failure("slice_too_large", _too_long(error))
         return await self._in_flight.answer(child.key, lambda: self._ask(child))
 
     async def _ask(self, child: PreparedChild) -> ChildAnswer:
@@ -304,23 +306,22 @@ class ChildCalls:
                 self._coverage.note_sent(spans)
             self._coverage.note_failed(spans)
             return _failure(past.type, past.message)
+        answer = ChildAnswer("", found=False)
         try:
             answer = await self._send(child)
             if answer.error_type == "schema" and child.spec.schema is not None:
                 # Ask once more, with the reason why the first answer was rejected.
-                second = await self._send(self._prepare(child.spec, answer.error))
-                answer = replace(
-                    second,
-                    input_tokens=second.input_tokens + answer.input_tokens,
-                    output_tokens=second.output_tokens + answer.output_tokens,
-                )
+                answer = _with_cost(await self._send(self._prepare(child.spec, answer.error)), answer)
         except BudgetExhausted as error:
             self.exhausted = error
-            answer = _failure("limit", str(error))
+            reason = table("feedback.toml")["forecast"]["limit"].format(cause=error.cause)
+            answer = _with_cost(_failure("limit", reason), answer)
         except ModelError as error:
-            answer = _failure("model", str(error))
+            answer = _with_cost(_failure("model", str(error)), answer)
+            if error.spent is not None:
+                answer = _with_cost(answer, self._cost_of(error.spent))
         except (SliceTooLarge, BudgetExceeded) as error:
-            answer = _failure("slice_too_large", str(error))
+            answer = _with_cost(_failure("slice_too_large", _too_long(error)), answer)
         if answer.error is None:
             self._coverage.note_answered(spans)
         else:
@@ -328,6 +329,14 @@ class ChildCalls:
             if not self._playback.repeating:
                 await self._log.append("child", self._failure_event(child, answer))
         return answer
+
+    def _cost_of(self, usage: TokenUsage) -> ChildAnswer:
+        return ChildAnswer(
+            "",
+            input_tokens=usage.input_tokens,
+            output_tokens=usage.output_tokens,
+            cost_usd=self._metered.prices.of(self._model, usage),
+        )
 
     def _failure_event(self, child: PreparedChild, answer: ChildAnswer) -> dict[str, Any]:
         """Return the journal's data of a failure. Store the key only if there is no reply. A re-run cell
@@ -355,7 +364,6 @@ class ChildCalls:
                 event_fields={"prompt": spec.prompt, "spans": spec.spans, "report": report.to_json()},
             )
         reply = call.reply
-        self._spent = None if self._spent is None or call.cost_usd is None else self._spent + call.cost_usd
         text = without_reasoning(reply.text).strip()
         answer = ChildAnswer(
             text=text,
@@ -363,6 +371,7 @@ class ChildCalls:
             cached=call.cached,
             input_tokens=reply.usage.input_tokens,
             output_tokens=reply.usage.output_tokens,
+            cost_usd=call.cost_usd,
         )
         if reply.finish_reason == "length":
             return replace(
@@ -386,15 +395,7 @@ class ChildCalls:
     def record(self, answer: ChildAnswer) -> None:
         """Count one more answer, of a child or of a sub-RLM, and report it."""
         self._done += 1
-        tally = self._tally
-        self._tally = replace(
-            tally,
-            made=tally.made + 1,
-            failed=tally.failed + (answer.error is not None),
-            empty=tally.empty + (answer.error is None and not answer.found),
-            cached=tally.cached + answer.cached,
-            tokens=tally.tokens + answer.input_tokens + answer.output_tokens,
-        )
+        self._tally = self._tally.plus(answer)
         self._observe(
             ChildEnded(
                 ok=answer.error is None,
@@ -409,5 +410,24 @@ class ChildCalls:
         )
 
 
+def _too_long(error: SliceTooLarge | BudgetExceeded) -> str:
+    """Return the reason for the root, which can change its prompt and its slices but no limit."""
+    if isinstance(error, SliceTooLarge):
+        return str(error)
+    words = table("feedback.toml")["forecast"]["too_long"]
+    return str(words.format(needed=f"{error.needed:,}", allowed=f"{error.allowed:,}"))
+
+
 def _failure(type_: str, message: str) -> ChildAnswer:
     return ChildAnswer(text="", error=message, error_type=type_, found=False)
+
+
+def _with_cost(answer: ChildAnswer, earlier: ChildAnswer) -> ChildAnswer:
+    """Return `answer` with the tokens and the cost of an earlier attempt added."""
+    costs = (answer.cost_usd, earlier.cost_usd)
+    return replace(
+        answer,
+        input_tokens=answer.input_tokens + earlier.input_tokens,
+        output_tokens=answer.output_tokens + earlier.output_tokens,
+        cost_usd=None if None in costs else sum(cost or 0.0 for cost in costs),
+    )

@@ -12,16 +12,16 @@ import json
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rlm.accounting.run_context import RunContext
 from rlm.children.child_calls import ChildCalls
 from rlm.children.in_flight_cache import InFlightCache
-from rlm.errors import BudgetExhausted, JournalError, RLMError
+from rlm.errors import BudgetExhausted, RLMError, cause_of
 from rlm.events import SubRLMEnded, SubRLMStarted
 from rlm.prompts import is_not_found
 from rlm.prompts.templates import table
-from rlm.results import RunResult
+from rlm.results import RunResult, Usage
 from rlm.sandbox.errors import SandboxError
 from rlm.sandbox.host.requests import BadCall
 from rlm.sandbox.protocol import AnswerSink
@@ -34,13 +34,13 @@ _PROMPT_SHOWN = 200
 
 @dataclass(frozen=True, slots=True)
 class SubRunResult:
-    """The result of a sub-RLM. `evidence` are its verified citations, in the parent's body. The tokens
-    include those of all runs below it."""
+    """How a sub-RLM ended: a result, or else the error that ended it. `usage` is that of all its calls and of
+    those below it, whichever it was. `evidence` are its verified citations, in the parent's body."""
 
-    result: RunResult
-    evidence: tuple[Span, ...]
-    input_tokens: int = 0
-    output_tokens: int = 0
+    result: RunResult | None
+    error: RLMError | SandboxError | None
+    usage: tuple[Usage, ...] = ()
+    evidence: tuple[Span, ...] = ()
 
 
 Descend = Callable[[str, ChildSlice | None, str], Awaitable[SubRunResult]]
@@ -135,18 +135,11 @@ class SubRuns:
         past = self._playback.end(name)
         async with self._concurrency.kernels(self._depth + 1):
             self._observe(SubRLMStarted(self._depth + 1, prompt[:_PROMPT_SHOWN]))
-            try:
-                descent = await self._descend(prompt, source, name)
-            except BudgetExhausted as error:
-                answer = ChildAnswer("", error=str(error), error_type="limit", found=False, how="rlm")
-            except JournalError:
-                raise
-            except (RLMError, SandboxError) as error:
-                answer = ChildAnswer("", error=str(error), error_type="rlm", found=False, how="rlm")
-            else:
-                answer = _answer_of(descent)
+            answer = _answer_of(await self._descend(prompt, source, name))
             if past is not None:
-                answer = ChildAnswer("", error=past.message, error_type=past.type, found=False, how="rlm")
+                answer = replace(
+                    answer, text="", error=past.message, error_type=past.type, found=False, evidence=()
+                )
             self._observe(SubRLMEnded(self._depth + 1, answer.error is None))
             if not self._playback.repeating:
                 facts = {"name": name, "error": answer.error, "error_type": answer.error_type}
@@ -173,26 +166,33 @@ class SubRuns:
 
 def _answer_of(descent: SubRunResult) -> ChildAnswer:
     """Convert the end of a sub-RLM to the answer that its parent's cell gets."""
-    result = descent.result
+    result, costs = descent.result, [one.cost_usd for one in descent.usage]
+    failed = ChildAnswer(
+        "",
+        error_type="limit" if isinstance(descent.error, BudgetExhausted) else "rlm",
+        found=False,
+        how="rlm",
+        input_tokens=sum(one.input_tokens for one in descent.usage),
+        output_tokens=sum(one.output_tokens for one in descent.usage),
+        calls=sum(one.calls for one in descent.usage),
+        cost_usd=None if None in costs else sum(cost or 0.0 for cost in costs),
+    )
+    if result is None:
+        assert descent.error is not None
+        return replace(failed, error=cause_of(descent.error))
     if result.answer is None:
         words = table("feedback.toml")["sub_rlm"]
         why = result.warnings[-1] if result.warnings else words["not_finalized"]
-        return ChildAnswer(
-            "",
-            error=words["no_answer"].format(reason=result.stop_reason, why=why),
-            error_type="no_answer",
-            found=False,
-            how="rlm",
-        )
+        error = words["no_answer"].format(reason=result.stop_reason, why=why)
+        return replace(failed, error=error, error_type="no_answer")
     text = result.answer if isinstance(result.answer, str) else json.dumps(result.answer, ensure_ascii=False)
-    return ChildAnswer(
-        text,
+    return replace(
+        failed,
+        text=text,
+        error_type=None,
         found=not is_not_found(text),
         value=None if isinstance(result.answer, str) else result.answer,
-        how="rlm",
         evidence=descent.evidence,
-        input_tokens=descent.input_tokens,
-        output_tokens=descent.output_tokens,
     )
 
 

@@ -18,7 +18,7 @@ from rlm.answers.finalization import Answer
 from rlm.answers.json_schema import SchemaError
 from rlm.answers.thinking import without_reasoning
 from rlm.errors import UsageError
-from rlm.models.base import Model, Request, SliceText
+from rlm.models.base import FinishReason, Model, Request, SliceText
 from rlm.playback.question_id import identify_direct
 from rlm.prompts import (
     BudgetExceeded,
@@ -31,12 +31,20 @@ from rlm.prompts import (
     is_not_found,
 )
 from rlm.prompts.templates import table
-from rlm.results import Citation
+from rlm.results import Citation, StopReason
 from rlm.sandbox.in_kernel.body.body import Body
 from rlm.sandbox.types import Span
 from rlm.settings import DirectSettings
 
-__all__ = ["DirectReply", "Question", "answer_directly", "ask_directly", "fits", "room_of"]
+__all__ = [
+    "DirectOutcome",
+    "DirectReply",
+    "Question",
+    "answer_directly",
+    "ask_directly",
+    "fits",
+    "room_of",
+]
 
 _FRAMING = 1_500
 """Tokens of a direct prompt besides the body and the question."""
@@ -69,18 +77,26 @@ def room_of(model: Model, settings: DirectSettings) -> int:
 
 @dataclass(frozen=True, slots=True)
 class DirectReply:
-    """The reply of one call over a text. `complete` is False if it was cut, refused, or says that the text
-    does not hold the answer. `citations` are its quotes, checked against the body."""
+    """The reply of one call over a text. `citations` are its quotes, checked against the body. `fault` is why
+    the reply is no answer, or None if it has text and at least one quote, and all quotes are verified."""
 
     text: str
     citations: tuple[Citation, ...]
-    complete: bool
+    fault: StopReason | None
 
     @property
-    def is_verified(self) -> bool:
-        """Return whether it is an answer with at least one quote, and all its quotes are verified."""
-        proven = bool(self.citations) and all(citation.verified for citation in self.citations)
-        return self.complete and bool(self.text) and proven
+    def complete(self) -> bool:
+        """Return whether it is an answer, verified or not."""
+        return self.fault in (None, "unverified")
+
+
+@dataclass(frozen=True, slots=True)
+class DirectOutcome:
+    """What became of the direct call: an answer, or the reason why there is none, in a word and a line."""
+
+    answer: Answer | None
+    reason: StopReason = "finalized"
+    detail: str = ""
 
 
 async def answer_directly(
@@ -92,9 +108,9 @@ async def answer_directly(
     settings: DirectSettings,
     answer_type: AnswerType | None = None,
     earlier: Sequence[EarlierQuestion] = (),
-) -> Answer | None:
-    """Return an answer (of `answer_type`, if given) whose quotes are all verified, or None. Raises
-    UsageError if the body does not fit one prompt, ModelError and BudgetExhausted."""
+) -> DirectOutcome:
+    """Return an answer (of `answer_type`, if given) whose quotes are all verified, or why there is none.
+    Raises UsageError if the body does not fit one prompt, ModelError and BudgetExhausted."""
     pieces = tuple(
         SliceText(body.text(document.start, document.end), Span(document.start, document.end), document.name)
         for document in body.documents
@@ -109,14 +125,20 @@ async def answer_directly(
             f"{body.chars:,} characters do not fit one prompt of {model.name} (its window has "
             f"{model.window.context:,} tokens): leave the strategy to auto, or ask for rlm"
         ) from error
-    if not reply.is_verified:
-        return None
+    if reply.fault is not None:
+        if reply.fault == "not_found":
+            run_context.coverage.note_answered([Span(0, body.chars)])
+        return _no_answer(reply.fault)
     try:
         value = reply.text if answer_type is None else answer_type.read(reply.text)
-    except SchemaError:
-        return None
+    except SchemaError as error:
+        return _no_answer("invalid_reply", str(error))
     run_context.coverage.note_answered([Span(0, body.chars)])
-    return Answer(value, None, reply.citations)
+    return DirectOutcome(Answer(value, None, reply.citations))
+
+
+def _no_answer(reason: StopReason, error: str = "") -> DirectOutcome:
+    return DirectOutcome(None, reason, table("direct.toml")["no_answer"][reason].format(error=error))
 
 
 async def ask_directly(
@@ -169,9 +191,26 @@ async def ask_directly(
             event_fields={"report": prompt.report.to_json()},
         )
     said = without_reasoning(call.reply.text)
-    complete = call.reply.finish_reason == "stop" and not is_not_found(said)
     text, quotes = _parts(said)
-    return DirectReply(text, cite(quotes, text, body) if complete else (), complete)
+    fault = _fault(call.reply.finish_reason, said, text)
+    if fault is not None:
+        return DirectReply(text, (), fault)
+    citations = cite(quotes, text, body)
+    is_verified = bool(citations) and all(citation.verified for citation in citations)
+    return DirectReply(text, citations, None if is_verified else "unverified")
+
+
+def _fault(finish: FinishReason, said: str, text: str) -> StopReason | None:
+    """Return why a reply is no answer, before its quotes are checked."""
+    if finish == "refusal":
+        return "refused_reply"
+    if finish == "length":
+        return "truncated_reply"
+    if not text:
+        return "empty_reply"
+    if finish != "stop":
+        return "invalid_reply"
+    return "not_found" if is_not_found(said) else None
 
 
 def _typed(task: str, answer_type: AnswerType | None) -> Question:

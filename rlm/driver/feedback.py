@@ -108,8 +108,9 @@ def _variables(cell: CellResult) -> list[str]:
     changed = cell.report.changed
     if changed:
         lines = [str(variable) for variable in changed[:MAX_VARIABLES]]
-        if len(changed) > MAX_VARIABLES:
-            lines.append(words["more_changed"].format(count=len(changed) - MAX_VARIABLES))
+        more = max(len(changed), cell.report.changed_count) - len(lines)
+        if more:
+            lines.append(words["more_changed"].format(count=f"{more:,}"))
         parts.append(words["changed"].format(lines="\n".join(lines)))
     if cell.report.rebound:
         names = ", ".join(cell.report.rebound)
@@ -130,6 +131,7 @@ def _children(feedback: Feedback) -> list[str]:
         failed=tally.failed,
         empty=words["empty"].format(count=tally.empty) if tally.empty else "",
         cached=tally.cached,
+        calls=words["calls"].format(calls=tally.calls) if tally.calls else "",
         seconds=f"{tally.seconds:.1f}",
         tokens=f"{tally.tokens:,}",
         cost=cost,

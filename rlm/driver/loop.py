@@ -44,7 +44,9 @@ __all__ = [
 MAX_DEATHS = 3
 MIN_CELL_SECONDS = 0.5
 LAST_ROUND_SECONDS = 120.0
-"""Seconds for the reply of the last round, which may begin when the run's time is up."""
+LAST_ROUND_SHARE, LAST_ROUND_MIN_SECONDS = 0.2, 3.0
+"""The last round may begin when the time is up. Its reply, and then its cell, may take this share of the
+run's seconds, within these bounds."""
 
 LAST_ROUND_TOKENS = 1_000
 """The smallest output limit of its reply. A `finalize` does not fit into fewer tokens."""
@@ -159,7 +161,7 @@ class Driver:
                 return Outcome(None, "cancelled")
             while True:
                 try:
-                    self._hold_last_round()
+                    await self._hold_last_round()
                     round_ = self._budget.begin_round()
                     answer = await self._round(round_)
                 except BudgetExhausted as error:
@@ -216,7 +218,7 @@ class Driver:
             final=final,
         )
         try:
-            async with asyncio.timeout(LAST_ROUND_SECONDS) if final else seconds_left(self._budget):
+            async with asyncio.timeout(self._last_round_seconds()) if final else seconds_left(self._budget):
                 call = await self._metered.ask(
                     self._model,
                     request,
@@ -417,9 +419,9 @@ class Driver:
         """Run a cell and return its result. When the run's time is up, the cell and its children are
         interrupted. The kernel stays open for the last round."""
         assert self._sandbox is not None
-        seconds = self._budget.limits.cell_seconds
-        if not self._is_last_round:
-            seconds = min(seconds, max(self._budget.remaining()["seconds"], MIN_CELL_SECONDS))
+        left = max(self._budget.seconds_left, MIN_CELL_SECONDS)
+        left = self._last_round_seconds() if self._is_last_round else left
+        seconds = min(self._budget.limits.cell_seconds, left)
         try:
             return await self._sandbox.execute(code, round=round_, timeout=seconds)
         except KernelDied as error:
@@ -448,12 +450,18 @@ class Driver:
         }
         return fields if len(self._messages) > 2 else {**fields, "report": self._report}
 
-    def _hold_last_round(self) -> None:
+    async def _hold_last_round(self) -> None:
         tokens = self._metered.calibrated(self._model, self._tokens)
-        self._budget.hold_last_round(
-            tokens=tokens + self._output,
-            cost_usd=self._metered.prices.at_most(self._model, tokens, self._output),
-        )
+        async with seconds_left(self._budget):
+            await self._budget.hold_last_round_when_settled(
+                tokens=tokens + self._output,
+                cost_usd=self._metered.prices.at_most(self._model, tokens, self._output),
+            )
+
+    def _last_round_seconds(self) -> float:
+        share = LAST_ROUND_SHARE * self._budget.limits.seconds
+        extra = min(max(share, LAST_ROUND_MIN_SECONDS), LAST_ROUND_SECONDS)
+        return max(self._budget.seconds_left, extra)
 
     def _last_round_output(self) -> int:
         """Return the output limit of the last reply. It may be lower than usual, so that the reply costs no

@@ -11,6 +11,7 @@ import re
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from string import whitespace
 from typing import Literal
 
 from rlm.answers.thinking import without_reasoning
@@ -36,7 +37,11 @@ _RECEIVED_CHARS = 200
 # reply stays far below this; past it a candidate counts as not parsing.
 _PARSE_CHARS = 300_000
 
+# Characters without width, like the byte order mark, which some models put before a fence.
+_INVISIBLE = "\ufeff\u200b\u200c\u200d\u2060"
 _FENCE = re.compile(r"( {0,3})(`{3,}|~{3,})([^\n]*)")
+_ITEM = re.compile(r"((?:[-*+]|\d[.)]) )(`{3,}|~{3,})([^\n]*\w[^\n]*)")
+"""An opening fence that begins a list item. The lines of its block may be indented like it."""
 _MAGIC = re.compile(r"^([ \t]*)[%!?].*$", re.MULTILINE)
 
 
@@ -132,7 +137,8 @@ def parse(
         return Violation("unclosed_block", _excerpt(block.code))
     if not block.code.strip():
         return Violation("empty_block", _excerpt(reply))
-    around = ("\n".join(lines[: block.opening]).strip(), "\n".join(lines[block.closing + 1 :]).strip())
+    blank = f"{whitespace}{_INVISIBLE}"
+    around = ["\n".join(part).strip(blank) for part in (lines[: block.opening], lines[block.closing + 1 :])]
     prose = "\n".join(part for part in around if part)
     if prose and contract == "strict":
         return Violation("prose_around", _excerpt(prose))
@@ -142,10 +148,12 @@ def parse(
 def _fences(lines: Sequence[str]) -> list[_Fence]:
     found = []
     for number, line in enumerate(lines):
-        match = _FENCE.match(line)
+        shown = line.lstrip(_INVISIBLE)
+        match = _FENCE.match(shown) or _ITEM.match(shown)
         if match is not None:
-            indent, marks, info = match.groups()
-            found.append(_Fence(number, len(indent), marks[0], len(marks), info.strip()))
+            before, marks, info = match.groups()
+            info = info.strip().strip(_INVISIBLE)
+            found.append(_Fence(number, len(before), marks[0], len(marks), info))
     return found
 
 

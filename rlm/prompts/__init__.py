@@ -24,7 +24,7 @@ from rlm.prompts.errors import (
     UnknownStage,
 )
 from rlm.prompts.history import CompactedHistory, Message, compact_history, compact_history_async
-from rlm.prompts.recipes.abstention import NOT_FOUND, is_not_found
+from rlm.prompts.recipes.abstention import NOT_FOUND, is_not_found, states_absence
 from rlm.prompts.recipes.child import ChildInput, ChildPrompt, ChildSliceText
 from rlm.prompts.recipes.earlier import EarlierQuestion, earlier_words
 from rlm.prompts.recipes.root import HandleFacts, HelperDoc, RootInput, RootPrompt
@@ -97,6 +97,7 @@ __all__ = [
     "get_counter",
     "is_complete",
     "is_not_found",
+    "states_absence",
 ]
 
 # These recipes are imported on first use: a run needs none of them.

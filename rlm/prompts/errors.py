@@ -82,19 +82,25 @@ class SliceTooLarge(PromptError):
     """A slice does not fit the child's prompt. Nothing was sent.
 
     `tokens` is the size of the slice and `allowed` the room for it. `max_chars` is a size that fits, or 0.
+    For a slice of many pieces, `max_pieces` like these fit; otherwise it is 0.
     """
 
-    def __init__(self, tokens: int, allowed: int, chars: int, max_chars: int) -> None:
-        advice = (
-            f"give slices of at most {max_chars:,} characters, as chunk(max_chars={max_chars}) does"
-            if max_chars
-            else "the task leaves no room for a slice: shorten it"
-        )
+    def __init__(
+        self, tokens: int, allowed: int, chars: int, max_chars: int, *, pieces: int = 1, max_pieces: int = 0
+    ) -> None:
+        what = f"slice of {chars:,} characters"
+        if max_pieces:
+            what += f" in {pieces:,} pieces"
+            advice = f"give at most {max_pieces:,} such pieces, or fewer and longer spans"
+        elif max_chars:
+            advice = f"give slices of at most {max_chars:,} characters, as chunk(max_chars={max_chars}) does"
+        else:
+            advice = "the task leaves no room for a slice: shorten it"
         super().__init__(
-            f"the slice of {chars:,} characters takes {tokens:,} tokens and the child has room for "
-            f"{allowed:,}: {advice}"
+            f"the {what} takes {tokens:,} tokens and the child has room for {allowed:,}: {advice}"
         )
         self.tokens = tokens
         self.allowed = allowed
         self.chars = chars
         self.max_chars = max_chars
+        self.max_pieces = max_pieces

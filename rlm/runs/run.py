@@ -22,7 +22,7 @@ from rlm.driver.direct import answer_directly
 from rlm.driver.kernel_handler import RunHandler
 from rlm.driver.loop import Driver, Outcome
 from rlm.driver.root_input import RootQuestion, root_input
-from rlm.errors import BudgetExhausted, ModelError
+from rlm.errors import BudgetExhausted, JournalError, ModelError, RLMError
 from rlm.events import Event, KernelOpened, QuestionsRepeated, RunEnded, RunStarted, Warned
 from rlm.playback.cursor import ReplayCursor
 from rlm.results import RunResult, RunTotals, Strategy
@@ -31,6 +31,7 @@ from rlm.runs.options import Parent, RunOptions
 from rlm.runs.resources import RunResources
 from rlm.runs.result_builder import ResultBuilder
 from rlm.runs.run_warnings import RunWarnings
+from rlm.sandbox.errors import SandboxError
 from rlm.sandbox.host.jupyter_sandbox import JupyterSandbox
 from rlm.sandbox.in_kernel.helper_api.registry import Helper
 from rlm.sandbox.isolation.policy import IsolationReport
@@ -182,25 +183,31 @@ class Run:
                     recording=playback.part(name), parent=Parent(self.run_context, coverage, self._depth)
                 ),
             )
-            result = await run.run_as_child()
+            outcome: RunResult | RLMError | SandboxError
+            try:
+                outcome = await run.run_as_child()
+            except JournalError:
+                raise
+            except (RLMError, SandboxError) as error:
+                outcome = error
         finally:
             sub_input.body.close()
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+        usage = run.run_context.metered.branch_usage
+        if not isinstance(outcome, RunResult):
+            return SubRunResult(None, outcome, usage)
         cited = [
             Span(one.start, one.end)
-            for one in result.citations
+            for one in outcome.citations
             if one.verified and one.start is not None and one.end is not None
         ]
-        return SubRunResult(
-            result, tuple(sub_input.stretches.above(cited)), *run.run_context.metered.branch_tokens
-        )
+        return SubRunResult(outcome, None, usage, tuple(sub_input.stretches.above(cited)))
 
     async def _answer_directly(self) -> RunResult | None:
         """Answer by one direct call. Return None if the run must continue as an RLM."""
         self.config.tell(RunStarted(self._log.run_id, "direct", self.config.model.name))
-        stop: Outcome
         try:
-            answer = await answer_directly(
+            found = await answer_directly(
                 self.config.model,
                 self._task,
                 self.input.body,
@@ -210,23 +217,15 @@ class Run:
                 earlier=self._options.earlier,
             )
         except ModelError as error:
-            stop = Outcome(None, "model", detail=str(error))
+            return self._finish(Outcome(None, "model", detail=str(error)), "direct")
         except BudgetExhausted as error:
-            stop = Outcome(None, STOP_REASONS[error.limit], detail=error.cause)
-        else:
-            if answer is not None:
-                return self._finish(Outcome(answer, "finalized"), "direct")
-            if self.config.settings.strategy == "auto":
-                abstained = "the direct answer abstained or its quotes were not found: continued as an RLM"
-                self.warn(abstained)
-                await self._log.append("warning", {"message": abstained})
-                return None
-            stop = Outcome(
-                None,
-                "finalized",
-                detail="the direct call gave no answer whose quotes are in the input; try --strategy rlm",
-            )
-        return self._finish(stop, "direct")
+            return self._finish(Outcome(None, STOP_REASONS[error.limit], detail=error.cause), "direct")
+        if found.answer is None and self.config.settings.strategy == "auto":
+            abstained = f"the direct call gave no checked answer ({found.reason}): continued as an RLM"
+            self.warn(abstained)
+            await self._log.append("warning", {"message": abstained})
+            return None
+        return self._finish(Outcome(found.answer, found.reason, detail=found.detail), "direct")
 
     async def _answer_in_rounds(self) -> RunResult:
         config, options = self.config, self._options

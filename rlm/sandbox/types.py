@@ -61,6 +61,7 @@ class CellReport:
     """The kernel's own report of a cell.
 
     It is bounds-checked, but hostile code can forge any of it: no payment or permission depends on it.
+    `changed` holds the first variables that changed, of `changed_count`.
     """
 
     read: tuple[Span, ...] = ()
@@ -68,6 +69,7 @@ class CellReport:
     changed: tuple[VariableInfo, ...] = ()
     rebound: tuple[str, ...] = ()
     stdout_chars: int = 0
+    changed_count: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +107,15 @@ class ChildSlice:
 
 @dataclass(frozen=True, slots=True)
 class ChildBatch:
-    """One helper call for children. `prompts` and `slices` have equal length; a slice may be None."""
+    """One helper call for children. `prompts` and `slices` have equal length; a slice may be None.
+
+    `schema` is a JSON Schema or a short form of one, not yet checked.
+    """
 
     prompts: tuple[str, ...]
     slices: tuple[ChildSlice | None, ...]
     sample: int = 0
-    schema: Mapping[str, Any] | None = None
+    schema: Any = None
     chunked: bool = False
 
 
@@ -129,8 +134,8 @@ class SubRLMBatch:
 class ChildAnswer:
     """The answer or the failure of one child. `error` is None exactly when the child answered.
 
-    `how` is "child" for one model call and "rlm" for a sub-RLM. `evidence` holds the spans that a sub-RLM
-    cited.
+    `how` is "child" for one model call and "rlm" for a sub-RLM, which makes `calls` calls of its own.
+    `evidence` holds the spans that a sub-RLM cited. `cost_usd` is None if a price is not known.
     """
 
     text: str
@@ -143,6 +148,8 @@ class ChildAnswer:
     value: Any = None
     how: Literal["child", "rlm"] = "child"
     evidence: tuple[Span, ...] = ()
+    calls: int = 0
+    cost_usd: float | None = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from rlm.errors import UsageError
 from rlm.models.base import is_extractive
 from rlm.models.offline.extractive.answer_texts import is_extracts
 from rlm.models.offline.extractive.words import distinctive_terms, subject_words
-from rlm.prompts import NOT_FOUND, is_not_found
+from rlm.prompts import NOT_FOUND, is_not_found, states_absence
 from rlm.prompts.templates import table
 from rlm.results import RunResult
 from rlm.retrieval.words import Tokens
@@ -27,8 +27,6 @@ __all__ = ["NOT_IN_DOCUMENTS", "Answered", "ask", "read_answer"]
 NOT_IN_DOCUMENTS = "Not in the documents: they do not contain the answer to this question."
 
 _NEAREST = "The closest passages:"
-_NOT_FOUND_START = "not in the documents"
-"""The start of a root's answer when it found none, as its prompt asks."""
 _MAX_CHOICES = len(string.ascii_uppercase)
 _NAMES_PER_MISSING = 4
 """One in this number of a question's names may be missing from the extracts."""
@@ -98,9 +96,11 @@ def read_answer(question: str, result: RunResult) -> Answered:
     """Return a result as an answer, or as the statement that the documents do not contain one. Extracts that
     do not mention the names in the question are not an answer."""
     answer = result.answer
+    if result.stop_reason == "not_found":
+        return _make_not_found(result)
     if not isinstance(answer, str):
         return Answered(result, found=answer is not None)
-    if answer.casefold().startswith(_NOT_FOUND_START):
+    if states_absence(answer):
         return Answered(result, found=False)
     extracts = is_extracts(question, result)
     if is_not_found(answer) or (extracts and not result.citations):

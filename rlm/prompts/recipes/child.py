@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rlm.prompts.assembly.assembler import AssembledPrompt, assemble
@@ -25,6 +25,9 @@ _OUTPUT_RESERVE = 4_000
 _BRIEF_CHARS = 200
 _LABEL_CHARS = 160
 _CODE_DIGITS = 20  # 80 bits: no one can find a text that holds its own code
+_LABEL_DIGITS = 8  # of the code, before the label of each of many pieces; no piece holds them
+_FRAMED_PIECES = 16
+"""More pieces than these stand in one frame, each under a short label: a frame takes some 65 tokens."""
 _SPARE = 0.9  # margin on a size estimated from the average of the slice
 
 
@@ -107,6 +110,7 @@ class ChildPrompt:
         """
         if not isinstance(given, ChildInput):
             given = ChildInput.from_json(given)
+        given = replace(given, slices=_joined(given.slices))
         pieces = [_number_lines(piece) if given.numbered else piece.text for piece in given.slices]
         try:
             return _assemble(given, pieces)
@@ -114,11 +118,35 @@ class ChildPrompt:
             if not any(pieces):
                 raise
             too_large = error
-        rest = _assemble(given, [""] * len(pieces)).report.totals.prompt
+        many = len(pieces) > _FRAMED_PIECES
+        # The labels of many pieces take room like their texts. Without pieces the prompt must fit.
+        rest = _assemble(given, [] if many else [""] * len(pieces)).report.totals.prompt
         left = max(given.budget.allowed - rest, 0)
-        tokens = sum(given.counter.count_each(pieces))
         chars = sum(len(piece.text) for piece in given.slices)
+        if many:
+            tokens = max(1, too_large.needed - rest)
+            fitting = max(1, int(len(pieces) * left / tokens * _SPARE))
+            raise SliceTooLarge(tokens, left, chars, 0, pieces=len(pieces), max_pieces=fitting) from too_large
+        tokens = sum(given.counter.count_each(pieces))
         raise SliceTooLarge(tokens, left, chars, int(chars * left / tokens * _SPARE)) from too_large
+
+
+def _joined(pieces: Sequence[ChildSliceText]) -> tuple[ChildSliceText, ...]:
+    """Join pieces that touch or overlap, in the order of the text: each is read once, in one frame."""
+    groups: list[tuple[ChildSliceText, list[str]]] = []
+    for piece in pieces:
+        if groups and piece.start is not None and piece.end is not None:
+            last, texts = groups[-1]
+            if last.start is not None and last.end is not None and last.start <= piece.start <= last.end:
+                place = (piece.document, piece.section, piece.page)
+                exact = len(piece.text) == piece.end - piece.start
+                if exact and place == (last.document, last.section, last.page):
+                    if piece.end > last.end:
+                        texts.append(piece.text[last.end - piece.start :])
+                        groups[-1] = (replace(last, end=piece.end), texts)
+                    continue
+        groups.append((piece, [piece.text]))
+    return tuple(piece if len(texts) == 1 else replace(piece, text="".join(texts)) for piece, texts in groups)
 
 
 def _part_number(value: Any, path: str) -> int:
@@ -195,13 +223,24 @@ def _agent(given: ChildInput) -> list[str]:
 def _frame_pieces(given: ChildInput, pieces: Sequence[str]) -> list[str]:
     """Return the pieces between boundary lines, preceded by the part number if there are several parts."""
     data = table("child.toml")
+    if not pieces:
+        return []
     labels = [_label(piece) for piece in given.slices]
-    code = _boundary_code(given.prompt, [*labels, *(piece.text for piece in given.slices)])
+    texts = [piece.text for piece in given.slices]
+    many = len(pieces) > _FRAMED_PIECES
+    digits = _LABEL_DIGITS if many else _CODE_DIGITS
+    code = _boundary_code(given.prompt, [*labels, *texts], digits)
     end = data["end"].format(code=code)
-    framed = [
-        f"{data['begin'].format(code=code, label=label)}\n{text}\n{end}"
-        for label, text in zip(labels, pieces, strict=True)
-    ]
+    if many:
+        short = _short_labels(given.slices, labels)
+        lines = [f"{code[:digits]} {label}\n{text}" for label, text in zip(short, pieces, strict=True)]
+        label = data["pieces"].format(count=f"{len(pieces):,}", code=code[:digits])
+        framed = ["\n".join([data["begin"].format(code=code, label=label), *lines, end])]
+    else:
+        framed = [
+            f"{data['begin'].format(code=code, label=label)}\n{text}\n{end}"
+            for label, text in zip(labels, pieces, strict=True)
+        ]
     if given.part is not None and given.part[1] > 1 and framed:
         part, parts = given.part
         framed.insert(0, data["part"].format(part=f"{part:,}", parts=f"{parts:,}"))
@@ -221,8 +260,19 @@ def _label(piece: ChildSliceText) -> str:
     return ", ".join(facts) or str(table("child.toml")["made"])
 
 
-def _boundary_code(task: str, texts: Sequence[str]) -> str:
-    """Return hexadecimal digits that occur in none of the texts.
+def _short_labels(pieces: Sequence[ChildSliceText], labels: Sequence[str]) -> list[str]:
+    """Return a label for each of many pieces. What is the same as before it is left out."""
+    short, before = [], None
+    for piece, label in zip(pieces, labels, strict=True):
+        place = (piece.document, piece.section, piece.page)
+        is_same = place == before and piece.start is not None
+        short.append(f"{piece.start}-{piece.end}" if is_same else label)
+        before = place
+    return short
+
+
+def _boundary_code(task: str, texts: Sequence[str], digits: int) -> str:
+    """Return hexadecimal digits whose first `digits` occur in none of the texts.
 
     They are a hash of the task and all texts. So equal calls give equal bytes, as caches need, and the
     author of a slice can't put its own code into it: the text would change the code.
@@ -234,7 +284,7 @@ def _boundary_code(task: str, texts: Sequence[str]) -> str:
         digest.update(data)
     while True:
         code = digest.hexdigest()[:_CODE_DIGITS]
-        if not any(code in text for text in texts):
+        if not any(code[:digits] in text for text in texts):
             return code
         digest.update(b"again")
 

@@ -42,14 +42,16 @@ def last_round_notice(reason: str) -> str:
 def advice_on(ename: str, evalue: str) -> str:
     """Return advice on an exception that models rarely understand by themselves, or "".
 
-    These are missing names and modules, quotes in an f-string, and `await`. `ename` and `evalue` are the
-    exception's type and message.
+    These are missing names and modules, quotes in an f-string, `await` and `sys.exit()`. `ename` and `evalue`
+    are the exception's type and message.
     """
     data = table("corrections.toml")
     if ename == "SyntaxError" and evalue.startswith("f-string"):
         return str(data["f_string"])
     if ename == "TypeError" and "'await' expression" in evalue:
         return str(data["awaited"])
+    if ename == "SystemExit":
+        return str(data["exited"])
     asked = _ASKED.search(evalue)
     if asked is not None and ename == "NameError":
         return str(data["missing_name"].get(asked[1], ""))

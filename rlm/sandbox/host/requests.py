@@ -62,10 +62,8 @@ def child_batch(params: Mapping[str, Any], chars: int) -> ChildBatch:
         raise ValueError("prompts and slices differ in length")
     numbered = params.get("numbered") is True
     schema = params.get("schema")
-    if schema is not None and not isinstance(schema, dict):
-        raise BadCall(
-            "type", "schema must be a JSON Schema as a dict, or a dict of types like {'name': 'str'}"
-        )
+    if schema is not None and not isinstance(schema, (dict, list, str)):
+        raise BadCall("type", "schema must be a JSON Schema, or types like {'name': 'str', 'tags': ['str']}")
     sample = params.get("sample", 0)
     if not isinstance(sample, int) or isinstance(sample, bool) or not 0 <= sample < 1_000_000:
         raise BadCall("value", "sample must be a whole number from 0")
@@ -157,12 +155,16 @@ def cell_report(params: Mapping[str, Any], chars: int) -> CellReport:
     printed = params.get("stdout_chars", 0)
     if not isinstance(printed, int) or isinstance(printed, bool) or not 0 <= printed < 2**62:
         raise ValueError("stdout_chars")
+    changed_count = params.get("changed_count", len(changed))
+    if not isinstance(changed_count, int) or isinstance(changed_count, bool) or changed_count >= 2**62:
+        raise ValueError("changed_count")
     return CellReport(
         read=_spans(params.get("read"), chars),
         scanned=_spans(params.get("scanned"), chars),
         changed=tuple(changed),
         rebound=tuple(name[:100] for name in _strings(params.get("rebound"), "rebound", 1_000)),
         stdout_chars=printed,
+        changed_count=max(changed_count, len(changed)),
     )
 
 
@@ -220,7 +222,10 @@ def _evidence(value: object) -> Span | str:
 
 
 def _pieces(value: object, chars: int) -> tuple[Span | str, ...]:
-    return tuple(_piece(one, chars) for one in _list(value, "slice", MAX_PIECES))
+    pieces = tuple(_piece(one, chars) for one in _list(value, "slice", MAX_PIECES))
+    if not any(piece.strip() if isinstance(piece, str) else piece.start < piece.end for piece in pieces):
+        raise BadCall("value", "the slice is empty. Leave it out to ask without the input")
+    return pieces
 
 
 def _piece(value: object, chars: int) -> Span | str:

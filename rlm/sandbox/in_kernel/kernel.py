@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -195,10 +196,12 @@ class Cells:
         while len(self.outputs) > MAX_OUTPUTS:
             del self.outputs[next(iter(self.outputs))]
         read, scanned = self._handle.drain_access()
+        changed, changed_count = self._watch.changes(self._code)
         report = {
             "read": read,
             "scanned": scanned,
-            "changed": self._watch.changes(self._code),
+            "changed": changed,
+            "changed_count": changed_count,
             "rebound": self._watch.rebound(),
             "stdout_chars": self._stdout.written,
         }
@@ -213,6 +216,8 @@ def prepare() -> KernelApp:
     """Return the application with its kernel and shell. Created once per process, or before the fork."""
     if KernelApp.initialized():
         return KernelApp.instance()
+    # IPython's advice after sys.exit() would end the kernel.
+    warnings.filterwarnings("ignore", message="To exit: use 'exit'")
     config = Config()
     config.HistoryManager.enabled = False
     config.Completer.use_jedi = False

@@ -216,6 +216,8 @@ def _work_with_calls(function: Callable[[_MethodInput], Awaitable[_MethodReply]]
         except BadCall as error:
             reason, note = "sub_calls", str(error)
         answer = reply.text if reply is not None and reply.complete and reply.text else None
+        if answer is None and reply is not None and reply.fault is not None:
+            reason = reply.fault
         if answer is None and not note:
             note = "the model replied that the text does not contain the answer"
         return RunResult(

@@ -27,6 +27,9 @@ from rlm.prompts import NOT_FOUND, is_not_found
         "NOT_FOUND. The slice is about something else.",
         "NOT_FOUND: no refund is mentioned",
         "**NOT_FOUND** — nothing about refunds here.",
+        "Not in the documents: nothing about refunds. The nearest is page 3. It speaks of returns.",
+        "not in the documents",
+        "**Not in the documents** — the log ends in May.",
     ],
 )
 def test_these_say_that_nothing_was_found(reply: str) -> None:
@@ -50,6 +53,8 @@ def test_these_say_that_nothing_was_found(reply: str) -> None:
         "HTTP_NOT_FOUND",
         "NOT_FOUND_ERROR",
         "NOT_FOUNDATION",
+        "Not in the documents of 2019, but in those of 2020: $12.",
+        "The refund is not in the documents: it is in the ledger.",
         "[]",
     ],
 )

@@ -446,3 +446,17 @@ async def test_a_batch_is_previewed_with_its_cost(run, block) -> None:
     assert started.count == 11
     assert started.cost_usd is not None
     assert 0.02 < started.cost_usd < 0.2
+
+
+async def test_a_schema_may_be_python_types(run, block) -> None:
+    """The child is told the JSON Schema, and an answer of another type is asked again."""
+    code = (
+        "from typing import Literal\n"
+        "schema = {'n': int, 'tags': [str], 'kind': Literal['a', 'b'], 'by': {'first': str | None}}\n"
+        "finalize([sub_query('q', (0, 9), schema=schema).value, sub_query('w', (0, 9), schema=[int]).value])"
+    )
+    right = '{"n": 1, "tags": ["x"], "kind": "b", "by": {"first": null}}'
+    model = ScriptedModel.of(root=[block(code)], child=[right.replace('"b"', '"c"'), right, "[1, 2]"])
+    result = await run(model, BODY)
+    assert result.answer == [json.loads(right), [1, 2]]
+    assert '"kind": {"enum": ["a", "b"]}' in children(model)[0].messages[0].content

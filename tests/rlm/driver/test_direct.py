@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rlm import Settings
-from rlm.models.base import ModelWindow
+from rlm.models.base import ModelWindow, Reply
 from rlm.testing import ScriptedModel
 
 BODY = "The lease began on 1 May 2019.\nEither party may end it with ninety days' notice.\n"
@@ -61,11 +61,35 @@ async def test_an_answer_with_unverified_quotes_falls_back_to_an_rlm(run, block,
     assert any("continued as an RLM" in warning for warning in result.warnings)
 
 
-async def test_direct_can_be_forced_and_then_has_no_fallback(run) -> None:
-    """`rlm` and `direct` force either strategy."""
-    result = await run(ScriptedModel.of(direct=["NOT_FOUND"]), BODY, settings=Settings(strategy="direct"))
-    assert (result.answer, result.strategy) == (None, "direct")
-    assert "--strategy rlm" in result.warnings[-1]
+UNPROVEN = 'Sixty.\n\nEvidence:\n"Either party may end it with sixty days\' notice."'
+
+
+@pytest.mark.parametrize(
+    ("reply", "reason", "words"),
+    [
+        ("NOT_FOUND", "not_found", "does not hold the answer"),
+        ("Not in the documents: nothing on it.", "not_found", "does not hold the answer"),
+        ("Ninety days.", "unverified", "no quotes that are all in the text"),
+        (UNPROVEN, "unverified", "no quotes that are all in the text"),
+        (" \n", "empty_reply", "was empty"),
+        ("<think>hm</think>", "empty_reply", "was empty"),
+        (Reply("Ninety", "length"), "truncated_reply", "cut by the output limit"),
+        (Reply("no", "refusal"), "refused_reply", "refused to answer"),
+    ],
+)
+async def test_direct_can_be_forced_and_then_says_why_there_is_no_answer(run, reply, reason, words) -> None:
+    """It has no fallback, and `finalized` is the end of an answer only."""
+    model = ScriptedModel.of(direct=lambda request: reply)
+    result = await run(model, BODY, settings=Settings(strategy="direct"))
+    assert (result.answer, result.strategy, result.stop_reason) == (None, "direct", reason)
+    assert words in result.warnings[-1]
+
+
+async def test_a_direct_reply_of_another_type_is_told(run) -> None:
+    model = ScriptedModel.of(direct=[GOOD])
+    result = await run(model, BODY, settings=Settings(strategy="direct"), schema=int)
+    assert (result.answer, result.stop_reason) == (None, "invalid_reply")
+    assert "not what was asked for: Your last answer was not JSON" in result.warnings[-1]
 
 
 async def test_a_long_context_is_not_tried_directly(run, block) -> None:

@@ -8,7 +8,7 @@ from rlm.children.tally import ChildTally
 from rlm.driver.feedback import Feedback, coverage_line, render
 from rlm.prompts.recipes.corrections import advice_on
 from rlm.results import Coverage, Span
-from rlm.sandbox.types import CellResult
+from rlm.sandbox.types import CellReport, CellResult, VariableInfo
 
 
 def test_coverage_after_children_is_shown_in_full_and_bounded() -> None:
@@ -58,3 +58,10 @@ def test_an_error_over_a_missing_name_comes_with_what_to_use() -> None:
     )
     text = render(Feedback(1, 30, cell, ChildTally(), Coverage(10)))
     assert text.endswith("is not defined\n" + advice_on("NameError", "name 'context' is not defined"))
+
+
+def test_the_number_of_changed_variables_is_the_true_one() -> None:
+    changed = tuple(VariableInfo(f"v{n}", "int") for n in range(500))
+    cell = CellResult("ok", report=CellReport(changed=changed, changed_count=100_000))
+    text = render(Feedback(1, 30, cell, ChildTally(), Coverage(10)))
+    assert "… and 99,960 more (SHOW_VARS() lists all)" in text

@@ -41,6 +41,12 @@ def block(code: str, mark: str = "```", info: str = "repl") -> str:
         "<think>hm\n\n```repl\ndraft()\n```\nno</think>\n```repl\nprint(1)\n```",
         "<THINKING>hm</Thinking> <think>\n\n</think>\n\n```repl\nprint(1)\n```",
         "so I was thinking of\n```repl\ndraft()\n```\n</think>\n\n```repl\nprint(1)\n```",
+        "\ufeff```repl\nprint(1)\n```",
+        "\u200b\n\u200b```repl\u200b\nprint(1)\n\u2060```\ufeff",
+        "- ```repl\n  print(1)\n  ```",
+        "* ```repl\nprint(1)\n```",
+        "1. ```repl\n   print(1)\n   ```",
+        "\ufeff- ```REPL\r\n  print(1)\r\n  ```\r\n",
     ],
 )
 def test_a_reply_that_is_exactly_one_closed_block_is_run(reply: str) -> None:
@@ -289,3 +295,14 @@ def test_a_string_full_of_fences_is_recovered_whole(inside: list[str], mark: str
     """Up to 31 fences inside a string literal do not end the block."""
     code = 'doc = """\n' + "\n".join(inside) + '\n"""\nprint(doc)'
     assert parse(block(code, mark)) == Cell(code)
+
+
+def test_invisible_characters_are_no_prose() -> None:
+    """The strict contract accepts what its reader cannot see."""
+    assert parse("\ufeff\n```repl\nprint(1)\n```\n\u200b", contract="strict") == Cell("print(1)")
+
+
+def test_a_list_of_blocks_is_several_blocks() -> None:
+    assert kind("- ```repl\n  a()\n  ```\n- ```repl\n  b()\n  ```") == "several_blocks"
+    assert kind("- ```python\n  a()\n  ```") == "wrong_language"
+    assert parse("- ```python\n  a()\n  ```\n\n```repl\nb()\n```").code == "b()"

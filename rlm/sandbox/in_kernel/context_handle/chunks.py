@@ -265,6 +265,6 @@ def _span_of(chunk: Any) -> Span:
     if isinstance(chunk, Mapping) and "start" in chunk and "end" in chunk:
         return Span(chunk["start"], chunk["end"])
     span = getattr(chunk, "span", chunk)
-    if isinstance(span, tuple) and len(span) == 2 and all(isinstance(edge, int) for edge in span):
-        return Span(*cast("tuple[int, int]", span))
+    if isinstance(span, (tuple, list)) and len(span) == 2 and all(isinstance(edge, int) for edge in span):
+        return Span(*cast("Sequence[int]", span))
     raise TypeError(f"chunk_coverage takes chunks, hits or (start, end) pairs, not {type(chunk).__name__}")

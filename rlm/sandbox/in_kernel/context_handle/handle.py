@@ -294,7 +294,7 @@ class Handle:
         if isinstance(where, Mapping) and "start" in where:
             where = Span(where["start"], where.get("end", where["start"]))
         where = getattr(where, "span", where)
-        if isinstance(where, tuple) and len(where) == 2:
+        if isinstance(where, (tuple, list)) and len(where) == 2:
             start, end = _whole("start", where[0]), _whole("end", where[1])
         elif isinstance(where, str) or where is None:
             raise TypeError(

@@ -7,6 +7,11 @@ from typing import Any, Self
 
 from ..body.body import Span
 
+EMPTY_SLICE = "empty_slice"
+"""The error type of a slot whose slice is empty. Nothing was sent for it."""
+_FINAL = frozenset({EMPTY_SLICE, "limit", "slice_too_large"})
+"""Error types after which the same call cannot succeed."""
+
 
 class SubQueryError(Exception):
     """A child did not answer. The message gives the reason; the same call asks again."""
@@ -27,7 +32,7 @@ class ChildResult(str):
     error: why it failed, or None. span: the part of the input that it read, or None. usage: its tokens.
     cached: whether the answer cost nothing. value: the parsed answer if a schema was given, or the final
     value of a sub-RLM if that is not text. how: "child" for one call, "rlm" for a sub-RLM. evidence: the
-    spans that a sub-RLM cited.
+    spans that a sub-RLM cited. grounded: False if no text was given, so that it is the model's own knowledge.
     """
 
     __slots__ = (
@@ -37,6 +42,7 @@ class ChildResult(str):
         "error_type",
         "evidence",
         "found",
+        "grounded",
         "how",
         "ok",
         "span",
@@ -46,6 +52,7 @@ class ChildResult(str):
 
     ok: bool
     found: bool
+    grounded: bool
     error: str | None
     span: Span | None
     document: str | None
@@ -62,12 +69,15 @@ class ChildResult(str):
         return self
 
     @classmethod
-    def of(cls, reply: dict[str, Any], span: Span | None, document: str | None) -> ChildResult:
+    def of(
+        cls, reply: dict[str, Any], span: Span | None, document: str | None, *, grounded: bool = True
+    ) -> ChildResult:
         """Return the result of one reply of the driver."""
         result = cls(reply["text"])
         result.error = reply.get("error")
         result.ok = result.error is None
         result.found = bool(result.ok and reply.get("found", True))
+        result.grounded = grounded
         result.span = span
         result.document = document
         result.usage = {
@@ -101,7 +111,10 @@ class ChildResults(list[ChildResult]):
         return self
 
     def joined(self, separator: str = "\n\n") -> str:
-        """Join the found answers into one text, each under its place in the input, for citing."""
+        """Join the found answers into one text, each under its place in the input, for citing.
+
+        An answer that is not grounded stands under a line that says so.
+        """
         return separator.join(
             _labelled(position, result) for position, result in enumerate(self) if result.found
         )
@@ -113,6 +126,8 @@ class ChildResults(list[ChildResult]):
 
 
 def _labelled(position: int, result: ChildResult) -> str:
+    if not result.grounded:
+        return f"[no slice: not from the input]\n{result}"
     place = f"characters {result.span.start}-{result.span.end}" if result.span else f"slice {position}"
     document = f"{result.document}, " if result.document else ""
     return f"[{document}{place}]\n{result}"
@@ -122,15 +137,23 @@ def _short(text: str, limit: int = 80) -> str:
     return repr(str(text)) if len(text) <= limit else f"{str(text)[:limit]!r}…"
 
 
-def failure_line(results: Iterable[ChildResult]) -> str | None:
-    """Return the line that reports the failures of a batch, or None."""
+def failure_lines(results: Iterable[ChildResult]) -> list[str]:
+    """Return the lines that report the failures of a batch and its empty slices, if there are any."""
     every = list(results)
-    failed = [position for position, result in enumerate(every) if not result.ok]
-    if not failed:
-        return None
-    which = ", ".join(map(str, failed[:20])) + (", …" if len(failed) > 20 else "")
-    first = every[failed[0]].error
-    return (
-        f"{len(failed)} of {len(every)} failed: [{which}] (first: {first}); "
-        "the same call again asks only those"
-    )
+    bad = [position for position, result in enumerate(every) if not result.ok]
+    empty = [position for position in bad if every[position].error_type == EMPTY_SLICE]
+    failed = [position for position in bad if every[position].error_type != EMPTY_SLICE]
+    lines = []
+    if failed:
+        again = any(every[position].error_type not in _FINAL for position in failed)
+        lines.append(
+            f"{len(failed)} of {len(every)} failed: {_listed(failed)} (first: {every[failed[0]].error})"
+            + ("; the same call again asks only those" if again else "")
+        )
+    if empty:
+        lines.append(f"{len(empty)} of {len(every)} slices are empty and were not sent: {_listed(empty)}")
+    return lines
+
+
+def _listed(positions: list[int]) -> str:
+    return f"[{', '.join(map(str, positions[:20]))}{', …' if len(positions) > 20 else ''}]"

@@ -7,18 +7,28 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from ..body.body import Span
 from ..context_handle.handle import Handle
 from ..context_handle.records import Hit, Records
 from .argument_hints import with_argument_hints
 from .channel import Caller, CallError
-from .children import ChildResult, ChildResults, DepthLimit, SliceTooLarge, SubQueryError, failure_line
+from .children import (
+    EMPTY_SLICE,
+    ChildResult,
+    ChildResults,
+    DepthLimit,
+    SliceTooLarge,
+    SubQueryError,
+    failure_lines,
+)
 from .registry import HELPERS, NAMES
+from .schema_types import json_schema_of
+from .slices import LEFT_OUT, EmptySlice, Slice, is_span, pieces_of, read_slice
 
 __all__ = ["Finalized", "Helpers"]
 
 MAX_DEPTH = 100
 _CARRIED = "The result of the steps so far:"
+_LEAVE_OUT = "Leave the slice out to ask without the input: such an answer is not grounded in it"
 
 _ERRORS: Mapping[str, type[Exception]] = {
     "slice_too_large": SliceTooLarge,
@@ -63,13 +73,14 @@ class Helpers:
     def sub_query(
         self,
         prompt: str,
-        slice: Any = None,
+        slice: Any = LEFT_OUT,
         sample: int = 0,
         numbered: bool = False,
-        schema: Mapping[str, Any] | None = None,
+        schema: Any = None,
     ) -> ChildResult:
         _check_prompt(prompt)
-        result = self._ask([prompt], [slice], sample=sample, numbered=numbered, schema=schema)[0]
+        options = _options(numbered=numbered, schema=schema, sample=sample)
+        result = self._ask([prompt], [self._slice(slice)], options)[0]
         if not result.ok:
             raise SubQueryError(result.error)
         return result
@@ -80,35 +91,27 @@ class Helpers:
         slices: Any,
         on_error: str = "keep",
         numbered: bool = False,
-        schema: Mapping[str, Any] | None = None,
+        schema: Any = None,
     ) -> ChildResults:
         _check_prompt(prompt)
-        if isinstance(slices, (str, Mapping)):
-            raise TypeError("slices must be a list of slices; for a single one call sub_query(prompt, slice)")
-        chosen = list(slices)
-        results = self._ask(
-            [prompt] * len(chosen), chosen, numbered=numbered, schema=schema, chunked=_is_chunks(slices)
-        )
-        return _apply_error_policy(results, on_error)
+        _check_on_error(on_error)
+        options = _options(numbered=numbered, schema=schema, chunked=_is_chunks(slices))
+        chosen = self._slices(slices, on_error)
+        return _apply_error_policy(self._ask([prompt] * len(chosen), chosen, options), on_error)
 
     def sub_query_map(
         self,
         prompts: Sequence[str],
-        slices: Any = None,
+        slices: Any = LEFT_OUT,
         on_error: str = "keep",
         numbered: bool = False,
-        schema: Mapping[str, Any] | None = None,
+        schema: Any = None,
     ) -> ChildResults:
-        if isinstance(prompts, str):
-            raise TypeError("prompts must be a list of str; for one prompt over many slices: sub_query_batch")
-        for prompt in prompts:
-            _check_prompt(prompt)
-        chosen = [None] * len(prompts) if slices is None else list(slices)
-        if len(chosen) != len(prompts):
-            raise ValueError(f"{len(prompts)} prompts but {len(chosen)} slices: they must pair up")
-        return _apply_error_policy(
-            self._ask(list(prompts), chosen, numbered=numbered, schema=schema), on_error
-        )
+        every = _prompts(prompts, "for one prompt over many slices: sub_query_batch")
+        _check_on_error(on_error)
+        options = _options(numbered=numbered, schema=schema)
+        chosen = self._paired(every, slices, "slices", on_error)
+        return _apply_error_policy(self._ask(every, chosen, options), on_error)
 
     def rank(self, query: str, k: int = 10) -> Records:
         if not isinstance(query, str) or not query.strip():
@@ -122,33 +125,30 @@ class Helpers:
         _check_prompt(prompt)
         if carry_prompt is not None:
             _check_prompt(carry_prompt)
-        if isinstance(slices, (str, Mapping)):
-            raise TypeError("slices must be a list of slices, in reading order")
         results = ChildResults()
-        for one in slices:
-            if not results:
-                results.append(self.sub_query(prompt, one))
-                continue
-            carried = f"{_CARRIED}\n{results[-1]}"
-            results.append(self.sub_query(carry_prompt or prompt, [carried, *map(tuple, self._slice(one))]))
+        for one in self._slices(slices, "raise"):
+            assert isinstance(one, Slice)
+            step = one
+            if results:
+                step = Slice([f"{_CARRIED}\n{results[-1]}", *one.pieces], one.grounded)
+            asked = prompt if not results else carry_prompt or prompt
+            result = self._ask([asked], [step], {})[0]
+            if not result.ok:
+                raise SubQueryError(result.error)
+            results.append(result)
         return results
 
-    def sub_rlm(self, prompt: str, source: Any = None) -> ChildResult:
+    def sub_rlm(self, prompt: str, source: Any = LEFT_OUT) -> ChildResult:
         _check_prompt(prompt)
-        result = self._ask_rlms([prompt], [source])[0]
+        result = self._ask_rlms([prompt], [self._slice(source)])[0]
         if not result.ok:
             raise _failure(result)
         return result
 
-    def sub_rlm_batch(self, prompts: Sequence[str], sources: Any = None) -> ChildResults:
-        if isinstance(prompts, str):
-            raise TypeError("prompts must be a list of str; for a single one call sub_rlm(prompt, source)")
-        for prompt in prompts:
-            _check_prompt(prompt)
-        chosen = [None] * len(prompts) if sources is None else list(sources)
-        if len(chosen) != len(prompts):
-            raise ValueError(f"{len(prompts)} prompts but {len(chosen)} sources: they must pair up")
-        return _apply_error_policy(self._ask_rlms(list(prompts), chosen), "keep")
+    def sub_rlm_batch(self, prompts: Sequence[str], sources: Any = LEFT_OUT) -> ChildResults:
+        every = _prompts(prompts, "for a single one call sub_rlm(prompt, source)")
+        chosen = self._paired(every, sources, "sources", "keep")
+        return _apply_error_policy(self._ask_rlms(every, chosen), "keep")
 
     def SHOW_VARS(self) -> dict[str, str]:  # noqa: N802 - the name models know
         return self._variables()
@@ -209,60 +209,81 @@ class Helpers:
         raise Finalized
 
     def _ask(
-        self,
-        prompts: list[str],
-        slices: list[Any],
-        *,
-        sample: int = 0,
-        numbered: bool = False,
-        schema: Mapping[str, Any] | None = None,
-        chunked: bool = False,
+        self, prompts: list[str], slices: Sequence[Slice | EmptySlice | None], options: Mapping[str, Any]
     ) -> ChildResults:
-        if not prompts:
-            return ChildResults()
-        wanted = [None if one is None else self._slice(one) for one in slices]
-        return self._results(
-            "children",
-            {
-                "prompts": prompts,
-                "slices": wanted,
-                "sample": sample,
-                "numbered": numbered,
-                "schema": None if schema is None else dict(schema),
-                "chunked": chunked,
-            },
-            wanted,
-        )
+        return self._results("children", "slices", prompts, slices, {**_options(), **options})
 
-    def _ask_rlms(self, prompts: list[str], sources: list[Any]) -> ChildResults:
-        if not prompts:
-            return ChildResults()
-        wanted = [None if one is None else self._slice(one) for one in sources]
-        return self._results("sub_rlms", {"prompts": prompts, "sources": wanted}, wanted)
+    def _ask_rlms(self, prompts: list[str], sources: Sequence[Slice | EmptySlice | None]) -> ChildResults:
+        return self._results("sub_rlms", "sources", prompts, sources, {})
 
-    def _results(self, method: str, params: dict[str, Any], wanted: list[list[Any] | None]) -> ChildResults:
-        _, parts = self._call(method, params)
-        replies = dict(parts)
+    def _results(
+        self,
+        method: str,
+        texts: str,
+        prompts: list[str],
+        slices: Sequence[Slice | EmptySlice | None],
+        options: Mapping[str, Any],
+    ) -> ChildResults:
+        """Ask for one answer a prompt. An empty slice is not sent: its slot says so."""
+        sent = [position for position, one in enumerate(slices) if not isinstance(one, EmptySlice)]
+        replies: dict[int, Any] = {}
+        if sent:
+            pieces = [one.pieces if isinstance(one, Slice) else None for one in map(slices.__getitem__, sent)]
+            params = {"prompts": [prompts[position] for position in sent], texts: pieces, **options}
+            _, parts = self._call(method, params)
+            replies = {sent[number]: reply for number, reply in parts}
         missing = {"text": "", "error": "the driver sent no answer"}
         results = ChildResults()
-        for position, pieces in enumerate(wanted):
-            span = _hull(pieces)
+        for position, one in enumerate(slices):
+            reply = replies.get(position, missing)
+            if isinstance(one, EmptySlice):
+                reply = {"text": "", "error": str(one), "error_type": EMPTY_SLICE}
+            span = one.hull if isinstance(one, Slice) else None
             document = self._handle.document_name(span.start) if span else None
-            results.append(ChildResult.of(replies.get(position, missing), span, document))
+            grounded = isinstance(one, Slice) and one.grounded
+            results.append(ChildResult.of(reply, span, document, grounded=grounded))
         return results
 
-    def _slice(self, slice: Any) -> list[Any]:
-        """Return the pieces of a slice. A child's answer counts as text. Offsets are clamped to the body."""
-        pieces: list[Any] = []
-        for piece in pieces_of(slice, answers_are_text=True):
-            if isinstance(piece, str):
-                pieces.append(piece)
-                continue
-            span = self._handle.resolved(*piece)
-            if span.end <= span.start:
-                raise ValueError(f"the span ({piece[0]}, {piece[1]}) is empty in this input")
-            pieces.append(list(span))
-        return pieces
+    def _slice(self, given: Any) -> Slice | None:
+        """Return a slice, or None for one that was left out. Raises ValueError for an empty one."""
+        if given is LEFT_OUT:
+            return None
+        try:
+            return read_slice(given, self._handle.resolved)
+        except EmptySlice as error:
+            raise ValueError(f"{error}. Nothing was sent. {_LEAVE_OUT}") from None
+
+    def _slices(self, given: Any, on_error: str, what: str = "slices") -> list[Slice | EmptySlice | None]:
+        """Return the slices of a batch. An empty one keeps its slot, unless `on_error` is "raise"."""
+        if isinstance(given, (str, Mapping)) or not hasattr(given, "__iter__") or is_span(given):
+            raise TypeError(
+                f"{what} must be a list of slices, not {given!r:.40}; "
+                "for a single one call sub_query(prompt, slice) or sub_rlm(prompt, source)"
+            )
+        chosen: list[Slice | EmptySlice | None] = []
+        for position, one in enumerate(given):
+            try:
+                chosen.append(read_slice(one, self._handle.resolved))
+            except EmptySlice as error:
+                if on_error == "raise":
+                    raise ValueError(f"slice {position}: {error}. Nothing was sent. Filter it out.") from None
+                chosen.append(error)
+            except TypeError as error:
+                raise TypeError(f"slice {position}: {error}") from None
+        return chosen
+
+    def _paired(
+        self, prompts: list[str], given: Any, what: str, on_error: str
+    ) -> list[Slice | EmptySlice | None]:
+        """Return one slice for each prompt, or None for each if they were left out."""
+        if given is LEFT_OUT:
+            return [None] * len(prompts)
+        if given is None:
+            raise ValueError(f"{what} is None. Nothing was sent. Leave {what} out to ask without the input")
+        chosen = self._slices(given, on_error, what)
+        if len(chosen) != len(prompts):
+            raise ValueError(f"{len(prompts)} prompts but {len(chosen)} {what}: they must pair up")
+        return chosen
 
     def _evidence(self, given: Any) -> list[Any]:
         """Return one piece for each given piece of evidence.
@@ -274,7 +295,7 @@ class Helpers:
             return [list(given.proof())]
         if isinstance(given, ChildResult) and given.span is not None:
             return [list(self._handle.quoted(given, given.span) or given.span)]
-        if isinstance(given, Iterable) and not isinstance(given, (str, Mapping)) and not _is_span(given):
+        if isinstance(given, Iterable) and not isinstance(given, (str, Mapping)) and not is_span(given):
             return [piece for one in given for piece in self._evidence(one)]
         return pieces_of(given)
 
@@ -283,36 +304,6 @@ class Helpers:
             return self._channel.call(method, params)
         except CallError as error:
             raise _ERRORS.get(error.type, SubQueryError)(str(error)) from None
-
-
-def pieces_of(slice: Any, *, answers_are_text: bool = False) -> list[Any]:
-    """Return a slice as it crosses the channel: spans as [start, end], texts as str, in order.
-
-    A child's answer stands for the span that it read, or for its text if `answers_are_text`.
-    """
-    if answers_are_text and isinstance(slice, ChildResult):
-        return [str(slice)]
-    if isinstance(slice, Hit):
-        return [list(slice.passage())]
-    span = slice if isinstance(slice, Span) else getattr(slice, "span", None)
-    if isinstance(span, tuple):
-        return [[int(span[0]), int(span[1])]]
-    if isinstance(slice, str):
-        return [str(slice)]
-    if isinstance(slice, Mapping) and "start" in slice and "end" in slice:
-        return [[int(slice["start"]), int(slice["end"])]]
-    if _is_span(slice):
-        return [[slice[0], slice[1]]]
-    if not isinstance(slice, Mapping) and hasattr(slice, "__iter__"):
-        return [piece for one in slice for piece in pieces_of(one, answers_are_text=answers_are_text)]
-    raise TypeError(
-        "a slice or a piece of evidence must be a chunk, a hit, a pack, a peek, (start, end), a str, or a "
-        f"list of these, not {type(slice).__name__}"
-    )
-
-
-def _is_span(given: Any) -> bool:
-    return isinstance(given, tuple) and len(given) == 2 and all(isinstance(edge, int) for edge in given)
 
 
 def check_json(value: Any, path: str = "value", level: int = 0) -> None:
@@ -353,22 +344,45 @@ def _failure(result: ChildResult) -> SubQueryError:
     return kind(result.error)
 
 
-def _apply_error_policy(results: ChildResults, on_error: str) -> ChildResults:
+def _prompts(given: Any, single: str) -> list[str]:
+    if isinstance(given, (str, Mapping)) or not hasattr(given, "__iter__"):
+        raise TypeError(f"prompts must be a list of str; {single}")
+    prompts = list(given)
+    for prompt in prompts:
+        _check_prompt(prompt)
+    return prompts
+
+
+def _options(
+    *, numbered: Any = False, schema: Any = None, sample: Any = 0, chunked: bool = False
+) -> dict[str, Any]:
+    """Return the options of a call for children. Raises TypeError or ValueError for a wrong one."""
+    if not isinstance(numbered, bool):
+        raise TypeError(f"numbered must be True or False, not {numbered!r:.40}")
+    if not isinstance(sample, int) or isinstance(sample, bool):
+        raise TypeError(f"sample must be a whole number from 0, not {sample!r:.40}")
+    if sample < 0:
+        raise ValueError(f"sample must be a whole number from 0, not {sample}")
+    return {
+        "sample": sample,
+        "numbered": numbered,
+        "schema": None if schema is None else json_schema_of(schema),
+        "chunked": chunked,
+    }
+
+
+def _check_on_error(on_error: Any) -> None:
     if on_error not in ("keep", "raise"):
-        raise ValueError(f"on_error must be 'keep' or 'raise', not {on_error!r}")
-    line = failure_line(results)
-    if line is not None:
-        if on_error == "raise":
-            raise SubQueryError(line)
+        raise ValueError(f"on_error must be 'keep' or 'raise', not {on_error!r:.40}")
+
+
+def _apply_error_policy(results: ChildResults, on_error: str) -> ChildResults:
+    lines = failure_lines(results)
+    if lines and on_error == "raise":
+        raise SubQueryError("\n".join(lines))
+    for line in lines:
         print(line)  # noqa: T201 - printing is how a cell speaks to the root
     return results
-
-
-def _hull(pieces: list[Any] | None) -> Span | None:
-    spans = [piece for piece in pieces or () if not isinstance(piece, str)]
-    if not spans:
-        return None
-    return Span(min(start for start, _ in spans), max(end for _, end in spans))
 
 
 def _is_chunks(slices: Any) -> bool:

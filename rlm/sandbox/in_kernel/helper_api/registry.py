@@ -104,7 +104,7 @@ HELPERS: tuple[Helper, ...] = (
     ),
     Helper(
         "sub_query",
-        "(prompt, slice=None, sample=0, numbered=False, schema=None)",
+        "(prompt, slice=..., sample=0, numbered=False, schema=None)",
         "one child reads one slice and answers",
     ),
     Helper(
@@ -114,7 +114,7 @@ HELPERS: tuple[Helper, ...] = (
     ),
     Helper(
         "sub_query_map",
-        "(prompts, slices=None, on_error='keep', numbered=False, schema=None)",
+        "(prompts, slices=..., on_error='keep', numbered=False, schema=None)",
         "many prompts, each with its own slice if given, concurrently; a list like sub_query_batch's",
     ),
     Helper(
@@ -125,13 +125,13 @@ HELPERS: tuple[Helper, ...] = (
     ),
     Helper(
         "sub_rlm",
-        "(prompt, source=None)",
+        "(prompt, source=...)",
         "a whole RLM like you, with a kernel and a handle of its own over source (a slice, of any size; "
         "none: an empty handle); answers like a child, with .value when it finalised no text",
     ),
     Helper(
         "sub_rlm_batch",
-        "(prompts, sources=None)",
+        "(prompts, sources=...)",
         "several of these, concurrently; a list like sub_query_batch's",
     ),
     Helper("SHOW_VARS", "()", "your variables and their types"),

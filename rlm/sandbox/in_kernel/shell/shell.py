@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import linecache
+import os
+import subprocess
+import sys
 import traceback
+from codecs import getincrementaldecoder
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +26,8 @@ from .output import sendable
 RESULT_LIMIT = 20_000
 MESSAGE_LIMIT = 2_000
 TRACEBACK_LIMIT = 8_000
+_PIPE_BYTES = 65_536
+_EXIT = "exit() has no effect: the kernel and its variables stay. To end the run, call finalize(value)."
 
 
 def bounded(text: str, limit: int) -> str:
@@ -87,6 +93,39 @@ class CellShell(ZMQInteractiveShell):
     def _tee(self, channel: str) -> Iterator[None]:
         """Do nothing: IPython would keep an unbounded copy of the output for a history that is off."""
         yield
+
+    def system_piped(self, cmd: str) -> None:
+        """Run the command of a `!` line and print what it prints. There is no terminal for it."""
+        if cmd.rstrip().endswith("&"):
+            raise OSError("a `!` line cannot start a process in the background")
+        try:
+            process = subprocess.Popen(
+                ["/bin/sh", "-c", self.var_expand(cmd, depth=1)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+            )
+        except OSError as error:
+            raise OSError(f"shell commands cannot run here ({error.strerror}). Use Python instead") from None
+        with process:
+            try:
+                assert process.stdout is not None
+                decoder = getincrementaldecoder("utf-8")("replace")
+                while data := os.read(process.stdout.fileno(), _PIPE_BYTES):
+                    sys.stdout.write(decoder.decode(data))
+                code = process.wait()
+            except BaseException:
+                process.kill()
+                raise
+        self.user_ns["_exit_code"] = code
+        if code:
+            print(f"(exit code {code})")  # noqa: T201 - printing is how a cell speaks to the root
+
+    system = system_piped
+
+    def ask_exit(self) -> None:
+        """Say what `exit()` does: nothing. The kernel must outlive the cell."""
+        print(_EXIT)  # noqa: T201 - printing is how a cell speaks to the root
 
     def showtraceback(self, exc_tuple: Any = None, *args: Any, **kwargs: Any) -> None:
         etype, value, trace = self._get_exc_info(exc_tuple)

@@ -72,8 +72,9 @@ class VariableWatch:
         """Return every user variable with its type."""
         return {name: ": ".join(filter(None, describe(value))) for name, value in self._user_variables()}
 
-    def changes(self, code: str) -> list[tuple[str, str, str]]:
-        """Return (name, type, size) of the first `MAX_CHANGES` variables changed since the last call."""
+    def changes(self, code: str) -> tuple[list[tuple[str, str, str]], int]:
+        """Return (name, type, size) of the first `MAX_CHANGES` variables changed since the last call, and how
+        many changed in all."""
         loops = loop_names(code)
         changed = []
         seen = {}
@@ -84,7 +85,7 @@ class VariableWatch:
                 continue
             changed.append((name, kind, size))
         self._seen = seen
-        return changed[:MAX_CHANGES]
+        return changed[:MAX_CHANGES], len(changed)
 
     def rebound(self) -> list[str]:
         """Return the helpers whose names a cell has bound to something else."""
