@@ -11,6 +11,7 @@ __all__ = ["Mark", "marker", "marks_in", "sentences_with_sources", "unknown_mark
 _SUPERSCRIPT = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 _PLAIN = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")
 _NUMBER = r"(?:[0-9]{1,4}|[⁰¹²³⁴⁵⁶⁷⁸⁹]{1,4})"
+_SHOWN_MARK = re.compile(rf"\[([⁰¹²³⁴⁵⁶⁷⁸⁹]+(?:[ \t]*[,;][ \t]*{_NUMBER})*)\]")
 _MARK = re.compile(rf"\[({_NUMBER}(?:[ \t]*[,;][ \t]*{_NUMBER})*)\](?![(:])")
 # A mark may follow the full stop.
 _SENTENCE = re.compile(r"(?<=[.!?…\]])\s+(?!\[)")
@@ -69,7 +70,12 @@ def unknown_marks(text: str, count: int) -> list[int]:
 
 def write_marks(text: str, quotes: Mapping[int, str]) -> str:
     """Return `text` with its marks of these quotes (by number) written as `[¹]`. If the text contains a quote
-    in quotation marks and no mark names it, adds the mark after it."""
+    in quotation marks and no mark names it, adds the mark after it.
+
+    Marks that look like ours and name no quote are written in plain digits: `[¹]` always has a source."""
+    text = _SHOWN_MARK.sub(
+        lambda mark: mark[0] if _names_all(mark[1], quotes) else mark[0].translate(_PLAIN), text
+    )
     pieces, at = [], 0
     used: set[int] = set()
     for mark in marks_in(text):
@@ -86,3 +92,7 @@ def write_marks(text: str, quotes: Mapping[int, str]) -> str:
         if place is not None:
             shown = shown[: place.end()] + marker(number) + shown[place.end() :]
     return shown
+
+
+def _names_all(listed: str, quotes: Mapping[int, str]) -> bool:
+    return all(int(number.translate(_PLAIN)) in quotes for number in re.findall(_NUMBER, listed))

@@ -17,8 +17,9 @@ from rlm import events
 from rlm.cli.console.live import LiveLine
 from rlm.cli.console.option_names import error_text, option_of
 from rlm.cli.console.progress import Progress
-from rlm.cli.console.render_result import account, answer_text, json_bytes, no_answer, printable
+from rlm.cli.console.render_result import account, answer_text, no_answer
 from rlm.errors import BudgetExhausted, ConfigurationError, UsageError
+from rlm.escaping import json_bytes, terminal_text
 from rlm.results import Citation, Coverage, RunResult, Usage
 from rlm.settings import Limits
 
@@ -34,7 +35,7 @@ def _result(**fields) -> RunResult:
 
 @given(st.text(st.characters(codec=None)))
 def test_what_is_printed_can_be_printed(text) -> None:
-    shown = printable(text)
+    shown = terminal_text(text)
     shown.encode()
     assert not set(shown) & {*map(chr, range(0x20)), *map(chr, range(0x7F, 0xA0))} - {"\n", "\t"}
     assert not set(shown) & set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u2028\u2029")
@@ -43,7 +44,7 @@ def test_what_is_printed_can_be_printed(text) -> None:
 
 def test_plain_text_is_printed_as_it_is() -> None:
     text = "naïve עברית \u200f🙂\t\n“…”"
-    assert printable(text) == text
+    assert terminal_text(text) == text
 
 
 def test_a_document_s_name_stays_on_its_line() -> None:
