@@ -6,7 +6,15 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-__all__ = ["Mark", "marker", "marks_in", "sentences_with_sources", "unknown_marks", "write_marks"]
+__all__ = [
+    "Mark",
+    "disarm_marks",
+    "marker",
+    "marks_in",
+    "sentences_with_sources",
+    "unknown_marks",
+    "write_marks",
+]
 
 _SUPERSCRIPT = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 _PLAIN = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")
@@ -41,6 +49,11 @@ def marks_in(text: str) -> Iterator[Mark]:
         before = text[max(0, match.start() - 1) : match.start()]
         superscript = not match[1][0].isascii()
         yield Mark(*match.span(), numbers, superscript or not (before.isalnum() or before in ("", "_", ")")))
+
+
+def disarm_marks(text: str) -> str:
+    """Return `text` with its marks in round brackets. Text of a document must not name sources of ours."""
+    return _MARK.sub(r"(\1)", text)
 
 
 def sentences_with_sources(text: str, count: int) -> list[str]:

@@ -21,8 +21,10 @@ __all__ = [
     "html_text",
     "json_bytes",
     "json_chunks",
+    "json_text",
     "markdown_answer",
     "markdown_line",
+    "markdown_phrase",
     "terminal_answer",
     "terminal_line",
     "terminal_text",
@@ -40,7 +42,7 @@ _HIDDEN = [
     *range(0xFFF9, 0xFFFC),  # interlinear annotations
 ]
 _REMOVED = dict.fromkeys([*_C0, *_HIDDEN])
-_JSON_ESCAPED = {code: f"\\u{code:04x}" for code in _HIDDEN}
+_JSON_ESCAPED = {code: f"\\u{code:04x}" for code in _HIDDEN}  # in JSON they occur within strings only
 _LINE_ESCAPED = str.maketrans({"\n": "\\n", "\t": "\\t"})
 
 
@@ -79,19 +81,22 @@ def terminal_answer(answer: str) -> str:
 # JSON
 
 
+def json_text(value: Any, *, indent: int | None = None, separators: tuple[str, str] | None = None) -> str:
+    """Return `value` as `json_bytes`, but as text. Lone surrogates stay."""
+    text = json.dumps(value, ensure_ascii=False, indent=indent, separators=separators)
+    return text.translate(_JSON_ESCAPED)
+
+
 def json_bytes(value: Any, *, indent: int | None = None, separators: tuple[str, str] | None = None) -> bytes:
     r"""Return `value` as JSON in UTF-8. Control characters and direction marks are escaped as `\uXXXX`."""
-    return _json_escaped(json.dumps(value, ensure_ascii=False, indent=indent, separators=separators))
+    # A lone surrogate becomes its escape.
+    return json_text(value, indent=indent, separators=separators).encode("utf-8", "backslashreplace")
 
 
 def json_chunks(value: Any) -> Iterator[bytes]:
     """Yield the pieces of `json_bytes`, for a value whose escapes would multiply its size in memory."""
-    return map(_json_escaped, json.JSONEncoder(ensure_ascii=False).iterencode(value))
-
-
-def _json_escaped(text: str) -> bytes:
-    # All characters outside ASCII, and DEL, are within strings.
-    return encodable(text).translate(_JSON_ESCAPED).encode()
+    for piece in json.JSONEncoder(ensure_ascii=False).iterencode(value):
+        yield piece.translate(_JSON_ESCAPED).encode("utf-8", "backslashreplace")
 
 
 # HTML
@@ -136,6 +141,7 @@ _DELIMITER_ROW = re.compile(r"^[ \t>|:-]*-[ \t>|:-]*$", re.MULTILINE)
 _TICKS = re.compile(r"(?P<escape>\\[!-/:-@\[-`{-~])|(?P<run>`+)")
 _OPEN, _CLOSE = "\x01", "\x02"
 """Mark the borders of an added code span while a line is put together. `terminal_text` removed all others."""
+_BLOCK_START = re.compile(r"^(\d*)([#>*+=.)-]+)(?=\s|$)")
 _MARKUP = re.compile(r"([\\`*_\[\]#|~!])")
 
 
@@ -146,6 +152,13 @@ def markdown_line(text: str) -> str:
         pieces += [_without_markup(line[at : link.start()]), f"`{link[0]}`"]
         at = link.end()
     return "".join([*pieces, _without_markup(line[at:])])
+
+
+def markdown_phrase(text: str) -> str:
+    """Return foreign text on one line of our own Markdown. Emphasis and code stay; nothing is live, and it
+    begins no heading, list or block."""
+    line = " ".join(terminal_text(text.translate(_AS_SPACES)).split())
+    return _BLOCK_START.sub(r"\1\\\2", _inert_line(line, cells=True))
 
 
 def markdown_answer(answer: str) -> str:

@@ -181,7 +181,7 @@ def read_input(file: str) -> Any:
 
 
 def show_prompt(prompt: AssembledPrompt, *, as_json: bool, report: bool) -> None:
-    """Print the prompt on stdout, as text without control characters or as exact JSON, and warnings on stderr.
+    """Print the prompt on stdout, and warnings on stderr. Only its JSON holds control characters.
 
     The table follows the text on stdout, or goes to stderr if stdout has JSON.
     """

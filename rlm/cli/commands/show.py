@@ -92,7 +92,8 @@ def _event_text(event: JournalEvent) -> str:
         case "run_started":
             settings = data["settings"]
             return (
-                f"task: {_continued(data['task'])}\nmodel {settings['model']}, children {settings['sub_model']}, "
+                f"task: {_continued(data['task'])}\n"
+                f"model {settings['model']}, children {settings['sub_model']}, "
                 f"{settings['context_chars']:,} characters in {settings['documents']:,} documents\n"
             )
         case "cell":
@@ -107,7 +108,8 @@ def _event_text(event: JournalEvent) -> str:
             return f"  child {data.get('spans') or ''}: {_continued(outcome[:200])}"
         case "charge":
             tokens = data["usage"]["input_tokens"] + data["usage"]["output_tokens"]
-            return f"  a failed call ({data['role']}) was charged {tokens:,} tokens: {_continued(data['error'][:200])}"
+            error = _continued(data["error"][:200])
+            return f"  a failed call ({data['role']}) was charged {tokens:,} tokens: {error}"
         case "compaction":
             before, after = data["tokens_before"], data["tokens_after"]
             return f"folded rounds 1 to {data['last_round']} from {before:,} to {after:,} tokens"

@@ -64,7 +64,7 @@ def unfiltered(stream: TextIO) -> TextIO:
 
 
 def prepare_streams() -> None:
-    """Make stdin, stdout and stderr safe to use. Text loses its control characters; bytes are written as given.
+    """Make stdin, stdout and stderr safe to use. Text loses its control characters, bytes do not.
 
     A closed stdin reads as empty. A closed or full stdout raises OSError on a write, but no character does.
     stderr never raises.

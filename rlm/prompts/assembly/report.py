@@ -91,6 +91,8 @@ class Report:
         from rich.table import Table
         from rich.text import Text
 
+        from rlm.escaping import terminal_line
+
         totals = self.totals
         table = Table(
             title=f"{totals.prompt:,} of {totals.allowed:,} tokens ({self.counter})",
@@ -111,6 +113,8 @@ def _add_section(table: Table, name: str, rows: Sequence[Decision]) -> None:
     If there are too many items, changed and dropped ones are shown first.
     """
     from rich.text import Text
+
+    from rlm.escaping import terminal_line
 
     def add(section: str, item: str, row: Decision) -> None:
         before, after = f"{row.tokens_before:,}", f"{row.tokens_after:,}"

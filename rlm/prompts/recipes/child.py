@@ -3,7 +3,6 @@ sending."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 from rlm.prompts.assembly.assembler import AssembledPrompt, assemble
 from rlm.prompts.assembly.budget import Budget
 from rlm.prompts.assembly.section import Item, MessageRole, Section, Stability
+from rlm.prompts.boundary import boundary_code
 from rlm.prompts.errors import BudgetExceeded, InputError, SliceTooLarge
 from rlm.prompts.json_input import Record
 from rlm.prompts.quoting import quote
@@ -24,7 +24,6 @@ _WINDOW = 128_000
 _OUTPUT_RESERVE = 4_000
 _BRIEF_CHARS = 200
 _LABEL_CHARS = 160
-_CODE_DIGITS = 20  # 80 bits: no one can find a text that holds its own code
 _SPARE = 0.9  # margin on a size estimated from the average of the slice
 
 
@@ -196,7 +195,7 @@ def _frame_pieces(given: ChildInput, pieces: Sequence[str]) -> list[str]:
     """Return the pieces between boundary lines, preceded by the part number if there are several parts."""
     data = table("child.toml")
     labels = [_label(piece) for piece in given.slices]
-    code = _boundary_code(given.prompt, [*labels, *(piece.text for piece in given.slices)])
+    code = boundary_code([*labels, *(piece.text for piece in given.slices)], given.prompt)
     end = data["end"].format(code=code)
     framed = [
         f"{data['begin'].format(code=code, label=label)}\n{text}\n{end}"
@@ -219,24 +218,6 @@ def _label(piece: ChildSliceText) -> str:
     if piece.start is not None and piece.end is not None:
         facts.append(f"characters {piece.start} to {piece.end}")
     return ", ".join(facts) or str(table("child.toml")["made"])
-
-
-def _boundary_code(task: str, texts: Sequence[str]) -> str:
-    """Return hexadecimal digits that occur in none of the texts.
-
-    They are a hash of the task and all texts. So equal calls give equal bytes, as caches need, and the
-    author of a slice can't put its own code into it: the text would change the code.
-    """
-    digest = hashlib.sha256()
-    for text in (task, *texts):
-        data = text.encode("utf-8", "surrogatepass")
-        digest.update(len(data).to_bytes(8, "big"))
-        digest.update(data)
-    while True:
-        code = digest.hexdigest()[:_CODE_DIGITS]
-        if not any(code in text for text in texts):
-            return code
-        digest.update(b"again")
 
 
 def _number_lines(piece: ChildSliceText) -> str:

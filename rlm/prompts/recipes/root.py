@@ -169,7 +169,7 @@ def _earlier_section(given: RootInput) -> list[Section]:
     data = table("root.toml")["earlier"]
     items = earlier_items(given.earlier)
     if given.variables:
-        names = "; ".join(given.variables[-_MAX_VARIABLES:])
+        names = quote("; ".join(given.variables[-_MAX_VARIABLES:]))
         text = data["variables"].format(variables=names)
         items.append(Item("variables", text, priority=len(given.earlier) + 1, order=len(given.earlier) + 1))
     return [
