@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "marks_in",
     "sentences_with_sources",
     "unknown_marks",
+    "unmark_unknown",
     "write_marks",
 ]
 
@@ -83,12 +84,7 @@ def unknown_marks(text: str, count: int) -> list[int]:
 
 def write_marks(text: str, quotes: Mapping[int, str]) -> str:
     """Return `text` with its marks of these quotes (by number) written as `[¹]`. If the text contains a quote
-    in quotation marks and no mark names it, adds the mark after it.
-
-    Marks that look like ours and name no quote are written in plain digits: `[¹]` always has a source."""
-    text = _SHOWN_MARK.sub(
-        lambda mark: mark[0] if _names_all(mark[1], quotes) else mark[0].translate(_PLAIN), text
-    )
+    in quotation marks and no mark names it, adds the mark after it."""
     pieces, at = [], 0
     used: set[int] = set()
     for mark in marks_in(text):
@@ -107,5 +103,12 @@ def write_marks(text: str, quotes: Mapping[int, str]) -> str:
     return shown
 
 
-def _names_all(listed: str, quotes: Mapping[int, str]) -> bool:
-    return all(int(number.translate(_PLAIN)) in quotes for number in re.findall(_NUMBER, listed))
+def unmark_unknown(text: str, known: Collection[int]) -> str:
+    """Return `text` with superscript marks of unknown sources in plain digits, also in code: `[¹]` always has
+    a source."""
+
+    def unmarked(mark: re.Match[str]) -> str:
+        numbers = (int(number.translate(_PLAIN)) for number in re.findall(_NUMBER, mark[1]))
+        return mark[0] if all(number in known for number in numbers) else mark[0].translate(_PLAIN)
+
+    return _SHOWN_MARK.sub(unmarked, text)

@@ -315,7 +315,10 @@ def _looks_like_runtime(line: str) -> bool:
 
 
 def _skeleton(line: str) -> str:
-    """Return the start of a line as a reader sees it: in plain lower-case letters, without invisible ones."""
+    """Return the start of a line as a reader sees it: in plain lower-case letters, without marks of emphasis
+    and invisible characters."""
     seen = unicodedata.normalize("NFKD", line.lstrip()[:_HEADING_CHARS]).casefold()
-    shown = "".join(one for one in seen if unicodedata.category(one) not in ("Mn", "Cf", "Cc"))
+    shown = "".join(
+        one for one in seen if unicodedata.category(one) not in ("Mn", "Cf", "Cc") and one not in "*_~`\\"
+    )
     return shown.translate(_LOOK_ALIKES)

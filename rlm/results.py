@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Any, Literal
 
-from rlm.citation_markers import marker, write_marks
+from rlm.citation_markers import marker, unmark_unknown, write_marks
 from rlm.escaping import has_false_sources, html_text, markdown_answer, markdown_line
 from rlm.sandbox.types import Span
 
@@ -216,15 +216,16 @@ class RunResult:
 
     @property
     def text(self) -> str:
-        """The answer as text, its marks written `[¹]`; an answer that is no text as JSON; "" for none."""
+        """The answer as text, its marks written `[¹]`; an answer that is no text as JSON; "" for none.
+
+        A mark of the answer that names no citation is written `[1]`."""
         if self.answer is None:
             return ""
         if not isinstance(self.answer, str):
             return json.dumps(self.answer, ensure_ascii=False, indent=2)
         numbered = enumerate(self.citations, 1)
-        return write_marks(
-            self.answer, {number: one.quote for number, one in numbered if one.marker == marker(number)}
-        )
+        quotes = {number: one.quote for number, one in numbered if one.marker == marker(number)}
+        return unmark_unknown(write_marks(self.answer, quotes), quotes)
 
     def markdown(self) -> str:
         """The answer, a list of its sources below a rule, and a line about what was read.

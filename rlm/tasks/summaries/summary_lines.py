@@ -55,12 +55,7 @@ class Line:
         if "```" in self.text or "~~~" in self.text:
             inside = markdown_answer(self.text).strip("\n").replace("\n", "\n  ")
             return f"-{mark}\n  {inside}"
-        # The text of a message must not name other messages as its source.
-        return f"- {markdown_phrase(_MARK.sub(_in_round_brackets, self.text))}{mark}"
-
-
-def _in_round_brackets(mark: re.Match[str]) -> str:
-    return mark[0].replace("[", "(").replace("]", ")")
+        return f"- {markdown_phrase(self.text)}{mark}"
 
 
 def page(lines: Sequence[Line]) -> str:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import io
 import itertools
+import json
 import re
 import time
 
@@ -23,6 +24,8 @@ from rlm.escaping import json_bytes, terminal_text
 from rlm.results import Citation, Coverage, RunResult, Usage
 from rlm.settings import Limits
 
+HIDDEN = "\u061c\u200e\u200f\u2028\u2029\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+
 
 def _result(**fields) -> RunResult:
     given = {
@@ -38,12 +41,14 @@ def test_what_is_printed_can_be_printed(text) -> None:
     shown = terminal_text(text)
     shown.encode()
     assert not set(shown) & {*map(chr, range(0x20)), *map(chr, range(0x7F, 0xA0))} - {"\n", "\t"}
-    assert not set(shown) & set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u2028\u2029")
-    json_bytes({"text": text}).decode("utf-8")
+    assert not set(shown) & set(HIDDEN)
+    data = json_bytes({"text": text}).decode("utf-8")
+    assert not set(data) & {*HIDDEN, *map(chr, range(0x20)), *map(chr, range(0x7F, 0xA0))}
+    assert json.loads(data) == json.loads(json.dumps({"text": text}))
 
 
 def test_plain_text_is_printed_as_it_is() -> None:
-    text = "naïve עברית \u200f🙂\t\n“…”"
+    text = "naïve עברית 👩\u200d🔬🙂\t\n“…”"
     assert terminal_text(text) == text
 
 

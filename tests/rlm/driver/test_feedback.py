@@ -57,4 +57,5 @@ def test_an_error_over_a_missing_name_comes_with_what_to_use() -> None:
         traceback="  line 1, in <module>\nNameError: name 'context' is not defined",
     )
     text = render(Feedback(1, 30, cell, ChildTally(), Coverage(10)))
-    assert text.endswith("is not defined\n" + advice_on("NameError", "name 'context' is not defined"))
+    assert "NameError: name 'context' is not defined\n=====" in text
+    assert text.endswith("is kept.\n" + advice_on("NameError", "name 'context' is not defined"))
