@@ -349,7 +349,7 @@ def _quoted_if_runtime_like(line: str) -> str:
 
 
 def _looks_like_runtime(line: str) -> bool:
-    return bool(
+    return bool(line) and bool(
         _RUNTIME_ROW.match(line) or _RUNTIME_RULE.match(line) or _RUNTIME_HEADING.match(_skeleton(line))
     )
 
