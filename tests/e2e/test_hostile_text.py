@@ -130,7 +130,7 @@ def test_no_command_prints_a_control_character(folder, environment) -> None:
     run("segments", "export", "--store", "s.db", is_json=True)
     run("segments", "show", HOSTILE, "--store", "s.db")
     run("models", "--config", "own.toml")
-    run("models", "--config", "own.toml", "--json", is_json=True)
+    run("models", "--config", "own.toml", "--json")
     run("doctor")
     run("init", f"new{NAME}.toml")
 
