@@ -137,7 +137,7 @@ def test_no_command_prints_a_control_character(folder, environment) -> None:
 
 def test_a_name_of_a_document_forges_no_line(folder, rlm) -> None:
     """A line end in it is shown as `\\n`."""
-    for arguments in (("crane",), ("-e", "crane")):
+    for arguments in (("crane",), ("-e", "crane", "--limit", "100")):
         out = rlm("search", *arguments, "in").stdout
         assert "1. forged.txt:1" in out
         assert not re.search(r"^1\. forged", out, re.MULTILINE)
