@@ -96,7 +96,7 @@ _FETCHED = re.compile(
     rf"|(?<![\w\]])\[(?P<link>[^\[\]]*)\]\(\s{{0,20}}<?(?P<target>{_SCHEME}[^\s()<>]*+)>?+[^()]{{0,300}}\)"
     r"|(?P<reference>!(?=\[))"
     r"|<(?=(?:!--|/?(?:a|applet|audio|base|body|button|embed|form|frame|iframe|image|img|input|link|meta|object"
-    r"|picture|script|source|style|svg|track|video)\b))",
+    r"|picture|script|source|style|svg|track|video)\b|[a-z][\w-]*[\s/][^<>]*=))",
     re.IGNORECASE,
 )
 

@@ -72,8 +72,13 @@ def check(ran: subprocess.CompletedProcess[bytes], *, is_json: bool = False) -> 
     return out
 
 
-def test_no_command_prints_a_control_character(folder, environment) -> None:
-    """Text has none, and JSON escapes them."""
+SCRIPT = ("--model", "scripted:s.jsonl", "--strategy", "rlm")
+QUESTION = f"What does the crane cost? {HOSTILE}"
+
+
+@pytest.fixture
+def run(folder, environment):
+    """Return `run("ask", …)`, which checks the bytes of a command and returns its stdout."""
 
     def run(*arguments: str, is_json: bool = False) -> str:
         ran = subprocess.run(
@@ -82,17 +87,23 @@ def test_no_command_prints_a_control_character(folder, environment) -> None:
         assert ran.stdout or ran.stderr
         return check(ran, is_json=is_json)
 
-    script = ("--model", "scripted:s.jsonl", "--strategy", "rlm")
-    question = f"What does the crane cost? {HOSTILE}"
-    run("ask", question, "in", *script)
-    run("ask", question, "in", *script, "--json", is_json=True)
-    run("ask", question, "in", *script, "--trace", f"t{HOSTILE[-8:]}.jsonl", "--quiet")
-    run("ask", question, "in", "--dry-run")
-    run("ask", question, f"missing {NAME}")
-    run("ask", question, "in", f"--{HOSTILE}")
-    listed = run("runs")
+    return run
+
+
+def test_ask_prints_no_control_character(run) -> None:
+    """Text has none, and JSON escapes them."""
+    run("ask", QUESTION, "in", *SCRIPT)
+    run("ask", QUESTION, "in", *SCRIPT, "--json", is_json=True)
+    run("ask", QUESTION, "in", *SCRIPT, "--trace", "trace.jsonl", "--quiet")
+    run("ask", QUESTION, "in", "--dry-run")
+    run("ask", QUESTION, f"missing {NAME}")
+    run("ask", QUESTION, "in", f"--{HOSTILE}")
+
+
+def test_the_journal_s_commands_print_no_control_character(run) -> None:
+    run("ask", QUESTION, "in", *SCRIPT)
+    name = run("runs").split()[0]
     run("runs", "--json", is_json=True)
-    name = listed.split()[0]
     run("show", name)
     run("show", name, "--json", is_json=True)
     run("export", name, is_json=True)
@@ -100,24 +111,36 @@ def test_no_command_prints_a_control_character(folder, environment) -> None:
     run("resume", name)
     run("resume", name, "--json", is_json=True)
     run("show", HOSTILE)
+
+
+def test_search_and_sandbox_print_no_control_character(run) -> None:
     run("search", "crane", "in")
     run("search", "crane", "in", "--json", is_json=True)
     run("search", "-e", "crane", "in")
     run("search", "-e", "crane", "in", "--json", is_json=True)
     run("sandbox", "exec", "cell.py", "--context", "in")
     run("sandbox", "exec", "cell.py", "--context", "in", "--json", is_json=True)
-    run("batch", "tasks.jsonl", "--out", "r.jsonl", "--model", "scripted:s.jsonl")
-    assert BAD.search((folder / "r.jsonl").read_text()) is None
-    run("batch", "tasks.jsonl", "--out", f"r{NAME.replace('/', '')}.jsonl", "--model", "scripted:s.jsonl")
+
+
+def test_a_batch_writes_no_control_character(run, folder) -> None:
+    for out in ("r.jsonl", f"r{NAME}.jsonl"):
+        run("batch", "tasks.jsonl", "--out", out, "--model", "scripted:s.jsonl")
+        assert BAD.search((folder / out).read_text()) is None
+
+
+def test_jobs_print_no_control_character(run, folder) -> None:
     run("summarize", "in")
     run("summarize", "in", "--json", is_json=True)
     run("summarize", "in", "--kind", "document", "--out", "summary.md")
     assert BAD.search((folder / "summary.md").read_text()) is None
-    run("research", question, "in")
-    run("research", question, "in", "--json", is_json=True)
-    run("research", question, "in", "--plan-only")
-    run("compare", question, "in")
-    run("compare", question, "in", "--json", is_json=True)
+    run("research", QUESTION, "in")
+    run("research", QUESTION, "in", "--json", is_json=True)
+    run("research", QUESTION, "in", "--plan-only")
+    run("compare", QUESTION, "in")
+    run("compare", QUESTION, "in", "--json", is_json=True)
+
+
+def test_prompts_and_segments_print_no_control_character(run) -> None:
     for kind in ("card", "cited", "child"):
         run("assemble", kind, f"{kind}.json", "--report")
         run("assemble", kind, f"{kind}.json", "--json", is_json=True)
@@ -129,6 +152,9 @@ def test_no_command_prints_a_control_character(folder, environment) -> None:
     run("segments", "show", segment, "--store", "s.db", "--json", is_json=True)
     run("segments", "export", "--store", "s.db", is_json=True)
     run("segments", "show", HOSTILE, "--store", "s.db")
+
+
+def test_the_other_commands_print_no_control_character(run) -> None:
     run("models", "--config", "own.toml")
     run("models", "--config", "own.toml", "--json")
     run("doctor")
