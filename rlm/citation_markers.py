@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
-__all__ = ["Mark", "marker", "marks_in", "sentences_with_sources", "unknown_marks", "write_marks"]
+__all__ = [
+    "Mark",
+    "disarm_marks",
+    "marker",
+    "marks_in",
+    "sentences_with_sources",
+    "unknown_marks",
+    "unmark_unknown",
+    "write_marks",
+]
 
 _SUPERSCRIPT = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 _PLAIN = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")
 _NUMBER = r"(?:[0-9]{1,4}|[⁰¹²³⁴⁵⁶⁷⁸⁹]{1,4})"
+_SHOWN_MARK = re.compile(rf"\[([⁰¹²³⁴⁵⁶⁷⁸⁹]+(?:[ \t]*[,;][ \t]*{_NUMBER})*)\]")
 _MARK = re.compile(rf"\[({_NUMBER}(?:[ \t]*[,;][ \t]*{_NUMBER})*)\](?![(:])")
 # A mark may follow the full stop.
 _SENTENCE = re.compile(r"(?<=[.!?…\]])\s+(?!\[)")
@@ -40,6 +50,11 @@ def marks_in(text: str) -> Iterator[Mark]:
         before = text[max(0, match.start() - 1) : match.start()]
         superscript = not match[1][0].isascii()
         yield Mark(*match.span(), numbers, superscript or not (before.isalnum() or before in ("", "_", ")")))
+
+
+def disarm_marks(text: str) -> str:
+    """Return `text` with its marks in round brackets. Text of a document must not name sources of ours."""
+    return _MARK.sub(r"(\1)", text)
 
 
 def sentences_with_sources(text: str, count: int) -> list[str]:
@@ -86,3 +101,14 @@ def write_marks(text: str, quotes: Mapping[int, str]) -> str:
         if place is not None:
             shown = shown[: place.end()] + marker(number) + shown[place.end() :]
     return shown
+
+
+def unmark_unknown(text: str, known: Collection[int]) -> str:
+    """Return `text` with superscript marks of unknown sources in plain digits, also in code: `[¹]` always has
+    a source."""
+
+    def unmarked(mark: re.Match[str]) -> str:
+        numbers = (int(number.translate(_PLAIN)) for number in re.findall(_NUMBER, mark[1]))
+        return mark[0] if all(number in known for number in numbers) else mark[0].translate(_PLAIN)
+
+    return _SHOWN_MARK.sub(unmarked, text)

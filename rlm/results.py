@@ -6,14 +6,13 @@ Offsets are characters of the context body, 0-based, end-exclusive; lines and pa
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
-from html import escape
 from types import MappingProxyType
 from typing import Any, Literal
 
-from rlm.citation_markers import marker, write_marks
+from rlm.citation_markers import marker, unmark_unknown, write_marks
+from rlm.escaping import has_false_sources, html_text, markdown_answer, markdown_line, terminal_answer
 from rlm.sandbox.types import Span
 
 __all__ = [
@@ -32,8 +31,6 @@ __all__ = [
 ]
 
 _QUOTE_SHOWN = 160
-_MARKDOWN = re.compile(r"([\\`*_\[\]<>#|~!])")
-_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 
 StopReason = Literal[
     "finalized",
@@ -228,40 +225,50 @@ class RunResult:
 
     @property
     def text(self) -> str:
-        """The answer as text, its marks written `[¹]`; an answer that is no text as JSON; "" for none."""
+        """The answer as text, its marks written `[¹]`; an answer that is no text as JSON; "" for none.
+
+        A mark of the answer that names no citation is written `[1]`."""
         if self.answer is None:
             return ""
         if not isinstance(self.answer, str):
             return json.dumps(self.answer, ensure_ascii=False, indent=2)
         numbered = enumerate(self.citations, 1)
-        return write_marks(
-            self.answer, {number: one.quote for number, one in numbered if one.marker == marker(number)}
-        )
+        quotes = {number: one.quote for number, one in numbered if one.marker == marker(number)}
+        return unmark_unknown(write_marks(self.answer, quotes), quotes)
 
     def markdown(self) -> str:
-        """The answer, a list of its sources, and a line about what was read. Names and quotes are escaped:
-        a document can't put a link or a heading there."""
+        """The answer, a list of its sources below a rule, and a line about what was read.
+
+        Nothing in it is a link, an image or HTML: URLs of the answer are shown as code. Names and quotes are
+        escaped: a document can't put a heading there."""
         if self.answer is None:
             parts = [f"*No answer ({self.stop_reason}).*"]
+        elif isinstance(self.answer, str):
+            parts = [markdown_answer(self.text)]
         else:
-            parts = [self.text if isinstance(self.answer, str) else f"```json\n{self.text}\n```"]
-        if self.citations:
-            parts.append("**Sources**")
-            parts.append("\n".join(f"- {_markdown_source(citation)}" for citation in self.citations))
-        return "\n\n".join([*parts, f"*{_escaped(self._account())}*"]) + "\n"
+            parts = [markdown_answer(f"```json\n{self.text}\n```")]
+        sources = [f"- {_markdown_source(citation)}" for citation in self.citations]
+        if sources or has_false_sources(self.answer):
+            parts += ["---", "**Sources**", "\n".join(sources) or "none"]
+        return "\n\n".join([*parts, f"*{markdown_line(self._account())}*"]) + "\n"
 
     def _repr_html_(self) -> str:
         """How a notebook shows it: the answer, its sources, what was read. Everything in it is escaped."""
-        none = f"<em>No answer ({self.stop_reason}).</em>"
-        sources = "".join(
-            f"<li>{escape(citation.marker)} {escape(citation.place)} "
+        answer = f"<em>No answer ({self.stop_reason}).</em>"
+        if self.answer is not None:
+            answer = html_text(terminal_answer(self.text) if isinstance(self.answer, str) else self.text)
+        rows = "".join(
+            f"<li>{html_text(citation.marker)} {html_text(citation.place)} "
             f"{'' if citation.verified else '<strong>not found in the input</strong> '}"
-            f"<q>{escape(citation.quote)}</q></li>"
+            f"<q>{html_text(citation.quote)}</q></li>"
             for citation in self.citations
         )
+        if not rows and has_false_sources(self.answer):
+            rows = "<li>none</li>"
+        sources = f"<hr><strong>Sources</strong><ul>{rows}</ul>" if rows else ""
         return (
-            f"<div><p style='white-space: pre-wrap'>{none if self.answer is None else escape(self.text)}</p>"
-            f"<ul>{sources}</ul><p><small>{escape(self._account())}</small></p></div>"
+            f"<div><p style='white-space: pre-wrap'>{answer}</p>"
+            f"{sources}<p><small>{html_text(self._account())}</small></p></div>"
         )
 
     def _account(self) -> str:
@@ -294,10 +301,7 @@ class RunResult:
 
 
 def _markdown_source(citation: Citation) -> str:
+    quote = markdown_line(citation.shown)
     if not citation.verified:
-        return f"{citation.marker} **not found in the input**: “{_escaped(citation.shown)}”"
-    return f"{citation.marker} {_escaped(citation.place)}: “{_escaped(citation.shown)}”"
-
-
-def _escaped(text: str) -> str:
-    return _MARKDOWN.sub(r"\\\1", _CONTROLS.sub(" ", text))
+        return f"{citation.marker} **not found in the input**: “{quote}”"
+    return f"{citation.marker} {markdown_line(citation.place)}: “{quote}”"

@@ -16,6 +16,7 @@ from typing import Any, Self
 
 from rlm.batch.summary import BatchSummary
 from rlm.errors import UsageError
+from rlm.escaping import json_bytes
 from rlm.journal import Journal
 from rlm.playback.recording import Recording
 from rlm.results import RESUMABLE
@@ -102,11 +103,11 @@ class ResultsFile:
 
     def append(self, line: Mapping[str, Any]) -> None:
         """Write a line and wait until it is on the disk. Raises UsageError if that fails."""
-        data = json.dumps(line, ensure_ascii=False, separators=(",", ":"))
+        data = json_bytes(line, separators=(",", ":"))
         file = self._descriptor()
         size = os.fstat(file).st_size
         try:
-            _write(file, data.encode("utf-8", "backslashreplace") + b"\n")
+            _write(file, data + b"\n")
         except OSError as error:
             # Half a line would merge with the next one.
             with suppress(OSError):

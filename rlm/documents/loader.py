@@ -55,8 +55,8 @@ def load(
     Raises DocumentError (one line) for a named file or stream that cannot be read, and for a source without
     text. Raises ContextFileError if the disk is full. After an error, `folder` is empty.
 
-    After `seconds`, what is not read yet is skipped and listed, and the document that is being read ends where
-    it is. Raises DocumentError if nothing was read by then.
+    After `seconds`, what is not read yet is skipped and listed, and the document that is being read ends
+    where it is. Raises DocumentError if nothing was read by then.
 
     With a `cache`, the context may be in the cache instead of in `folder`. Close its lease when it is no
     longer needed. A cache that cannot be used is ignored.

@@ -8,6 +8,7 @@ from typing import cast
 
 from rlm.children.tally import ChildTally
 from rlm.driver.rerun import DIED
+from rlm.prompts.boundary import ForeignText, bounded
 from rlm.prompts.recipes.corrections import advice_on
 from rlm.prompts.templates import table
 from rlm.results import Coverage
@@ -37,23 +38,18 @@ class Feedback:
 
 
 def render(feedback: Feedback) -> str:
-    """Return the user message that follows a block of the root."""
+    """Return the user message that follows a block of the root.
+
+    All that the kernel said, names of variables included, stands between lines that it cannot forge.
+    """
     cell, words = feedback.cell, _words("output")
+    output = _output(feedback)
     parts = [words["heading"].format(round=feedback.round, rounds=feedback.rounds)]
-    if cell.stdout:
-        limit = feedback.output_limit
-        kept_hint = words["kept"].format(round=feedback.round)
-        hint, full_length = (words["not_kept"], cell.stdout_chars) if cell.truncated else (kept_hint, None)
-        parts.append(head_and_tail(cell.stdout.rstrip("\n"), limit, hint, full_length=full_length))
-    if cell.stderr:
-        parts.append(words["stderr"].format(text=head_and_tail(cell.stderr, STDERR_LIMIT, words["cut"])))
-    if cell.result is not None:
-        shown = head_and_tail(cell.result, RESULT_LIMIT, words["result_hint"])
-        parts.append(words["result"].format(text=shown))
-    parts.extend(_error(cell))
+    if output:
+        parts[0] += "\n" + bounded(output, words["end"])
     if not (cell.stdout or cell.stderr or cell.result is not None or cell.status != "ok"):
         parts.append(words["nothing"])
-    parts.extend(_variables(cell))
+    parts.extend(_error(cell))
     parts.extend(_children(feedback))
     parts.extend(feedback.low)
     parts.extend(feedback.notes)
@@ -68,54 +64,70 @@ def bare_output(cell: CellResult, limit: int) -> str:
     return "\n".join(head_and_tail(part, limit, cut) for part in parts if part)
 
 
-def head_and_tail(text: str, limit: int, hint: str, *, full_length: int | None = None) -> str:
-    """Cut `text` to `limit` characters: its head and its tail. A line between them shows the size of the gap.
+def head_and_tail(text: str, limit: int, hint: str) -> str:
+    """Cut `text` to `limit` characters: its head and its tail. A line between them shows the size of the gap
+    and `hint`."""
+    cut = _cut("", text, limit, hint)
+    return f"{cut.text}\n[… {cut.gap} …]\n{cut.rest}" if cut.gap else text
 
-    `full_length` is the original length, if `text` was already cut. That line ends with `hint`, in which
-    {start} and {end} stand for the place of the gap.
+
+def _cut(label: str, text: str, limit: int, hint: str, *, full_length: int | None = None) -> ForeignText:
+    """Return `text` with at most `limit` characters: its head and its tail.
+
+    `full_length` is the original length, if `text` was already cut. The gap is described by its size and
+    `hint`, in which {start} and {end} stand for its place.
     """
     if len(text) <= limit:
-        return text
+        return ForeignText(label, text)
     head = limit * 2 // 3
-    tail = limit - head
+    tail = len(text) - (limit - head)
     gap = max(full_length or 0, len(text)) - limit
-    located_hint = hint.format(start=head, end=len(text) - tail)
-    line = _words("output")["gap"].format(chars=f"{gap:,}", hint=located_hint)
-    return f"{text[:head]}\n{line}\n{text[len(text) - tail :]}"
+    located_hint = hint.format(start=head, end=tail)
+    words = _words("output")["gap"].format(chars=f"{gap:,}", hint=located_hint)
+    return ForeignText(label, text[:head], words, text[tail:])
+
+
+def _output(feedback: Feedback) -> list[ForeignText]:
+    cell, words = feedback.cell, _words("output")
+    texts = []
+    if cell.stdout:
+        kept_hint = words["kept"].format(round=feedback.round)
+        hint, full_length = (words["not_kept"], cell.stdout_chars) if cell.truncated else (kept_hint, None)
+        printed = cell.stdout.rstrip("\n")
+        texts.append(_cut(words["printed"], printed, feedback.output_limit, hint, full_length=full_length))
+    if cell.stderr:
+        texts.append(_cut(words["stderr"], cell.stderr, STDERR_LIMIT, words["cut"]))
+    if cell.result is not None:
+        texts.append(_cut(words["result"], cell.result, RESULT_LIMIT, words["result_hint"]))
+    if cell.status == "error":
+        text = cell.traceback or f"{cell.ename}: {cell.evalue}"
+        texts.append(_cut(words["traceback"], text, ERROR_LIMIT, words["cut"]))
+    elif cell.ename == DIED:
+        texts.append(_cut(words["cause"], cell.evalue, ERROR_LIMIT, words["cut"]))
+    changed = cell.report.changed
+    if changed:
+        shown = changed[:MAX_VARIABLES]
+        more = max(len(changed), cell.report.changed_count) - len(shown)
+        lines = "\n".join(map(str, shown))
+        gap = words["more_changed"].format(count=f"{more:,}") if more > 0 else ""
+        texts.append(ForeignText(words["changed"], lines, gap))
+    if cell.report.rebound:
+        texts.append(ForeignText(words["rebound"], ", ".join(cell.report.rebound)))
+    return texts
 
 
 def _error(cell: CellResult) -> list[str]:
     words = _words("output")
     match cell.status:
         case "error":
-            text = cell.traceback or f"{cell.ename}: {cell.evalue}"
-            raised = words["raised"].format(text=head_and_tail(text, ERROR_LIMIT, words["cut"]))
             advice = advice_on(cell.ename or "", cell.evalue or "")
-            return [f"{raised}\n{advice}" if advice else raised]
+            return [f"{words['raised']}\n{advice}" if advice else words["raised"]]
         case "timeout":
-            if cell.ename == DIED:
-                return [words["timeout_lost"].format(lost=cell.evalue)]
-            return [words["timeout"]]
+            return [words["timeout_lost" if cell.ename == DIED else "timeout"]]
         case "died":
-            return [words["died"].format(why=cell.evalue)]
+            return [words["died"]]
         case _:
             return []
-
-
-def _variables(cell: CellResult) -> list[str]:
-    parts = []
-    words = _words("output")
-    changed = cell.report.changed
-    if changed:
-        lines = [str(variable) for variable in changed[:MAX_VARIABLES]]
-        more = max(len(changed), cell.report.changed_count) - len(lines)
-        if more:
-            lines.append(words["more_changed"].format(count=f"{more:,}"))
-        parts.append(words["changed"].format(lines="\n".join(lines)))
-    if cell.report.rebound:
-        names = ", ".join(cell.report.rebound)
-        parts.append(words["rebound"].format(names=names, first=cell.report.rebound[0]))
-    return parts
 
 
 def _children(feedback: Feedback) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from rlm.escaping import json_text
 
 __all__ = ["quote"]
 
@@ -12,5 +12,4 @@ def quote(text: str) -> str:
 
     It can't close its own quotes, so text from a document or a reply can't pose as our instructions.
     """
-    line = json.dumps(text, ensure_ascii=False)
-    return line.replace("\x85", "\\u0085").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+    return json_text(text)

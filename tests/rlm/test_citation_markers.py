@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from rlm.citation_markers import marker, marks_in, sentences_with_sources, unknown_marks, write_marks
 from rlm.cli.console.render_result import answer_text, style_answer
+from rlm.escaping import RULE
 from rlm.results import Citation, Coverage, RunResult
 
 
@@ -108,6 +109,7 @@ def test_the_terminal_shows_marks_and_sources() -> None:
     assert text.splitlines() == [
         "It ends [¹], they leave [²], [³].",
         "",
+        RULE,
         "Sources",
         "  [¹] a_[b].pdf, page 2, line 3, under “Terms”  “It ends *in* May.”",
         "  [²] talk.json:2, message 7 (Anna 10:00)  “We leave.”",
@@ -125,9 +127,11 @@ def test_markdown_shows_marks_and_sources_and_escapes_them() -> None:
     """A document cannot add a link, a heading or markup to the list."""
     evil = Citation("[²]", "# [x](http://y)\n<b>", 1, 2, "n\n# b.md", None, 1, True)
     shown = result("It ends [1], [2].", PAPER, evil).markdown()
-    assert shown.startswith("It ends [¹], [²].\n\n**Sources**\n\n- [¹] a\\_\\[b\\].pdf, page 2, line 3")
+    assert shown.startswith(
+        "It ends [¹], [²].\n\n---\n\n**Sources**\n\n- [¹] a\\_\\[b\\].pdf, page 2, line 3"
+    )
     assert "“It ends \\*in\\* May.”" in shown
-    assert "- [²] n \\# b.md:1: “\\# \\[x\\](http://y) \\<b\\>”" in shown
+    assert "- [²] n \\# b.md:1: “\\# \\[x\\](`http://y`) &lt;b&gt;”" in shown
     assert "**not found in the input**: “never said”" in result("x", LOST).markdown()
     assert result({"a": 1}).markdown().startswith('```json\n{\n  "a": 1\n}\n```')
     assert result(None).markdown().startswith("*No answer (finalized).*")

@@ -13,7 +13,8 @@ import typer
 from rlm.cli.commands.segments.options import SegmentStoreOption
 from rlm.cli.config import ConfigOption, card_in_force
 from rlm.cli.console.exits import say
-from rlm.cli.console.render_result import json_bytes, printable
+from rlm.cli.console.streams import unfiltered
+from rlm.escaping import json_bytes, terminal_text
 
 if TYPE_CHECKING:
     from rlm.prompts import AssembledPrompt
@@ -180,20 +181,19 @@ def read_input(file: str) -> Any:
 
 
 def show_prompt(prompt: AssembledPrompt, *, as_json: bool, report: bool) -> None:
-    """Print the prompt on stdout, as text or JSON, and warnings on stderr.
+    """Print the prompt on stdout, and warnings on stderr. Only its JSON holds control characters.
 
     The table follows the text on stdout, or goes to stderr if stdout has JSON.
     """
     if as_json:
         typer.echo(json_bytes(prompt.to_json(), indent=2))
     else:
-        # A file gets the prompt unchanged; a terminal must not get its control characters.
-        typer.echo(printable(prompt.text) if sys.stdout.isatty() else prompt.text)
+        typer.echo(terminal_text(prompt.text))
     if report:
         from rich.console import Console
 
         stream = sys.stderr if as_json else sys.stdout
-        console = Console(file=stream, width=None if stream.isatty() else _TABLE_COLUMNS)
+        console = Console(file=unfiltered(stream), width=None if stream.isatty() else _TABLE_COLUMNS)
         if not as_json:
             console.print()
         console.print(prompt.report)

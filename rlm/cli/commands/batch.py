@@ -216,7 +216,8 @@ async def _plan(rlm: RLM, file: TasksFile) -> dict[str, Any]:
 
 
 def _print_plan(plan: dict[str, Any], *, as_json: bool) -> None:
-    from rlm.cli.console.render_result import dollars, json_bytes, plural
+    from rlm.cli.console.render_result import dollars, plural
+    from rlm.escaping import json_bytes
 
     if as_json:
         typer.echo(json_bytes(plan, indent=2))
@@ -232,7 +233,7 @@ def _print_plan(plan: dict[str, Any], *, as_json: bool) -> None:
 
 def _leave(summary: BatchSummary, *, as_json: bool, quiet: bool, table: str) -> None:
     """Print the summary. Raises typer.Exit if a task has no answer."""
-    from rlm.cli.console.render_result import json_bytes
+    from rlm.escaping import json_bytes
 
     if as_json:
         typer.echo(json_bytes(summary.to_json(), indent=2))

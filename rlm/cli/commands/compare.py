@@ -109,7 +109,7 @@ async def _run(
 
 def print_comparison(found: Comparison, *, as_json: bool) -> None:
     """Print the comparison. Raises typer.Exit if no method has an answer."""
-    from rlm.cli.console.render_result import json_bytes
+    from rlm.escaping import json_bytes
 
     typer.echo(json_bytes(found.to_json(), indent=2) if as_json else comparison_text(found))
     if all(row.result.answer is None for row in found.rows):
@@ -119,7 +119,8 @@ def print_comparison(found: Comparison, *, as_json: bool) -> None:
 
 def comparison_text(found: Comparison) -> str:
     """Return the table, every answer with its sources, and the advice."""
-    from rlm.cli.console.render_result import answer_text, printable
+    from rlm.cli.console.render_result import answer_text
+    from rlm.escaping import terminal_text
 
     header = ("", "citations", "calls", "tokens in", "out", "cost", "seconds", "read")
     table = [header, *(_cells(row) for row in found.rows)]
@@ -130,10 +131,15 @@ def comparison_text(found: Comparison) -> str:
     ]
     parts = ["\n".join(lines)]
     for row in found.rows:
-        note = f" ({printable(' '.join(row.note.split()))})" if row.note else ""
+        note = f" ({terminal_text(' '.join(row.note.split()))})" if row.note else ""
         shown = "no answer" if row.result.answer is None else answer_text(row.result)
-        parts.append(f"{row.method}{note}\n{shown}")
+        parts.append(f"{row.method}{note}\n{_indented(shown)}")
     return "\n\n".join([*parts, found.advice])
+
+
+def _indented(text: str) -> str:
+    """Indent an answer, so that it cannot pose as the next method or as the advice."""
+    return "\n".join(f"  {line}".rstrip() for line in text.split("\n"))
 
 
 def _cells(row: MethodRow) -> tuple[str, ...]:

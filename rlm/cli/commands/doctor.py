@@ -8,7 +8,7 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -17,12 +17,14 @@ import typer
 
 from rlm.cli.console.exits import Exit
 from rlm.cli.console.interrupts import run_interruptible
+from rlm.cli.console.streams import unfiltered
 from rlm.cli.store import StoreOption
+from rlm.escaping import terminal_line
 
 __all__ = ["doctor"]
 
 _Verdict = Literal["ok", "warn", "fail"]
-_COLOURS = {"ok": typer.colors.GREEN, "warn": typer.colors.YELLOW, "fail": typer.colors.RED}
+_COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
 
 _CONFIGURATION = {"packages", "journal", "keys", "settings"}
 """Findings about the setup of this machine. All others that can fail are about the sandbox."""
@@ -75,12 +77,21 @@ def doctor(ctx: typer.Context, store: StoreOption = None) -> None:
         _settings(ctx),
         _store(store),
     ]
-    for finding in findings:
-        mark = typer.style(f"{finding.verdict:<4}", fg=_COLOURS[finding.verdict])
-        typer.echo(f"{mark}  {finding.what:<12} {finding.detail}")
+    _print(findings)
     failed = {finding.what for finding in findings if finding.verdict == "fail"}
     if failed:
         raise typer.Exit(Exit.USAGE if failed <= _CONFIGURATION else Exit.REFUSED)
+
+
+def _print(findings: Sequence[Finding]) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(file=unfiltered(sys.stdout), highlight=False)
+    for finding in findings:
+        verdict = (f"{finding.verdict:<4}", _COLOURS[finding.verdict])
+        line = Text.assemble(verdict, f"  {finding.what:<12} {terminal_line(finding.detail)}")
+        console.print(line, soft_wrap=True)
 
 
 def _python() -> Finding:

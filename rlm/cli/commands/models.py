@@ -29,7 +29,7 @@ def models(
       rlm models
       rlm models --config rlm.toml --json
     """
-    from rlm.cli.console.render_result import json_bytes
+    from rlm.escaping import json_bytes, terminal_line
     from rlm.models import default_model
     from rlm.models.catalog.windows import known_models
 
@@ -47,7 +47,7 @@ def models(
             f", for {', '.join(hosts[variable]) or 'no server'}" if hosts.get(variable) is not None else ""
         )
         typer.echo(f"{provider}: {variable} is {f'set{bound}' if keys[variable] else 'not set'}")
-    typer.echo(f"default: {default_model(os.environ)}\n")
+    typer.echo(f"default: {terminal_line(default_model(os.environ))}\n")
     typer.echo(f"{'model':<40} {'window':>10} {'reply':>9}   dollars per million tokens, in and out")
     for row in rows:
         cost = (
@@ -55,7 +55,7 @@ def models(
             if row["input_price"] is None
             else f"{row['input_price']:g} in, {row['output_price']:g} out"
         )
-        typer.echo(f"{row['name']:<40} {row['window']:>10,} {row['output']:>9,}   {cost}")
+        typer.echo(f"{terminal_line(row['name']):<40} {row['window']:>10,} {row['output']:>9,}   {cost}")
     typer.echo("\nSet windows and prices of other models in rlm.toml (rlm init). extractive needs no model.")
 
 

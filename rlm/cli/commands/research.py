@@ -12,9 +12,10 @@ from rlm.cli.console.exits import Exit, say
 from rlm.cli.console.interrupts import run_interruptible
 from rlm.cli.console.out import OutOption, write_output
 from rlm.cli.console.outcome import print_plan, report_interrupt
-from rlm.cli.console.render_result import account, dollars, json_bytes, plural, printable
+from rlm.cli.console.render_result import account, dollars, plural
 from rlm.cli.options import PathsArgument, RunOptions, takes_run_options
 from rlm.errors import ConfigurationError
+from rlm.escaping import json_bytes, terminal_text
 
 if TYPE_CHECKING:
     from rlm.accounting.run_plan import RunPlan
@@ -91,7 +92,7 @@ research.__doc__ = f"{research.__doc__}\n\n{EXAMPLES}"
 
 def print_research(found: Research, out: Path | None, *, as_json: bool, quiet: bool) -> None:
     """Print the report, or write it to `out`. Raises typer.Exit if nothing was found."""
-    as_text = printable(found.report).rstrip("\n")
+    as_text = terminal_text(found.report).rstrip("\n")
     write_output(json_bytes(found.to_json(), indent=2).decode() if as_json else as_text, out)
     if not quiet:
         typer.echo(_account(found), err=True)
@@ -142,4 +143,4 @@ def _account(found: Research) -> str:
         f"{plural(len(found.sources), 'source')}, {plural(len(found.conflicts), 'conflict')}, "
         f"{plural(len(found.gaps), 'gap')}"
     )
-    return printable(f"{line}\n{account(found.result)}")
+    return terminal_text(f"{line}\n{account(found.result)}")

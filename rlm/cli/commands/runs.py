@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rlm.cli.console.render_result import dollars, json_bytes, plural, printable
+from rlm.cli.console.render_result import dollars, plural
 from rlm.cli.store import StoreOption, with_journal
 from rlm.errors import UsageError
+from rlm.escaping import json_bytes, terminal_text
 from rlm.results import RunTotals
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def runs(
         preview = task if len(task) <= _MAX_TASK_CHARS else task[: _MAX_TASK_CHARS - 1] + "…"
         state = run["stop_reason"] or run["state"]
         started = datetime.fromtimestamp(run["started_at"]).strftime("%Y-%m-%d %H:%M")
-        typer.echo(printable(f"{run['run_id']}  {started}  {state:<18} {_totals_text(run)}  {preview}"))
+        typer.echo(terminal_text(f"{run['run_id']}  {started}  {state:<18} {_totals_text(run)}  {preview}"))
 
 
 def _totals_text(run: dict[str, Any]) -> str:

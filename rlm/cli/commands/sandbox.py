@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -13,8 +12,7 @@ import typer
 from rlm.cli.consent import SandboxOption, allowed_level
 from rlm.cli.console.exits import Exit, say
 from rlm.cli.console.interrupts import run_interruptible
-from rlm.cli.console.render_result import printable
-from rlm.models.http.wire_messages import encodable
+from rlm.escaping import json_chunks, terminal_text
 
 if TYPE_CHECKING:
     from rlm.sandbox.isolation.policy import IsolationReport
@@ -62,8 +60,8 @@ def exec_(
     result, isolation = run_interruptible(run_cell(code, context or [], level=level, seconds=cell_seconds))
     if as_json:
         # Encoded in parts: JSON escapes can multiply the size of a hostile cell's output.
-        for part in json.JSONEncoder(ensure_ascii=False).iterencode(_as_json(result, isolation)):
-            typer.echo(encodable(part).encode(), nl=False)
+        for chunk in json_chunks(_as_json(result, isolation)):
+            typer.echo(chunk, nl=False)
         typer.echo()
     else:
         _print(result, isolation)
@@ -109,13 +107,13 @@ def _as_json(result: CellResult, isolation: IsolationReport) -> dict[str, object
 
 def _print(result: CellResult, isolation: IsolationReport) -> None:
     if result.stdout:
-        typer.echo(printable(result.stdout), nl=not result.stdout.endswith("\n"))
+        typer.echo(terminal_text(result.stdout), nl=not result.stdout.endswith("\n"))
     if result.result is not None:
-        typer.echo(printable(result.result))
+        typer.echo(terminal_text(result.result))
     if result.stderr:
-        typer.echo(printable(result.stderr), nl=False, err=True)
+        typer.echo(terminal_text(result.stderr), nl=False, err=True)
     if result.status != "ok":
-        typer.echo(printable(result.traceback or f"{result.ename}: {result.evalue}"), err=True)
+        typer.echo(terminal_text(result.traceback or f"{result.ename}: {result.evalue}"), err=True)
     typer.echo(
         f"{result.status} in {result.seconds:.3f} s, isolation level {isolation.level} "
         f"({', '.join(isolation.layers)})",

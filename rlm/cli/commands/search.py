@@ -13,8 +13,9 @@ import typer
 from rlm.cli.console.display import ProgressDisplay
 from rlm.cli.console.exits import Exit, say
 from rlm.cli.console.interrupts import run_interruptible
-from rlm.cli.console.render_result import json_bytes, printable, share
+from rlm.cli.console.render_result import share
 from rlm.cli.options import PathsArgument
+from rlm.escaping import json_bytes, terminal_line, terminal_text
 
 if TYPE_CHECKING:
     from rlm.documents import Source
@@ -209,14 +210,15 @@ def _print(found: dict[str, Any], *, as_json: bool) -> None:
         typer.echo(json_bytes(found, indent=2))
         return
     for pack in found.get("packs", ()):
-        where = f"{pack['document']}" + (f", page {pack['page']}" if pack["page"] else f":{pack['line']}")
-        path = f"  {' > '.join(pack['heading_path'])}" if pack["heading_path"] else ""
-        typer.echo(printable(f"{pack['order'] + 1}. {where}{path}  (score {pack['score']:.2f})"))
-        typer.echo(printable(_indented(pack["text"])) + "\n")
-    for hit in found.get("hits", ()):
-        typer.echo(
-            printable(f"{hit['document']}:{hit['line']}: {' '.join(hit['line_text'].split())[:_MAX_LINE]}")
+        where = terminal_line(pack["document"]) + (
+            f", page {pack['page']}" if pack["page"] else f":{pack['line']}"
         )
+        path = f"  {terminal_line(' > '.join(pack['heading_path']))}" if pack["heading_path"] else ""
+        typer.echo(f"{pack['order'] + 1}. {where}{path}  (score {pack['score']:.2f})")
+        typer.echo(terminal_text(_indented(pack["text"])) + "\n")
+    for hit in found.get("hits", ()):
+        line = " ".join(hit["line_text"].split())[:_MAX_LINE]
+        typer.echo(f"{terminal_line(hit['document'])}:{hit['line']}: {terminal_text(line)}")
     hits, total = len(found.get("hits", ())), found.get("total", 0)
     if hits < total:
         say(f"{hits:,} of {total:,} matches shown: --limit shows more")

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rlm.cli.console.out import check_out, open_output
-from rlm.cli.console.render_result import json_bytes, printable
 from rlm.cli.store import RunArgument, StoreOption, with_journal
+from rlm.escaping import json_bytes, terminal_text
 
 if TYPE_CHECKING:
     from rlm.journal import Journal, JournalEvent
@@ -40,7 +40,7 @@ def show(
         else:
             text = _event_text(event)
             if text:
-                typer.echo(printable(_at_depth(event, text)))
+                typer.echo(terminal_text(_at_depth(event, text)))
 
 
 def export(
@@ -94,7 +94,8 @@ def _event_text(event: JournalEvent) -> str:
         case "run_started":
             settings = data["settings"]
             return (
-                f"task: {data['task']}\nmodel {settings['model']}, children {settings['sub_model']}, "
+                f"task: {_continued(data['task'])}\n"
+                f"model {settings['model']}, children {settings['sub_model']}, "
                 f"{settings['context_chars']:,} characters in {settings['documents']:,} documents\n"
             )
         case "cell":
@@ -106,24 +107,25 @@ def _event_text(event: JournalEvent) -> str:
             )
         case "child":
             outcome = data.get("error") or data.get("reply", "")
-            return f"  child {data.get('spans') or ''}: {outcome[:200]}"
+            return f"  child {data.get('spans') or ''}: {_continued(outcome[:200])}"
         case "charge":
             tokens = data["usage"]["input_tokens"] + data["usage"]["output_tokens"]
-            return f"  a failed call ({data['role']}) was charged {tokens:,} tokens: {data['error'][:200]}"
+            error = _continued(data["error"][:200])
+            return f"  a failed call ({data['role']}) was charged {tokens:,} tokens: {error}"
         case "compaction":
             before, after = data["tokens_before"], data["tokens_after"]
             return f"folded rounds 1 to {data['last_round']} from {before:,} to {after:,} tokens"
         case "sub_rlm":
-            return f"sub-RLM: {data['prompt'][:_MAX_PROMPT]}"
+            return f"sub-RLM: {_continued(data['prompt'][:_MAX_PROMPT])}"
         case "sub_rlm_ended":
-            return f"sub-RLM ended: {data['error'] or 'answered'}"
+            return f"sub-RLM ended: {_continued(data['error'] or 'answered')}"
         case "part":
-            return f"{data['name']}: {data['title']}"
+            return f"{data['name']}: {_continued(data['title'])}"
         case "part_ended":
             result = data["result"] or {}
-            return f"{data['name']} ended: {data['error'] or result.get('stop_reason')}\n"
+            return f"{data['name']} ended: {_continued(data['error'] or str(result.get('stop_reason')))}\n"
         case "kernel_died":
-            return f"  the kernel died in round {data['round']}: {data['reason']}"
+            return f"  the kernel died in round {data['round']}: {_continued(data['reason'])}"
         case "resumed":
             return "  resumed"
         case "interrupted":
@@ -131,15 +133,20 @@ def _event_text(event: JournalEvent) -> str:
         case "diverged":
             return f"  round {data['round']} diverged when it was re-run"
         case "limit":
-            return f"  limit: {data.get('message') or data.get('violation')}"
+            return f"  limit: {_continued(data.get('message') or str(data.get('violation')))}"
         case "warning":
-            return f"  note: {data['message']}"
+            return f"  note: {_continued(data['message'])}"
         case "finished":
             answer = data.get("answer")
             text = answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)
-            return f"{data['stop_reason']}: {text}"
+            return f"{data['stop_reason']}: {_continued(text)}"
         case _:
             return ""
+
+
+def _continued(text: str) -> str:
+    """Indent all lines but the first, so that no text can pose as the next event."""
+    return "\n    ".join(text.splitlines())
 
 
 def _indented(text: str) -> str:

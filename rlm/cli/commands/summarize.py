@@ -13,8 +13,9 @@ from rlm.cli.console.exits import Exit, say
 from rlm.cli.console.interrupts import run_interruptible
 from rlm.cli.console.out import OutOption, write_output
 from rlm.cli.console.outcome import print_plan
-from rlm.cli.console.render_result import account, json_bytes, plural, printable
+from rlm.cli.console.render_result import account, plural
 from rlm.cli.options import PathsArgument, RunOptions, takes_run_options
+from rlm.escaping import json_bytes, terminal_text
 
 if TYPE_CHECKING:
     from rlm.accounting.run_plan import RunPlan
@@ -124,7 +125,7 @@ async def _summarize(
 def _text(found: Summary) -> str:
     """Return the summary. For documents, add the list of sources: a history names them in its lines."""
     if found.kind == "history":
-        return printable(found.text)
+        return terminal_text(found.text)
     from rlm.cli.console.render_result import answer_text
 
     return answer_text(found.result)
@@ -154,4 +155,4 @@ def _account(found: Summary) -> str:
     lines = [_fact_rows(found)] if found.facts else []
     if found.kind == "history":
         lines.append(f"{plural(found.messages, 'message')} summarized{new}")
-    return printable("\n".join([*lines, account(found.result)]))
+    return terminal_text("\n".join([*lines, account(found.result)]))

@@ -7,7 +7,7 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from rlm.cli.console.render_result import printable
+from rlm.escaping import terminal_line
 
 if TYPE_CHECKING:
     from rlm import events
@@ -66,7 +66,7 @@ class ProgressDisplay:
     def show_activity(self, text: str) -> None:
         """Put the current activity on the live line. Prints nothing elsewhere."""
         if self._live is not None:
-            self._live.text = printable(text)
+            self._live.text = terminal_line(text)
 
     def show_progress(self, text: str, *, prefix: str = "", at_once: bool = False) -> None:
         """Put a figure on the live line. Elsewhere, print it after `prefix` if `interval` is over or
@@ -86,6 +86,6 @@ class ProgressDisplay:
 
     def _print(self, text: str, style: str) -> None:
         if self._live is not None:
-            self._live.print(printable(text), style)
+            self._live.print(terminal_line(text), style)
         else:
-            print(printable(text), file=sys.stderr, flush=True)  # noqa: T201
+            print(terminal_line(text), file=sys.stderr, flush=True)  # noqa: T201

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from rlm.cli.console import interrupts
 from rlm.cli.console.option_names import error_text
-from rlm.cli.console.render_result import printable
 from rlm.cli.console.streams import discard_stdout
 from rlm.errors import ModelError, RLMError
+from rlm.escaping import terminal_text
 from rlm.sandbox.errors import SandboxError, SandboxRefused
 
 __all__ = ["Exit", "exit_for", "say"]
@@ -29,7 +29,7 @@ class Exit(IntEnum):
 
 def say(message: str) -> None:
     """Print one line on stderr."""
-    print(f"rlm: {printable(' '.join(message.split()))}", file=sys.stderr)  # noqa: T201
+    print(f"rlm: {terminal_text(' '.join(message.split()))}", file=sys.stderr)  # noqa: T201
 
 
 def exit_for(error: Exception) -> int:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 import time
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.live import Live
 from rich.spinner import Spinner
 from rich.text import Text
+
+from rlm.cli.console.streams import unfiltered
 
 __all__ = ["LiveLine"]
 
@@ -21,7 +24,7 @@ class LiveLine:
     def __init__(self, text: str) -> None:
         self.text = text
         self.ends_at: float | None = None
-        self._console = Console(stderr=True)
+        self._console = Console(file=unfiltered(sys.stderr))
         self._spinner = Spinner("dots")
         self._live = Live(
             self,

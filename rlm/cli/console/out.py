@@ -39,7 +39,7 @@ OutOption = Annotated[
 
 def write_output(text: str, out: Path | None) -> None:
     """Print `text`, or write it to `out`."""
-    from rlm.models.http.wire_messages import encodable
+    from rlm.escaping import encodable
 
     if out is None:
         typer.echo(text)

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from rlm.cli.console.exits import Exit, say
-from rlm.cli.console.render_result import account, answer_text, json_bytes, no_answer, plan_text, style_answer
+from rlm.cli.console.render_result import account, answer_text, no_answer, plan_text, style_answer
+from rlm.cli.console.streams import unfiltered
+from rlm.escaping import json_bytes
 
 if TYPE_CHECKING:
     from rlm.accounting.run_plan import RunPlan
@@ -32,7 +34,8 @@ def print_and_exit(
         if sys.stdout.isatty():
             from rich.console import Console
 
-            Console(highlight=False).print(style_answer(text), soft_wrap=True)
+            console = Console(file=unfiltered(sys.stdout), highlight=False)
+            console.print(style_answer(text), soft_wrap=True)
         else:
             typer.echo(text)
     reason = no_answer(result)

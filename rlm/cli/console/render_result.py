@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.text import Text
 
 from rlm.cli.console.option_names import option_of
-from rlm.models.http.wire_messages import encodable
+from rlm.escaping import RULE, has_false_sources, terminal_answer, terminal_line, terminal_text
 from rlm.results import Citation, RunResult
 
 if TYPE_CHECKING:
@@ -19,65 +18,55 @@ __all__ = [
     "account",
     "answer_text",
     "dollars",
-    "json_bytes",
     "no_answer",
     "plan_text",
     "plural",
-    "printable",
     "share",
     "style_answer",
 ]
 
 _MARK = re.compile("\\[[⁰¹²³⁴⁵⁶⁷⁸⁹]+\\]")
-_SOURCE_PARTS = re.compile("(NOT FOUND in the input)|“.*”$", re.MULTILINE)
-
-_REMOVED = dict.fromkeys(
-    [
-        *(code for code in range(0x20) if chr(code) not in "\n\t"),
-        *range(0x7F, 0xA0),
-        *range(0x2028, 0x202F),  # line and paragraph separators, direction overrides
-        *range(0x2066, 0x206A),  # direction isolates
-    ]
-)
-_ESCAPED = str.maketrans({"\n": "\\n", "\t": "\\t"})
-
-
-def printable(text: str) -> str:
-    """Return `text` without terminal controls and direction overrides.
-
-    Surrogates, which UTF-8 cannot encode, become U+FFFD.
-    """
-    return encodable(text).translate(_REMOVED)
-
-
-def json_bytes(value: Any, *, indent: int | None = None) -> bytes:
-    """Return `value` as JSON in UTF-8, whatever the encoding of the terminal."""
-    return encodable(json.dumps(value, ensure_ascii=False, indent=indent)).encode()
+_SOURCES = f"\n\n{RULE}\nSources\n"
+_SOURCE_PARTS = re.compile("^  (\\[[⁰¹²³⁴⁵⁶⁷⁸⁹]+\\])|(?<=\\] )(NOT FOUND in the input)|“.*”$", re.MULTILINE)
 
 
 def answer_text(result: RunResult) -> str:
-    """Return the answer with its markers, and the numbered list of its sources."""
+    """Return the answer with its markers, and the numbered list of its sources below a rule.
+
+    No answer can hold the rule. An answer that claims sources and has none gets the list, too: it says so.
+    """
+    answer = result.text
+    shown = terminal_answer(answer) if isinstance(result.answer, str) else terminal_text(answer)
     sources = "\n".join(f"  {_source(citation)}" for citation in result.citations)
-    return printable(result.text + (f"\n\nSources\n{sources}" if sources else ""))
+    if not sources and has_false_sources(result.answer):
+        sources = "  none"
+    return shown + (f"{_SOURCES}{sources}" if sources else "")
 
 
 def style_answer(text: str) -> Text:
     """Style the text of `answer_text`: markers are cyan, quotes dim, quotes that were not found red."""
     styled = Text(text)
-    head, heading, _ = text.rpartition("\n\nSources\n")
-    sources = len(head) if heading else len(text)
-    for match in _MARK.finditer(text):
+    head, heading, _ = text.rpartition(_SOURCES)
+    end = len(head) if heading else len(text)
+    for match in _MARK.finditer(text, 0, end):
         styled.stylize("bold cyan", *match.span())
-    for match in _SOURCE_PARTS.finditer(text, sources):
-        styled.stylize("bold red" if match[1] else "dim", *match.span())
-    styled.stylize("bold", sources, sources + len(heading))
+    for match in _SOURCE_PARTS.finditer(text, end + len(heading)):
+        if match[1]:
+            styled.stylize("bold cyan", *match.span(1))
+        else:
+            styled.stylize("bold red" if match[2] else "dim", *match.span())
+    if heading:
+        rule = end + len(RULE) + 2
+        styled.stylize("dim", end, rule)
+        styled.stylize("bold", rule, end + len(heading))
     return styled
 
 
 def _source(citation: Citation) -> str:
+    shown = terminal_text(citation.shown)
     if not citation.verified:
-        return f"{citation.marker} NOT FOUND in the input: “{citation.shown}”"
-    return f"{citation.marker} {citation.place.translate(_ESCAPED)}  “{citation.shown}”"
+        return f"{citation.marker} NOT FOUND in the input: “{shown}”"
+    return f"{citation.marker} {terminal_line(citation.place)}  “{shown}”"
 
 
 def account(result: RunResult) -> str:
@@ -122,7 +111,7 @@ def no_answer(result: RunResult) -> str | None:
 
 
 def _line(warning: str) -> str:
-    return printable(" ".join(warning.split()))
+    return terminal_text(" ".join(warning.split()))
 
 
 def _verified(citations: tuple[Citation, ...]) -> str:

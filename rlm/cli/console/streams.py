@@ -5,18 +5,36 @@ from __future__ import annotations
 import io
 import os
 import sys
+from typing import Any, TextIO, cast
 
-__all__ = ["STDOUT", "discard_stdout", "prepare_streams"]
+from rlm.escaping import terminal_text
+
+__all__ = ["STDOUT", "discard_stdout", "prepare_streams", "unfiltered"]
 
 STDIN, STDOUT, STDERR = range(3)
 
 
-class _Forgiving(io.TextIOWrapper):
-    """A stderr that drops what it cannot write: a progress line must never cost the answer."""
+class _Filtered(io.TextIOWrapper):
+    """A stream that drops control characters and direction marks, wherever the text came from.
+
+    A usage error repeats the name of a file, and a traceback the text of a document.
+    """
 
     def write(self, text: str) -> int:
+        self.write_unfiltered(terminal_text(text))
+        return len(text)
+
+    def write_unfiltered(self, text: str) -> int:
+        """Write colours and cursor movements of our own."""
+        return super().write(text)
+
+
+class _Forgiving(_Filtered):
+    """A stderr that drops what it cannot write: a progress line must never cost the answer."""
+
+    def write_unfiltered(self, text: str) -> int:
         try:
-            return super().write(text)
+            return super().write_unfiltered(text)
         except OSError:
             return len(text)
 
@@ -27,8 +45,26 @@ class _Forgiving(io.TextIOWrapper):
             return
 
 
+class _Unfiltered:
+    """Writes to a filtered stream without its filter. Everything else is the stream's."""
+
+    def __init__(self, stream: _Filtered) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        return self._stream.write_unfiltered(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def unfiltered(stream: TextIO) -> TextIO:
+    """Return the stream for a console that writes colours. Its text must have passed `terminal_text`."""
+    return cast(TextIO, _Unfiltered(stream)) if isinstance(stream, _Filtered) else stream
+
+
 def prepare_streams() -> None:
-    """Make stdin, stdout and stderr safe to use.
+    """Make stdin, stdout and stderr safe to use. Text loses its control characters, bytes do not.
 
     A closed stdin reads as empty. A closed or full stdout raises OSError on a write, but no character does.
     stderr never raises.
@@ -45,7 +81,12 @@ def prepare_streams() -> None:
     if sys.stdout is None:
         sys.stdout = open(STDOUT, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")
+        sys.stdout = _Filtered(
+            sys.stdout.buffer,
+            encoding=sys.stdout.encoding,
+            errors="replace",
+            line_buffering=sys.stdout.line_buffering,
+        )
     sys.stderr = _Forgiving(
         io.BufferedWriter(io.FileIO(STDERR, "w", closefd=False)),
         encoding=getattr(sys.stderr, "encoding", None) or "utf-8",

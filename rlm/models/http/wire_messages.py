@@ -7,17 +7,7 @@ from typing import Any
 
 from rlm.models.base import Message
 
-__all__ = ["alternating", "cache_borders", "encodable", "field"]
-
-
-def encodable(text: str) -> str:
-    """Return `text` so that UTF-8 can encode it: surrogate pairs are joined, a lone surrogate becomes
-    U+FFFD."""
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
+__all__ = ["alternating", "cache_borders", "field"]
 
 
 def cache_borders(messages: Sequence[Message], maximum: int) -> frozenset[int]:

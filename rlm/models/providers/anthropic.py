@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from rlm.escaping import encodable
 from rlm.models.base import FinishReason, Message, Reply, Request, TokenUsage
 from rlm.models.http.endpoint import Endpoint
 from rlm.models.http.model import HttpModel
 from rlm.models.http.shared_clients import ClientPool
 from rlm.models.http.streaming import StreamAccumulator
-from rlm.models.http.wire_messages import cache_borders, encodable, field
+from rlm.models.http.wire_messages import cache_borders, field
 
 if TYPE_CHECKING:
     import httpx2

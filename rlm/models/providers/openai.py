@@ -6,12 +6,13 @@ import os
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from rlm.escaping import encodable
 from rlm.models.base import FinishReason, Reply, Request, TokenUsage
 from rlm.models.http.endpoint import Endpoint
 from rlm.models.http.model import HttpModel
 from rlm.models.http.shared_clients import ClientPool
 from rlm.models.http.streaming import StreamAccumulator
-from rlm.models.http.wire_messages import alternating, encodable, field
+from rlm.models.http.wire_messages import alternating, field
 
 if TYPE_CHECKING:
     import httpx2

@@ -91,10 +91,12 @@ class Report:
         from rich.table import Table
         from rich.text import Text
 
+        from rlm.escaping import terminal_line
+
         totals = self.totals
         table = Table(
             title=f"{totals.prompt:,} of {totals.allowed:,} tokens ({self.counter})",
-            caption=Text("\n".join((*self.actions, *self.warnings)))
+            caption=Text("\n".join(map(terminal_line, (*self.actions, *self.warnings))))
             if self.actions or self.warnings
             else None,
         )
@@ -112,16 +114,25 @@ def _add_section(table: Table, name: str, rows: Sequence[Decision]) -> None:
     """
     from rich.text import Text
 
+    from rlm.escaping import terminal_line
+
     def add(section: str, item: str, row: Decision) -> None:
         before, after = f"{row.tokens_before:,}", f"{row.tokens_after:,}"
-        table.add_row(Text(section), Text(item), row.status, before, after, Text(row.reason))
+        table.add_row(
+            Text(terminal_line(section)),
+            Text(terminal_line(item)),
+            row.status,
+            before,
+            after,
+            Text(terminal_line(row.reason)),
+        )
 
     if len(rows) == 1:
         add(name, rows[0].id, rows[0])
         return
     kept = sum(row.status != "dropped" for row in rows)
     table.add_row(
-        Text(name),
+        Text(terminal_line(name)),
         f"{len(rows):,} items",
         f"{kept:,} of {len(rows):,} in",
         f"{sum(row.tokens_before for row in rows):,}",

@@ -3,7 +3,6 @@ sending."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 from rlm.prompts.assembly.assembler import AssembledPrompt, assemble
 from rlm.prompts.assembly.budget import Budget
 from rlm.prompts.assembly.section import Item, MessageRole, Section, Stability
+from rlm.prompts.boundary import CODE_DIGITS, boundary_code
 from rlm.prompts.errors import BudgetExceeded, InputError, SliceTooLarge
 from rlm.prompts.json_input import Record
 from rlm.prompts.quoting import quote
@@ -24,7 +24,6 @@ _WINDOW = 128_000
 _OUTPUT_RESERVE = 4_000
 _BRIEF_CHARS = 200
 _LABEL_CHARS = 160
-_CODE_DIGITS = 20  # 80 bits: no one can find a text that holds its own code
 _LABEL_DIGITS = 8  # of the code, before the label of each of many pieces; no piece holds them
 _FRAMED_PIECES = 16
 """More pieces than these stand in one frame, each under a short label: a frame takes some 65 tokens."""
@@ -228,8 +227,8 @@ def _frame_pieces(given: ChildInput, pieces: Sequence[str]) -> list[str]:
     labels = [_label(piece) for piece in given.slices]
     texts = [piece.text for piece in given.slices]
     many = len(pieces) > _FRAMED_PIECES
-    digits = _LABEL_DIGITS if many else _CODE_DIGITS
-    code = _boundary_code(given.prompt, [*labels, *texts], digits)
+    digits = _LABEL_DIGITS if many else CODE_DIGITS
+    code = boundary_code([*labels, *texts], given.prompt, digits=digits)
     end = data["end"].format(code=code)
     if many:
         short = _short_labels(given.slices, labels)
@@ -269,24 +268,6 @@ def _short_labels(pieces: Sequence[ChildSliceText], labels: Sequence[str]) -> li
         short.append(f"{piece.start}-{piece.end}" if is_same else label)
         before = place
     return short
-
-
-def _boundary_code(task: str, texts: Sequence[str], digits: int) -> str:
-    """Return hexadecimal digits whose first `digits` occur in none of the texts.
-
-    They are a hash of the task and all texts. So equal calls give equal bytes, as caches need, and the
-    author of a slice can't put its own code into it: the text would change the code.
-    """
-    digest = hashlib.sha256()
-    for text in (task, *texts):
-        data = text.encode("utf-8", "surrogatepass")
-        digest.update(len(data).to_bytes(8, "big"))
-        digest.update(data)
-    while True:
-        code = digest.hexdigest()[:_CODE_DIGITS]
-        if not any(code[:digits] in text for text in texts):
-            return code
-        digest.update(b"again")
 
 
 def _number_lines(piece: ChildSliceText) -> str:

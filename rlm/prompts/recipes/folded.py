@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rlm.prompts.boundary import ForeignText, bounded
 from rlm.prompts.templates import words
 
 __all__ = ["folded_rounds"]
@@ -17,11 +18,12 @@ def folded_rounds(last: int, notes: str, variables: Sequence[str]) -> str:
     `variables` lists what the kernel holds (`name: type, size`). `notes` is the summary of the rounds, or ""
     if there is none.
     """
-    listed = list(variables[:_MAX_VARIABLES])
+    shown = "\n".join(variables[:_MAX_VARIABLES]) or "none"
+    more = ""
     if len(variables) > _MAX_VARIABLES:
-        listed.append(f"… and {len(variables) - _MAX_VARIABLES} more (SHOW_VARS() lists all)")
-    return words("folded.md").format(
-        last=last,
-        variables="\n".join(["Variables:", *(listed or ["none"])]),
-        notes=notes or "No notes could be made of them.",
+        more = f"and {len(variables) - _MAX_VARIABLES} more: SHOW_VARS() lists all"
+    texts = (
+        ForeignText("variables", shown, more),
+        ForeignText("notes", notes or "No notes could be made of them."),
     )
+    return words("folded.md").format(last=last, notes=bounded(texts, "end of the notes"))

@@ -5,6 +5,7 @@ Of the context body, only two previews of 500 characters are included.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -24,6 +25,7 @@ PREVIEW_CHARS = 500
 _MAX_NAMES = 40
 _MAX_VARIABLES = 100
 _MAX_NAME_CHARS = 120
+_PLAIN_VARIABLE = re.compile(r"\w{1,60}: [\w.]{1,60}(?:, [\w., ]{1,40})?")
 
 Contract = Literal["one-block", "strict"]
 
@@ -169,7 +171,7 @@ def _earlier_section(given: RootInput) -> list[Section]:
     data = table("root.toml")["earlier"]
     items = earlier_items(given.earlier)
     if given.variables:
-        names = "; ".join(given.variables[-_MAX_VARIABLES:])
+        names = "; ".join(map(_variable, given.variables[-_MAX_VARIABLES:]))
         text = data["variables"].format(variables=names)
         items.append(Item("variables", text, priority=len(given.earlier) + 1, order=len(given.earlier) + 1))
     return [
@@ -184,6 +186,11 @@ def _earlier_section(given: RootInput) -> list[Section]:
             separator="\n",
         )
     ]
+
+
+def _variable(described: str) -> str:
+    # A cell, and so a document, can choose names of variables and types that read like a message of ours.
+    return described if _PLAIN_VARIABLE.fullmatch(described) else quote(described)
 
 
 def _task_items(given: RootInput) -> list[Item]:

@@ -212,4 +212,7 @@ def without_headings(citation: Citation) -> str:
 
 def passages(sources: Sequence[Source]) -> str:
     """Return the sources as a numbered list for a model."""
-    return "\n".join(f"[{one.number}] {one.citation.document}: {one.citation.shown}" for one in sources)
+    return "\n".join(
+        f"[{one.number}] {' '.join((one.citation.document or 'input').split())}: {one.citation.shown}"
+        for one in sources
+    )

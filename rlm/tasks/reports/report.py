@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from rlm.escaping import markdown_line, markdown_phrase
 from rlm.tasks.reports.conflicts import Conflict
 from rlm.tasks.reports.evidence_table import EvidenceTable, Finding, Source
 from rlm.tasks.reports.questions import Plan, Question
@@ -12,7 +13,6 @@ from rlm.tasks.reports.questions import Plan, Question
 __all__ = ["findings_text", "marks", "report"]
 
 _CELL = 120
-_MARKDOWN = re.compile(r"([\\`*_\[\]<>#|~])")
 _LEADING = re.compile(r"^(\s*)([-+=]|\d+[.)])")
 
 
@@ -26,7 +26,7 @@ def report(
     """Return the whole report. Text from documents is escaped, so that it cannot add headings or links."""
     parts = [f"# {_line(plan.task)}"]
     if summary:
-        parts.append(summary)
+        parts.append(markdown_phrase(summary))
     parts.append("## Findings")
     parts += _findings(plan.questions, table, {one.number: why for one, why in gaps})
     parts += ["## Evidence", _evidence(table)]
@@ -129,4 +129,4 @@ def _cut(text: str) -> str:
 
 def _line(text: str) -> str:
     """Return the text on one line, with Markdown escaped."""
-    return _LEADING.sub(r"\1\\\2", _MARKDOWN.sub(r"\\\1", " ".join(text.split())))
+    return _LEADING.sub(r"\1\\\2", markdown_line(text))

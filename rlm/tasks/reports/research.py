@@ -202,7 +202,7 @@ def _list_documents(body: Body) -> str:
         rows = list(body.marks.headings.between(document.start, document.end))[:_MAX_HEADINGS]
         titles = "; ".join(" ".join(body.text(*body.marks.title(row)).split()) for row in rows)
         size = f"{document.end - document.start:,} characters"
-        lines.append(f"- {document.name} ({size})" + (f": {titles}" if titles else ""))
+        lines.append(f"- {' '.join(document.name.split())} ({size})" + (f": {titles}" if titles else ""))
     if len(body.documents) > _MAX_DOCUMENTS:
         lines.append(f"- … and {len(body.documents) - _MAX_DOCUMENTS:,} more")
     return "\n".join(lines)

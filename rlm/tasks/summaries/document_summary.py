@@ -10,8 +10,9 @@ from typing import Any
 
 from rlm.answers.citations import cite
 from rlm.answers.quote_search import locate_all
-from rlm.citation_markers import marker, sentences_with_sources, write_marks
+from rlm.citation_markers import disarm_marks, marker, sentences_with_sources, write_marks
 from rlm.errors import BudgetExhausted, ModelError, UsageError, cause_of
+from rlm.escaping import markdown_phrase
 from rlm.models.base import is_extractive
 from rlm.prompts.templates import table
 from rlm.prompts.tokens.counters import get_counter
@@ -214,7 +215,7 @@ def _trim(
 ) -> list[_Point]:
     """Drop points until the page fits `tokens` less `reserve`: each time the last point of the fullest
     section."""
-    costs = _COUNTER.count_each([f"\n- {point.text} {marker(len(points))}" for point in points])
+    costs = _COUNTER.count_each([f"\n- {_phrase(point.text)} {marker(len(points))}" for point in points])
     over = _COUNTER.count(_page(sections, points, "")) - max(1, tokens - reserve)
     sizes: dict[int, int] = {}
     for point, cost in zip(points, costs, strict=True):
@@ -241,10 +242,14 @@ def _trim(
 
 
 def _page(sections: Sequence[DocumentSection], points: Sequence[_Point], overview: str) -> str:
-    parts = [f"## {_OVERVIEW}\n{overview}"] if overview else []
+    parts = [f"## {_OVERVIEW}\n{markdown_phrase(overview)}"] if overview else []
     numbered = list(enumerate(points, 1))
     for number, section in enumerate(sections):
-        lines = [f"- {point.text} {marker(at)}" for at, point in numbered if point.section == number]
+        lines = [f"- {_phrase(point.text)} {marker(at)}" for at, point in numbered if point.section == number]
         if lines:
-            parts.append("\n".join([f"## {section.title}", *lines]))
+            parts.append("\n".join([f"## {_phrase(section.title)}", *lines]))
     return "\n\n".join(parts)
+
+
+def _phrase(text: str) -> str:
+    return markdown_phrase(disarm_marks(text))

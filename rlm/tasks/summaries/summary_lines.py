@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from rlm.escaping import markdown_answer, markdown_phrase
 from rlm.prompts.history import HEADINGS
 from rlm.retrieval.words import split_spaceless
 from rlm.tasks.summaries.entries import Entry
@@ -52,9 +53,9 @@ class Line:
         """Return the line as Markdown: `- text [m3, m7]`."""
         mark = f" [{', '.join(self.names)}]" if self.names else ""
         if "```" in self.text or "~~~" in self.text:
-            inside = self.text.replace("\n", "\n  ")
+            inside = markdown_answer(self.text).strip("\n").replace("\n", "\n  ")
             return f"-{mark}\n  {inside}"
-        return f"- {self.text}{mark}"
+        return f"- {markdown_phrase(self.text)}{mark}"
 
 
 def page(lines: Sequence[Line]) -> str:

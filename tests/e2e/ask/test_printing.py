@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import io
 import itertools
+import json
 import re
 import time
 
@@ -17,10 +18,13 @@ from rlm import events
 from rlm.cli.console.live import LiveLine
 from rlm.cli.console.option_names import error_text, option_of
 from rlm.cli.console.progress import Progress
-from rlm.cli.console.render_result import account, answer_text, json_bytes, no_answer, printable
+from rlm.cli.console.render_result import account, answer_text, no_answer
 from rlm.errors import BudgetExhausted, ConfigurationError, UsageError
+from rlm.escaping import json_bytes, terminal_text
 from rlm.results import Citation, Coverage, RunResult, Usage
 from rlm.settings import Limits
+
+HIDDEN = "\u061c\u200e\u200f\u2028\u2029\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 
 
 def _result(**fields) -> RunResult:
@@ -34,16 +38,18 @@ def _result(**fields) -> RunResult:
 
 @given(st.text(st.characters(codec=None)))
 def test_what_is_printed_can_be_printed(text) -> None:
-    shown = printable(text)
+    shown = terminal_text(text)
     shown.encode()
     assert not set(shown) & {*map(chr, range(0x20)), *map(chr, range(0x7F, 0xA0))} - {"\n", "\t"}
-    assert not set(shown) & set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u2028\u2029")
-    json_bytes({"text": text}).decode("utf-8")
+    assert not set(shown) & set(HIDDEN)
+    data = json_bytes({"text": text}).decode("utf-8")
+    assert not set(data) & {*HIDDEN, *map(chr, range(0x20)), *map(chr, range(0x7F, 0xA0))}
+    assert json.loads(data) == json.loads(json.dumps({"text": text}))
 
 
 def test_plain_text_is_printed_as_it_is() -> None:
-    text = "naïve עברית \u200f🙂\t\n“…”"
-    assert printable(text) == text
+    text = "naïve עברית 👩\u200d🔬🙂\t\n“…”"
+    assert terminal_text(text) == text
 
 
 def test_a_document_s_name_stays_on_its_line() -> None:

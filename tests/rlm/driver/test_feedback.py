@@ -57,11 +57,12 @@ def test_an_error_over_a_missing_name_comes_with_what_to_use() -> None:
         traceback="  line 1, in <module>\nNameError: name 'context' is not defined",
     )
     text = render(Feedback(1, 30, cell, ChildTally(), Coverage(10)))
-    assert text.endswith("is not defined\n" + advice_on("NameError", "name 'context' is not defined"))
+    assert "NameError: name 'context' is not defined\n=====" in text
+    assert text.endswith("is kept.\n" + advice_on("NameError", "name 'context' is not defined"))
 
 
 def test_the_number_of_changed_variables_is_the_true_one() -> None:
     changed = tuple(VariableInfo(f"v{n}", "int") for n in range(500))
     cell = CellResult("ok", report=CellReport(changed=changed, changed_count=100_000))
     text = render(Feedback(1, 30, cell, ChildTally(), Coverage(10)))
-    assert "… and 99,960 more (SHOW_VARS() lists all)" in text
+    assert "and 99,960 more: SHOW_VARS() lists all" in text

@@ -23,6 +23,11 @@ def feedback(model: ScriptedModel, position: int = -1) -> str:
     return model.requests[position].messages[-1].content
 
 
+def printed(model: ScriptedModel, position: int) -> str:
+    """Return what a block printed, from the last user message of a request."""
+    return feedback(model, position).split(": printed =====\n")[1].split("\n=====")[0]
+
+
 async def kinds(run, run_id: str) -> list[str]:
     async with Journal.open(run.store) as journal:
         return [event.kind for event in await journal.events(run_id)]
@@ -39,7 +44,7 @@ async def test_a_new_kernel_has_the_variables_of_the_old_one(run, block) -> None
         ]
     )
     result = await run(model)
-    assert result.answer == [float(feedback(model, 1).split("\n\n")[1]), False]
+    assert result.answer == [float(printed(model, 1)), False]
     assert result.rounds == 4
     assert "killed its kernel twice and was skipped" in feedback(model)
     assert "their variables are back" in feedback(model)
@@ -103,7 +108,7 @@ async def test_a_replayed_cell_gets_the_same_facts_of_the_run(run, block) -> Non
         ]
     )
     result = await run(model)
-    assert " ".join(map(str, result.answer)) == feedback(model, 1).split("\n\n")[1]
+    assert " ".join(map(str, result.answer)) == printed(model, 1)
     assert "nothing of the input was read" in result.answer[2]
     assert "its output changed" not in feedback(model)
 

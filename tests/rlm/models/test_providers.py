@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlm.errors import ModelProtocolError
+from rlm.escaping import encodable
 from rlm.models.base import Message, ModelWindow, Request, TokenUsage
 from rlm.models.http.endpoint import Endpoint
-from rlm.models.http.wire_messages import cache_borders, encodable
+from rlm.models.http.wire_messages import cache_borders
 from rlm.models.options import ModelOptions
 from rlm.models.providers.anthropic import AnthropicModel
 from rlm.models.providers.openai import OpenAIModel

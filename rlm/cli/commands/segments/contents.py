@@ -23,8 +23,8 @@ from rlm.cli.commands.segments.options import (
 )
 from rlm.cli.commands.segments.view import report_version, segment_json, segment_text, version_json
 from rlm.cli.console.exits import say
-from rlm.cli.console.render_result import json_bytes, printable
 from rlm.errors import UsageError
+from rlm.escaping import encodable, json_bytes, terminal_text
 
 __all__ = ["add_segment", "deactivate", "edit_segment", "list_segments", "show_segment"]
 
@@ -67,7 +67,7 @@ def list_segments(
         if not segment.active:
             facts.append("inactive")
         place = segment.scope + (f" {segment.ref_id}" if segment.ref_id else "")
-        typer.echo(printable(f"{segment.id[:_ID_CHARS]}  {place:<24}  {' '.join(facts):<20}  {preview}"))
+        typer.echo(terminal_text(f"{segment.id[:_ID_CHARS]}  {place:<24}  {' '.join(facts):<20}  {preview}"))
 
 
 def show_segment(
@@ -92,14 +92,17 @@ def show_segment(
         chosen = None if version is None else opened.version(name, number_or_label(version))
     text = found.segment.content if chosen is None else chosen.content
     if content:
-        typer.echo(printable(text) if sys.stdout.isatty() else text, nl=sys.stdout.isatty())
+        if sys.stdout.isatty():
+            typer.echo(terminal_text(text))
+        else:
+            typer.echo(encodable(text).encode(), nl=False)
     elif as_json:
         data = segment_json(found) if chosen is None else version_json(chosen)
         if chosen is None:
             data["versions"] = [version_json(one) for one in history]
         typer.echo(json_bytes(data, indent=2))
     else:
-        typer.echo(printable(segment_text(found, history, text)))
+        typer.echo(terminal_text(segment_text(found, history, text)))
 
 
 def add_segment(

@@ -8,7 +8,7 @@ import typer
 
 from rlm.cli.commands.segments.options import Json, SegmentStoreOption, open_store
 from rlm.cli.console.exits import say
-from rlm.cli.console.render_result import json_bytes, printable
+from rlm.escaping import json_bytes, terminal_text
 
 __all__ = ["entity", "link"]
 
@@ -38,7 +38,7 @@ def entity(
         typer.echo(json_bytes([{"kind": its_kind, "id": its_id} for its_kind, its_id in found], indent=2))
     else:
         for its_kind, its_id in found:
-            typer.echo(printable(f"{its_kind:<8}{its_id}"))
+            typer.echo(terminal_text(f"{its_kind:<8}{its_id}"))
 
 
 def link(

@@ -10,8 +10,8 @@ import typer
 
 from rlm.cli.commands.segments.options import SegmentStoreOption, open_store, read_text
 from rlm.cli.console.exits import say
-from rlm.cli.console.render_result import json_bytes
 from rlm.errors import UsageError
+from rlm.escaping import json_bytes
 
 __all__ = ["export_store", "import_store", "migrate"]
 

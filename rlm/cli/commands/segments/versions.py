@@ -18,7 +18,7 @@ from rlm.cli.commands.segments.options import (
 )
 from rlm.cli.commands.segments.view import report_version
 from rlm.cli.console.exits import say
-from rlm.cli.console.render_result import printable
+from rlm.escaping import terminal_text
 
 __all__ = ["diff", "label", "rollback"]
 
@@ -50,7 +50,7 @@ def diff(
         text = opened.diff(name, before, after)
     if not text:
         typer.echo("no difference", err=True)
-    typer.echo(printable(text), nl=False)
+    typer.echo(terminal_text(text), nl=False)
 
 
 def label(

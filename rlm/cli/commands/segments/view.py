@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from rlm.cli.console.exits import say
-from rlm.cli.console.render_result import json_bytes
+from rlm.escaping import json_bytes
 
 if TYPE_CHECKING:
     from rlm.prompts.segments import SegmentVersion, StoredSegment
