@@ -18,6 +18,7 @@ from rlm.accounting.run_context import RunContext
 from rlm.answers.json_schema import AnswerSchema, SchemaError
 from rlm.answers.thinking import without_reasoning
 from rlm.children.child_spec import ChildSpec, PreparedChild, batch_specs
+from rlm.children.cooperative_yield import CooperativeYield
 from rlm.children.in_flight_cache import InFlightCache
 from rlm.children.tally import ChildTally
 from rlm.errors import BudgetExhausted, ModelError
@@ -35,6 +36,7 @@ from rlm.prompts import (
     is_not_found,
 )
 from rlm.prompts.templates import table
+from rlm.sandbox.host.compute_clock import waiting
 from rlm.sandbox.host.requests import BadCall
 from rlm.sandbox.in_kernel.body.body import Body
 from rlm.sandbox.protocol import AnswerSink
@@ -111,8 +113,8 @@ class ChildCalls:
 
     async def serve(self, batch: ChildBatch, answered: AnswerSink) -> None:
         """Ask every child of `batch`. Raises BadCall before any call if one of them cannot be asked."""
-        schema = self._schema(batch)
-        specs = batch_specs(batch, schema)
+        self._refuse_more_than_can_be_sent(batch)
+        specs = batch_specs(batch, self._schema(batch))
         await self._refuse_impossible(specs)
         count = len(specs)
         self.add_expected(count)
@@ -176,6 +178,18 @@ class ChildCalls:
         except SchemaError as error:
             raise BadCall("value", f"schema: {error}") from error
 
+    def _refuse_more_than_can_be_sent(self, batch: ChildBatch) -> None:
+        """Raise BadCall for a batch that is longer than the calls left and the answers known together.
+
+        Looking for the answers that are known takes a millisecond a child, so such a batch is not looked
+        into.
+        """
+        count, left = len(batch.prompts), int(self._budget.remaining()["sub_calls"])
+        known = len(self._in_flight) + self._playback.unserved
+        if not self._playback.repeating and count > left + known:
+            sizes = [spec.size for spec in batch_specs(batch, None)]
+            raise BadCall("value", str(self._forecaster.refusal(sizes)))
+
     async def _refuse_impossible(self, specs: Sequence[ChildSpec]) -> None:
         """Raise BadCall if a child cannot be asked. Measures only slices that could be too large."""
         max_chars = self._settings.prompt_tokens * _MAX_CHARS_PER_TOKEN
@@ -201,6 +215,7 @@ class ChildCalls:
             refusal = self._forecaster.refusal([spec.size for spec in await self._unanswered(specs)])
         if refusal is not None:
             raise BadCall("value", refusal)
+        others = CooperativeYield()
         for position, spec in enumerate(specs):
             if spec.size > self._settings.prompt_tokens // (1 if self._body.ascii else _MAX_TOKENS_PER_CHAR):
                 try:
@@ -210,8 +225,7 @@ class ChildCalls:
                 except BudgetExceeded as error:
                     reason = words["too_long"].format(position=position, error=error)
                     raise BadCall("value", reason) from error
-            if position % 50 == 49:
-                await asyncio.sleep(0)
+                await others.checkpoint()
 
     def _texts(self, spec: ChildSpec) -> tuple[SliceText, ...]:
         return tuple(self._text(piece) for piece in spec.pieces)
@@ -276,7 +290,8 @@ class ChildCalls:
     async def _unanswered(self, specs: Sequence[ChildSpec]) -> list[ChildSpec]:
         """Return the children whose answer is not known yet."""
         new = []
-        for position, spec in enumerate(specs):
+        others = CooperativeYield()
+        for spec in specs:
             try:
                 child = self._prepare(spec)
                 known = child.key in self._in_flight or self._playback.has_reply(child.key, child.question_id)
@@ -284,8 +299,7 @@ class ChildCalls:
                 known = False
             if not known:
                 new.append(spec)
-            if position % 50 == 49:
-                await asyncio.sleep(0)
+            await others.checkpoint()
         return new
 
     async def _answer(self, spec: ChildSpec) -> ChildAnswer:
@@ -343,17 +357,18 @@ class ChildCalls:
 
     async def _send(self, child: PreparedChild) -> ChildAnswer:
         spec, report = child.spec, child.prompt.report
-        async with seconds_left(self._budget):
-            call = await self._metered.ask(
-                self._model,
-                child.request,
-                key=child.key,
-                question_id=child.question_id,
-                slot=self._slot,
-                on_sent=lambda: self._coverage.note_sent(spec.spans),
-                prompt_tokens=report.totals.prompt,
-                event_fields={"prompt": spec.prompt, "spans": spec.spans, "report": report.to_json()},
-            )
+        with waiting():
+            async with seconds_left(self._budget):
+                call = await self._metered.ask(
+                    self._model,
+                    child.request,
+                    key=child.key,
+                    question_id=child.question_id,
+                    slot=self._slot,
+                    on_sent=lambda: self._coverage.note_sent(spec.spans),
+                    prompt_tokens=report.totals.prompt,
+                    event_fields={"prompt": spec.prompt, "spans": spec.spans, "report": report.to_json()},
+                )
         reply = call.reply
         self._spent = None if self._spent is None or call.cost_usd is None else self._spent + call.cost_usd
         text = without_reasoning(reply.text).strip()

@@ -23,6 +23,7 @@ from rlm.prompts import is_not_found
 from rlm.prompts.templates import table
 from rlm.results import RunResult
 from rlm.sandbox.errors import SandboxError
+from rlm.sandbox.host.compute_clock import waiting
 from rlm.sandbox.host.requests import BadCall
 from rlm.sandbox.protocol import AnswerSink
 from rlm.sandbox.types import ChildAnswer, ChildSlice, Span, SubRLMBatch
@@ -131,26 +132,31 @@ class SubRuns:
     async def _ask(self, prompt: str, source: ChildSlice | None, name: str) -> ChildAnswer:
         if self._depth >= self._max_depth:
             return await self._one_child(prompt, source)
+        # The run's limits bound a sub-RLM, and a clock of their own its cells.
+        with waiting():
+            async with self._concurrency.kernels(self._depth + 1):
+                return await self._run(prompt, source, name)
+
+    async def _run(self, prompt: str, source: ChildSlice | None, name: str) -> ChildAnswer:
         # If the journal says that it failed, it is replayed only for its coverage.
         past = self._playback.end(name)
-        async with self._concurrency.kernels(self._depth + 1):
-            self._observe(SubRLMStarted(self._depth + 1, prompt[:_PROMPT_SHOWN]))
-            try:
-                descent = await self._descend(prompt, source, name)
-            except BudgetExhausted as error:
-                answer = ChildAnswer("", error=str(error), error_type="limit", found=False, how="rlm")
-            except JournalError:
-                raise
-            except (RLMError, SandboxError) as error:
-                answer = ChildAnswer("", error=str(error), error_type="rlm", found=False, how="rlm")
-            else:
-                answer = _answer_of(descent)
-            if past is not None:
-                answer = ChildAnswer("", error=past.message, error_type=past.type, found=False, how="rlm")
-            self._observe(SubRLMEnded(self._depth + 1, answer.error is None))
-            if not self._playback.repeating:
-                facts = {"name": name, "error": answer.error, "error_type": answer.error_type}
-                await self._log.append("sub_rlm_ended", facts)
+        self._observe(SubRLMStarted(self._depth + 1, prompt[:_PROMPT_SHOWN]))
+        try:
+            descent = await self._descend(prompt, source, name)
+        except BudgetExhausted as error:
+            answer = ChildAnswer("", error=str(error), error_type="limit", found=False, how="rlm")
+        except JournalError:
+            raise
+        except (RLMError, SandboxError) as error:
+            answer = ChildAnswer("", error=str(error), error_type="rlm", found=False, how="rlm")
+        else:
+            answer = _answer_of(descent)
+        if past is not None:
+            answer = ChildAnswer("", error=past.message, error_type=past.type, found=False, how="rlm")
+        self._observe(SubRLMEnded(self._depth + 1, answer.error is None))
+        if not self._playback.repeating:
+            facts = {"name": name, "error": answer.error, "error_type": answer.error_type}
+            await self._log.append("sub_rlm_ended", facts)
         return answer
 
     async def _one_child(self, prompt: str, source: ChildSlice | None) -> ChildAnswer:

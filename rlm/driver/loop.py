@@ -417,11 +417,18 @@ class Driver:
         """Run a cell and return its result. When the run's time is up, the cell and its children are
         interrupted. The kernel stays open for the last round."""
         assert self._sandbox is not None
-        seconds = self._budget.limits.cell_seconds
+        seconds, left = self._budget.limits.cell_seconds, self._budget.seconds_left
+        deadline: float | None = max(left, MIN_CELL_SECONDS)
+        if self._is_last_round:
+            # Its calls end with the run's time. Then it may compute for as long as any cell.
+            deadline = left + seconds
+        elif self._playback.repeating:
+            # Its calls are answered by the journal, and end with the run's time if they are not.
+            deadline = None
         if not self._is_last_round:
-            seconds = min(seconds, max(self._budget.remaining()["seconds"], MIN_CELL_SECONDS))
+            seconds = min(seconds, max(left, MIN_CELL_SECONDS))
         try:
-            return await self._sandbox.execute(code, round=round_, timeout=seconds)
+            return await self._sandbox.execute(code, round=round_, timeout=seconds, deadline=deadline)
         except KernelDied as error:
             return CellResult(status="died", ename=DIED, evalue=str(error))
 

@@ -32,7 +32,7 @@ __all__ = [
     "tool_call",
 ]
 
-MAX_CHILDREN = 100_000
+MAX_CHILDREN = 10_000
 MAX_SUB_RLMS = 1_000
 MAX_PIECES = 10_000
 MAX_SPANS = 40_000
@@ -56,10 +56,16 @@ class BadCall(Exception):
 
 def child_batch(params: Mapping[str, Any], chars: int) -> ChildBatch:
     """Return the batch of a `children` call over a body of `chars` characters."""
-    prompts = _strings(params.get("prompts"), "prompts", MAX_CHILDREN)
-    raw = _list(params.get("slices"), "slices", MAX_CHILDREN)
+    prompts = _strings(params.get("prompts"), "prompts", MAX_OFFSET)
+    raw = _list(params.get("slices"), "slices", MAX_OFFSET)
     if len(raw) != len(prompts):
         raise ValueError("prompts and slices differ in length")
+    if len(prompts) > MAX_CHILDREN:
+        raise BadCall(
+            "value",
+            f"{len(prompts):,} children in one call are over the limit of {MAX_CHILDREN:,}. "
+            "Give larger slices, or make several calls.",
+        )
     numbered = params.get("numbered") is True
     schema = params.get("schema")
     if schema is not None and not isinstance(schema, dict):
@@ -102,8 +108,8 @@ def finalization(params: Mapping[str, Any], chars: int) -> Finalization:
 
 def sub_rlm_batch(params: Mapping[str, Any], chars: int) -> SubRLMBatch:
     """Return the batch of a `sub_rlms` call over a body of `chars` characters."""
-    prompts = _strings(params.get("prompts"), "prompts", MAX_CHILDREN)
-    raw = _list(params.get("sources"), "sources", MAX_CHILDREN)
+    prompts = _strings(params.get("prompts"), "prompts", MAX_OFFSET)
+    raw = _list(params.get("sources"), "sources", MAX_OFFSET)
     if len(raw) != len(prompts):
         raise ValueError("prompts and sources differ in length")
     if len(prompts) > MAX_SUB_RLMS:
