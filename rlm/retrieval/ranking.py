@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from rlm.daemon_thread import run_in_daemon_thread
 from rlm.events import Indexing, Observer
 from rlm.retrieval.cache import IndexCache
 from rlm.retrieval.index import QueryStopped, RetrievalError
@@ -91,7 +92,7 @@ class Ranking:
 
     async def _run_in_thread(self, work: Callable[[], _T]) -> _T:
         self._stopped.clear()
-        working = asyncio.ensure_future(asyncio.to_thread(work))
+        working = asyncio.ensure_future(run_in_daemon_thread(work, name="rlm-rank"))
         try:
             return await asyncio.shield(working)
         except asyncio.CancelledError:

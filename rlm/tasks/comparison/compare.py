@@ -6,7 +6,6 @@ each result is journalled as a part of the job.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,6 +19,7 @@ from rlm.accounting.metered_model import estimate
 from rlm.accounting.run_context import RunContext
 from rlm.accounting.run_plan import RunPlan, plan_run
 from rlm.children.child_calls import ChildCalls
+from rlm.daemon_thread import run_in_daemon_thread
 from rlm.documents import Source
 from rlm.documents.workspace import Workspace
 from rlm.driver.direct import DirectReply, Question, ask_directly, room_of
@@ -293,7 +293,7 @@ async def _bm25(inputs: _MethodInput, top_k: int) -> _MethodReply:
         with Retriever(inputs.body) as retriever:
             return [Span(pack.start, pack.end) for pack in retriever.retrieve(inputs.task, limit=top_k)]
 
-    spans = await asyncio.to_thread(rank_passages)
+    spans = await run_in_daemon_thread(rank_passages, name="rlm-rank")
     if not spans:
         return None, _NO_WORDS
     reply = await inputs.ask([inputs.piece(span) for span in spans])
