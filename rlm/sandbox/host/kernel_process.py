@@ -19,6 +19,7 @@ from rlm.sandbox.errors import KernelDied, KernelStartError, ProtocolError, Sand
 from rlm.sandbox.folders.private_folder import private_folder, socket_top, sweep_folders
 from rlm.sandbox.folders.removal import remove, wait_at_most
 from rlm.sandbox.forkserver.client import shared_forkserver
+from rlm.sandbox.host.broker_events import checked_event
 from rlm.sandbox.in_kernel import wire
 from rlm.sandbox.in_kernel.body.body import BODY_NAME, INDEX_NAME, MANIFEST_NAME
 from rlm.sandbox.in_kernel.helper_api.registry import Helper
@@ -37,7 +38,6 @@ _DEAD_BROKER_SECONDS = 0.5
 _SWEEP_SECONDS = 5.0
 _START_GRACE_SECONDS = 15.0
 _MAX_UNREAD_EVENTS = 32
-_EVENTS = ("started", "refused", "failed", "result", "died")
 
 
 class KernelProcess:
@@ -72,12 +72,13 @@ class KernelProcess:
             await self.close()
             raise
         if answer["event"] == "started":
-            self.isolation = IsolationReport(int(answer["level"]), dict(answer["layers"]))
+            self.isolation = IsolationReport(answer["level"], answer["layers"])
             return {}
         await self.close()
         if answer["event"] != "refused":
             raise KernelStartError(f"the kernel did not start: {answer.get('detail', 'no reason given')}")
-        return dict(answer["failed"])
+        failed: dict[str, str] = answer["failed"]
+        return failed
 
     async def attach(
         self,
@@ -249,25 +250,21 @@ class KernelProcess:
             while True:
                 header = await reader.readexactly(wire.HEADER_SIZE)
                 message = wire.decode(await reader.readexactly(wire.body_size(header)))
-                if message.get("event") not in _EVENTS:
-                    raise wire.WireError("an unknown event")
-                if message["event"] == "died":
-                    self.death = self.death or f"the kernel died: {message.get('detail')}"
-                self._queue(message)
+                event = checked_event(message)
+                if event["event"] == "died":
+                    self.death = self.death or f"the kernel died: {event['detail']}"
+                self._queue(event)
         except (asyncio.IncompleteReadError, ConnectionError):
             self._mark_dead("its broker ended")
         except wire.WireError as error:
             self.kill_now(ProtocolError(f"the broker broke its protocol ({error})"))
             self._mark_dead("its broker broke the protocol")
 
-    def _queue(self, message: dict[str, Any]) -> None:
-        """Queue an event for `event`. A broker may be as hostile as its kernel: malformed results and
-        too many unread events break the protocol."""
-        if message["event"] == "result" and not _is_result(message):
-            raise wire.WireError("a malformed result")
+    def _queue(self, event: dict[str, Any]) -> None:
+        """Queue an event for `event`. Too many unread events break the protocol."""
         if self._events.qsize() >= _MAX_UNREAD_EVENTS:
             raise wire.WireError("too many unread events")
-        self._events.put_nowait(message)
+        self._events.put_nowait(event)
 
     def _mark_dead(self, detail: str) -> None:
         self.death = self.death or f"the kernel died: {detail}"
@@ -337,19 +334,6 @@ class FreshKernels:
 def _sweep_once(top: Path) -> None:
     """Remove the folders of killed processes, once per process."""
     wait_at_most(_SWEEP_SECONDS, functools.partial(sweep_folders, top))
-
-
-def _is_result(message: Mapping[str, Any]) -> bool:
-    return (
-        isinstance(message.get("id"), int)
-        and isinstance(message.get("ok"), bool)
-        and isinstance(message.get("seconds"), int | float)
-        and isinstance(message.get("result"), str | None)
-        and all(
-            isinstance(message.get(name), str)
-            for name in ("stdout", "stderr", "ename", "evalue", "traceback")
-        )
-    )
 
 
 async def _receive(sock: socket.socket, size: int) -> bytes:
