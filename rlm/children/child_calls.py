@@ -51,6 +51,10 @@ _MAX_CHARS_PER_TOKEN = 20
 """Upper bound: characters in one token."""
 _MAX_TOKENS_PER_CHAR = 4
 """Upper bound: tokens in one character. An ASCII character has at most one."""
+_MAX_FAILURES = 10_000
+"""Children of one run that may fail. A child that is not sent is not counted as a call, but is journalled."""
+_MAX_FAILED_SPANS = 100
+"""Spans of a failed child that the journal keeps."""
 _CALLS_PER_EXTRA_WORKER = 4
 """One extra worker for every 4 calls in flight."""
 
@@ -86,6 +90,7 @@ class ChildCalls:
         self._slot = run_context.concurrency.children
         self._in_flight = InFlightCache()
         self._expected = 0
+        self._failures = 0
         self._done = 0
         self._tally = ChildTally()
         self._spent: float | None = 0.0
@@ -184,6 +189,8 @@ class ChildCalls:
         Looking for the answers that are known takes a millisecond a child, so such a batch is not looked
         into.
         """
+        if self._failures >= _MAX_FAILURES:
+            raise BadCall("value", table("feedback.toml")["forecast"]["failed"].format(count=self._failures))
         count, left = len(batch.prompts), int(self._budget.remaining()["sub_calls"])
         known = len(self._in_flight) + self._playback.unserved
         if not self._playback.repeating and count > left + known:
@@ -340,6 +347,7 @@ class ChildCalls:
         else:
             self._coverage.note_failed(spans)
             if not self._playback.repeating:
+                self._failures += 1
                 await self._log.append("child", self._failure_event(child, answer))
         return answer
 
@@ -350,7 +358,7 @@ class ChildCalls:
             "round": self._playback.round,
             "key": child.key if answer.error_type in _ERRORS_WITHOUT_REPLY else None,
             "asked": child.question_id.digest,
-            "spans": child.spec.spans,
+            "spans": child.spec.spans[:_MAX_FAILED_SPANS],
             "error": answer.error,
             "error_type": answer.error_type,
         }

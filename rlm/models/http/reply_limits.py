@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Iterator
 from typing import Any
 
+from rlm.models.http.wire_messages import encodable
 from rlm.sandbox.in_kernel.wire import MAX_WEIGHT, weight
 
 __all__ = [
@@ -101,4 +102,5 @@ class BoundedText:
             self._room -= len(piece)
 
     def __str__(self) -> str:
-        return "".join(self._pieces)
+        # A server may send the halves of a surrogate pair in two pieces, or one half alone.
+        return encodable("".join(self._pieces))

@@ -17,6 +17,7 @@ from typing import Any
 from rlm.sandbox.errors import ProtocolError
 from rlm.sandbox.host import requests
 from rlm.sandbox.host.compute_clock import ComputeClock, serve_with, waiting
+from rlm.sandbox.host.surrogates import find_lone_surrogate, may_hold_surrogates
 from rlm.sandbox.in_kernel import wire
 from rlm.sandbox.in_kernel.context_handle.access_log import bounded
 from rlm.sandbox.protocol import AnswerSink, KernelHandler
@@ -133,8 +134,11 @@ class Bridge:
             await self._wait_for_room(load)
         message = wire.decode(body)
         number, method, params = message["id"], message["method"], message["params"]
-        if not isinstance(number, int) or not isinstance(params, dict):
+        if not isinstance(number, int) or not isinstance(params, dict) or not isinstance(method, str):
             raise ValueError("frame")
+        if not 0 <= number <= requests.MAX_OFFSET:
+            # The number is sent back, and may have thousands of digits.
+            raise ValueError("id")
         if method == "cancel":
             task = self._calls.get(number)
             if task is not None:
@@ -154,8 +158,9 @@ class Bridge:
         await self._wait_for_room(load)
         if number in self._calls:
             raise ValueError("id")
+        broken = find_lone_surrogate(params) if may_hold_surrogates(body) else None
         self._load += load
-        task = asyncio.get_running_loop().create_task(self._answer(number, method, params))
+        task = asyncio.get_running_loop().create_task(self._answer(number, method, params, broken))
         self._calls[number] = task
         task.add_done_callback(lambda done: self._finish(number, load, done))
 
@@ -177,10 +182,18 @@ class Bridge:
         elif error is not None and not isinstance(error, ConnectionError):
             self._on_violation(ProtocolError(f"serving the kernel failed: {type(error).__name__}: {error}"))
 
-    async def _answer(self, number: int, method: str, params: dict[str, Any]) -> None:
+    async def _answer(
+        self, number: int, method: str, params: dict[str, Any], broken: str | None = None
+    ) -> None:
         # The clock of the cell that made the call: the call may outlive its cell, and the next has a new one.
         serve_with(self.clock)
         try:
+            if broken is not None:
+                raise requests.BadCall(
+                    "value",
+                    f"{broken!a} holds a lone surrogate, which is not a character. Remove it: "
+                    "text.encode('utf-8', 'replace').decode()",
+                )
             result = await self._execute(number, method, params)
         except requests.BadCall as error:
             await self._send({"id": number, "error": {"type": error.type, "message": str(error)}})

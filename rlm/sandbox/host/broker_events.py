@@ -80,9 +80,16 @@ def _layers(value: Any) -> dict[str, str]:
     return {name[:_NAME]: text(reason) for name, reason in value.items()}
 
 
+def _some_layers(value: Any) -> dict[str, str]:
+    layers = _layers(value)
+    if not layers:
+        raise ValueError("no layer is named")
+    return layers
+
+
 _FIELDS: Mapping[str, Mapping[str, Callable[[Any], Any]]] = {
     "started": {"level": _number(_MAX_LEVEL), "layers": _layers, "seconds": _seconds},
-    "refused": {"failed": _layers},
+    "refused": {"failed": _some_layers},
     "failed": {"detail": _text(_DETAIL)},
     "died": {"detail": _text(_DETAIL)},
     "result": {

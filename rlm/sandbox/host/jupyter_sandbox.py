@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Literal
 
 from rlm.sandbox.context.writer import ContextFile
@@ -164,22 +165,22 @@ class JupyterSandbox:
         loop = asyncio.get_running_loop()
         last = math.inf if deadline is None else loop.time() + deadline
         while True:
-            try:
+            event: dict[str, Any] = {"event": "none"}
+            with suppress(TimeoutError):
                 event = await asyncio.wait_for(kernel.event(), _TICK_SECONDS)
-            except TimeoutError:
-                if interrupted is None and (bridge.clock.seconds > timeout or loop.time() > last):
-                    interrupted = loop.time()
-                    await self.interrupt()
-                elif interrupted is not None and loop.time() - interrupted > GRACE_SECONDS:
-                    limit = timeout if deadline is None else min(timeout, deadline)
-                    await kernel.kill(f"the cell ran over {limit:g} s and did not stop when interrupted")
-                    return {"status": "timeout", "detail": kernel.death, "kernel": "killed"}
-                continue
             if event["event"] == "result" and event.get("id") == number:
                 status = "timeout" if interrupted is not None else "ok" if event["ok"] else "error"
                 return {**event, "status": status}
             if event["event"] in ("died", "gone"):
                 return {"status": "timeout" if interrupted is not None else "died", "detail": kernel.death}
+            # Looked at after every event: a hostile broker may send events that are not for this cell.
+            if interrupted is None and (bridge.clock.seconds > timeout or loop.time() > last):
+                interrupted = loop.time()
+                await self.interrupt()
+            elif interrupted is not None and loop.time() - interrupted > GRACE_SECONDS:
+                limit = timeout if deadline is None else min(timeout, deadline)
+                await kernel.kill(f"the cell ran over {limit:g} s and did not stop when interrupted")
+                return {"status": "timeout", "detail": kernel.death, "kernel": "killed"}
 
 
 def _result(answer: Mapping[str, Any], report: CellReport, computed: float) -> CellResult:

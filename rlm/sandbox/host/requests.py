@@ -7,6 +7,7 @@ cell can make: it is returned to the cell as an error.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -44,6 +45,10 @@ MAX_QUERY = 2_000
 MAX_RANKED = 1_000
 MAX_ARGUMENTS = 1_000
 MAX_NAME = 100
+MAX_TASK = 20_000
+"""Characters of the task of one sub-RLM. The journal keeps it."""
+MAX_VALUE = 2**20
+"""Characters of a final answer as JSON. It is searched for quotes, printed and kept in the journal."""
 
 
 class BadCall(Exception):
@@ -81,7 +86,7 @@ def child_batch(params: Mapping[str, Any], chars: int) -> ChildBatch:
 
 def finalization(params: Mapping[str, Any], chars: int) -> Finalization:
     """Return the final answer of a `finalize` call."""
-    raw = _list(params.get("evidence"), "evidence", 10 * MAX_EVIDENCE)
+    raw = _list(params.get("evidence"), "evidence", MAX_OFFSET)
     if len(raw) > MAX_EVIDENCE:
         raise BadCall("value", f"evidence holds {len(raw):,} pieces. Give at most {MAX_EVIDENCE:,}.")
     confidence = params.get("confidence")
@@ -96,6 +101,11 @@ def finalization(params: Mapping[str, Any], chars: int) -> Finalization:
     value = params.get("value")
     if _deeper(value, MAX_DEPTH):
         raise BadCall("value", f"the value is nested deeper than {MAX_DEPTH} levels. Flatten it.")
+    size = len(json.dumps(value, ensure_ascii=False, allow_nan=False))
+    if size > MAX_VALUE:
+        raise BadCall(
+            "value", f"the answer has {size:,} characters, the limit is {MAX_VALUE:,}. Give a shorter one."
+        )
     return Finalization(
         value=value,
         confidence=confidence,
@@ -117,6 +127,13 @@ def sub_rlm_batch(params: Mapping[str, Any], chars: int) -> SubRLMBatch:
             "value",
             f"{len(prompts):,} sub-RLMs in one call are over the limit of {MAX_SUB_RLMS:,}. "
             "For a single slice each, call sub_query_batch.",
+        )
+    longest = max(map(len, prompts), default=0)
+    if longest > MAX_TASK:
+        raise BadCall(
+            "value",
+            f"a prompt of {longest:,} characters is over the limit of {MAX_TASK:,} for a sub-RLM. "
+            "Give the text as its source.",
         )
     sources = tuple(None if one is None else ChildSlice(_pieces(one, chars)) for one in raw)
     return SubRLMBatch(prompts, sources)
@@ -222,11 +239,19 @@ def _evidence(value: object) -> Span | str:
     """Return a quote or a span. A span outside the body is allowed: the run marks it as unverified."""
     if isinstance(value, str):
         return value
-    return _span(value, MAX_OFFSET)
+    try:
+        return _span(value, MAX_OFFSET)
+    except ValueError:
+        raise BadCall("value", f"{value!r:.80} is not a span. Give (start, end) or a quote.") from None
 
 
 def _pieces(value: object, chars: int) -> tuple[Span | str, ...]:
-    return tuple(_piece(one, chars) for one in _list(value, "slice", MAX_PIECES))
+    pieces = _list(value, "slice", MAX_OFFSET)
+    if len(pieces) > MAX_PIECES:
+        raise BadCall(
+            "slice_too_large", f"a slice of {len(pieces):,} pieces is over the limit of {MAX_PIECES:,}"
+        )
+    return tuple(_piece(one, chars) for one in pieces)
 
 
 def _piece(value: object, chars: int) -> Span | str:
