@@ -44,7 +44,7 @@ def watching(
     # that the number stays unread.
     reading, writing = socket.socketpair()
     writing.setblocking(False)
-    watchdog = _Watchdog(reading, loop, end)
+    watchdog = _Watchdog(reading, frozenset(signums), loop, end)
     process = _start_last_resort(reading)
     before = {signum: signal.signal(signum, _do_nothing) for signum in signums}
     for signum in signums:
@@ -95,11 +95,16 @@ class _Watchdog(threading.Thread):
     """Reads signals and asks the event loop, from the first signal on, whether it is alive."""
 
     def __init__(
-        self, signals: socket.socket, loop: asyncio.AbstractEventLoop, end: Callable[[], None]
+        self,
+        signals: socket.socket,
+        taken: frozenset[int],
+        loop: asyncio.AbstractEventLoop,
+        end: Callable[[], None],
     ) -> None:
         super().__init__(name="rlm-watchdog", daemon=True)
         self.is_over = False
         self._signals = signals
+        self._taken = taken
         self._loop = loop
         self._end = end
         self._first: int | None = None
@@ -115,8 +120,10 @@ class _Watchdog(threading.Thread):
                 received = self._signals.recv(64)
                 if not received:
                     return
+                # Every signal with a handler in Python is reported, also those of other code.
                 for signum in received:
-                    self._on_signal(signum)
+                    if signum in self._taken:
+                        self._on_signal(signum)
             if self._first is not None and not self.is_over:
                 self._check(self._first)
 
