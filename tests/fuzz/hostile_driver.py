@@ -46,6 +46,17 @@ async def runs(folder: Path, text: Path, model: str, rng: random.Random) -> None
             file.unlink()
 
 
+async def honest_run(folder: Path, text: Path) -> None:
+    """Import all that a run needs."""
+    from rlm import RLM, Settings
+
+    rlm = RLM("extractive", settings=Settings(strategy="rlm", store=folder / "rlm.db"))
+    try:
+        await rlm.run("What colour is the grass?", text)
+    finally:
+        await rlm.aclose()
+
+
 async def broker_run(folder: Path, rng: random.Random) -> None:
     """Run cells in a kernel whose broker is hostile from the first word."""
     from rlm.cli.sandbox_handler import OfflineHandler
@@ -124,10 +135,15 @@ def main() -> None:
         return
     folder, text, model, seed, acknowledge = sys.argv[1:]
     from rlm.cli.console.interrupts import run_interruptible
+    from rlm.models.http.shared_clients import import_sdk
+
+    import_sdk("openai")
 
     async def watched() -> None:
         loop = asyncio.get_running_loop()
         answer = (loop.call_soon_threadsafe, os.write, int(acknowledge), b".")
+        # Importing keeps Python's lock for seconds on a busy machine, and is nothing hostile.
+        await honest_run(Path(folder), Path(text))
         signal.signal(signal.SIGUSR1, lambda *_: answer[0](*answer[1:]))
         print("ready", flush=True)
         await runs(Path(folder), Path(text), model, random.Random(int(seed)))

@@ -138,13 +138,14 @@ CELLS = [
     "for n in range(10**6): rank('grass %d' % n, 1000)",
     "finalize('x' * 900_000 + '\"' * 50)",
     "finalize({'a': ['\"' + 'q ' * 1000] * 400}, evidence=['a' * 4000 + 'Z%d' % n for n in range(50)])",
-    "import threading\nfor n in range(40): threading.Thread(target=lambda: sub_query('q', (0, 99)), daemon=True).start()\n"
-    "import time; time.sleep(3)",
+    "import threading, time\nfor n in range(40):\n"
+    "    threading.Thread(target=lambda: sub_query('q', (0, 99)), daemon=True).start()\ntime.sleep(3)",
     "while True: print('x' * 100_000)",
     "x = {('v%d' % n): n for n in range(10**5)}; globals().update(x)",
     "sub_query_map(['q%d' % n for n in range(9_000)], schema={'a': 'str'})",
     "sub_query('q', (0, 9), schema={'type': 'array', 'uniqueItems': True})",
-    "sub_query('repeat', (0, 9), schema={'dependentSchemas': {'const': {'patternProperties': {'^(a|a)+$': {}}}}})",
+    "s = {'dependentSchemas': {'const': {'patternProperties': {'^(a|a)+$': {}}}}}\n"
+    "sub_query('repeat', (0, 9), schema=s)",
     "import os; os._exit(3)",
     "print(count('green'), peek(0, 100))\nfinalize('green', evidence=[(0, 10)])",
 ]
@@ -179,7 +180,7 @@ BODIES: list[Callable[[], bytes]] = [
 
 
 def reply(rng: random.Random, events: Callable[[Any], list[bytes]], raw: Any, honest: Any) -> Any:
-    """Return a hostile behaviour of a model server. `events` makes the stream of `honest`, `raw` a behaviour."""
+    """Return a hostile behaviour of a model server, made by `raw`. `events` makes a stream of `honest`."""
     kind = rng.random()
     content_type = rng.choice(
         ["text/event-stream", "application/json", "text/event-stream; charset=punycode"]

@@ -13,8 +13,12 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import hostile_words
 import pytest
@@ -80,73 +84,91 @@ def used(folder: Path) -> int:
     return total // MB
 
 
-@pytest.mark.timeout(SECONDS + 120)
-@pytest.mark.parametrize("signum", [signal.SIGTERM])
-def test_nothing_hangs_swells_or_fills_the_driver(providers, tmp_path, monkeypatch, signum) -> None:
-    """It answers every signal in time, stays small, and ends in the middle of a run when it is told to."""
-    text = tmp_path / "text.txt"
-    text.write_text("The grass is green.\n" * 250_000)
-    folder = tmp_path / "driver"
-    for name in ("tmp", "home"):
-        (folder / name).mkdir(parents=True)
-    environment = {
-        **{name: value for name, value in os.environ.items() if not name.startswith(("RLM_", "XDG_"))},
-        **{"TMPDIR": str(folder / "tmp"), "HOME": str(folder / "home"), "RLM_OPENAI_COMPATIBLE_KEY": "key"},
-    }
-    rng, turn = random.Random(SEED), threading.Lock()
+class Server:
+    """Answers for a model server: hostile cells to roots, and replies of which some are hostile."""
 
-    def answer(request: object) -> object:
-        with turn:
+    def __init__(self, providers: ModuleType, rng: random.Random) -> None:
+        self._providers = providers
+        self._rng = rng
+        self._turn = threading.Lock()
+
+    def __call__(self, request: Any) -> Any:
+        providers, rng = self._providers, self._rng
+        with self._turn:
             is_root = "repl" in request.system
             if rng.random() < (0.1 if is_root else 0.3):
                 honest = providers.Answer("green " * 20)
                 return hostile_words.reply(rng, providers.openai_events, providers.Raw, honest)
             return f"```repl\n{hostile_words.cell(rng)}\n```" if is_root else '{"a": "green"}'
 
+
+@contextmanager
+def driver(folder: Path, text: Path, url: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """Yield a driver that is ready, and the descriptor on which its event loop answers SIGUSR1."""
+    for name in ("tmp", "home"):
+        (folder / name).mkdir(parents=True)
+    environment = {
+        **{name: value for name, value in os.environ.items() if not name.startswith(("RLM_", "XDG_"))},
+        **{"TMPDIR": str(folder / "tmp"), "HOME": str(folder / "home"), "RLM_OPENAI_COMPATIBLE_KEY": "key"},
+    }
     reading, writing = os.pipe()
-    with providers.ProviderServer(answer) as server:
-        command = [sys.executable, str(Path(__file__).with_name("hostile_driver.py"))]
-        arguments = [str(folder), str(text), f"openai:m@{server.url}/v1", str(SEED), str(writing)]
-        with (tmp_path / "log").open("w+") as log:
-            process = subprocess.Popen(
-                [*command, *arguments],
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-                pass_fds=[writing],
-                env=environment,
-            )
-            try:
-                lines: list[str] = []
-                assert process.stdout is not None
-                assert process.stdout.readline() == "ready\n"
-                threading.Thread(target=lambda: lines.extend(process.stdout), daemon=True).start()
-                observer = Observer(process.pid, reading, folder)
-                deadline = time.monotonic() + SECONDS
-                while time.monotonic() < deadline and process.poll() is None:
-                    if len(lines) < 2:
-                        observer.idle = resident(process.pid)
-                    observer.look()
-                    time.sleep(0.1)
-                log.seek(0)
-                assert process.poll() is None, f"the driver ended by itself: {log.read()[-5_000:]}"
-                began = time.monotonic()
-                process.send_signal(signum)
-                process.wait(20)
-                seconds = time.monotonic() - began
-            finally:
-                process.kill()
-    log_text = (tmp_path / "log").read_text()
+    program = str(Path(__file__).with_name("hostile_driver.py"))
+    arguments = [str(folder), str(text), f"openai:m@{url}/v1", str(SEED), str(writing)]
+    with (
+        (folder / "log").open("w") as log,
+        subprocess.Popen(
+            [sys.executable, program, *arguments],
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            pass_fds=[writing],
+            env=environment,
+        ) as process,
+    ):
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n", (folder / "log").read_text()
+            yield process, reading
+        finally:
+            process.kill()
+            os.close(reading)
+            os.close(writing)
+
+
+@pytest.mark.timeout(SECONDS + 120)
+def test_nothing_hangs_swells_or_fills_the_driver(providers, tmp_path) -> None:
+    """It answers every signal in time, stays small, and ends in the middle of a run when it is told to."""
+    text, folder = tmp_path / "text.txt", tmp_path / "driver"
+    text.write_text("The grass is green.\n" * 250_000)
+    lines: list[str] = []
+    with (
+        providers.ProviderServer(Server(providers, random.Random(SEED))) as server,
+        driver(folder, text, server.url) as (process, reading),
+    ):
+        reader = threading.Thread(target=lambda: lines.extend(process.stdout or ()))
+        reader.start()
+        observer = Observer(process.pid, reading, folder, idle=resident(process.pid))
+        deadline = time.monotonic() + SECONDS
+        while time.monotonic() < deadline and process.poll() is None:
+            observer.look()
+            time.sleep(0.1)
+        has_ended = process.poll() is not None
+        began = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        process.wait(20)
+        seconds = time.monotonic() - began
+        reader.join()
+    log = (folder / "log").read_text()
     print(
-        f"\nseed {SEED}: {len(lines)} runs, {observer.answers} signals answered, at most after "
-        f"{observer.silence:.2f} s; memory {observer.memory} MB (idle {observer.idle}); disk {observer.disk} MB; "
-        f"ended {seconds:.2f} s after {signal.Signals(signum).name}"
+        f"\nseed {SEED}: {len(lines)} runs, {observer.answers} signals answered, the slowest after "
+        f"{observer.silence:.2f} s; memory {observer.memory} MB (idle {observer.idle} MB); disk "
+        f"{observer.disk} MB; ended {seconds:.2f} s after SIGTERM\n{''.join(lines[-300:])}"
     )
-    print("".join(lines[-400:]))
+    assert not has_ended, log[-5_000:]
     assert len(lines) >= 1
     assert observer.faults == []
     assert observer.memory - observer.idle < MAX_GROWTH
     assert observer.disk < MAX_DISK + 2 * text.stat().st_size // MB
     assert seconds < MAX_END
-    assert process.returncode in (130, 128 + signum)
-    assert "Traceback" not in log_text, log_text[-5_000:]
+    assert process.returncode in (130, 143)
+    assert "Traceback" not in log, log[-5_000:]
