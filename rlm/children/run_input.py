@@ -5,6 +5,7 @@ The spans of a sub-RLM are mapped back to the body of its parent.
 
 from __future__ import annotations
 
+import shutil
 import sys
 import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -16,10 +17,9 @@ from pathlib import Path
 from rlm.accounting.concurrency import DiskRoom
 from rlm.accounting.coverage import CoverageLedger, Noted
 from rlm.accounting.intervals import IntervalSet
-from rlm.daemon_thread import run_in_daemon_thread
 from rlm.errors import UsageError
 from rlm.sandbox.context.writer import ContextFile, ContextFileWriter
-from rlm.sandbox.folders.removal import remove
+from rlm.sandbox.host.daemon_thread import run_in_daemon_thread
 from rlm.sandbox.in_kernel.body.body import Body
 from rlm.sandbox.types import ChildSlice, Span
 
@@ -96,7 +96,9 @@ class RunInput:
                     body.close()
             finally:
                 stopped.set()
-                await run_in_daemon_thread(partial(remove, folder), name="rlm-remove")
+                await run_in_daemon_thread(
+                    partial(shutil.rmtree, folder, ignore_errors=True), name="rlm-remove"
+                )
 
     def _window(self, span: Span) -> RunInput:
         start, end = span

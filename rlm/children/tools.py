@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self, get_type_hints
 
-from rlm.daemon_thread import run_in_daemon_thread
 from rlm.errors import ConfigurationError
+from rlm.sandbox.host.daemon_thread import run_in_daemon_thread
 from rlm.sandbox.host.requests import BadCall
 from rlm.sandbox.in_kernel import wire
 from rlm.sandbox.in_kernel.helper_api.registry import NAMES, Helper

@@ -8,12 +8,12 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from rlm.daemon_thread import run_in_daemon_thread
 from rlm.events import Indexing, Observer
 from rlm.retrieval.cache import IndexCache
 from rlm.retrieval.index import QueryStopped, RetrievalError
 from rlm.retrieval.packs import Expand, Pack
 from rlm.retrieval.retriever import Rank, Retriever
+from rlm.sandbox.host.daemon_thread import run_in_daemon_thread
 from rlm.sandbox.in_kernel.body.body import Body
 
 __all__ = ["Ranking"]

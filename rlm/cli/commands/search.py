@@ -15,7 +15,7 @@ from rlm.cli.console.exits import Exit, say
 from rlm.cli.console.interrupts import run_interruptible
 from rlm.cli.console.render_result import json_bytes, printable, share
 from rlm.cli.options import PathsArgument
-from rlm.daemon_thread import run_in_daemon_thread
+from rlm.sandbox.host.daemon_thread import run_in_daemon_thread
 
 if TYPE_CHECKING:
     from rlm.documents import Source

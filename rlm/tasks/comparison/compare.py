@@ -19,7 +19,6 @@ from rlm.accounting.metered_model import estimate
 from rlm.accounting.run_context import RunContext
 from rlm.accounting.run_plan import RunPlan, plan_run
 from rlm.children.child_calls import ChildCalls
-from rlm.daemon_thread import run_in_daemon_thread
 from rlm.documents import Source
 from rlm.documents.workspace import Workspace
 from rlm.driver.direct import DirectReply, Question, ask_directly, room_of
@@ -31,6 +30,7 @@ from rlm.results import RunResult, StopReason
 from rlm.retrieval import Retriever
 from rlm.runs.config import RunConfig
 from rlm.runtime import RLM
+from rlm.sandbox.host.daemon_thread import run_in_daemon_thread
 from rlm.sandbox.host.requests import BadCall
 from rlm.sandbox.in_kernel.body.body import Body
 from rlm.sandbox.types import ChildBatch, ChildSlice, Span
