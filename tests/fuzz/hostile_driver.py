@@ -141,10 +141,14 @@ def main() -> None:
 
     async def watched() -> None:
         loop = asyncio.get_running_loop()
-        answer = (loop.call_soon_threadsafe, os.write, int(acknowledge), b".")
+
+        def answer(*_: object) -> None:
+            with suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(os.write, int(acknowledge), b".")
+
         # Importing keeps Python's lock for seconds on a busy machine, and is nothing hostile.
         await honest_run(Path(folder), Path(text))
-        signal.signal(signal.SIGUSR1, lambda *_: answer[0](*answer[1:]))
+        signal.signal(signal.SIGUSR1, answer)
         print("ready", flush=True)
         await runs(Path(folder), Path(text), model, random.Random(int(seed)))
 

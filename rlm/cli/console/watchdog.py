@@ -63,6 +63,9 @@ def watching(
         watchdog.join()
         reading.close()
         if process is not None:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(_ASK_SECONDS)
+            process.kill()
             process.wait()
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import os
 import socket
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -38,6 +39,7 @@ _DEAD_BROKER_SECONDS = 0.5
 _SWEEP_SECONDS = 5.0
 _START_GRACE_SECONDS = 15.0
 _MAX_UNREAD_EVENTS = 8
+_LOG_BYTES = 10_000
 
 
 class KernelProcess:
@@ -230,8 +232,7 @@ class KernelProcess:
         except TimeoutError:
             raise KernelStartError("the kernel did not start: its broker did not answer") from None
         if answer["event"] in ("gone", "died"):
-            log_lines = log.read_text(errors="replace").strip().splitlines()
-            return {"event": "failed", "detail": log_lines[-1] if log_lines else answer["detail"]}
+            return {"event": "failed", "detail": _last_line(log) or answer["detail"]}
         return answer
 
     async def _open_link(self, log: Path) -> BrokerLink:
@@ -334,6 +335,19 @@ class FreshKernels:
 def _sweep_once(top: Path) -> None:
     """Remove the folders of killed processes, once per process."""
     wait_at_most(_SWEEP_SECONDS, functools.partial(sweep_folders, top))
+
+
+def _last_line(log: Path) -> str:
+    """Return the last line of a broker's log, or "" if there is none. A broker removes its folder when it
+    ends, and a hostile one may put anything there."""
+    try:
+        descriptor = os.open(log, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as file:
+            file.seek(max(0, os.fstat(descriptor).st_size - _LOG_BYTES))
+            lines = (file.read(_LOG_BYTES) or b"").decode(errors="replace").strip().splitlines()
+    except OSError:
+        return ""
+    return lines[-1] if lines else ""
 
 
 async def _receive(sock: socket.socket, size: int) -> bytes:
